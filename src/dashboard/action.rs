@@ -10,7 +10,7 @@ use super::shown::namespace;
 use crate::shell::{client, message};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
 use api::names::APPROVE_DELETION_ANNOTATION;
-use controllers::hub::policy_change::{PolicyChange, Scope, change};
+use controllers::hub::policy_change::{PolicyChange, PolicyScope, change};
 use object::Metadata as _;
 
 /// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
@@ -31,7 +31,7 @@ pub(super) enum Verb {
 
 /// The form of a button.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Form {
+pub(super) struct ActionForm {
     verb: Verb,
     /// Name of an add-on, or NAMESPACE/NAME of a ConfigRepo.
     subject: String,
@@ -44,8 +44,8 @@ pub(super) struct Form {
 ///
 /// # Errors
 /// The hub refuses a request. The text says which change was not made.
-pub(super) async fn act(hub: &kube::Config, token: &str, form: &Form) -> Result<(), String> {
-    let Form { verb, subject, token: approval } = form;
+pub(super) async fn act(hub: &kube::Config, token: &str, form: &ActionForm) -> Result<(), String> {
+    let ActionForm { verb, subject, token: approval } = form;
     // Names become parts of paths.
     let is_name = |text: &str| {
         let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
@@ -59,15 +59,15 @@ pub(super) async fn act(hub: &kube::Config, token: &str, form: &Form) -> Result<
     config.auth_info = auth_info;
     let hub = client(config).map_err(|error| message(&error))?;
     let done = match verb {
-        Verb::Pause => change_policy(&hub, subject, Scope::Named, |spec| spec.paused = true).await,
-        Verb::Resume => change_policy(&hub, subject, Scope::Named, |spec| spec.paused = false).await,
+        Verb::Pause => change_policy(&hub, subject, PolicyScope::Named, |spec| spec.paused = true).await,
+        Verb::Resume => change_policy(&hub, subject, PolicyScope::Named, |spec| spec.paused = false).await,
         Verb::Approve => {
             let approve = |spec: &mut RolloutPolicySpec| {
                 if !spec.approved.contains(approval) {
                     spec.approved.push(approval.clone());
                 }
             };
-            change_policy(&hub, subject, Scope::InEffect, approve).await
+            change_policy(&hub, subject, PolicyScope::InEffect, approve).await
         }
         Verb::SuspendRepository => patch_repository(&hub, subject, json!({"spec": {"suspend": true}})).await,
         Verb::ResumeRepository => patch_repository(&hub, subject, json!({"spec": {"suspend": false}})).await,
@@ -97,7 +97,7 @@ async fn patch_repository(hub: &kube::Client, subject: &str, patch: Value) -> ku
 async fn change_policy(
     hub: &kube::Client,
     subject: &str,
-    scope: Scope,
+    scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
 ) -> kube::Result<()> {
     for _ in 1..ATTEMPTS {
@@ -112,7 +112,7 @@ async fn change_policy(
 async fn try_change(
     hub: &kube::Client,
     subject: &str,
-    scope: Scope,
+    scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
 ) -> kube::Result<()> {
     let access: Api<RolloutPolicy> = Api::all(hub.clone());

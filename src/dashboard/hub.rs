@@ -59,7 +59,7 @@ pub struct HubDashboard {
     pub secret: ServerSecret,
 }
 
-struct Site {
+struct PageState {
     live: Live,
     visitors: Visitors,
     client: kube::Client,
@@ -73,7 +73,7 @@ impl HubDashboard {
         let live = Live::new();
         let serving = Arc::new(Serving::default());
         let visitors = Visitors::new(client.clone());
-        let site = Arc::new(Site { live: live.clone(), visitors, client: client.clone(), config });
+        let site = Arc::new(PageState { live: live.clone(), visitors, client: client.clone(), config });
         let served = https::serve(listener, Arc::clone(&serving), routes(site), stop.clone());
         tokio::join!(
             async {
@@ -112,7 +112,7 @@ async fn keep_certificate(
     }
 }
 
-fn routes(site: Arc<Site>) -> Router {
+fn routes(site: Arc<PageState>) -> Router {
     Router::new()
         .route("/", get(index))
         .route("/livez", get(|| async { "ok" }))
@@ -192,7 +192,7 @@ fn is_own(headers: &HeaderMap) -> bool {
     }
 }
 
-impl Site {
+impl PageState {
     /// The visitor of a request, and the token.
     async fn visitor<'h>(&self, headers: &'h HeaderMap) -> Result<(Arc<Visitor>, &'h str), Refusal> {
         let token = token(headers).ok_or(Refusal::NoToken)?;
@@ -212,7 +212,7 @@ impl Site {
     }
 }
 
-async fn index(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Refusal> {
+async fn index(State(site): State<Arc<PageState>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let (visitor, _) = site.visitor(&headers).await?;
     let fleet = site.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))?;
     let content = site.content(&visitor, &fleet).await?;
@@ -221,7 +221,7 @@ async fn index(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Resp
 
 /// An open page.
 struct Open {
-    site: Arc<Site>,
+    site: Arc<PageState>,
     token: String,
     fleet: watch::Receiver<Option<Fleet>>,
     last: String,
@@ -250,7 +250,7 @@ impl Open {
 }
 
 /// The content of the page, now and at each change.
-async fn events(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Refusal> {
+async fn events(State(site): State<Arc<PageState>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let (visitor, token) = site.visitor(&headers).await?;
     let permit = Arc::clone(&visitor.streams).try_acquire_owned().map_err(|_| Refusal::TooMany)?;
     let (fleet, token) = (site.live.subscribe(), token.to_owned());
@@ -290,7 +290,7 @@ struct Login {
     token: String,
 }
 
-async fn login(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Refusal> {
+async fn login(State(site): State<Arc<PageState>>, request: Request) -> Result<Response, Refusal> {
     let Login { token } = form(request).await?;
     let token = token.trim();
     let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
@@ -315,9 +315,9 @@ async fn logout(request: Request) -> Result<Response, Refusal> {
     see_page(Some(&format!("{COOKIE}=; Max-Age=0")))
 }
 
-async fn change(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Refusal> {
+async fn change(State(site): State<Arc<PageState>>, request: Request) -> Result<Response, Refusal> {
     let headers = request.headers().clone();
-    let form: action::Form = form(request).await?;
+    let form: action::ActionForm = form(request).await?;
     let (visitor, token) = site.visitor(&headers).await?;
     info!(user = visitor.name(), change = ?form, "a visitor changes the fleet");
     act(&site.config, token, &form).await.map_err(Refusal::Hub)?;

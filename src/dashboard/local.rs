@@ -23,14 +23,14 @@ use crate::pki::fill_random;
 use object::hex;
 
 /// A dashboard that listens and does not serve yet.
-pub struct Local {
+pub struct LocalDashboard {
     listener: TcpListener,
     secret: String,
     /// The URL for a browser.
     pub url: String,
 }
 
-impl Local {
+impl LocalDashboard {
     /// Listens on a port of loopback; 0 takes a free one.
     ///
     /// # Errors

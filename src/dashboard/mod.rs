@@ -1,7 +1,7 @@
 //! The fleet in a browser: one page that the server renders, and a stream of events that keeps it current.
 //!
 //! It is served in two ways:
-//! - on this machine alone ([`Local`]), behind a secret in the address: it shows the objects that its process
+//! - on this machine alone ([`LocalDashboard`]), behind a secret in the address: it shows the objects that its process
 //!   may read, and writes nothing;
 //! - to people with tokens of the hub ([`hub`]), over HTTPS: each of them sees what the hub lets them read, and
 //!   changes what the hub lets them change.
@@ -19,7 +19,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 
 pub use live::ReadOverview;
-pub use local::Local;
+pub use local::LocalDashboard;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");

@@ -17,7 +17,7 @@ use engine::rollout::ClusterState;
 use object::Object;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use wheelwright::dashboard::{Local, ReadOverview};
+use wheelwright::dashboard::{LocalDashboard, ReadOverview};
 
 use crate::cli::server;
 use crate::dashboard::{Dashboard, VISITORS};
@@ -185,7 +185,7 @@ fn fleet(done: usize) -> Overview {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_clusters_do_not_freeze_the_page_in_a_browser() {
-    let dashboard = Local::listen(0).await.unwrap();
+    let dashboard = LocalDashboard::listen(0).await.unwrap();
     let (url, stop) = (dashboard.url.clone(), CancellationToken::new());
     let done = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&done);

@@ -13,7 +13,7 @@ use crate::cli::follow::follow;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::dashboard::hub::HubDashboard;
-use crate::dashboard::{Local, ReadOverview};
+use crate::dashboard::{LocalDashboard, ReadOverview};
 use crate::serve::certificate::ServerSecret;
 use crate::shell::{Shell, now};
 use controllers::hub::overview::Overview;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 
 async fn serve_local(args: &Args, ui: &mut Ui) -> CommandResult {
     let hub = args.hub.connect().await?;
-    let dashboard = Local::listen(args.port).await.map_err(|error| {
+    let dashboard = LocalDashboard::listen(args.port).await.map_err(|error| {
         let error = anyhow::Error::new(error).context(format!("cannot listen on port {}", args.port));
         CommandError::hinted(error, "leave --port out to take a free one")
     })?;

@@ -1,7 +1,7 @@
 use super::rights::{Right, Rights};
 use super::shown::Shown;
 use super::visitor::Visitors;
-use super::{Local, ReadOverview, page};
+use super::{LocalDashboard, ReadOverview, page};
 use controllers::hub::overview::{
     AddOnSummary, ClusterSummary, Group, Overview, PlacementSummary, Repository,
 };
@@ -101,7 +101,7 @@ async fn answer(url: &str, path: &str, end: &str) -> String {
 #[tokio::test]
 async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
     let fleet = Arc::new(Mutex::new(fleet(1)));
-    let dashboard = Local::listen(0).await.unwrap();
+    let dashboard = LocalDashboard::listen(0).await.unwrap();
     let (url, stop) = (dashboard.url.clone(), CancellationToken::new());
     let seen = Arc::clone(&fleet);
     let read: ReadOverview = Arc::new(move || Ok(seen.lock().unwrap().clone()));

@@ -16,7 +16,7 @@ const NAMED: usize = 5;
 
 /// Which policy a change is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum PolicyScope {
     /// The one in effect. The change is about revisions of the subject, so it concerns nothing else.
     InEffect,
     /// One that names the subject, so that a policy for everything stays as it is.
@@ -61,13 +61,13 @@ pub fn in_effect<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Option<&'a
 pub fn change(
     policies: &[RolloutPolicy],
     subject: &str,
-    scope: Scope,
+    scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
 ) -> PolicyChange {
     let set = set_key(subject);
     let owner = set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet);
     let present = choose(policies, owner);
-    let fits = |policy: &&RolloutPolicy| scope == Scope::InEffect || owner.is_named_by(&policy.spec);
+    let fits = |policy: &&RolloutPolicy| scope == PolicyScope::InEffect || owner.is_named_by(&policy.spec);
     if let Some(policy) = present.filter(fits) {
         let mut spec = policy.spec.clone();
         edit(&mut spec);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn pause(policies: &[RolloutPolicy], subject: &str) -> PolicyChange {
-        change(policies, subject, Scope::Named, |spec| spec.paused = true)
+        change(policies, subject, PolicyScope::Named, |spec| spec.paused = true)
     }
 
     #[test]

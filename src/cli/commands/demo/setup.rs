@@ -82,7 +82,7 @@ impl<'a> Demo<'a> {
             },
         };
         background.tasks.spawn(operator::run(options, background.stop.clone()));
-        let dashboard = dashboard::Local::listen(0).await?;
+        let dashboard = dashboard::LocalDashboard::listen(0).await?;
         demo.screen.heading(&format!("dashboard at {}", dashboard.url))?;
         let hub = Arc::clone(&demo.hub);
         let look: ReadOverview = Arc::new(move || Ok(hub.with_store(|store, now| overview(store, now))));

@@ -12,7 +12,7 @@ use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
-use controllers::hub::policy_change::{Scope, waiting_approvals};
+use controllers::hub::policy_change::{PolicyScope, waiting_approvals};
 
 /// Approve what a rollout waits for: the start of a group with a revision, or the removal of an add-on from clusters.
 ///
@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let chosen = choose(args, &waiting)?;
     block_on(async {
         let mut writer = args.write.connect().await?;
-        change(&mut writer, name, Scope::InEffect, |spec| spec.approved.extend(chosen.iter().cloned()))
+        change(&mut writer, name, PolicyScope::InEffect, |spec| spec.approved.extend(chosen.iter().cloned()))
             .await?;
         for token in &chosen {
             let about = waiting.get(token).map_or("", String::as_str);

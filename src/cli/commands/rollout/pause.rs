@@ -8,7 +8,7 @@ use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::writer::WriteArgs;
-use controllers::hub::policy_change::Scope;
+use controllers::hub::policy_change::PolicyScope;
 
 /// Hold a rollout: no cluster starts, none is rolled back, none loses the add-on. Clusters in flight arrive.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
     block_on(async {
         let mut writer = args.write.connect().await?;
-        change(&mut writer, name, Scope::Named, |spec| spec.paused = true).await?;
+        change(&mut writer, name, PolicyScope::Named, |spec| spec.paused = true).await?;
         writer.say(format!("{name} is paused; wheelwright rollout resume {name} lets it go on"));
         writer.finish(ui)
     })

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
 use api::names::CONFIG_REPO_ANNOTATION;
-use controllers::hub::policy_change::{self, PolicyChange, Scope};
+use controllers::hub::policy_change::{self, PolicyChange, PolicyScope};
 use kube::api::{Patch, PatchParams};
 use object::{Key, Metadata as _};
 use serde_json::json;
@@ -21,7 +21,7 @@ pub(super) async fn in_effect(writer: &Writer, subject: &str) -> Result<Option<R
 pub(super) async fn change(
     writer: &mut Writer,
     subject: &str,
-    scope: Scope,
+    scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
 ) -> Result<RolloutPolicy, CommandError> {
     let written = retry_on_conflict(async || {
@@ -152,7 +152,7 @@ mod tests {
         for (conflicts, succeeds, tries) in [(0, true, 1), (2, true, 3), (9, false, 5)] {
             let patches = Arc::default();
             let mut writer = Writer::of(hub(conflicts, &patches));
-            let changed = change(&mut writer, "proxy", Scope::Named, |spec| spec.paused = true).await;
+            let changed = change(&mut writer, "proxy", PolicyScope::Named, |spec| spec.paused = true).await;
             let patches = patches.lock().unwrap();
             assert_eq!((changed.is_ok(), patches.len()), (succeeds, tries), "{conflicts}");
             let last = patches.last().unwrap();

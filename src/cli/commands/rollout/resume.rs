@@ -13,7 +13,7 @@ use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
-use controllers::hub::policy_change::Scope;
+use controllers::hub::policy_change::PolicyScope;
 
 /// Let a rollout that was paused go on, and with `--release` a revision that was undone.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             };
             return Err(CommandError::hinted(error, hint));
         }
-        let scope = if paused { Scope::Named } else { Scope::InEffect };
+        let scope = if paused { PolicyScope::Named } else { PolicyScope::InEffect };
         change(&mut writer, name, scope, |spec| {
             spec.paused = false;
             let missing = released.iter().filter(|one| !spec.released_revisions.contains(one)).cloned();

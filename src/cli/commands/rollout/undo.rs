@@ -12,7 +12,7 @@ use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
-use controllers::hub::policy_change::Scope;
+use controllers::hub::policy_change::PolicyScope;
 
 /// Take a rollout back: quarantine the revision that is rolled out, so that its clusters return to what succeeded on them before.
 ///
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
         let is_undone = |revision: &String| undone.iter().any(|one| one.revision == *revision);
-        let policy = change(&mut writer, name, Scope::InEffect, |spec| {
+        let policy = change(&mut writer, name, PolicyScope::InEffect, |spec| {
             spec.released_revisions.retain(|revision| !is_undone(revision));
         })
         .await?;
