@@ -1,4 +1,5 @@
-//! The dashboard for people with tokens of the hub: who sees what, and who changes what, on both hubs and with the chart's role.
+//! The dashboard for people with tokens of the hub: who sees what, and who changes what, on both hubs and
+//! with the chart's role.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The changes that a visitor makes, with the visitor's own token: the hub judges and records them as those of
-//! the visitor, and the dashboard has no right to write.
+//! The changes that a visitor makes, with the visitor's own token: the hub judges and records them as those
+//! of the visitor, and the dashboard has no right to write.
 
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::config::AuthInfo;

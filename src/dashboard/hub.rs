@@ -1,9 +1,9 @@
 //! The page for people with tokens of the hub.
 //!
 //! A visitor brings a bearer token, by the form of the page or by a header. The page shows what the hub lets
-//! the visitor list, and changes are made with the visitor's token. The token of a form is kept in a cookie of
-//! this server alone, and nowhere else. A form counts only if the browser says that it was sent by the page
-//! itself.
+//! the visitor list, and changes are made with the visitor's token. The token of a form is kept in a cookie
+//! of this server alone, and nowhere else. A form counts only if the browser says that it was sent by the
+//! page itself.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -229,8 +229,8 @@ struct Open {
 }
 
 impl Open {
-    /// The content when it differs from the last one; `None` when the token is not good any more. While the hub
-    /// does not answer, the page stays as it is.
+    /// The content when it differs from the last one; `None` when the token is not good any more. While the
+    /// hub does not answer, the page stays as it is.
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::select! {

@@ -1,10 +1,10 @@
 //! The fleet in a browser: one page that the server renders, and a stream of events that keeps it current.
 //!
 //! It is served in two ways:
-//! - on this machine alone ([`LocalDashboard`]), behind a secret in the address: it shows the objects that its process
-//!   may read, and writes nothing;
-//! - to people with tokens of the hub ([`hub`]), over HTTPS: each of them sees what the hub lets them read, and
-//!   changes what the hub lets them change.
+//! - on this machine alone ([`LocalDashboard`]), behind a secret in the address: it shows the objects that its
+//!   process may read, and writes nothing;
+//! - to people with tokens of the hub ([`hub`]), over HTTPS: each of them sees what the hub lets them read,
+//!   and changes what the hub lets them change.
 
 mod action;
 pub mod hub;

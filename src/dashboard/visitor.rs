@@ -27,6 +27,9 @@ const KNOWN: usize = 1024;
 /// Pages that one visitor may keep open.
 pub(super) const STREAMS: usize = 16;
 
+/// The SHA-256 of a token.
+type TokenDigest = [u8; 32];
+
 /// Somebody whose token is good.
 pub(super) struct Visitor {
     user: UserInfo,
@@ -67,8 +70,7 @@ impl Visitor {
 pub(super) struct Visitors {
     hub: kube::Client,
     reviews: Semaphore,
-    /// By the digest of the token.
-    known: Mutex<BTreeMap<[u8; 32], (Instant, Arc<Visitor>)>>,
+    known: Mutex<BTreeMap<TokenDigest, (Instant, Arc<Visitor>)>>,
 }
 
 impl Visitors {
@@ -81,7 +83,7 @@ impl Visitors {
     /// # Errors
     /// The hub does not answer.
     pub(super) async fn authenticate(&self, token: &str) -> Result<Option<Arc<Visitor>>, String> {
-        let digest: [u8; 32] = Sha256::digest(token).into();
+        let digest: TokenDigest = Sha256::digest(token).into();
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned();
         if let Some((reviewed, visitor)) = &before
             && reviewed.elapsed() < TOKEN_TTL

@@ -1,6 +1,7 @@
 //! The dashboard in a real browser: what people see and press, while the fleet changes.
 //!
-//! `tests/run` names chromium or npm where the machine lacks them, and leaves out the tests named `in_a_browser`.
+//! `tests/run` names chromium or npm where the machine lacks them, and leaves out the tests named
+//! `in_a_browser`.
 
 mod chromium;
 
@@ -119,7 +120,8 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.wait_for_text("3 of 4 available");
         page.wait_for_text("waits to be accepted");
 
-        // A person holds the rollout by the keyboard; the button that has the focus keeps it while the page changes.
+        // A person holds the rollout by the keyboard; the button that has the focus keeps it while the page
+        // changes.
         page.evaluate("document.getElementById('pause:managed-serviceaccount').focus(); true");
         kubectl.run(&["label", "managedcluster", "new-1", "a=b"]);
         kubectl.run(&["delete", "managedcluster", "new-1", "--wait=false"]);

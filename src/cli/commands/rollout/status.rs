@@ -118,7 +118,8 @@ fn release(hold: &Wait, name: &str) -> Release {
     Release { is_stopped, command: command.map(|command| format!("wheelwright rollout {command}")) }
 }
 
-/// Follows the rollout of a ManifestWorkReplicaSet: reads it again and again, as an overview has add-ons alone.
+/// Follows the rollout of a ManifestWorkReplicaSet: reads it again and again, as an overview has add-ons
+/// alone.
 fn watch_set(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
     let mut shown = String::new();
