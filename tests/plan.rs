@@ -111,6 +111,9 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     let objects: Vec<_> = told["objects"].as_array().unwrap().iter().map(|it| &it["object"]).collect();
     assert_eq!(objects, [&json!("AddOnTemplate.addon.open-cluster-management.io bench")], "{told:#}");
     assert_eq!(told["addOns"][0]["waves"][0]["clusters"], json!(["c1", "c2"]), "{told:#}");
+    let hash = told["hash"].as_str().unwrap();
+    let code = |hash: &str| plan(dir, "main", &["--hub", kubeconfig, "--expect", hash]).status.code();
+    assert_eq!((code(hash), code("0123456789abcdef")), (Some(10), Some(13)));
     let fields = &told["works"][0]["objects"][0]["fields"];
     assert_eq!(*fields, json!([{"path": "data.word", "before": "one", "after": "two"}]), "{told:#}");
 

@@ -24,7 +24,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    #[cfg(test)]
+    /// The objects of a file.
     pub(super) fn of_file(file: PathBuf) -> Self {
         Self { snapshot: Some(file), hub: HubArgs::default() }
     }

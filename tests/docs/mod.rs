@@ -53,6 +53,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "chart:: renders these values, and helm has installed nothing here",
     ),
     ("docs/addons.md", "", "published:: applies these files on both hubs"),
+    ("docs/argocd.md", "helm upgrade", "chart:: renders these values, and helm has installed nothing here"),
+    ("docs/argocd.md", "kubectl patch", "Argo CD is not here; argocd:: runs the checks in Lua"),
     ("docs/cli.md", "", "cli:: runs a fleet with these commands and an agent"),
     ("docs/plan.md", "", "plan:: runs them on repositories of its own"),
     ("docs/rendering.md", "", "render's own tests run each option"),

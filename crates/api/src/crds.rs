@@ -30,6 +30,7 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
         convertible::<addon::v1alpha1::ManagedClusterAddOn, addon::v1beta1::ManagedClusterAddOn>(),
         twofold::<addon::v1alpha1::AddOnDeploymentConfig, addon::v1beta1::AddOnDeploymentConfig>(),
         twofold::<addon::v1alpha1::AddOnTemplate, addon::v1beta1::AddOnTemplate>(),
+        single::<gitops::v1alpha1::ClusterDecision>(),
         single::<gitops::v1alpha1::ConfigRepo>(),
         single::<gitops::v1alpha1::ConfigRepoInventory>(),
         single::<gitops::v1alpha1::RolloutPolicy>(),

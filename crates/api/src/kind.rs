@@ -81,7 +81,7 @@ macro_rules! kind {
             plural: $plural:literal,
             scope: $scope:ident,
             $(spec $(($required:ident))?: $spec:ty,)?
-            $(status: $status:ty,)?
+            $(status $(($inline:ident))?: $status:ty,)?
             $(short: [$($short:literal),*],)?
             $(columns: [$(($title:literal, $type:literal, $path:literal)),* $(,)?],)?
         }
@@ -140,7 +140,7 @@ macro_rules! kind {
             const SHORT_NAMES: &'static [&'static str] = &[$($($short),*)?];
             const COLUMNS: &'static [$crate::Column] = &[$($($crate::Column($title, $type, $path)),*)?];
             const NAMESPACED: bool = kind!(@namespaced $scope);
-            const HAS_STATUS: bool = kind!(@has $($status)?);
+            const HAS_STATUS: bool = kind!(@subresource $($status $(, $inline)?)?);
 
             fn schema() -> serde_json::Value {
                 let parts = [
@@ -155,6 +155,10 @@ macro_rules! kind {
     (@scope Namespaced) => { k8s_openapi::NamespaceResourceScope };
     (@namespaced Cluster) => { false };
     (@namespaced Namespaced) => { true };
+    // A status that stands inline is written with the object, in one write.
+    (@subresource) => { false };
+    (@subresource $status:ty) => { true };
+    (@subresource $status:ty, inline) => { false };
     (@has) => { false };
     (@has $($anything:tt)+) => { true };
 }

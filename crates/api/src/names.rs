@@ -109,6 +109,8 @@ pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-de
 pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revision";
 /// Asks for a fetch now; any new value does.
 pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";
+/// On a Placement, asks for a ClusterDecision with the labels and claims that the value lists.
+pub const CLUSTER_DECISION_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-decision";
 /// Label of a namespace whose ConfigRepos may act as the operator. Only those who may write namespaces can set it.
 pub const OPERATOR_IDENTITY_LABEL: &str = "gitops.wheelwright.dev/operator-identity";
 /// The value of the label that allows it.

@@ -24,6 +24,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::clusterset::ClusterSetController>();
     register.add::<hub::clusterset_binding::ClusterSetBindingController>();
     register.add::<hub::placement::PlacementController>();
+    register.add::<hub::cluster_decision::ClusterDecisionController>();
     register.add::<hub::addon_install::AddonInstallController>();
     register.add::<hub::addon_config::AddonConfigController>();
     register.add::<hub::addon_deploy::AddonDeployController>();

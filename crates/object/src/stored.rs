@@ -1,7 +1,7 @@
 //! The parts of an object, typed or not, that caches and watches read.
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Gvk, Key, Kind, Object};
 
@@ -78,7 +78,12 @@ impl Stored for Object {
 
     fn trim(mut self, gvk: &Gvk) -> Self {
         if let Some(Value::Array(entries)) = self.metadata_mut().get_mut("managedFields") {
-            entries.retain(|entry| entry.get("operation").is_some_and(|operation| operation == "Apply"));
+            let applies =
+                |entry: &Value| entry.get("operation").is_some_and(|operation| operation == "Apply");
+            // Of those who update, the names are enough: they tell which tool has written the object.
+            for entry in entries.iter_mut().filter(|entry| !applies(entry)) {
+                *entry = json!({"manager": entry.get("manager"), "operation": entry.get("operation")});
+            }
         }
         // Items of a list of built-in kinds do not say what they are.
         self.0.insert("apiVersion".into(), gvk.api_version().into());

@@ -3,14 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 
+use super::explain::rollout::Explained;
+use crate::cli::origin::Origin;
 use crate::cli::{CommandError, CommandResult, output::Ui};
-use engine::rollout::advance;
+use controllers::hub::addon_config::PlacementRollout;
 use engine::rollout::simulation::{
-    Outcomes, Scenario, ScenarioError, decision_json, decision_table, run as play,
+    Outcomes, Scenario, ScenarioError, decision_json, decision_table, run as play, strategy,
 };
+use engine::rollout::{Input, advance};
 
 /// Try something on paper: no hub, no cluster.
 #[derive(Debug, clap::Args)]
@@ -30,8 +33,10 @@ enum Simulation {
 #[derive(Debug, clap::Args)]
 struct Rollout {
     /// Strategy, groups and clusters, in YAML or JSON.
-    #[arg(long, value_name = "FILE")]
-    input: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "snapshot")]
+    input: Option<PathBuf>,
+    #[command(flatten)]
+    recorded: Recorded,
     /// The time it is, such as 2026-03-02T08:00:00Z; the clock's where absent.
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
@@ -44,6 +49,27 @@ struct Rollout {
     /// How to print the answer.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+}
+
+/// A fleet as it was recorded, instead of an input.
+#[derive(Debug, clap::Args)]
+struct Recorded {
+    /// Take groups, clusters and policy from the objects of a hub in this file (YAML documents or a List, as
+    /// kubectl prints it).
+    #[arg(long, value_name = "FILE", conflicts_with = "input", requires = "name")]
+    snapshot: Option<PathBuf>,
+    /// The rollout: name of an add-on, or NAMESPACE/NAME of a ManifestWorkReplicaSet.
+    #[arg(long = "rollout", value_name = "ADDON|NAMESPACE/NAME", requires = "snapshot")]
+    name: Option<String>,
+    /// The placement, where the rollout has several.
+    #[arg(long, value_name = "NAMESPACE/NAME", requires = "snapshot")]
+    placement: Option<String>,
+    /// The strategy to play instead of the recorded one, in YAML or JSON.
+    #[arg(long, value_name = "FILE", requires = "snapshot")]
+    strategy: Option<PathBuf>,
+    /// Roll this revision out: any word. Default: the recorded rollout goes on.
+    #[arg(long, value_name = "REVISION", requires = "snapshot")]
+    revision: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -64,13 +90,17 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
-    let input = read(&args.input, Scenario::read)?.into_input();
+    let (file, input) = match (&args.input, &args.recorded.snapshot) {
+        (Some(file), _) => (file, read(file, Scenario::read)?.into_input()),
+        (None, Some(snapshot)) => (snapshot, recorded(&args.recorded, snapshot)?),
+        (None, None) => return Err(anyhow!("name an --input or a --snapshot").into()),
+    };
     let now = args.now.unwrap_or_else(crate::shell::now);
     if args.until_done {
         let outcomes =
             args.outcomes.as_deref().map(|path| read(path, Outcomes::read)).transpose()?.unwrap_or_default();
         let trace = play(input, &outcomes, now).map_err(|error| {
-            let file = args.outcomes.as_deref().unwrap_or(&args.input).display();
+            let file = args.outcomes.as_deref().unwrap_or(file).display();
             anyhow::Error::from(error).context(format!("cannot play {file}"))
         })?;
         match args.output {
@@ -86,12 +116,44 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
         Format::Json => ui.json(&decision_json(&decision))?,
         Format::Svg => {
             return Err(CommandError::hinted(
-                anyhow::anyhow!("a picture needs more than one step"),
+                anyhow!("a picture needs more than one step"),
                 "add --until-done, and --outcomes FILE",
             ));
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The rollout of a recorded fleet, with another strategy or revision.
+fn recorded(args: &Recorded, snapshot: &Path) -> Result<Input, CommandError> {
+    let Recorded { snapshot: _, name, placement, strategy: file, revision } = args;
+    let name = name.as_deref().unwrap_or_default();
+    let rollouts = Explained::read(name, &Origin::of_file(snapshot.to_owned()))?.rollouts;
+    let names: Vec<String> = rollouts.iter().map(|rollout| rollout.placement.to_string()).collect();
+    let is_meant = |one: &PlacementRollout| {
+        placement.as_ref().map_or(names.len() == 1, |placement| one.placement.to_string() == *placement)
+    };
+    let Some(rollout) = rollouts.into_iter().find(is_meant) else {
+        let hint = format!("name one with --placement: {}", names.join(", "));
+        return Err(CommandError::hinted(anyhow!("{name} has {} rollouts", names.len()), hint));
+    };
+    let mut input = match (rollout.input, rollout.decision) {
+        (Some(input), _) => input,
+        (None, Err(why)) => return Err(anyhow!("{name} is not rolled out: {why}").into()),
+        (None, Ok(_)) => return Err(anyhow!("{name} is not rolled out").into()),
+    };
+    if let Some(file) = file {
+        input.strategy = read(file, strategy)?;
+        input.last_strategy = None;
+    }
+    if let Some(revision) = revision {
+        let old = std::mem::replace(&mut input.revision, revision.as_str().into());
+        for cluster in input.clusters.iter_mut().filter(|cluster| cluster.wants == old) {
+            cluster.wants = input.revision.clone();
+        }
+        input.began = None;
+    }
+    Ok(input)
 }
 
 fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, ScenarioError>) -> Result<T, CommandError> {
@@ -100,4 +162,42 @@ fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, ScenarioError>) -> Res
         let error = anyhow::Error::from(error).context(format!("cannot read {}", path.display()));
         CommandError::hinted(error, "docs/simulate.md describes the fields")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded_fleet(strategy: &str, revision: Option<&str>) -> String {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml");
+        let dir = tempfile::tempdir().unwrap();
+        let strategy_file = dir.path().join("strategy.yaml");
+        std::fs::write(&strategy_file, strategy).unwrap();
+        let args = Recorded {
+            snapshot: Some(file.clone()),
+            name: Some("managed-serviceaccount".into()),
+            placement: None,
+            strategy: Some(strategy_file),
+            revision: revision.map(str::to_owned),
+        };
+        let input = recorded(&args, &file).unwrap_or_else(|error| panic!("{:?}", error.error));
+        let now = "2026-11-21T16:00:00Z".parse().unwrap();
+        play(input, &Outcomes::default(), now).unwrap().table()
+    }
+
+    #[test]
+    fn a_recorded_fleet_is_played_against_another_strategy() {
+        let all = recorded_fleet("type: All\n", Some("v9"));
+        let one = "type: Progressive\nprogressive: {maxConcurrency: 1}\n";
+        let one_by_one = recorded_fleet(one, Some("v9"));
+        let starts = |table: &str| table.lines().filter(|line| line.contains("start ")).count();
+        assert_eq!(starts(&all), 1, "{all}");
+        assert!(starts(&one_by_one) > 1, "{one_by_one}");
+    }
+
+    #[test]
+    fn a_strategy_with_a_misspelt_field_is_refused() {
+        let refused = strategy("type: Progressive\nprogressive: {maxConcurency: 1}\n").unwrap_err();
+        assert_eq!(refused.to_string(), "strategy.progressive: unknown field \"maxConcurency\"");
+    }
 }

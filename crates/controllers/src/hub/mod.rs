@@ -10,6 +10,7 @@ pub mod addon_removal;
 pub(crate) mod addon_token;
 pub(crate) mod bootstrap;
 pub(crate) mod cluster;
+pub(crate) mod cluster_decision;
 pub(crate) mod cluster_defaults;
 pub(crate) mod cluster_lease;
 pub(crate) mod clusterset;

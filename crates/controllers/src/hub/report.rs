@@ -3,6 +3,8 @@
 //! It pushes no report without a change, no two reports within the report's interval, and none while changes
 //! still arrive. A report that cannot be pushed is a condition and delays nothing else.
 
+mod fleet_snapshot;
+
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -69,6 +71,7 @@ impl Controller for ReportController {
         watches.read::<Placement>();
         watches.read::<PlacementDecision>();
         watches.read::<Namespace>();
+        fleet_snapshot::watches(watches);
         watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
     }
 
@@ -174,7 +177,10 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         Identity::ServiceAccount(_) => Vec::new(),
     };
     let fleet = Fleet::read(repo, &clusters, read);
-    let files = report::files(&fleet);
+    let mut files = report::files(&fleet);
+    if spec.snapshot && identity == Identity::Operator {
+        files.extend(fleet_snapshot::snapshot(view)?.map(|text| (report::SNAPSHOT_FILE.to_owned(), text)));
+    }
     let digest = report::digest(&files);
     if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
         return Ok(plan);

@@ -20,6 +20,7 @@
 
 mod changes;
 mod decide;
+mod decision_list;
 mod events;
 pub mod explain;
 pub mod filter;
@@ -41,6 +42,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use decision_list::{Entry, decision_list};
 pub use fleet::Fleet;
 pub use incremental::IncrementalSchedule;
 pub use input::{Input, MAX_STEPS};

@@ -7,7 +7,9 @@
 mod files;
 mod input;
 mod message;
+mod snapshot;
 
 pub use files::{digest, files};
 pub use input::{AddOn, Cluster, Fleet, Rollout, last_change, version_of};
 pub use message::message;
+pub use snapshot::{SNAPSHOT_FILE, snapshot};

@@ -7,6 +7,7 @@
 //! - One refused object refuses the whole commit, so the last good state stays applied.
 //! - A stage whose objects are not healthy holds the next, unless the user does not wait for health.
 
+mod argo;
 mod budget;
 mod comparisons;
 mod desired;
@@ -19,6 +20,7 @@ mod prune;
 #[cfg(test)]
 mod tests;
 
+pub use argo::EndTracking;
 pub use budget::{Budget, DeletionHold};
 pub use comparisons::Comparisons;
 pub use desired::{ApplyRule, Desired, DesiredObject};

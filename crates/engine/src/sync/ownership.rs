@@ -1,13 +1,11 @@
 //! Ownership of a live object that has the name of a desired one.
 
+use super::argo::{self, Tracking};
 use super::plan::Input;
 use super::{DesiredObject, ObjectId};
 use api::names;
 use object::fields::first_difference;
 use object::{Gvk, Key, Object, ObjectRef};
-
-/// The annotation of an object that Argo CD applies: `app:group/Kind:namespace/name`.
-pub(super) const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
 
 /// The rule for an object of the repository that another user or tool created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +27,9 @@ pub(super) const OWNED_BY_CONFIG_REPO: &str = "OwnedByConfigRepo";
 pub(super) enum Ownership {
     /// The ConfigRepo owns it.
     Ours,
-    /// It does not exist or may be taken over; `force` takes the fields of other managers.
-    Available { force: bool },
+    /// It does not exist or may be taken over; `force` takes the fields of other managers, and `tracking`
+    /// ends that of Argo CD.
+    Available { force: bool, tracking: Option<Tracking> },
     /// Another owner has it.
     Refused { reason: &'static str, message: String },
 }
@@ -50,14 +49,23 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
             format!("belongs to the ConfigRepo {other}; remove it from one of the two repositories"),
         );
     }
-    let Some(live) = live else { return Ownership::Available { force: false } };
+    let available = |force, tracking| Ownership::Available { force, tracking };
+    let Some(live) = live else { return available(false, None) };
     let takeover = input.policy.takeover;
-    if let (Some(app), Takeover::IfNoDiff | Takeover::Never) = (argo_app(live), takeover) {
-        let hint = "remove it from that Application (without deleting it), or set spec.takeover: Always, or spec.mode: Observe";
+    let app = argo::application(live);
+    if let (Some((app, tracking)), Takeover::IfNoDiff | Takeover::Never) = (app, takeover) {
+        let mark = match tracking {
+            Tracking::Annotation => format!("annotation {}", argo::TRACKING_ID),
+            Tracking::Label(label) => format!("label {label}"),
+        };
+        let hint = format!(
+            "take it out of that Application without deleting it and remove its {mark}, or set spec.takeover: \
+             Always, or spec.mode: Observe"
+        );
         return refuse("OwnedByArgo", format!("is managed by the Argo CD application {app}; {hint}"));
     }
     match takeover {
-        Takeover::Always => Ownership::Available { force: true },
+        Takeover::Always => available(true, app.map(|(_, tracking)| tracking)),
         Takeover::IfNoDiff if input.policy.is_blind_to_secrets && is_secret(&live.gvk()) => refuse(
             "TakeoverRefused",
             "exists already, and a ConfigRepo with a serviceAccountName does not compare Secrets; delete it, or set \
@@ -65,7 +73,7 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
                 .into(),
         ),
         Takeover::IfNoDiff => match first_difference(live, &desired.object) {
-            None => Ownership::Available { force: false },
+            None => available(false, None),
             Some(path) => refuse(
                 "TakeoverRefused",
                 format!(
@@ -109,16 +117,4 @@ pub fn is_secret(gvk: &Gvk) -> bool {
 /// Whether a live object carries the annotation of a ConfigRepo.
 pub(super) fn is_marked(live: &Object, repo: &Key) -> bool {
     live.annotations().get(names::CONFIG_REPO_ANNOTATION) == Some(&repo.to_string().as_str())
-}
-
-/// Names the Argo CD application that tracks an object.
-///
-/// A tracking id that names another object was copied with its annotations and does not count.
-fn argo_app(live: &Object) -> Option<&str> {
-    let annotations = live.annotations();
-    let mut parts = annotations.get(ARGO_TRACKING)?.splitn(3, ':');
-    let (app, kind, key) = (parts.next()?, parts.next()?, parts.next()?);
-    let gvk = live.gvk();
-    let name = key.rsplit('/').next()?;
-    (kind == format!("{}/{}", gvk.group, gvk.kind) && name == live.name()).then_some(app)
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
+use super::argo::EndTracking;
 use super::health::{Health, takes_time};
 use super::ownership::{OWNED_BY_CONFIG_REPO, Ownership, changed_guard, is_self, ownership};
 use super::{
@@ -64,12 +65,14 @@ pub struct Unhealthy {
 }
 
 /// A server-side apply of one object of the commit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Apply<'a> {
     /// The object.
     pub desired: &'a DesiredObject,
     /// Takes fields that another manager owns with another value.
     pub force: bool,
+    /// Ends the tracking of the object by Argo CD, from which it is taken over.
+    pub end_tracking: Option<EndTracking>,
 }
 
 /// The writes and deletions that bring a commit to the hub.
@@ -89,7 +92,7 @@ pub struct SyncPlan<'a> {
     pub correct: Vec<Apply<'a>>,
     /// Objects that left the repository, in the reverse order of stages.
     pub delete: Vec<Vec<Deletion>>,
-    /// Objects that left the repository and that other ConfigRepos have requested.
+    /// Objects that left the repository and that other ConfigRepos have requested or Argo CD applies.
     pub hand_over: Vec<HandOver>,
     /// Number of deletions that wait until other ConfigRepos have judged the commit.
     pub awaiting_requests: usize,
@@ -225,10 +228,11 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
             return ObjectDecision::NamespaceMissing;
         }
         let is_self = is_self(input.repo, &desired.reference);
-        let write = |force, live: Option<&Object>| ObjectDecision::Apply {
-            apply: Apply { desired, force },
+        let take = |force, end_tracking, live: Option<&Object>| ObjectDecision::Apply {
+            apply: Apply { desired, force, end_tracking },
             takes_time: !is_self && takes_time(gvk, live),
         };
+        let write = |force, live: Option<&Object>| take(force, None, live);
         let live = match (self.live)(&desired.reference) {
             Ok(live) => live,
             // The definition is applied in an earlier stage. Without force, the apply takes no fields of
@@ -265,7 +269,10 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
             Ownership::Refused { reason, message } => {
                 ObjectDecision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
             }
-            Ownership::Available { force } => write(force, live.as_deref()),
+            Ownership::Available { force, tracking } => {
+                let end = tracking.zip(live.as_deref());
+                take(force, EndTracking::of(end, &desired.object), live.as_deref())
+            }
             Ownership::Ours => match live {
                 Some(live) if live.is_terminating() => ObjectDecision::Terminating,
                 Some(live) if !desired.is_last_applied(&live) => write(true, Some(&live)),
@@ -275,7 +282,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
                     self.comparisons.remember(desired, &live, &health);
                     ObjectDecision::Unchanged(health)
                 }
-                Some(_) => ObjectDecision::Correct(Apply { desired, force: true }),
+                Some(_) => ObjectDecision::Correct(Apply { desired, force: true, end_tracking: None }),
                 None => write(true, None),
             },
         }

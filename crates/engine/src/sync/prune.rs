@@ -7,6 +7,7 @@ use std::sync::Arc;
 use api::names;
 use object::{Key, Object, ObjectRef};
 
+use super::argo;
 use super::budget::{self, Deletions};
 use super::ownership::is_marked;
 use super::plan::{Input, SyncPlan};
@@ -24,15 +25,15 @@ pub struct Deletion {
     pub is_approved: bool,
 }
 
-/// Makes another ConfigRepo the owner of an object.
+/// Gives an object to another owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandOver {
     /// The object.
     pub target: ObjectRef,
     /// Its uid.
     pub uid: String,
-    /// The ConfigRepo.
-    pub to: Key,
+    /// The ConfigRepo that owns it from now on; `None` for the Argo CD application that tracks it.
+    pub to: Option<Key>,
 }
 
 /// Decides about an object that is in the inventory and not in the repository.
@@ -46,7 +47,8 @@ enum PruneDecision {
     Terminating,
     /// It is deleted. It stays in the inventory until it is gone.
     Delete(Arc<Object>),
-    /// Another ConfigRepo has requested it. It stays in the inventory until the other owns it.
+    /// Another ConfigRepo has requested it, or Argo CD applies it now. It stays in the inventory until the
+    /// other owns it.
     HandOver(HandOver),
 }
 
@@ -113,13 +115,14 @@ fn decide<E>(input: &Input<'_>, id: &ObjectId, live: Result<Option<Arc<Object>>,
     if !input.policy.prune || is_kept || is_repo || is_its_namespace {
         return PruneDecision::Release;
     }
+    let hand_over = |to: Option<&Key>| {
+        let (target, uid) = (live.reference(), live.uid().to_owned());
+        PruneDecision::HandOver(HandOver { target, uid, to: to.cloned() })
+    };
     match input.requested.get(id) {
         _ if live.is_terminating() => PruneDecision::Terminating,
-        Some(to) => PruneDecision::HandOver(HandOver {
-            target: live.reference(),
-            uid: live.uid().to_owned(),
-            to: to.clone(),
-        }),
+        Some(to) => hand_over(Some(to)),
+        None if argo::application(&live).is_some() => hand_over(None),
         None => PruneDecision::Delete(live),
     }
 }

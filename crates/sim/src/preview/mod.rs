@@ -16,6 +16,7 @@ mod error;
 mod fleet;
 mod people;
 mod play;
+mod reported;
 mod results;
 mod runner;
 mod snapshot;
@@ -25,6 +26,7 @@ mod timeline;
 pub use content::FieldChange;
 pub use error::PreviewError;
 pub use play::{Commit, preview};
+pub use reported::of_report;
 pub use results::{
     AddOnPreview, Approval, Change, HeldObjects, ObjectChange, Outcome, PlacementPreview, Preview, Verdict,
     Wave, WorkChange,

@@ -1,8 +1,10 @@
 //! The results of a preview.
 
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use super::content::FieldChange;
+use object::hex;
 
 /// The effects of a commit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,6 +38,31 @@ pub struct Preview {
     pub outcomes: Vec<Outcome>,
     /// Seconds after which nothing more happens.
     pub ends_after: i64,
+}
+
+impl Preview {
+    /// A hash of the effects. It leaves out times and the names of commits: a merge gives a commit another
+    /// name, and the same effects have the same hash.
+    pub fn hash(&self) -> String {
+        let mut effects = self.clone();
+        let Self { applied, commit, refused, held, add_ons, approvals, ends_after, .. } = &mut effects;
+        applied.clear();
+        commit.clear();
+        *refused = None;
+        *ends_after = 0;
+        if let Some(held) = held {
+            held.why.clear();
+        }
+        for wave in add_ons.iter_mut().flat_map(|add_on| &mut add_on.waves) {
+            wave.after = 0;
+            wave.arrived_after = wave.arrived_after.map(|_| 0);
+        }
+        for approval in approvals {
+            approval.after = 0;
+        }
+        let text = serde_json::to_vec(&effects).expect("a preview has no map with keys that are no text");
+        hex(Sha256::digest(text).get(..8).unwrap_or_default())
+    }
 }
 
 /// The end of a preview in a word.

@@ -15,7 +15,7 @@ use object::{Gvk, Object, hex};
 use store::{Entry, GroupResource, Store};
 
 /// Uids of new objects differ from those of the hub by this seed.
-const SEED: u64 = 0x7072_6576_6965_7701;
+pub(super) const SEED: u64 = 0x7072_6576_6965_7701;
 
 /// The objects of a hub at one moment.
 #[derive(Clone, Debug, Default)]

@@ -8,6 +8,7 @@
 
 mod addon_hazards;
 mod addons;
+mod argo;
 mod broken;
 mod clocks;
 mod crashes;

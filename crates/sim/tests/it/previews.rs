@@ -13,9 +13,9 @@ use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
 use api::work::v1::ManifestWork;
 use object::tree::{Checkout, FileTree};
-use object::{Key, Metadata as _, Random};
+use object::{Key, Metadata as _, Object, Random};
 use sim::history::Content;
-use sim::preview::{Change, Commit, HubSnapshot, Preview, Verdict, preview};
+use sim::preview::{Change, Commit, HubSnapshot, Preview, Verdict, of_report, preview};
 use sim::{World, workload};
 
 /// Histories that every run plays, of [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250` plays 1,000
@@ -212,4 +212,56 @@ fn a_preview_tells_what_a_commit_then_does() {
     }
     assert!(failures.is_empty(), "{} of {histories}:\n{}", failures.len(), failures.join("\n"));
     assert!(changes > 12, "{changes} commits changed something");
+}
+
+/// The preview from the newest report and the repository alone.
+fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &Commit) -> Preview {
+    let report = world.branches["wheelwright/status"].last().unwrap();
+    let list: Value = serde_json::from_str(&report.files["snapshot.json"]).unwrap();
+    let items = list["items"].as_array().unwrap().iter();
+    let objects = items.map(|item| Object::from_value(item.clone()).unwrap()).collect();
+    let (snapshot, applied) = of_report(objects, &commit.repo, world.now);
+    let base = applied.map(|revision| Arc::new(Checkout { tree: trees[&revision].clone(), revision }));
+    preview(&snapshot, &Commit { base, ..commit.clone() }, world.now).unwrap()
+}
+
+#[test]
+fn a_plan_from_a_report_is_the_plan_from_the_hub() {
+    for seed in 0..4 {
+        let mut random = Random::new(seed ^ 0x7265_706f);
+        let mut world = fleet(seed, 2 + random.below(4));
+        let report = json!({"snapshot": true, "interval": "1s"});
+        put(
+            &mut world,
+            json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo",
+            "metadata": {"namespace": "config", "name": "fleet"},
+            "spec": {"url": "https://git.example/fleet", "deletionBudget": {"objects": 2}, "report": report}}),
+        );
+        let mut content = Content::first(&mut random);
+        let mut trees = BTreeMap::new();
+        for number in 1..=COMMITS {
+            let commit = commit(number, content.files());
+            trees.insert(commit.head.revision.clone(), commit.head.tree.clone());
+            if number > 1 {
+                let (of_hub, of_report) = (previewed(&world, &commit), from_report(&world, &trees, &commit));
+                let shown = |told: &Preview| serde_json::to_string_pretty(told).unwrap();
+                let (hub, report) = (shown(&of_hub), shown(&of_report));
+                assert_eq!(of_hub.hash(), of_report.hash(), "seed {seed}, commit {number}:\n{hub}\n{report}");
+            }
+            apply(&mut world, &commit);
+            content.change(&mut random);
+        }
+    }
+}
+
+#[test]
+fn the_hash_of_a_plan_is_that_of_its_effects() {
+    let world = fleet(1, 2);
+    let mut random = Random::new(1);
+    let mut content = Content::first(&mut random);
+    let told = |number: u64, content: &Content| previewed(&world, &commit(number, content.files()));
+    let first = told(1, &content);
+    assert_eq!(first.hash(), told(2, &content).hash(), "a merge has another name and the same effects");
+    content.change(&mut random);
+    assert_ne!(told(1, &content).hash(), first.hash());
 }

@@ -17,9 +17,10 @@ const HEAD: usize = 800;
 /// The plan as Markdown.
 pub(super) fn page(preview: &Preview) -> String {
     let mut page = format!(
-        "### Plan of {}\n\n**{}**\n",
+        "### Plan of {}\n\n**{}**\n\nHash: `{}`\n",
         markdown(&title(preview), HEAD),
-        markdown(&verdict(preview), HEAD)
+        markdown(&verdict(preview), HEAD),
+        preview.hash()
     );
     let is_short = |page: &String, more: usize| page.len() + more < MAX_BYTES;
     for (heading, lines) in sections(preview) {

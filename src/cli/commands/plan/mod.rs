@@ -2,6 +2,7 @@
 
 mod hub;
 mod markdown;
+mod report;
 pub(super) mod text;
 
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use crate::cli::{CommandError, CommandResult, output::Ui};
 use crate::shell;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Key, Object, duration};
-use sim::preview::{Commit, HubSnapshot, PreviewError, Verdict, preview};
+use sim::preview::{Commit, HubSnapshot, Preview, PreviewError, Verdict, of_report, preview};
 
 /// Say what a commit does to a hub and its fleet, before it is merged.
 ///
@@ -25,7 +26,8 @@ use sim::preview::{Commit, HubSnapshot, PreviewError, Verdict, preview};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status:\n  0   nothing changes\n  1   there is no plan: the error says why\n  2   the arguments are wrong\n  \
-    10  something changes\n  11  something changes, and a part of it waits for an approval\n  12  the commit is refused and does nothing"
+    10  something changes\n  11  something changes, and a part of it waits for an approval\n  12  the commit is refused and does nothing\n  \
+    13  the plan is another one than --expect names"
 )]
 pub(crate) struct Args {
     /// The commit: a branch, a tag or a commit id; the checked-out commit by default.
@@ -44,8 +46,8 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "KUBECONFIG",
-        required_unless_present = "snapshot",
-        conflicts_with = "snapshot"
+        required_unless_present_any = ["snapshot", "report"],
+        conflicts_with_all = ["snapshot", "report"]
     )]
     hub: Option<PathBuf>,
     /// Context of the kubeconfig.
@@ -54,12 +56,22 @@ pub(crate) struct Args {
     /// Read the objects of the hub from this file (YAML documents or a List, as kubectl prints it).
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
+    /// Read the fleet from the report on this branch of the repository, which needs `report.snapshot` in the
+    /// ConfigRepo. The plan is against the commit that was applied at the time of the report.
+    #[arg(long, value_name = "BRANCH", conflicts_with = "snapshot")]
+    report: Option<String>,
+    /// Directory of the report on the branch.
+    #[arg(long, value_name = "DIR", requires = "report", default_value = "")]
+    report_path: String,
     /// How long a cluster is assumed to take for a change.
     #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = span)]
     succeeds_after: SignedDuration,
     /// The time it is, such as 2026-03-02T08:00:00Z; the clock's where absent.
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
+    /// The hash of the plan that was approved. Another plan is an error.
+    #[arg(long, value_name = "HASH")]
+    expect: Option<String>,
     /// How the plan is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -74,6 +86,14 @@ enum Format {
     Markdown,
     /// For programs.
     Json,
+}
+
+/// A plan for programs.
+#[derive(serde::Serialize)]
+struct Hashed<'a> {
+    hash: String,
+    #[serde(flatten)]
+    preview: &'a Preview,
 }
 
 fn key(text: &str) -> Result<Key, String> {
@@ -102,18 +122,32 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             Commit { repo, base: base.clone(), head: head.clone(), succeeds_after: args.succeeds_after };
         Ok(preview(snapshot, &commit, now))
     };
-    let planned = match (&args.snapshot, &args.hub) {
+    let planned = match (&args.snapshot, &args.report) {
+        (None, Some(branch)) => {
+            let reported = report::read(&url, branch, &args.report_path)?;
+            let repo = config_repo(args.config_repo.as_ref(), &reported)?;
+            let (snapshot, applied) = of_report(reported, &repo, now);
+            let base = match (&base, applied) {
+                (None, Some(applied)) => Some(checkout(&url, &applied)?),
+                (base, _) => base.clone(),
+            };
+            let head = head.clone();
+            preview(&snapshot, &Commit { repo, base, head, succeeds_after: args.succeeds_after }, now)
+        }
         (Some(file), _) => plan(&HubSnapshot { objects: crate::cli::objects::of_file(file)?, kinds: None })?,
-        (None, hub) => {
+        (None, None) => {
             let kinds = HubSnapshot::kinds_of_controllers(now)?;
-            hub::plan(hub.as_deref(), args.context.as_deref(), kinds, plan)?
+            hub::plan(args.hub.as_deref(), args.context.as_deref(), kinds, plan)?
         }
     };
     let planned = planned.map_err(hinted)?;
     match args.output {
         Format::Text => ui.text(text::page(&planned))?,
         Format::Markdown => ui.text(markdown::page(&planned))?,
-        Format::Json => ui.json(&planned)?,
+        Format::Json => ui.json(&Hashed { hash: planned.hash(), preview: &planned })?,
+    }
+    if args.expect.as_ref().is_some_and(|expected| *expected != planned.hash()) {
+        return Ok(ExitCode::from(13));
     }
     Ok(ExitCode::from(match planned.verdict {
         Verdict::NoChange => 0,

@@ -24,7 +24,7 @@ const MESSAGE: usize = 600;
 
 /// The plan as a page.
 pub(in crate::cli::commands) fn page(preview: &Preview) -> String {
-    let mut page = format!("{}\n{}\n", title(preview), verdict(preview));
+    let mut page = format!("{}\n{}\nHash: {}\n", title(preview), verdict(preview), preview.hash());
     for (heading, lines) in sections(preview) {
         let _ = writeln!(page, "\n{heading}");
         for line in lines {
@@ -265,6 +265,7 @@ pub(super) mod tests {
         let expected = "\
 ConfigRepo config/fleet: 111111111111 to 222222222222
 Needs approval: 1 objects created, 1 changed, 0 deleted.
+Hash: HASH
 
 Objects of the hub
   ~ ConfigMap config/a
@@ -298,6 +299,7 @@ Rollouts that do not complete
 Nothing more happens
   after 2m10s, if every cluster succeeds and approvals are granted at once
 ";
-        assert_eq!(page(&example()), expected);
+        let preview = example();
+        assert_eq!(page(&preview), expected.replace("HASH", &preview.hash()));
     }
 }

@@ -353,6 +353,10 @@ pub struct Report {
     /// the password of either. They are not signed if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key_ref: Option<SecretRef>,
+    /// Adds the objects of the fleet, without the values of Secrets, for `wheelwright plan --report`. Who
+    /// reads the branch sees them. A fleet of more than 4 MiB has none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub snapshot: bool,
     /// Shortest time between two commits, such as 30s.
     #[serde(default = "thirty_seconds")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
@@ -380,6 +384,7 @@ impl Default for Report {
             path: String::new(),
             secret_ref: None,
             signing_key_ref: None,
+            snapshot: false,
             interval: thirty_seconds(),
             unknown: Unknown::new(),
         }

@@ -1,11 +1,13 @@
 //! Config repositories, and how rollouts are held, stopped and undone.
 
+mod cluster_decision;
 mod config_repo;
 mod config_repo_inventory;
 mod config_repo_status;
 mod rollout_policy;
 mod rollout_policy_status;
 
+pub use cluster_decision::{ClusterDecision, ClusterDecisionStatus, HeldDecisions};
 pub use config_repo::{
     ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, Dependency, GitRef, Report,
     RewindPolicy, SecretRef, Takeover, Verify, VerifyMode, Webhook,

@@ -10,7 +10,7 @@ use super::identity::Identity;
 use super::inventory::Recorded;
 use super::plan::Draft;
 use crate::hub::addon_removal;
-use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
 use api::names;
 use engine::sync::{self, Comparisons, Deletion, Desired, Input, Inventory, ObjectId, SyncPolicy};
 use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
@@ -25,7 +25,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
     };
     let mut draft = Draft::of(repo, now);
     let recorded = Recorded::of(repo, view)?;
-    if repo.spec.deletion_policy == DeletionPolicy::Delete {
+    if deletes_objects(repo) {
         let inventory = &recorded.objects;
         let input = Input {
             repo: &draft.key,
@@ -61,8 +61,12 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
 
 /// Adds the finalizer if the deletion policy needs it and it is not there.
 pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
-    let is_wanted = repo.spec.deletion_policy == DeletionPolicy::Delete;
-    is_wanted.then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
+    deletes_objects(repo).then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
+}
+
+/// Whether the objects are deleted with their ConfigRepo. In mode Observe they belong to another tool.
+fn deletes_objects(repo: &ConfigRepo) -> bool {
+    repo.spec.deletion_policy == DeletionPolicy::Delete && repo.spec.mode != ConfigRepoMode::Observe
 }
 
 /// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask again.

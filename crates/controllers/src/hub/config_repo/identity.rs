@@ -4,9 +4,10 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{
-    CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL,
+    APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, OPERATOR_IDENTITY_ALLOWED,
+    OPERATOR_IDENTITY_LABEL,
 };
-use engine::sync::{Apply, Deletion, HandOver, Problem};
+use engine::sync::{Apply, Deletion, EndTracking, HandOver, Problem};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Precondition, Read, Site, Subresource, View};
 use serde_json::json;
@@ -62,6 +63,20 @@ impl Identity {
         }
     }
 
+    /// Ends the tracking of an object by Argo CD, from which it is taken over.
+    pub(super) fn end_tracking(&self, apply: &Apply<'_>) -> Option<Action> {
+        let Apply { desired, force: _, end_tracking } = apply;
+        let EndTracking { uid, patch } = end_tracking.clone()?;
+        Some(Action::Patch {
+            site: Site::Hub,
+            target: desired.reference.clone(),
+            subresource: Subresource::None,
+            patch,
+            precondition: Precondition { uid, resource_version: String::new() },
+            impersonate: self.impersonate(),
+        })
+    }
+
     /// Deletes an object that left the repository.
     pub(super) fn delete(&self, deletion: &Deletion) -> Action {
         let Deletion { target, uid, is_approved: _ } = deletion.clone();
@@ -70,10 +85,14 @@ impl Identity {
         Action::Delete { site: Site::Hub, target, precondition, orphan: false, impersonate }
     }
 
-    /// Makes another ConfigRepo the owner of an object.
+    /// Gives an object to another owner.
     pub(super) fn hand_over(&self, hand_over: &HandOver) -> Action {
         let HandOver { target, uid, to } = hand_over.clone();
-        let patch = json!({"metadata": {"annotations": {CONFIG_REPO_ANNOTATION: to.to_string()}}});
+        let annotations = match &to {
+            Some(to) => json!({CONFIG_REPO_ANNOTATION: to.to_string()}),
+            None => json!({CONFIG_REPO_ANNOTATION: null, APPLIED_DIGEST_ANNOTATION: null}),
+        };
+        let patch = json!({"metadata": {"annotations": annotations}});
         Action::Patch {
             site: Site::Hub,
             target,

@@ -268,6 +268,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
         if stage.len() > 1 {
             draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
         }
+        draft.plan.step(stage.iter().filter_map(|one| identity.end_tracking(one)));
         draft.plan.step(stage.iter().map(|one| identity.apply(one, &draft.key)));
     }
     let drift = drift::correct(draft, &sync.correct, identity);

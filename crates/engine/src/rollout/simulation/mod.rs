@@ -15,5 +15,5 @@ mod tests;
 
 pub use outcomes::Outcomes;
 pub use run::run;
-pub use scenario::{Scenario, ScenarioError};
+pub use scenario::{Scenario, ScenarioError, strategy};
 pub use trace::{Trace, decision_json, decision_table};

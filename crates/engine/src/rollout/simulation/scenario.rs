@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
-use crate::rollout::{Input, Policy, Strategy};
+use crate::rollout::{Input, Policy, Refused, Strategy};
 use api::Unknown;
 use api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy};
 use api::gitops::v1alpha1::RolloutPolicySpec;
@@ -141,6 +141,16 @@ pub enum ScenarioError {
         /// The name.
         name: String,
     },
+}
+
+/// Reads a rollout strategy in YAML or JSON, as an add-on's placement or a ManifestWorkReplicaSet has it.
+///
+/// # Errors
+/// Names the place that cannot be read. A strategy that the engine refuses is not an error here.
+pub fn strategy(text: &str) -> Result<Result<Strategy, Refused>, ScenarioError> {
+    let strategy: RolloutStrategy = read(text)?;
+    known_strategy("strategy", &strategy)?;
+    Ok(Strategy::read(&strategy, None))
 }
 
 /// Reads YAML or JSON.

@@ -1,5 +1,6 @@
 //! Tests of whole commits on a hub.
 
+mod argo;
 mod desired;
 mod hub;
 mod inventory;

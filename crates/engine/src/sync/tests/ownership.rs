@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::hub::{commit, object, repo};
-use crate::sync::ownership::{ARGO_TRACKING, Ownership, changed_guard, ownership};
+use crate::sync::ownership::{Ownership, changed_guard, ownership};
 use crate::sync::{Input, Inventory, ObjectId, SyncPolicy, Takeover};
 use api::names;
 use object::{Key, Object};
@@ -35,8 +35,10 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
     let desired = commit(&[config_map(json!({}), "1")]);
     match ownership(&input, &desired.objects[0], live.as_ref()) {
         Ownership::Ours => Ok("ours"),
-        Ownership::Available { force: true } => Ok("taken by force"),
-        Ownership::Available { force: false } => Ok("available"),
+        Ownership::Available { force: true, tracking: None } => Ok("taken by force"),
+        Ownership::Available { force: true, tracking: Some(_) } => Ok("taken from Argo CD"),
+        Ownership::Available { force: false, tracking: None } => Ok("available"),
+        Ownership::Available { force: false, tracking: Some(_) } => panic!("taken without force"),
         Ownership::Refused { reason, message } => Err(format!("{reason}: {message}")),
     }
 }
@@ -59,20 +61,6 @@ fn an_object_of_somebody_else_is_taken_over_as_the_policy_says() {
 fn an_object_that_carries_our_annotation_is_ours() {
     let ours = config_map(json!({names::CONFIG_REPO_ANNOTATION: "ns/repo"}), "2");
     assert_eq!(check(Some(ours), &[], Takeover::Never), Ok("ours"));
-}
-
-#[test]
-fn an_object_that_argo_cd_tracks_is_refused_but_a_copied_tracking_id_does_not_count() {
-    let tracked = |id: &str| Some(config_map(json!({ARGO_TRACKING: id}), "1"));
-    let refused = check(tracked("shop:/ConfigMap:ns/a"), &[], Takeover::IfNoDiff).unwrap_err();
-    assert!(
-        refused.starts_with("OwnedByArgo: ConfigMap ns/a is managed by the Argo CD application shop;"),
-        "{refused}"
-    );
-    assert_eq!(check(tracked("shop:/ConfigMap:ns/a"), &[], Takeover::Always), Ok("taken by force"));
-    for copied in ["shop:/ConfigMap:ns/b", "shop:apps/Deployment:ns/a", "nonsense"] {
-        assert_eq!(check(tracked(copied), &[], Takeover::IfNoDiff), Ok("available"), "{copied}");
-    }
 }
 
 #[test]
@@ -111,7 +99,7 @@ fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
     let Ownership::Refused { reason, .. } = &right else { panic!("a right guess is told") };
     assert_eq!(*reason, "TakeoverRefused");
     assert_eq!(right, told("v1", "Secret", "b3RoZXI=", true));
-    let available = Ownership::Available { force: false };
+    let available = Ownership::Available { force: false, tracking: None };
     assert_eq!(told("v1", "Secret", "Z3Vlc3M=", false), available, "the operator may compare Secrets");
     assert_eq!(told("v1", "ConfigMap", "Z3Vlc3M=", true), available, "a ConfigMap is no secret");
     assert_eq!(

@@ -108,7 +108,7 @@ fn deletions_wait_while_another_repository_may_request_the_object() {
     hub.requested.insert(id, Key::namespaced("ns", "other"));
     let plan = hub.plan(&wanted);
     assert!(plan.delete.is_empty());
-    assert_eq!(plan.hand_over[0].to, Key::namespaced("ns", "other"));
+    assert_eq!(plan.hand_over[0].to, Some(Key::namespaced("ns", "other")));
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! Publishes the clusters of a placement for the ApplicationSets of Argo CD.
+//!
+//! The generator of Argo CD takes an empty list for the wish to have no application, and one that lacks a
+//! cluster for the wish to remove its application. So a list is written in one write, only from complete
+//! decisions, and it loses more clusters than a budget allows only after an approval.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::placement_reads::{placement_of, selection};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::gitops::v1alpha1::{ClusterDecision, ClusterDecisionStatus, ConfigRepo};
+use api::names::{APPROVE_DELETION_ANNOTATION, CLUSTER_DECISION_ANNOTATION, CONFIG_REPO_ANNOTATION};
+use engine::addon::selection::Selection;
+use engine::placement::{Entry, decision_list};
+use object::{Key, Metadata as _, ObjectRef};
+use reconcile::{Action, Controller, Event, EventType, Plan, Query, Read, View, Watches};
+
+/// Most characters of a value. A claim may be longer than any application needs.
+const VALUE: usize = 256;
+
+pub(crate) struct ClusterDecisionController;
+
+impl Controller for ClusterDecisionController {
+    const NAME: &'static str = "cluster-decision";
+    type Primary = Placement;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<PlacementDecision>(|change, _| change.sides().filter_map(placement_of).collect());
+        watches.on::<ClusterDecision>(|change, _| change.sides().map(Key::of).collect());
+        watches.on::<ManagedCluster>(|change, view| {
+            let told = |cluster: &ManagedCluster| {
+                let claims = cluster.status.as_ref().map(|status| status.cluster_claims.clone());
+                (cluster.metadata.labels.clone(), claims)
+            };
+            if change.differs_in(told) { asking(view) } else { Vec::new() }
+        });
+        watches.on::<ConfigRepo>(
+            |change, view| {
+                if change.differs_in(applied) { asking(view) } else { Vec::new() }
+            },
+        );
+    }
+
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        let live = view.get::<ClusterDecision>(key)?;
+        // The list of a placement that is gone goes with its owner.
+        let Some(placement) = view.get::<Placement>(key)?.filter(|it| !it.is_terminating()) else {
+            return Ok(plan);
+        };
+        let Some(wanted) = placement.annotation(CLUSTER_DECISION_ANNOTATION) else {
+            // Without any list the generator fails, and the applications stay.
+            plan.step(live.as_deref().map(Action::delete));
+            return Ok(plan);
+        };
+        let selection = selection(key, view)?;
+        if !selection.settled {
+            return Ok(plan);
+        }
+        let entries = entries(&placement, &selection, wanted, view)?;
+        let published = live.as_ref().and_then(|live| live.status.as_ref());
+        let approved = placement.annotation(APPROVE_DELETION_ANNOTATION).unwrap_or_default();
+        let before = published.map(|status| status.decisions.as_slice()).unwrap_or_default();
+        match decision_list(entries, before, approved) {
+            Ok(status) if published == Some(&status) => {}
+            Ok(status) => plan.step([Action::apply_typed(&object(&placement, status))]),
+            Err(refused) => plan.events.push(too_large(&placement, &refused)),
+        }
+        Ok(plan)
+    }
+}
+
+/// The commit that a ConfigRepo has applied.
+fn applied(repo: &ConfigRepo) -> Option<String> {
+    Some(repo.status.as_ref()?.applied.as_ref()?.commit.clone())
+}
+
+/// Every placement that asks for a list.
+fn asking(view: &impl View) -> Vec<Key> {
+    let all = view.readable::<Placement>(Query::ALL);
+    let asks = |placement: &&Arc<Placement>| placement.annotation(CLUSTER_DECISION_ANNOTATION).is_some();
+    all.iter().filter(asks).map(|placement| Key::of(&**placement)).collect()
+}
+
+/// The entries of the selected clusters, by name.
+fn entries(
+    placement: &Placement,
+    selection: &Selection,
+    wanted: &str,
+    view: &impl View,
+) -> Read<BTreeMap<String, Entry>> {
+    let wanted: Vec<&str> = wanted.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let revision = match placement.annotation(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/')) {
+        Some((namespace, name)) => {
+            view.get::<ConfigRepo>(&Key::namespaced(namespace, name))?.as_deref().and_then(applied)
+        }
+        None => None,
+    };
+    let mut entries = BTreeMap::new();
+    for group in &selection.groups {
+        for name in &group.clusters {
+            let mut entry = Entry::from([("clusterName".to_owned(), name.clone())]);
+            entry.insert("group".into(), group.key.name.clone());
+            entry.insert("wave".into(), group.key.index.to_string());
+            entry.insert("revision".into(), revision.clone().unwrap_or_default());
+            if let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name.as_str()))? {
+                describe(&mut entry, &cluster, &wanted);
+            }
+            entries.insert(name.clone(), entry);
+        }
+    }
+    Ok(entries)
+}
+
+/// Adds the wanted labels and claims of a cluster.
+fn describe(entry: &mut Entry, cluster: &ManagedCluster, wanted: &[&str]) {
+    let claims = cluster.status.iter().flat_map(|status| &status.cluster_claims);
+    let claims: BTreeMap<&str, &str> =
+        claims.map(|claim| (claim.name.as_str(), claim.value.as_str())).collect();
+    for name in wanted {
+        let label = cluster.label(name).map(|value| (format!("labels.{name}"), value));
+        let claim = claims.get(name).map(|value| (format!("claims.{name}"), *value));
+        let values = label.into_iter().chain(claim).filter(|(_, value)| value.chars().count() <= VALUE);
+        entry.extend(values.map(|(field, value)| (field, value.to_owned())));
+    }
+}
+
+/// Tells that the list stays as it is.
+fn too_large(placement: &Placement, refused: &str) -> Event {
+    let hint = format!("name fewer labels and claims in the annotation {CLUSTER_DECISION_ANNOTATION}");
+    Event {
+        regarding: ObjectRef::of::<Placement>(Key::of(placement)),
+        uid: placement.uid().to_owned(),
+        related: None,
+        event_type: EventType::Warning,
+        reason: "ClusterDecisionTooLarge".into(),
+        action: "Publish".into(),
+        message: format!("{refused}; it stays as it is: {hint}"),
+    }
+}
+
+fn object(placement: &Placement, status: ClusterDecisionStatus) -> ClusterDecision {
+    let Key { namespace, name } = Key::of(placement);
+    ClusterDecision {
+        metadata: ObjectMeta {
+            namespace: Some(namespace),
+            name: Some(name),
+            owner_references: Some(vec![placement.controller_reference()]),
+            ..ObjectMeta::default()
+        },
+        status: Some(status),
+        ..ClusterDecision::default()
+    }
+}

@@ -1,0 +1,196 @@
+//! A ConfigRepo beside Argo CD: shared objects, and objects that change hands without being deleted.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use object::builtin_lists::BUILTIN;
+use object::fields::{Manager, Operation, Owners, first_difference, without};
+use object::merge_diff;
+use store::{Patch, WriteOptions};
+
+const ID: &str = "argocd.argoproj.io/tracking-id";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const MANAGER: &str = "argocd-controller";
+
+/// The manifest of the application `shop` for a ConfigMap.
+fn manifest(name: &str, data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data, "metadata": {
+        "namespace": "config", "name": name, "annotations": {ID: format!("shop:/ConfigMap:config/{name}")},
+    }})
+}
+
+impl Hub {
+    fn config_map(&self, name: &str) -> ConfigMap {
+        self.world.get(&Key::namespaced("config", name)).unwrap()
+    }
+
+    fn all_data(&self, name: &str) -> BTreeMap<String, String> {
+        self.config_map(name).data.unwrap_or_default()
+    }
+
+    fn annotation(&self, name: &str, annotation: &str) -> Option<String> {
+        self.config_map(name).metadata.annotations.unwrap_or_default().get(annotation).cloned()
+    }
+
+    fn write_as_argo(&mut self, name: &str, patch: Patch) {
+        let reference = object::ObjectRef::of::<ConfigMap>(Key::namespaced("config", name));
+        let target = self.world.hub.target(&reference).unwrap();
+        let options = WriteOptions::manager(MANAGER);
+        let options = if matches!(patch, Patch::Apply(_)) { options.forced() } else { options };
+        self.world.hub.patch(&target, &patch, &options, self.world.now).unwrap();
+    }
+
+    /// Server-side apply with force, as with the sync option ServerSideApply.
+    fn argo_applies(&mut self, name: &str, data: Value) {
+        self.write_as_argo(name, Patch::Apply(manifest(name, data)));
+    }
+
+    /// Client-side apply: a three-way merge of what was applied last, the manifest and the live object.
+    fn argo_merges(&mut self, name: &str, data: Value) {
+        let last = self
+            .annotation(name, LAST_APPLIED)
+            .map_or(json!({}), |text| serde_json::from_str(&text).unwrap());
+        let new = manifest(name, data);
+        let mut patch = merge_diff(&last, &new).unwrap_or_else(|| json!({}));
+        // What it has applied and somebody has changed is put right.
+        patch["data"] = merge_diff(&last["data"], &json!({})).unwrap_or_else(|| json!({}));
+        for (field, value) in new["data"].as_object().unwrap() {
+            patch["data"][field] = value.clone();
+        }
+        patch["metadata"]["annotations"][LAST_APPLIED] = new.to_string().into();
+        self.write_as_argo(name, Patch::Merge(patch));
+    }
+
+    /// Runs, and returns the names of the ConfigMaps that were deleted meanwhile.
+    fn deleted(&mut self, act: impl FnOnce(&mut Self)) -> Vec<String> {
+        self.world.keep_history();
+        act(self);
+        self.world.run_for(SignedDuration::from_secs(5)).unwrap();
+        let deleted = self.world.take_history().into_iter().filter(|write| write.after.is_none());
+        deleted.filter(|write| write.id.kind == "ConfigMap").map(|write| write.id.key.name).collect()
+    }
+}
+
+fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn two(k: &str) -> String {
+    format!("{}  l: \"1\"\n", map("a", k))
+}
+
+#[test]
+fn a_client_side_apply_of_argo_cd_and_our_apply_keep_each_others_fields() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &two("1"))]);
+    hub.argo_merges("a", json!({"theirs": "1", "gone": "1"}));
+    assert!(hub.run().starts_with("Ready"));
+    assert_eq!(hub.all_data("a"), data(&[("gone", "1"), ("k", "1"), ("l", "1"), ("theirs", "1")]));
+    assert!(hub.commit(&[("a.yaml", &map("a", "2"))]).starts_with("Ready"));
+    assert_eq!(hub.all_data("a"), data(&[("gone", "1"), ("k", "2"), ("theirs", "1")]), "our field l went");
+    hub.argo_merges("a", json!({"theirs": "2"}));
+    assert!(hub.run().starts_with("Ready"));
+    assert_eq!(hub.all_data("a"), data(&[("k", "2"), ("theirs", "2")]), "their field gone went");
+    assert!(hub.annotation("a", LAST_APPLIED).is_some());
+}
+
+#[test]
+fn objects_come_from_argo_cd_without_being_deleted() {
+    let mut hub = Hub::new(json!({}));
+    hub.argo_applies("a", json!({"k": "1"}));
+    let uid = hub.config_map("a").metadata.uid;
+    let told = hub.commit(&[("a.yaml", &map("a", "2"))]);
+    assert!(told.starts_with("Stalled OwnedByArgo: "), "{told}");
+    assert!(told.contains("is managed by the Argo CD application shop"), "{told}");
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+    let deleted = hub.deleted(|hub| hub.repo(json!({"takeover": "Always"}), json!({})));
+    assert_eq!((hub.message().split(':').next(), deleted.len()), (Some("Ready"), 0));
+    assert_eq!((hub.data("a").as_deref(), hub.config_map("a").metadata.uid), (Some("2"), uid));
+    assert_eq!(hub.annotation("a", ID), None, "an application of that name would prune it later");
+    assert_eq!(hub.owned(), ["a"]);
+}
+
+#[test]
+fn an_application_that_tracks_by_label_is_recognised_and_its_label_goes_with_the_takeover() {
+    let mut hub = Hub::new(json!({}));
+    let labels = json!({"app.kubernetes.io/instance": "shop"});
+    let labelled = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}, "metadata": {"namespace": "config", "name": "a", "labels": labels}});
+    let made = json!({"namespace": "config", "name": "a"});
+    hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": made, "data": {"k": "1"}}));
+    hub.write_as_argo("a", Patch::Merge(labelled));
+    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    assert!(told.contains("managed by the Argo CD application shop"), "{told}");
+    assert!(told.contains("remove its label app.kubernetes.io/instance"), "{told}");
+    hub.repo(json!({"takeover": "Always"}), json!({}));
+    assert!(hub.run().starts_with("Ready"), "{}", hub.message());
+    assert_eq!(hub.config_map("a").metadata.labels, None);
+    assert!(hub.commit(&[("b.yaml", &map("b", "1"))]).starts_with("Ready"));
+    assert_eq!(hub.names(), ["b"], "it was ours and was pruned");
+}
+
+#[test]
+fn a_repository_goes_to_argo_cd_without_a_deletion() {
+    for policy in ["Orphan", "Delete"] {
+        let mut hub = Hub::new(json!({"deletionPolicy": policy}));
+        let files = [("a.yaml", &*map("a", "1")), ("b.yaml", &*map("b", "1"))];
+        hub.commit(&files);
+        let deleted = hub.deleted(|hub| {
+            hub.repo(json!({"deletionPolicy": policy, "mode": "Observe"}), json!({}));
+            hub.run();
+            hub.argo_applies("a", json!({"k": "2"}));
+            hub.argo_applies("b", json!({"k": "1"}));
+            assert_eq!(hub.run().split(':').next(), Some("Reconciling NotApplied"), "a has another value");
+            hub.argo_applies("a", json!({"k": "1"}));
+            assert!(hub.run().starts_with("Ready: the hub is as"), "{}", hub.message());
+            let target = hub.world.hub.target(&object::ObjectRef::of::<ConfigRepo>(key())).unwrap();
+            hub.world.hub.delete(&target, &store::DeleteOptions::default(), hub.world.now).unwrap();
+        });
+        assert_eq!((deleted.len(), hub.names()), (0, vec!["a".to_owned(), "b".to_owned()]), "{policy}");
+        assert!(hub.world.get::<ConfigRepo>(&key()).is_none(), "{policy}");
+    }
+}
+
+#[test]
+fn one_object_goes_to_argo_cd_without_a_deletion() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
+    hub.argo_merges("a", json!({"k": "1"}));
+    let deleted = hub.deleted(|hub| {
+        hub.commit(&[("b.yaml", &map("b", "1"))]);
+    });
+    assert_eq!((hub.message().split(':').next(), deleted.len()), (Some("Ready"), 0));
+    assert_eq!((hub.names(), hub.owned()), (vec!["a".to_owned(), "b".into()], vec!["b".to_owned()]));
+    for ours in [names::CONFIG_REPO_ANNOTATION, names::APPLIED_DIGEST_ANNOTATION] {
+        assert_eq!(hub.annotation("a", ours), None);
+    }
+    let told = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", &map("b", "1"))]);
+    assert!(told.starts_with("Stalled OwnedByArgo: "), "{told}");
+}
+
+/// What Argo CD compares with `managedFieldsManagers: [wheelwright-gitops]`: both sides without our fields.
+fn without_ours(value: &Value, live: &Object) -> Object {
+    let owners = Owners::read(live.at(&["metadata", "managedFields"]));
+    let fields_of = |name: &str| {
+        let (operation, api_version) = (Operation::Apply, "v1".into());
+        owners.fields_of(&Manager { operation, name: name.into(), api_version, subresource: String::new() })
+    };
+    let (ours, theirs) = (fields_of(names::CONFIG_REPO_MANAGER), fields_of(MANAGER));
+    assert!(ours.paths().iter().any(|path| path == ".data.k"), "{:?}", ours.paths());
+    object(without(value, &ours, &theirs, BUILTIN.root("v1", "ConfigMap")))
+}
+
+#[test]
+fn argo_cd_sees_no_difference_where_it_ignores_our_manager() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    hub.argo_applies("a", json!({"theirs": "1"}));
+    hub.commit(&[("a.yaml", &map("a", "2"))]);
+    let live = Object::from_typed(&hub.config_map("a"));
+    // The application has our field too, with an older value.
+    let desired = manifest("a", json!({"theirs": "1", "k": "1"}));
+    assert!(first_difference(&live, &object(desired.clone())).is_some());
+    let (seen, wanted) = (without_ours(&live.clone().into_value(), &live), without_ours(&desired, &live));
+    assert_eq!(first_difference(&seen, &wanted), None);
+    let differs = without_ours(&manifest("a", json!({"theirs": "2"})), &live);
+    assert_eq!(first_difference(&seen, &differs).as_deref(), Some("data.theirs"));
+}

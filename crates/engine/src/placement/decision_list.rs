@@ -1,0 +1,127 @@
+//! The list of a ClusterDecision: what the generator of an ApplicationSet makes applications from.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use api::gitops::v1alpha1::{ClusterDecisionStatus, HeldDecisions};
+use object::hex;
+
+/// Most clusters that leave a list at once without an approval: the larger of a number and a percentage.
+const BUDGET: (usize, usize) = (5, 5);
+/// Most clusters that a status names of those that are held.
+const LISTED: usize = 10;
+/// Most bytes of a list: etcd takes requests of 1.5 MiB.
+const MAX_BYTES: usize = 1_000_000;
+
+/// What is known of a cluster.
+pub type Entry = BTreeMap<String, String>;
+
+/// The next list, from the wanted entries by cluster and the list that is published.
+///
+/// Argo CD removes the applications of a cluster that leaves the list. So clusters that leave stay in it
+/// above the budget, and when the list would become empty, until `approved` names exactly them.
+///
+/// # Errors
+/// The list is too large for an object.
+pub fn decision_list(
+    wanted: BTreeMap<String, Entry>,
+    published: &[Entry],
+    approved: &str,
+) -> Result<ClusterDecisionStatus, String> {
+    let name = |entry: &Entry| entry.get("clusterName").cloned().unwrap_or_default();
+    let before = published.iter().map(|entry| (name(entry), entry));
+    let left: BTreeMap<String, &Entry> = before.filter(|(name, _)| !wanted.contains_key(name)).collect();
+    let allowed = BUDGET.0.max(published.len() * BUDGET.1 / 100);
+    let message = if left.is_empty() {
+        None
+    } else if wanted.is_empty() {
+        Some("the placement selects no cluster any more".to_owned())
+    } else if left.len() > allowed {
+        Some(format!("{} clusters leave the list at once, more than {allowed}", left.len()))
+    } else {
+        None
+    };
+    let hash = left.keys().fold(Sha256::new(), |hash, name| hash.chain_update(format!("{name}\n")));
+    let approval = hex(hash.finalize().get(..8).unwrap_or_default());
+    let held = message.filter(|_| approval != approved).map(|message| HeldDecisions {
+        approval,
+        total: count(left.len()),
+        clusters: left.keys().take(LISTED).cloned().collect(),
+        message,
+        ..HeldDecisions::default()
+    });
+    let mut entries = wanted;
+    if held.is_some() {
+        entries.extend(left.into_iter().map(|(name, entry)| (name, entry.clone())));
+    }
+    let size =
+        |entry: &Entry| entry.iter().map(|(field, value)| field.len() + value.len() + 6).sum::<usize>();
+    let bytes: usize = entries.values().map(size).sum();
+    if bytes > MAX_BYTES {
+        return Err(format!("the list has {bytes} bytes, more than {MAX_BYTES}"));
+    }
+    let clusters = count(entries.len());
+    let decisions = entries.into_values().collect();
+    Ok(ClusterDecisionStatus { decisions, clusters, held, ..ClusterDecisionStatus::default() })
+}
+
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, wave: &str) -> Entry {
+        [("clusterName", name), ("wave", wave)].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    }
+
+    fn wanted(range: std::ops::Range<usize>) -> BTreeMap<String, Entry> {
+        range.map(|i| format!("c{i:02}")).map(|name| (name.clone(), entry(&name, "0"))).collect()
+    }
+
+    fn names(status: &ClusterDecisionStatus) -> Vec<&str> {
+        status.decisions.iter().map(|entry| entry["clusterName"].as_str()).collect()
+    }
+
+    #[test]
+    fn a_list_loses_a_few_clusters_at_once_and_more_with_an_approval_of_exactly_them() {
+        let all = decision_list(wanted(0..20), &[], "").unwrap();
+        assert_eq!((all.clusters, &all.held), (20, &None));
+        let few = decision_list(wanted(5..25), &all.decisions, "").unwrap();
+        assert_eq!((few.clusters, few.held), (20, None));
+        let many = decision_list(wanted(6..25), &all.decisions, "").unwrap();
+        let held = many.held.clone().unwrap();
+        assert_eq!((many.clusters, held.total, held.clusters.len()), (25, 6, 6));
+        assert_eq!(held.message, "6 clusters leave the list at once, more than 5");
+        let approved = decision_list(wanted(6..25), &many.decisions, &held.approval).unwrap();
+        assert_eq!((approved.clusters, approved.held), (19, None));
+        let other = decision_list(wanted(7..25), &many.decisions, &held.approval).unwrap();
+        assert_eq!(other.clusters, 25, "the approval was for other clusters");
+    }
+
+    #[test]
+    fn a_list_becomes_empty_only_with_an_approval() {
+        let one = decision_list(wanted(0..1), &[], "").unwrap();
+        let none = decision_list(BTreeMap::new(), &one.decisions, "").unwrap();
+        let held = none.held.clone().unwrap();
+        assert_eq!(
+            (names(&none), held.message.as_str()),
+            (vec!["c00"], "the placement selects no cluster any more")
+        );
+        let approved = decision_list(BTreeMap::new(), &none.decisions, &held.approval).unwrap();
+        assert_eq!((approved.clusters, approved.held), (0, None));
+    }
+
+    #[test]
+    fn a_list_that_is_too_large_for_an_object_is_refused() {
+        let mut wanted = wanted(0..20);
+        for entry in wanted.values_mut() {
+            entry.insert("labels.x".into(), "x".repeat(60_000));
+        }
+        let refused = decision_list(wanted, &[], "").unwrap_err();
+        assert!(refused.starts_with("the list has 12"), "{refused}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Objects that Argo CD tracks, by annotation, label or both.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::hub::{Hub, commit, config_map, object};
+use crate::sync::argo::{EndTracking, Tracking, application};
+use crate::sync::{SyncPolicy, Takeover};
+use object::Object;
+
+const ID: &str = "argocd.argoproj.io/tracking-id";
+const LABEL: &str = "app.kubernetes.io/instance";
+
+fn live(mut metadata: Value) -> Object {
+    metadata["namespace"] = "ns".into();
+    metadata["name"] = "web".into();
+    object(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}))
+}
+
+fn by(manager: &str) -> Value {
+    json!([{"manager": manager, "operation": "Update"}])
+}
+
+#[test]
+fn an_application_is_recognised_in_all_three_tracking_modes() {
+    let tracked = |metadata: Value| application(&live(metadata)).map(|(app, by)| (app.to_owned(), by));
+    let annotation = json!({ID: "shop:apps/Deployment:ns/web"});
+    let shop = |by| Some(("shop".to_owned(), by));
+    assert_eq!(tracked(json!({"annotations": annotation})), shop(Tracking::Annotation));
+    let both = json!({"annotations": annotation, "labels": {LABEL: "cut-at-63"}});
+    assert_eq!(tracked(both), shop(Tracking::Annotation), "the label beside it is for people");
+    let label = json!({"labels": {LABEL: "shop"}, "managedFields": by("argocd-controller")});
+    assert_eq!(tracked(label), shop(Tracking::Label(LABEL)));
+    let other_key = "argocd.argoproj.io/instance";
+    let label =
+        json!({"labels": {other_key: "shop", LABEL: "chart"}, "managedFields": by("argocd-controller")});
+    assert_eq!(tracked(label), shop(Tracking::Label(other_key)));
+}
+
+#[test]
+fn a_label_that_argo_cd_did_not_write_tracks_nothing() {
+    let is_tracked = |metadata: Value| application(&live(metadata)).is_some();
+    let label = json!({LABEL: "shop"});
+    assert!(!is_tracked(json!({"labels": label, "managedFields": by("helm")})), "charts write it too");
+    assert!(!is_tracked(json!({"labels": label})));
+    let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]);
+    let owned = json!({"labels": label, "managedFields": by("argocd-controller"), "ownerReferences": owners});
+    assert!(!is_tracked(owned), "a child of an object inherits its labels");
+    let ours = json!({"manager": "wheelwright-gitops", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{LABEL}"): {}}}}});
+    let both = json!([{"manager": "argocd-controller", "operation": "Update"}, ours]);
+    assert!(
+        !is_tracked(json!({"labels": label, "managedFields": both})),
+        "the repository has the label itself"
+    );
+}
+
+proptest! {
+    #[test]
+    fn a_tracking_id_counts_on_the_object_that_it_names_and_on_no_copy(
+        id in prop::array::uniform4("[a-z]{1,3}"), of in prop::array::uniform4("[a-z]{1,3}"), copied in any::<bool>(),
+    ) {
+        let of = if copied { of } else { id.clone() };
+        let [group, kind, namespace, name] = &of;
+        let value = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {
+            "namespace": namespace, "name": name, "labels": {LABEL: "shop"},
+            "annotations": {ID: format!("shop:{}/{}:{}/{}", id[0], id[1], id[2], id[3])},
+            "managedFields": by("argocd-controller"),
+        }});
+        let expected = (of == id).then_some(("shop", Tracking::Annotation));
+        let live = object(value);
+        prop_assert_eq!(application(&live), expected);
+    }
+}
+
+/// A hub with the ConfigMaps a and b of an application.
+fn hub(takeover: Takeover) -> Hub {
+    let mut hub = Hub::new();
+    hub.policy = SyncPolicy { takeover, ..hub.policy };
+    for name in ["a", "b"] {
+        let mut map = config_map(name, "1");
+        map.metadata_mut().insert("annotations".into(), json!({ID: format!("shop:/ConfigMap:ns/{name}")}));
+        hub.insert(map);
+    }
+    hub
+}
+
+#[test]
+fn an_object_of_an_application_is_refused_until_it_may_be_taken_over() {
+    let desired = commit(&[config_map("a", "2")]);
+    for takeover in [Takeover::IfNoDiff, Takeover::Never] {
+        let hub = hub(takeover);
+        let plan = hub.plan(&desired);
+        let [problem] = plan.problems.as_slice() else { panic!("{plan:?}") };
+        assert_eq!(problem.reason, "OwnedByArgo");
+        let start = "ConfigMap ns/a is managed by the Argo CD application shop; take it out of that Application \
+                     without deleting it and remove its annotation argocd.argoproj.io/tracking-id, or set";
+        assert!(problem.message.starts_with(start), "{}", problem.message);
+    }
+    let hub = hub(Takeover::Always);
+    let plan = hub.plan(&desired);
+    let apply = &plan.apply[0][0];
+    assert!(apply.force && apply.end_tracking.is_some(), "{apply:?}");
+}
+
+#[test]
+fn the_end_of_tracking_takes_nothing_that_the_repository_has_itself() {
+    let with = |field: &str, name: &str| live(json!({field: {name: "x"}}));
+    let plain = live(json!({}));
+    let removed = json!({"metadata": {"labels": {LABEL: null}}});
+    let end = |by, desired: &Object| EndTracking::of(Some((by, &plain)), desired).map(|end| end.patch);
+    assert_eq!(end(Tracking::Label(LABEL), &plain), removed.as_object().cloned());
+    assert_eq!(end(Tracking::Label(LABEL), &with("labels", LABEL)), None);
+    let rest = json!({"metadata": {"annotations": {"argocd.argoproj.io/installation-id": null}}});
+    assert_eq!(end(Tracking::Annotation, &with("annotations", ID)), rest.as_object().cloned());
+}
+
+#[test]
+fn an_object_that_moved_to_an_application_is_handed_over_and_not_deleted() {
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[config_map("a", "1"), config_map("b", "1"), config_map("c", "1")]));
+    hub.edit("a", |a| {
+        let annotations = a.metadata_mut().get_mut("annotations").unwrap();
+        annotations[ID] = "shop:/ConfigMap:ns/a".into();
+    });
+    let desired = commit(&[config_map("c", "1")]);
+    let plan = hub.plan(&desired);
+    let deleted: Vec<_> = plan.delete.iter().flatten().map(|it| it.target.key.name.as_str()).collect();
+    assert_eq!(deleted, ["b"]);
+    let [hand_over] = plan.hand_over.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((hand_over.target.key.name.as_str(), &hand_over.to), ("a", &None));
+}

@@ -1,0 +1,77 @@
+//! A hub as a report says it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use serde_json::json;
+
+use super::snapshot::{HubSnapshot, SEED};
+use api::crds;
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
+use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER};
+use engine::sync::{ObjectId, recorded};
+use object::{Gvk, Key, Object};
+use store::{Patch, ResourcePath, Store, WriteOptions};
+
+/// The hub of a report, and the commit that was applied. The plan applies that commit first. So an object of
+/// the inventory that the report lacks needs a place only, which the commit fills or which shows that it is
+/// deleted.
+pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSnapshot, Option<String>) {
+    let typed = |object: &Object| object.to_typed::<ConfigRepoInventory>().ok();
+    let parts: Vec<ConfigRepoInventory> =
+        objects.iter().filter(|it| it.gvk() == Gvk::of::<ConfigRepoInventory>()).filter_map(typed).collect();
+    let is_repo = |object: &&Object| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
+    let found = objects.iter().find(is_repo).and_then(|object| object.to_typed::<ConfigRepo>().ok());
+    let inventory = found.as_ref().map(|found| recorded(found, &parts)).unwrap_or_default();
+    let known: BTreeSet<ObjectId> = objects.iter().map(|object| ObjectId::of(&object.reference())).collect();
+    let missing: BTreeMap<_, _> = inventory.iter().filter(|(id, _)| !known.contains(*id)).collect();
+    let mut scratch = Store::new(SEED, now);
+    crate::user::install(&mut scratch, crds::hub(), now);
+    for object in objects.iter_mut().filter(|it| inventory.contains_key(&ObjectId::of(&it.reference()))) {
+        own(&mut scratch, object, now);
+    }
+    objects.extend(missing.into_iter().filter_map(|(id, version)| place(id, version, repo)));
+    let applied =
+        found.and_then(|found| Some(found.status?.applied?.commit)).filter(|commit| !commit.is_empty());
+    (HubSnapshot { objects, kinds: None }, applied)
+}
+
+/// Makes the ConfigRepo the owner of the fields of an object, which a report does not tell: an apply removes
+/// the fields that it owned and that left the commit.
+fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
+    let options = WriteOptions::manager(CONFIG_REPO_MANAGER).forced();
+    let reference = object.reference();
+    let mut applied = object.clone();
+    applied.0.remove("status");
+    let kept = ["name", "namespace", "labels", "annotations"];
+    applied.metadata_mut().retain(|field, _| kept.contains(&field.as_str()));
+    let namespace = Key::cluster(reference.key.namespace.as_str());
+    let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}});
+    let place = (ResourcePath::of::<Namespace>(&namespace), place);
+    let written = scratch.target(&reference).map(|target| (target, applied.into_value()));
+    for (target, value) in (!namespace.name.is_empty()).then_some(place).into_iter().chain(written) {
+        // An object that the scratch store refuses keeps its fields without an owner.
+        let _ = scratch.patch(&target, &Patch::Apply(value), &options, now);
+    }
+    let target = scratch.target(&reference);
+    let found = target.and_then(|target| scratch.get(&target).ok());
+    if let Some(fields) = found.as_deref().and_then(|found| found.at(&["metadata", "managedFields"])) {
+        object.metadata_mut().insert("managedFields".into(), fields.clone());
+    }
+}
+
+/// An object of the ConfigRepo without content.
+fn place(id: &ObjectId, version: &str, repo: &Key) -> Option<Object> {
+    let reference = id.at(version);
+    let Key { namespace, name } = &reference.key;
+    let annotations = json!({CONFIG_REPO_ANNOTATION: repo.to_string()});
+    let api_version = reference.gvk.api_version();
+    let metadata = json!({"name": name, "annotations": annotations});
+    let value = json!({"apiVersion": api_version, "kind": reference.gvk.kind, "metadata": metadata});
+    let mut object = Object::from_value(value).ok()?;
+    if !namespace.is_empty() {
+        object.metadata_mut().insert("namespace".into(), namespace.as_str().into());
+    }
+    Some(object)
+}

@@ -1,0 +1,38 @@
+local conditions = {}
+if obj.status ~= nil and obj.status.conditions ~= nil then
+  for _, condition in ipairs(obj.status.conditions) do
+    conditions[condition.type] = condition
+  end
+end
+
+-- Whether a condition has a status, and is about the present spec where it says what it is about.
+local function is(type, status)
+  local condition = conditions[type]
+  if condition == nil or condition.status ~= status then
+    return false
+  end
+  local observed = condition.observedGeneration
+  return observed == nil or observed == 0 or observed >= (obj.metadata.generation or 0)
+end
+
+local function health(status, type, otherwise)
+  local condition = conditions[type]
+  local message = otherwise
+  if condition ~= nil and condition.message ~= nil and condition.message ~= "" then
+    message = condition.message
+  end
+  return { status = status, message = message }
+end
+
+for _, type in ipairs({ "HubRegistrationDegraded", "HubPlacementDegraded", "HubWorkDegraded" }) do
+  if is(type, "True") then
+    return health("Degraded", type, type)
+  end
+end
+if is("Applied", "False") then
+  return health("Degraded", "Applied", "the components are not applied")
+end
+if is("Progressing", "True") or not is("Applied", "True") then
+  return health("Progressing", "Progressing", "the components are applied")
+end
+return health("Healthy", "Applied", "the components are applied")
