@@ -219,7 +219,7 @@ impl Mirror {
     fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {
         let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
         // The remote says whether these credentials may read it. A commit in the mirror says only that
-        // somebody's could.
+        // some credentials could.
         self.advertised(repo, Direction::Fetch)?;
         if repo.find_commit(id).is_err() {
             let all = [

@@ -141,7 +141,7 @@ impl Remote {
         }
     }
 
-    /// Whether the address leads to this machine, where a repository is no business of everybody who may
+    /// Whether the address leads to this machine, where a repository must not be read by every user who may
     /// write a ConfigRepo: a directory, or one of the protocols that are taken on loopback only.
     pub fn is_local(&self) -> bool {
         self.local().is_some() || self.url.starts_with("http:") || self.url.starts_with("git:")

@@ -73,7 +73,7 @@ impl Hub {
         object
     }
 
-    /// Changes an object as somebody else does; returns when the dispatcher knows what it concerns.
+    /// Changes an object as another client does; returns when the dispatcher knows the keys that it concerns.
     fn put(&mut self, kind: &str, object: &Object) {
         let kind = Arc::clone(&self.kinds[kind]);
         let object = kind.convert(&self.versioned(object.clone()));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Regular files of a directory tree, by path.
 ///
 /// Paths are relative to the repository's root, with `/` between parts, without `.`, `..`, empty parts or a
-/// leading `/`. Symbolic links and submodules are kept apart so that whoever reads one can refuse it by name.
+/// leading `/`. Symbolic links and submodules are kept apart so that a reader can refuse one by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree {
     files: BTreeMap<String, Entry>,

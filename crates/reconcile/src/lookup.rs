@@ -1,7 +1,7 @@
 //! Questions to the API server that users' objects are applied to, and their answers.
 //!
 //! A plan asks for what it cannot list in advance: how a kind is served, one object of a kind whose other
-//! objects do not matter, whether somebody may do something. The dispatcher requests the answer, keeps
+//! objects do not matter, whether a subject may do something. The dispatcher requests the answer, keeps
 //! the answer as long as a plan asks for it, and plans the key again when the answer changes.
 
 use std::fmt::{Display, Formatter};

@@ -104,7 +104,7 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
     let (mut before, owners) = old.map_or_else(nothing, split);
     let (mut after, said) = split(new);
     if request.target.subresource.is_empty() && request.scope.version().status {
-        // What the server says about a new object is nobody's.
+        // No manager owns the fields that the server writes into a new object.
         let unowned = request.scope.resource().builtin.map_or(&[][..], |kind| kind.unowned_fields);
         for fields in [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut) {
             fields.remove("status");

@@ -36,7 +36,7 @@ impl Stores {
         lock(self.durable.as_ref().unwrap_or(&self.head))
     }
 
-    /// What writes change; whoever holds it may look at what is shown, not the other way round.
+    /// The store that writes change. Its holder may lock the one that reads see; the reverse order is a deadlock.
     pub(in super::super) fn head(&self) -> MutexGuard<'_, Store> {
         lock(&self.head)
     }

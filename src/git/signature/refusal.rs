@@ -44,7 +44,7 @@ pub enum Refusal {
     NotYetValid {
         /// The key.
         signer: String,
-        /// The begin of its validity.
+        /// The start of its validity.
         at: Timestamp,
     },
     /// The key may not sign.

@@ -14,7 +14,7 @@ use super::object::Signed;
 pub(super) const NAMESPACE: &str = "git";
 /// Least size of an RSA key (NIST SP 800-131A).
 const MIN_RSA_BITS: u32 = 2048;
-/// The flag of a signature by a security key that says that somebody touched it (OpenSSH, PROTOCOL.u2f).
+/// The flag of a signature by a security key that says that a person touched it (OpenSSH, PROTOCOL.u2f).
 const USER_PRESENT: u8 = 1;
 /// Bytes of flags and counter after such a signature.
 const SECURITY_KEY_TRAILER: usize = 5;

@@ -204,7 +204,7 @@ fn drop_deleted(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &
 
 /// Ends a fetch that panicked, so that the repository is fetched again.
 fn fetch_panicked(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, error: &JoinError) {
-    // A fetch is aborted when its state is dropped, so nobody waits for it.
+    // A fetch is aborted when its state is dropped, so no task waits for it.
     if error.is_cancelled() {
         return;
     }

@@ -7,7 +7,7 @@ use super::state::{Breach, ClusterState, Wait};
 impl Display for ClusterState {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Done => write!(f, "runs what it should"),
+            Self::Done => write!(f, "runs the wanted revision"),
             Self::Soaking { until } => write!(f, "succeeded, soaks until {until}"),
             Self::Progressing { deadline, reported } => {
                 let outcome = if *reported { "an outcome" } else { "a first report" };
@@ -25,12 +25,12 @@ impl Display for ClusterState {
             Self::Waiting(wait) => wait.fmt(f),
             Self::Skipped => write!(f, "is left alone"),
             Self::Unreachable { moved: true } => write!(f, "does not answer; it has its assignment"),
-            Self::Unreachable { moved: false } => write!(f, "does not answer; its turn comes when it does"),
+            Self::Unreachable { moved: false } => write!(f, "does not answer; it starts after it answers"),
             Self::Quarantined { returns_to: Some(hash) } => {
-                write!(f, "what it ran is quarantined, returns to {}", hash.short())
+                write!(f, "returns to {}, because its revision is quarantined", hash.short())
             }
             Self::Quarantined { returns_to: None } => {
-                write!(f, "what it should run is quarantined, keeps what it has")
+                write!(f, "keeps its revision, because the wanted one is quarantined")
             }
         }
     }

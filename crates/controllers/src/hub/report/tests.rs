@@ -16,7 +16,7 @@ fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
 }
 
-/// A hub whose repository holds one add-on that nobody has installed.
+/// A hub whose repository holds one add-on that is installed nowhere.
 fn world(report: Value) -> World {
     let mut world = World::new(7, "2026-01-02T03:04:05Z".parse().unwrap());
     world
