@@ -5,9 +5,11 @@ use std::fmt::{Debug, Formatter};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
 use super::Error;
+use super::github::{AppKeys, GithubApp};
 use super::known_hosts::KnownHosts;
 use super::remote::{Remote, Transport};
 use super::transport::Proxy;
@@ -18,6 +20,8 @@ use super::transport::Proxy;
 /// |---|---|
 /// | `username`, `password` | https (`kubernetes.io/basic-auth`) |
 /// | `token` or `bearerToken` | https; `username` defaults to `git` |
+/// | `githubAppID`, `githubAppInstallationID`, `githubAppPrivateKey` | https: a GitHub App |
+/// | `githubAppBaseURL` | the API of GitHub Enterprise Server, such as `https://HOST/api/v3` |
 /// | `ssh-privatekey` or `identity`, `password` | ssh (`kubernetes.io/ssh-auth`); the password is the key's passphrase |
 /// | `known_hosts` | ssh; mandatory |
 /// | `ca.crt` | https: the authorities that are trusted, in place of those of the machine |
@@ -27,6 +31,7 @@ use super::transport::Proxy;
 pub struct Credentials {
     username: Option<String>,
     password: Option<String>,
+    github_app: Option<GithubApp>,
     ssh_key: Option<String>,
     known_hosts: KnownHosts,
     authorities: Option<String>,
@@ -37,10 +42,12 @@ pub struct Credentials {
 /// Shows which parts are set, never their values.
 impl Debug for Credentials {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let Self { username, password, ssh_key, known_hosts, authorities, client_certificate, proxy } = self;
+        let Self { username, password, github_app, ssh_key, known_hosts, authorities, .. } = self;
+        let Self { client_certificate, proxy, .. } = self;
         f.debug_struct("Credentials")
             .field("username", &username.is_some())
             .field("password", &password.is_some())
+            .field("github_app", &github_app.is_some())
             .field("ssh_key", &ssh_key.is_some())
             .field("known_hosts", &!known_hosts.is_empty())
             .field("authorities", &authorities.is_some())
@@ -87,7 +94,21 @@ impl Credentials {
             let why = "key proxy of the Secret is not http://[user:password@]host:port";
             Proxy::parse(&url).ok_or_else(|| Error::Credentials(why.into()))
         });
+        let github_app = match ["githubAppID", "githubAppInstallationID"].map(|name| line(&[name])) {
+            [Ok(None), Ok(None)] => None,
+            [app, installation] => {
+                let missing = "githubAppID, githubAppInstallationID and githubAppPrivateKey belong together";
+                let missing = || Error::Credentials(format!("the Secret lacks a key: {missing}"));
+                Some(GithubApp::read(AppKeys {
+                    app: app?.ok_or_else(missing)?,
+                    installation: installation?.ok_or_else(missing)?,
+                    private_key: field(&["githubAppPrivateKey"])?.ok_or_else(missing)?,
+                    api: line(&["githubAppBaseURL"])?,
+                })?)
+            }
+        };
         let credentials = Self {
+            github_app,
             username: line(&["username"])?,
             password: line(&["token", "bearerToken", "password"])?,
             ssh_key: field(&["ssh-privatekey", "identity"])?,
@@ -98,13 +119,34 @@ impl Credentials {
             proxy: proxy.transpose()?,
         };
         let Self { password, ssh_key, authorities, client_certificate, proxy, .. } = &credentials;
-        let is_empty = password.is_none() && ssh_key.is_none() && authorities.is_none();
+        let has_login = password.is_some() || credentials.github_app.is_some();
+        let is_empty = !has_login && ssh_key.is_none() && authorities.is_none();
         if is_empty && client_certificate.is_none() && proxy.is_none() {
-            let keys =
-                "password, token, ca.crt, tls.crt with tls.key, proxy, or ssh-privatekey with known_hosts";
+            let keys = "password, token, githubAppID, ca.crt, tls.crt with tls.key, proxy, or ssh-privatekey with known_hosts";
             return Err(Error::Credentials(format!("the credentials Secret has none of the keys {keys}")));
         }
         Ok(credentials)
+    }
+
+    /// Sets the time at which tokens must be valid.
+    #[must_use]
+    pub fn at(mut self, now: Timestamp) -> Self {
+        if let Some(app) = &mut self.github_app {
+            app.at(now);
+        }
+        self
+    }
+
+    /// Takes the token that was issued for an earlier reading of the same Secret.
+    pub(super) fn keep_token_of(&mut self, before: &Self) {
+        if let (Some(app), Some(before)) = (&mut self.github_app, &before.github_app) {
+            app.keep_token_of(before);
+        }
+    }
+
+    /// The GitHub App that is logged in.
+    pub(super) fn github_app(&self) -> Option<&GithubApp> {
+        self.github_app.as_ref()
     }
 
     /// Checks before any connection that the parts a remote needs are set.
@@ -170,6 +212,15 @@ mod tests {
             (&[], "none of the keys"),
             (&[("username", "me")], "none of the keys"),
             (&[("tls.crt", "x")], "only one of tls.crt and tls.key"),
+            (&[("githubAppID", "1")], "belong together"),
+            (
+                &[("githubAppID", "1"), ("githubAppInstallationID", "../2"), ("githubAppPrivateKey", "x")],
+                "githubAppInstallationID of the Secret is not a number",
+            ),
+            (
+                &[("githubAppID", "1"), ("githubAppInstallationID", "2"), ("githubAppPrivateKey", "x")],
+                "no key in PEM",
+            ),
             (&[("proxy", "socks5://x:1")], "key proxy of the Secret"),
             (&[("password", "a\nhost=evil")], "key token or bearerToken or password"),
             (&[("ssh-privatekey", "k"), ("known_hosts", "nonsense")], "known_hosts of the Secret: line 1"),

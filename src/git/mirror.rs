@@ -91,8 +91,9 @@ impl Mirror {
     ///
     /// # Errors
     /// [`Error::Credentials`] if they lack a part that the remote needs.
-    pub fn set_credentials(&mut self, credentials: Credentials) -> Result<(), Error> {
+    pub fn set_credentials(&mut self, mut credentials: Credentials) -> Result<(), Error> {
         credentials.check(&self.remote)?;
+        credentials.keep_token_of(&self.credentials);
         self.credentials = credentials;
         Ok(())
     }

@@ -12,6 +12,7 @@
 
 mod credentials;
 mod error;
+mod github;
 mod known_hosts;
 mod mirror;
 mod process;

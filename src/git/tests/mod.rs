@@ -2,6 +2,7 @@
 
 mod author;
 mod forge;
+mod github;
 mod hostile;
 mod mirror;
 mod push;

@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::ByteString;
+use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -27,6 +30,34 @@ pub(super) struct Received {
     pub(super) headers: BTreeMap<String, String>,
 }
 
+/// A GitHub App as the server knows it.
+#[derive(Clone, Debug)]
+pub(super) struct App {
+    /// Its public key (PKCS#1).
+    pub(super) public_key: Vec<u8>,
+    /// Seconds that its tokens are valid, from `now`.
+    pub(super) lifetime: i64,
+    /// The time of the server.
+    pub(super) now: jiff::Timestamp,
+}
+
+impl App {
+    /// The number of the token that a request asks for, if its proof is that of app 7 and still valid.
+    fn issues(&self, seen: &Received) -> Option<String> {
+        let proof = seen.headers.get("authorization")?.strip_prefix("Bearer ")?;
+        let (message, signature) = proof.rsplit_once('.')?;
+        let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).ok();
+        let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &self.public_key);
+        key.verify(message.as_bytes(), &decode(signature)?).ok()?;
+        let claims: serde_json::Value = serde_json::from_slice(&decode(message.split_once('.')?.1)?).ok()?;
+        let (from, to, now) = (claims["iat"].as_i64()?, claims["exp"].as_i64()?, self.now.as_second());
+        (claims["iss"] == "7" && from <= now && now < to && to - from <= 600).then(|| {
+            let expires = jiff::Timestamp::from_second(now + self.lifetime).unwrap();
+            serde_json::json!({"token": "ghs_1", "expires_at": expires.to_string(), "permissions": {"contents": "read"}}).to_string()
+        })
+    }
+}
+
 /// The behaviour of the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Behaviour {
@@ -36,6 +67,8 @@ pub(super) struct Behaviour {
     pub(super) authorization: Option<String>,
     /// Whether it asks for a certificate of the client.
     pub(super) client_certificate: bool,
+    /// The GitHub App that it issues tokens to.
+    pub(super) app: Option<App>,
     /// Where it redirects every request to.
     pub(super) redirect: Option<String>,
 }
@@ -152,6 +185,14 @@ fn answer(
     let out = stream.get_mut();
     if let Some(to) = &behaviour.redirect {
         return write!(out, "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+    }
+    if let Some(app) = &behaviour.app
+        && seen.line.starts_with("POST /api/v3/app/installations/42/access_tokens ")
+    {
+        let Some(body) = app.issues(&seen) else {
+            return write!(out, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
+        };
+        return write!(out, "HTTP/1.1 201 Created\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     }
     if behaviour.authorization.as_ref().is_some_and(|needed| *needed != header("authorization")) {
         return write!(out, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");

@@ -18,11 +18,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::pack::PackReader;
 use super::session::Part;
-use super::{Proxy, Session, tls};
-use crate::git::Error;
+use super::{Proxy, Session, login, tls};
+use crate::git::{Error, Remote};
 
 /// Most bytes of a request. A report is far smaller.
 const MAX_REQUEST: usize = 64 << 20;
+
+/// The name of this client.
+pub(super) const AGENT: &str = concat!("git/wheelwright-", env!("CARGO_PKG_VERSION"));
 
 /// One request and its answer. libgit2 writes the request first, and then reads the answer.
 pub(super) struct Exchange {
@@ -117,24 +120,33 @@ async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Re
         .method(method)
         .uri(path)
         .header(HOST, session.remote.authority())
-        .header(USER_AGENT, concat!("git/wheelwright-", env!("CARGO_PKG_VERSION")));
+        .header(USER_AGENT, AGENT);
     if part == Part::PackReader {
         request = request.header(CONTENT_TYPE, format!("application/x-{command}-request"));
     }
-    if let Some(login) = session.credentials.basic() {
+    if let Some(login) = login::authorization(session).await? {
         request = request.header(AUTHORIZATION, login);
     }
     let request = request.body(Full::new(Bytes::from(body))).map_err(|e| session.unreachable(e))?;
-    let answer = exchange(session, request).await?;
+    let answer = exchange(session, &session.remote, request).await?;
+    if answer.status() == StatusCode::UNAUTHORIZED
+        && let Some(app) = session.credentials.github_app()
+    {
+        app.forget();
+    }
     check(session, &answer, &expected)?;
     Ok(answer.into_body())
 }
 
 /// Opens a connection and sends a request.
-async fn exchange(session: &Session, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
-    let is_https = session.remote.url().starts_with("https:");
+pub(super) async fn exchange(
+    session: &Session,
+    remote: &Remote,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, Error> {
+    let is_https = remote.url().starts_with("https:");
     let default = if is_https { 443 } else { 80 };
-    let address = session.remote.address(default).ok_or_else(|| session.unreachable("it has no address"))?;
+    let address = remote.address(default).ok_or_else(|| session.unreachable("it has no address"))?;
     if !is_https {
         return over(session, session.connect(address.host, address.port).await?, request).await;
     }

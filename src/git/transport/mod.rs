@@ -12,6 +12,7 @@ mod daemon;
 mod duplex;
 mod egress;
 mod http;
+mod login;
 mod pack;
 mod proxy;
 mod session;

@@ -304,7 +304,7 @@ impl Mirrors {
 
     async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
         match secret {
-            Some(secret) => Credentials::from_secret(&self.secret(secret).await?),
+            Some(secret) => Ok(Credentials::from_secret(&self.secret(secret).await?)?.at(now())),
             None => Ok(Credentials::default()),
         }
     }

@@ -1,0 +1,171 @@
+//! GitHub Apps: the key of an app proves who asks for a token, and the token reads or writes the
+//! repositories of one installation for an hour.
+//!
+//! See "Authenticating as a GitHub App installation" in GitHub's documentation.
+
+use std::fmt::{Debug, Formatter};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::{SignedDuration, Timestamp};
+use ring::rand::SystemRandom;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::json;
+
+use super::{Error, Remote};
+
+/// The address of GitHub's API; that of GitHub Enterprise Server is `https://HOST/api/v3`.
+const PUBLIC_API: &str = "https://api.github.com";
+/// How long before the end of a token the next one is asked for. A fetch takes five minutes at most.
+const MARGIN: SignedDuration = SignedDuration::from_mins(10);
+/// Lifetime of the proof of the app; GitHub takes ten minutes at most.
+const PROOF_LIFETIME: SignedDuration = SignedDuration::from_mins(8);
+/// How far back a proof is dated, for a server whose clock is behind.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
+
+/// The keys of the Secret.
+#[derive(Clone, Debug)]
+pub(super) struct AppKeys {
+    pub(super) app: String,
+    pub(super) installation: String,
+    pub(super) private_key: String,
+    /// The address of the API; `None` for that of github.com.
+    pub(super) api: Option<String>,
+}
+
+/// A GitHub App, installed for the owner of repositories.
+#[derive(Clone)]
+pub(super) struct GithubApp {
+    app: String,
+    private_key: String,
+    /// The address that issues tokens.
+    issuer: Remote,
+    /// The present time.
+    now: Timestamp,
+    /// The last token. The copies of the app share it.
+    token: Arc<Mutex<Option<Token>>>,
+}
+
+/// A token of an installation.
+#[derive(Clone)]
+struct Token {
+    text: String,
+    expires: Timestamp,
+}
+
+/// Two apps are equal if they are the same app with the same key, whatever their token is.
+impl PartialEq for GithubApp {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { app, private_key, issuer, now: _, token: _ } = self;
+        (app, private_key, issuer) == (&other.app, &other.private_key, &other.issuer)
+    }
+}
+
+impl Eq for GithubApp {}
+
+/// Shows neither key nor token.
+impl Debug for GithubApp {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GithubApp")
+            .field("app", &self.app)
+            .field("issuer", &self.issuer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GithubApp {
+    /// Reads the keys of a Secret.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`] names the key that cannot be used.
+    pub(super) fn read(keys: AppKeys) -> Result<Self, Error> {
+        let AppKeys { app, installation, private_key, api } = keys;
+        let refuse = |key: &str, why: &str| Error::Credentials(format!("key {key} of the Secret {why}"));
+        if !app.chars().all(|c| c.is_ascii_alphanumeric() || c == '.') {
+            return Err(refuse("githubAppID", "is neither the id nor the client id of a GitHub App"));
+        }
+        if !installation.chars().all(|c| c.is_ascii_digit()) {
+            return Err(refuse("githubAppInstallationID", "is not a number"));
+        }
+        key_pair(&private_key)?;
+        let api = api.as_deref().unwrap_or(PUBLIC_API).trim_end_matches('/');
+        let issuer = Remote::parse(&format!("{api}/app/installations/{installation}/access_tokens"));
+        let issuer = issuer.ok().filter(|issuer| issuer.address(443).is_some());
+        let wanted = "is no address of an API, such as https://github.example.com/api/v3";
+        let issuer = issuer.ok_or_else(|| refuse("githubAppBaseURL", wanted))?;
+        Ok(Self { app, private_key, issuer, now: Timestamp::UNIX_EPOCH, token: Arc::default() })
+    }
+
+    /// Sets the present time.
+    pub(super) fn at(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// Takes the token of an earlier reading of the same Secret.
+    pub(super) fn keep_token_of(&mut self, before: &Self) {
+        if self == before {
+            self.token = Arc::clone(&before.token);
+        }
+    }
+
+    /// The address that issues tokens.
+    pub(super) fn issuer(&self) -> &Remote {
+        &self.issuer
+    }
+
+    /// The login of the last token, if it is valid for long enough.
+    pub(super) fn login(&self) -> Option<String> {
+        let token = self.token.lock().expect("no thread panics while it holds the token").clone()?;
+        let ends = token.expires.saturating_sub(MARGIN).ok()?;
+        (self.now < ends).then(|| format!("x-access-token:{}", token.text))
+    }
+
+    /// Takes a new token.
+    pub(super) fn keep(&self, text: String, expires: Timestamp) {
+        *self.token.lock().expect("no thread panics while it holds the token") =
+            Some(Token { text, expires });
+    }
+
+    /// Forgets a token that a server refused.
+    pub(super) fn forget(&self) {
+        *self.token.lock().expect("no thread panics while it holds the token") = None;
+    }
+
+    /// The proof that asks for a token: a JSON Web Token (RFC 7519), signed with RS256.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`] if the key cannot sign.
+    pub(super) fn proof(&self) -> Result<String, Error> {
+        let seconds = |time: Result<Timestamp, _>| time.map_or(0, Timestamp::as_second);
+        let claims = json!({
+            "iat": seconds(self.now.checked_sub(CLOCK_SKEW)),
+            "exp": seconds(self.now.checked_add(PROOF_LIFETIME)),
+            "iss": self.app,
+        });
+        let header = json!({"alg": "RS256", "typ": "JWT"});
+        let encoded = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let message = encoded.join(".");
+        let pair = key_pair(&self.private_key)?;
+        let mut signature = vec![0; pair.public().modulus_len()];
+        let signed = pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message.as_bytes(), &mut signature);
+        signed.map_err(|_| unusable("it cannot sign"))?;
+        Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+fn unusable(why: &str) -> Error {
+    Error::Credentials(format!("key githubAppPrivateKey of the Secret cannot be used: {why}"))
+}
+
+fn key_pair(pem: &str) -> Result<RsaKeyPair, Error> {
+    let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| unusable("it is no key in PEM"))?;
+    let pair = match &der {
+        PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
+        PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
+        _ => return Err(unusable("it is no RSA key")),
+    };
+    pair.map_err(|why| unusable(&why.to_string()))
+}

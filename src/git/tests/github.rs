@@ -1,0 +1,107 @@
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use ring::signature::{KeyPair as _, RsaKeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::forge::Forge;
+use super::web::{App, Behaviour, Web};
+use crate::git::{Credentials, Error, History, Mirror, RefSpec};
+
+/// A new key, as GitHub lets it be downloaded, and its public half.
+fn key(forge: &Forge, name: &str) -> (String, Vec<u8>) {
+    let file = forge.root().join(name);
+    let mut command = Command::new("ssh-keygen");
+    command.args(["-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f"]).arg(&file);
+    assert!(command.status().expect("ssh-keygen is installed").success());
+    let pem = std::fs::read_to_string(file).unwrap();
+    let PrivateKeyDer::Pkcs1(der) = PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap() else {
+        panic!("{pem}")
+    };
+    let public = RsaKeyPair::from_der(der.secret_pkcs1_der()).unwrap().public_key().as_ref().to_vec();
+    (pem, public)
+}
+
+struct Server {
+    forge: Forge,
+    web: Web,
+    key: String,
+    now: Timestamp,
+}
+
+impl Server {
+    /// A server that issues tokens of some lifetime to app 7, installation 42.
+    fn start(lifetime: i64) -> Self {
+        let forge = Forge::new();
+        let (key, public_key) = key(&forge, "app-key");
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let authorization = Some(format!("Basic {}", STANDARD.encode("x-access-token:ghs_1")));
+        let app = Some(App { public_key, lifetime, now });
+        let web = Web::start(&forge, Behaviour { authorization, app, ..Behaviour::default() });
+        Self { forge, web, key, now }
+    }
+
+    fn credentials(&self, key: &str, now: Timestamp) -> Credentials {
+        let api = format!("https://{}/api/v3", self.web.address);
+        let keys = [
+            ("githubAppID", "7"),
+            ("githubAppInstallationID", "42"),
+            ("githubAppPrivateKey", key),
+            ("githubAppBaseURL", api.as_str()),
+        ];
+        self.web.credentials(&keys).at(now)
+    }
+
+    fn fetch(&self, mirror: &mut Mirror, key: &str, now: Timestamp) -> Result<String, Error> {
+        mirror.set_credentials(self.credentials(key, now))?;
+        let checkout = mirror.fetch(&RefSpec::branch("main").unwrap(), History::default())?;
+        Ok(checkout.revision.clone())
+    }
+
+    fn issued(&self) -> usize {
+        self.web.requests().iter().filter(|seen| seen.line.contains("/access_tokens ")).count()
+    }
+}
+
+#[test]
+fn a_github_app_fetches_with_a_token_that_it_asks_for_once() {
+    let server = Server::start(3600);
+    let mut mirror = server.forge.mirror("cache", &server.web.url);
+    for content in ["1", "2"] {
+        let commit = server.forge.commit("main", &[("a", content)]);
+        assert_eq!(server.fetch(&mut mirror, &server.key, server.now), Ok(commit));
+    }
+    assert_eq!(server.issued(), 1);
+}
+
+#[test]
+fn a_token_is_replaced_before_it_ends() {
+    let server = Server::start(3600);
+    let mut mirror = server.forge.mirror("cache", &server.web.url);
+    server.forge.commit("main", &[("a", "1")]);
+    server.fetch(&mut mirror, &server.key, server.now).unwrap();
+    let later = |minutes| server.now + SignedDuration::from_mins(minutes);
+    server.fetch(&mut mirror, &server.key, later(49)).unwrap();
+    assert_eq!(server.issued(), 1);
+    // The server's own clock stands still, so the proof of an hour later is refused; that it is sent counts.
+    let refused = server.fetch(&mut mirror, &server.key, later(51)).unwrap_err();
+    assert_eq!((server.issued(), matches!(refused, Error::Auth { .. })), (2, true), "{refused}");
+}
+
+#[test]
+fn another_key_of_the_app_gets_no_token_and_the_message_says_what_to_check() {
+    let server = Server::start(3600);
+    let mut mirror = server.forge.mirror("cache", &server.web.url);
+    server.forge.commit("main", &[("a", "1")]);
+    let (wrong, _) = key(&server.forge, "wrong-key");
+    let error = server.fetch(&mut mirror, &wrong, server.now).unwrap_err().to_string();
+    assert!(
+        error.contains("401 Unauthorized for the GitHub App; check its id, its installation and its key"),
+        "{error}"
+    );
+    assert!(!error.contains("PRIVATE KEY"), "{error}");
+    assert_eq!(server.fetch(&mut mirror, &server.key, server.now).is_ok(), true);
+}

@@ -1,0 +1,62 @@
+//! The login at a git server: what the Secret has, or a token that is asked for.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, AUTHORIZATION, HOST, USER_AGENT};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::Session;
+use super::http::{AGENT, exchange};
+use crate::git::Error;
+use crate::git::github::GithubApp;
+
+/// Most bytes of an answer with a token. GitHub lists the permissions in it.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// The answer to a request for a token.
+#[derive(Deserialize)]
+struct Issued {
+    token: String,
+    expires_at: Timestamp,
+}
+
+/// The value of the header `Authorization`, if there are credentials.
+pub(super) async fn authorization(session: &Session) -> Result<Option<String>, Error> {
+    let Some(app) = session.credentials.github_app() else { return Ok(session.credentials.basic()) };
+    if app.login().is_none() {
+        issue(session, app).await?;
+    }
+    Ok(app.login().map(|login| format!("Basic {}", STANDARD.encode(login))))
+}
+
+/// Asks for a token.
+async fn issue(session: &Session, app: &GithubApp) -> Result<(), Error> {
+    let issuer = app.issuer();
+    let refused = |why: String| Error::Auth { url: issuer.to_string(), why };
+    let request = Request::post(issuer.path())
+        .header(HOST, issuer.authority())
+        .header(USER_AGENT, AGENT)
+        .header(ACCEPT, "application/vnd.github+json")
+        .header(AUTHORIZATION, format!("Bearer {}", app.proof()?));
+    let request = request.body(Full::new(Bytes::new())).map_err(|e| refused(e.to_string()))?;
+    let answer = exchange(session, issuer, request).await?;
+    if answer.status() != StatusCode::CREATED {
+        let status = answer.status();
+        return Err(refused(format!(
+            "HTTP status {status} for the GitHub App; check its id, its installation and its key"
+        )));
+    }
+    let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
+    let body = body.map_err(|e| refused(format!("its answer cannot be read: {e}")))?.to_bytes();
+    let Issued { token, expires_at } = serde_json::from_slice(&body)
+        .map_err(|_| refused("its answer is no token of an installation".into()))?;
+    if token.is_empty() || token.contains(|c: char| c.is_control()) {
+        return Err(refused("its token is malformed".into()));
+    }
+    app.keep(token, expires_at);
+    Ok(())
+}
