@@ -23,7 +23,7 @@ use ::kube::api::{Api, ListParams, Patch, PatchParams};
 use api::work::v1::ManifestWork;
 use fleet_commit::commit;
 use futures::{StreamExt as _, stream};
-use hub::{AT_ONCE, Operator, install, join, wait_for};
+use hub::{AT_ONCE, Operator, install, join, usage, wait_for};
 use kube::Cluster;
 use serde_json::{Value, json};
 
@@ -97,23 +97,6 @@ async fn bare_loop(client: &::kube::Client, works: &Api<ManifestWork>) -> Durati
     };
     stream::iter(list.items).map(patch).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
     begin.elapsed()
-}
-
-/// Reads the CPU seconds and the peak resident megabytes of a process.
-fn usage(pid: u32) -> (f64, f64) {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let peak = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse::<f64>()
-        .unwrap();
-    (ticks / 100.0, peak / 1000.0)
 }
 
 /// Reads the API server's count of requests that wrote custom resources.

@@ -88,3 +88,20 @@ pub(crate) async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &
         tokio::time::sleep(POLL).await;
     }
 }
+
+/// Reads the CPU seconds and the peak resident megabytes of a process.
+pub(crate) fn usage(pid: u32) -> (f64, f64) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse::<f64>()
+        .unwrap();
+    (ticks / 100.0, peak / 1000.0)
+}

@@ -171,6 +171,21 @@ async fn deliver(port: u16, authority: &Path, path: &str, signature: &str, body:
     answer.lines().next().map(str::to_owned)
 }
 
+/// Writes the files of a server, and that of the authority that vouches for it.
+fn write_certificates(dir: &Path) {
+    let authority = Authority::create("test", now()).unwrap();
+    let profile = Profile {
+        subject: Subject::new("test", &[]),
+        names: &["127.0.0.1"],
+        usage: Usage::Server,
+        lifetime: Duration::from_secs(3600),
+    };
+    let identity = authority.issue(&profile, now()).unwrap();
+    std::fs::write(dir.join("ca.crt"), authority.certificate_pem()).unwrap();
+    std::fs::write(dir.join("tls.crt"), &identity.certificate).unwrap();
+    std::fs::write(dir.join("tls.key"), &identity.key).unwrap();
+}
+
 fn hmac(secret: &str, body: &str) -> String {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     object::hex(ring::hmac::sign(&key, body.as_bytes()))
@@ -187,28 +202,24 @@ async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
     let (dir, path) = (hub.dir.path(), hub.repository("a"));
     let (git, port) = (free_port(), free_port());
     let _daemon = daemon(dir, git);
-    eventually("the daemon listens", async || {
-        tokio::net::TcpStream::connect(("127.0.0.1", git)).await.is_ok()
-    })
-    .await;
-    let authority = Authority::create("test", now()).unwrap();
-    let profile = Profile {
-        subject: Subject::new("test", &[]),
-        names: &["127.0.0.1"],
-        usage: Usage::Server,
-        lifetime: Duration::from_secs(3600),
-    };
-    let identity = authority.issue(&profile, now()).unwrap();
+    let connects = async || tokio::net::TcpStream::connect(("127.0.0.1", git)).await.is_ok();
+    eventually("the daemon listens", connects).await;
+    write_certificates(dir);
     let file = |name: &str| dir.join(name).to_str().unwrap().to_owned();
-    std::fs::write(file("ca.crt"), authority.certificate_pem()).unwrap();
-    std::fs::write(file("tls.crt"), &identity.certificate).unwrap();
-    std::fs::write(file("tls.key"), &identity.key).unwrap();
     let url = format!("git://127.0.0.1:{git}/a.git");
     let (kubeconfig, listen) = (file("kubeconfig"), format!("127.0.0.1:{port}"));
     let (cert, key) = (file("tls.crt"), file("tls.key"));
     let mut args = vec!["operator", "--kubeconfig", &kubeconfig, "--local-repositories", "--repo", &url];
-    args.extend(["--git-webhook-listen", &listen, "--git-webhook-cert", &cert, "--git-webhook-key", &key]);
-    let _operator = Running::start("operator", dir, &args);
+    args.extend(["--git-webhook-cert", &cert, "--git-webhook-key", &key, "--leader-elect"]);
+    let start = |name: &str, listen: &str| {
+        let cache = file(&format!("{name}-cache"));
+        Running::start(
+            name,
+            dir,
+            &[&args[..], &["--git-webhook-listen", listen, "--cache-dir", &cache]].concat(),
+        )
+    };
+    let _operator = start("operator", &listen);
     eventually("the first commit is applied", async || hub.exists("a").await).await;
     let secrets: Api<Secret> = Api::namespaced(hub.server.client(), NAMESPACE);
     let secret = json!({"metadata": {"name": "hook"}, "stringData": {"token": SECRET}});
@@ -244,6 +255,20 @@ async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     eprintln!("webhook to object on the hub: {} ms", began.elapsed().as_millis());
+
+    let port = free_port();
+    let _standby = start("standby", &format!("127.0.0.1:{port}"));
+    commit_map(Path::new(&path), "c");
+    let mut answer = None;
+    eventually("the replica that does not lead receives it", async || {
+        answer = deliver(port, &ca, &hook, &hmac(SECRET, &body), &body).await;
+        answer.is_some()
+    })
+    .await;
+    assert_eq!(answer.as_deref(), Some("HTTP/1.1 202 Accepted"));
+    eventually("the leader fetches the commit", async || hub.exists("c").await).await;
+    let log = std::fs::read_to_string(dir.join("standby.log")).unwrap();
+    assert!(log.contains("a webhook has arrived"), "{log}");
 }
 
 /// Commits a further ConfigMap.
