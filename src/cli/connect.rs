@@ -65,14 +65,7 @@ pub(super) async fn connect(
     Ok(client)
 }
 
-/// How an API server is reached.
-///
-/// # Errors
-/// The kubeconfig cannot be used.
-pub(super) async fn config(
-    kubeconfig: Option<&Path>,
-    context: Option<&str>,
-) -> Result<kube::Config, CommandError> {
+async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Config, CommandError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match kubeconfig {
         Some(path) => {

@@ -99,10 +99,17 @@ pub const CONFIG_REPO_MANAGER: &str = "wheelwright-gitops";
 pub const APPLIED_DIGEST_ANNOTATION: &str = "gitops.wheelwright.dev/applied-digest";
 /// What kubectl last applied on the client's side; no part of a manifest.
 pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Set to `disabled` on an object, keeps it when it leaves the repository.
+/// On an object: `disabled` keeps it when it leaves the repository, `confirm` lets its deletion wait for
+/// approval.
 pub const PRUNE_ANNOTATION: &str = "gitops.wheelwright.dev/prune";
-/// On objects of a repository: IfNotPresent has it created and never changed, Ignore leaves it to others.
+/// On objects of a repository: IfNotPresent has it created and never changed, Merge leaves it the fields that
+/// kubectl applied, Ignore leaves it to others.
 pub const APPLY_ANNOTATION: &str = "gitops.wheelwright.dev/apply";
+/// Set to `enabled` on objects of a repository, deletes an object and creates it again when a field of it
+/// cannot change.
+pub const FORCE_ANNOTATION: &str = "gitops.wheelwright.dev/force";
+/// On objects of a repository: the fields that are left as they are on the hub, as paths between spaces.
+pub const IGNORE_FIELDS_ANNOTATION: &str = "gitops.wheelwright.dev/ignore-fields";
 /// Allows a deletion that is over the budget; the value is the revision it is allowed for.
 pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-deletions";
 /// Accepts a source that was rewound or force-pushed; the value is the revision to accept.
@@ -164,19 +171,6 @@ pub const AGENT_SECRET_ANNOTATION: &str = "gitops.wheelwright.dev/agent-secret";
 pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
 /// The secret an agent keeps its identity on the hub in.
 pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
-/// Annotation of that claim: the options of the agent that its controllers read, as JSON.
-pub const AGENT_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/agent-options";
-/// On works and add-ons of a cluster that leaves: those with a lower number, of 0 to 100, are deleted first.
-pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
-/// Before the hash of a hub's URL, on namespaces of a spoke: `true` while a cluster set of that hub wants the
-/// namespace.
-pub const MANAGED_NAMESPACE_LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
-/// Before annotations that an agent writes to its cluster.
-pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
-/// Type of the secrets in which an agent keeps the works of its hub on its cluster.
-pub const KEPT_WORK_TYPE: &str = "gitops.wheelwright.dev/kept-work";
-/// Label of these secrets; the value is the first half of the hash of the hub's URL.
-pub const KEPT_WORK_LABEL: &str = "gitops.wheelwright.dev/kept-work";
 /// The claim that says which version of Kubernetes a cluster runs.
 pub const KUBERNETES_VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
 

@@ -1,7 +1,6 @@
 //! The parts of an object, typed or not, that caches and watches read.
 
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use crate::{Gvk, Key, Kind, Object};
 
@@ -9,10 +8,11 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// An object as an API server stores it: of a typed kind, or a plain [`Object`].
 pub trait Stored: DeserializeOwned + Send + Sync + 'static {
-    /// Whether [`Stored::trim`] keeps who applied which fields. Managed fields are a third of most objects,
-    /// so only objects that are compared with what was applied keep them; see
-    /// [`is_as_applied`](crate::fields::is_as_applied).
-    const KEEPS_APPLIED_FIELDS: bool;
+    /// Whether [`Stored::trim`] keeps `metadata.managedFields`. They are a third of most objects, so only
+    /// objects that are compared with an applied configuration keep them; see
+    /// [`is_as_applied`](crate::fields::is_as_applied). The entries of updates tell who changed a field, and
+    /// a client that writes the entries must write all of them.
+    const KEEPS_MANAGED_FIELDS: bool;
 
     /// Namespace and name.
     fn key(&self) -> Key;
@@ -37,7 +37,7 @@ pub fn version(text: &str) -> u64 {
 }
 
 impl<K: Kind> Stored for K {
-    const KEEPS_APPLIED_FIELDS: bool = false;
+    const KEEPS_MANAGED_FIELDS: bool = false;
 
     fn key(&self) -> Key {
         Key::of(self)
@@ -62,7 +62,7 @@ impl<K: Kind> Stored for K {
 }
 
 impl Stored for Object {
-    const KEEPS_APPLIED_FIELDS: bool = true;
+    const KEEPS_MANAGED_FIELDS: bool = true;
 
     fn key(&self) -> Key {
         self.key()
@@ -77,14 +77,6 @@ impl Stored for Object {
     }
 
     fn trim(mut self, gvk: &Gvk) -> Self {
-        if let Some(Value::Array(entries)) = self.metadata_mut().get_mut("managedFields") {
-            let applies =
-                |entry: &Value| entry.get("operation").is_some_and(|operation| operation == "Apply");
-            // Of those who update, the names are enough: they tell which tool has written the object.
-            for entry in entries.iter_mut().filter(|entry| !applies(entry)) {
-                *entry = json!({"manager": entry.get("manager"), "operation": entry.get("operation")});
-            }
-        }
         // Items of a list of built-in kinds do not say what they are.
         self.0.insert("apiVersion".into(), gvk.api_version().into());
         self.0.insert("kind".into(), gvk.kind.as_str().into());

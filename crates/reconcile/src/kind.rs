@@ -208,7 +208,7 @@ struct ManagedMeta<'a> {
 /// Reads an object, without its managed fields where the cache drops them: they are a third of the object and
 /// half the cost.
 fn read<T: Stored>(text: &str) -> serde_json::Result<T> {
-    if T::KEEPS_APPLIED_FIELDS {
+    if T::KEEPS_MANAGED_FIELDS {
         return serde_json::from_str(text);
     }
     let managed =

@@ -31,7 +31,7 @@ impl World {
         let mut store = Store::new(self.random.draw(), self.now);
         install(&mut store, crds::spoke(), self.now);
         let identity = Identity { cluster: name.into(), agent_id: "agent".into(), hub_hash: "hub".into() };
-        apply(&mut store, identity.claim(), self.now)?;
+        apply(&mut store, "user", identity.claim(), self.now)?;
         self.checker.follow(Some(name), &mut store, self.now);
         let agent = self.agent(name);
         self.spokes.insert(
@@ -50,7 +50,15 @@ impl World {
     /// # Errors
     /// The message of the hub if it refuses the write.
     pub fn apply(&mut self, object: Object) -> Result<(), String> {
-        apply(&mut self.hub, object, self.now)?;
+        self.apply_as("user", object)
+    }
+
+    /// Applies an object to the hub under the name of a field manager.
+    ///
+    /// # Errors
+    /// As for [`World::apply`].
+    pub fn apply_as(&mut self, manager: &str, object: Object) -> Result<(), String> {
+        apply(&mut self.hub, manager, object, self.now)?;
         self.fetch_again();
         Ok(())
     }
@@ -184,15 +192,15 @@ pub(super) fn install<D: serde::Serialize>(store: &mut Store, definitions: Vec<D
         object.0.insert("apiVersion".into(), Value::from("apiextensions.k8s.io/v1"));
         object.0.insert("kind".into(), Value::from("CustomResourceDefinition"));
         let name = object.name().to_owned();
-        let applied = apply(store, object, now);
+        let applied = apply(store, "user", object, now);
         debug_assert!(applied.is_ok(), "{name}: {applied:?}");
     }
 }
 
-fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), String> {
+fn apply(store: &mut Store, manager: &str, object: Object, now: Timestamp) -> Result<(), String> {
     let reference: ObjectRef = object.reference();
     let target = store.target(&reference).ok_or_else(|| format!("{reference}: its kind is not served"))?;
-    let options = WriteOptions::manager("user").forced();
+    let options = WriteOptions::manager(manager).forced();
     store
         .patch(&target, &Patch::Apply(object.into_value()), &options, now)
         .map(drop)

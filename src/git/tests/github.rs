@@ -103,5 +103,5 @@ fn another_key_of_the_app_gets_no_token_and_the_message_says_what_to_check() {
         "{error}"
     );
     assert!(!error.contains("PRIVATE KEY"), "{error}");
-    assert_eq!(server.fetch(&mut mirror, &server.key, server.now).is_ok(), true);
+    assert!(server.fetch(&mut mirror, &server.key, server.now).is_ok());
 }

@@ -137,8 +137,7 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
         cluster.name()
     );
     plan.events.push(Event {
-        // The agent reports in the namespace of the cluster too.
-        regarding: ObjectRef::of::<ManagedCluster>(Key::namespaced(cluster.name(), cluster.name())),
+        regarding: ObjectRef::of::<ManagedCluster>(Key::of(cluster)),
         uid: cluster.uid().to_owned(),
         related: None,
         event_type: EventType::Warning,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use super::ObjectId;
+use api::names::PRUNE_ANNOTATION;
 use object::hex;
 
 /// The number of objects that may be deleted at once without approval: the larger of the two limits.
@@ -44,10 +45,12 @@ pub(super) struct Deletions<'a> {
     pub(super) desired: usize,
     /// How many clusters lose an add-on with an object, where they are more than may.
     pub(super) uninstalls: &'a BTreeMap<ObjectId, usize>,
+    /// Those whose annotation asks for an approval.
+    pub(super) confirm: &'a [ObjectId],
 }
 
 /// Whether deleting an object deletes other objects with it. Such deletions always need approval.
-fn cascades(id: &ObjectId) -> bool {
+pub(super) fn cascades(id: &ObjectId) -> bool {
     matches!(
         (id.group.as_str(), id.kind.as_str()),
         ("", "Namespace")
@@ -58,7 +61,7 @@ fn cascades(id: &ObjectId) -> bool {
 
 /// Says why deletions must wait; `None` if they are within the budget, or if exactly these were approved.
 pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) -> Option<DeletionHold> {
-    let Deletions { objects, owned, desired, uninstalls } = *deletions;
+    let Deletions { objects, owned, desired, uninstalls, confirm } = *deletions;
     let allowed = budget.objects.max(owned.saturating_mul(budget.percent) / 100);
     let why = if objects.is_empty() {
         return None;
@@ -70,6 +73,8 @@ pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) ->
         format!("deleting {id} deletes everything in it")
     } else if let Some((id, clusters)) = objects.iter().find_map(|id| uninstalls.get_key_value(id)) {
         format!("deleting {id} removes the add-on from {clusters} clusters, more than may lose it at once")
+    } else if let Some(id) = confirm.first() {
+        format!("the annotation {PRUNE_ANNOTATION} of {id} asks for an approval")
     } else {
         return None;
     };
@@ -94,7 +99,7 @@ mod tests {
 
     fn held(objects: &[ObjectId], owned: usize, approved: &str) -> Option<DeletionHold> {
         let uninstalls = &BTreeMap::new();
-        hold(Budget::default(), &Deletions { objects, owned, desired: 1, uninstalls }, approved)
+        hold(Budget::default(), &Deletions { objects, owned, desired: 1, uninstalls, confirm: &[] }, approved)
     }
 
     #[test]
@@ -125,9 +130,11 @@ mod tests {
     #[test]
     fn the_last_objects_and_cascading_deletions_always_wait() {
         let uninstalls = &BTreeMap::new();
-        let last = Deletions { objects: &ids(1, "ConfigMap"), owned: 1, desired: 0, uninstalls };
+        let last =
+            Deletions { objects: &ids(1, "ConfigMap"), owned: 1, desired: 0, uninstalls, confirm: &[] };
         assert!(hold(Budget::default(), &last, "").is_some());
-        let cascading = Deletions { objects: &ids(1, "Namespace"), owned: 100, desired: 99, uninstalls };
+        let cascading =
+            Deletions { objects: &ids(1, "Namespace"), owned: 100, desired: 99, uninstalls, confirm: &[] };
         assert!(hold(Budget::default(), &cascading, "").is_some());
     }
 }

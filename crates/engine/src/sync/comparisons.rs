@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{DesiredObject, Health};
+use super::{DesiredObject, Health, IgnoreRule};
 use object::{Object, ObjectRef};
 
 /// The objects of a ConfigRepo that were as the commit says when they were compared last. A comparison
@@ -12,7 +12,11 @@ use object::{Object, ObjectRef};
 ///
 /// It is a cache: a plan with an empty one is the same.
 #[derive(Clone, Debug, Default)]
-pub struct Comparisons(BTreeMap<ObjectRef, Unchanged>);
+pub struct Comparisons {
+    unchanged: BTreeMap<ObjectRef, Unchanged>,
+    /// The fields that were not compared.
+    ignored: Vec<IgnoreRule>,
+}
 
 /// An object that was as the commit says.
 #[derive(Clone, Debug)]
@@ -23,10 +27,23 @@ struct Unchanged {
 }
 
 impl Comparisons {
+    /// Forgets all of them if other fields are compared now, and those of objects that left the commit when
+    /// they are many.
+    pub(super) fn hold_for(&mut self, ignored: &[IgnoreRule], desired: &[Arc<DesiredObject>]) {
+        if self.ignored != ignored {
+            *self = Self { unchanged: BTreeMap::new(), ignored: ignored.to_vec() };
+        }
+        if self.unchanged.len() > desired.len() {
+            let mut known = std::mem::take(&mut self.unchanged);
+            let kept = desired.iter().filter_map(|desired| known.remove_entry(&desired.reference));
+            self.unchanged = kept.collect();
+        }
+    }
+
     /// The health of an object that was compared before, in the same state and with the same object of a
     /// commit.
     pub(super) fn unchanged(&self, desired: &DesiredObject, live: &Arc<Object>) -> Option<Health> {
-        let known = self.0.get(&desired.reference)?;
+        let known = self.unchanged.get(&desired.reference)?;
         let is_same = Arc::ptr_eq(&known.live, live) && known.digest == desired.digest;
         is_same.then(|| known.health.clone())
     }
@@ -34,15 +51,6 @@ impl Comparisons {
     /// Remembers that an object is as the commit says.
     pub(super) fn remember(&mut self, desired: &DesiredObject, live: &Arc<Object>, health: &Health) {
         let (live, digest) = (Arc::clone(live), desired.digest.clone());
-        self.0.insert(desired.reference.clone(), Unchanged { live, digest, health: health.clone() });
-    }
-
-    /// Forgets the objects that left the commit, when they are many.
-    pub(super) fn forget(&mut self, desired: &[Arc<DesiredObject>]) {
-        if self.0.len() > desired.len() {
-            let mut known = std::mem::take(&mut self.0);
-            let kept = desired.iter().filter_map(|desired| known.remove_entry(&desired.reference));
-            self.0 = kept.collect();
-        }
+        self.unchanged.insert(desired.reference.clone(), Unchanged { live, digest, health: health.clone() });
     }
 }

@@ -6,6 +6,8 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::budget::cascades;
+use super::ignore::FieldPath;
 use super::{ObjectId, Problem};
 use api::{crds, names};
 use object::builtin_lists::BUILTIN;
@@ -34,6 +36,10 @@ pub struct DesiredObject {
     pub digest: String,
     /// Whether and when it is applied.
     pub apply: ApplyRule,
+    /// Whether it is deleted and created again when a field of it cannot change.
+    pub is_recreated: bool,
+    /// Fields that are left as they are on the hub.
+    pub(super) ignored: Vec<FieldPath>,
     /// The place in the repository that it comes from.
     pub origin: Location,
     /// The object as it was rendered.
@@ -46,6 +52,8 @@ pub enum ApplyRule {
     /// Whenever it differs from the commit.
     #[default]
     Always,
+    /// As always, but fields that kubectl applied stay with kubectl.
+    Merge,
     /// When no object has its name. It is never changed.
     IfNotPresent,
     /// Never. It is not deleted either.
@@ -56,14 +64,34 @@ impl ApplyRule {
     fn of(object: &Object) -> Result<Self, String> {
         match object.annotations().get(names::APPLY_ANNOTATION) {
             None | Some(&"Always") => Ok(Self::Always),
+            Some(&"Merge") => Ok(Self::Merge),
             Some(&"IfNotPresent") => Ok(Self::IfNotPresent),
             Some(&"Ignore") => Ok(Self::Ignore),
             Some(other) => Err(format!(
-                "the annotation {} of {} must be Always, IfNotPresent or Ignore, not {other:?}",
+                "the annotation {} of {} must be Always, Merge, IfNotPresent or Ignore, not {other:?}",
                 names::APPLY_ANNOTATION,
                 object.reference()
             )),
         }
+    }
+}
+
+/// Whether an object is deleted and created again when a field of it cannot change. Its deletion must take
+/// nothing else with it: neither the content of a namespace, nor an add-on from its clusters.
+fn is_recreated(object: &Object) -> Result<bool, String> {
+    let annotation = names::FORCE_ANNOTATION;
+    let reference = object.reference();
+    let group = reference.gvk.group.as_str();
+    let is_of_fleet = group == names::GITOPS_GROUP || group.ends_with(".open-cluster-management.io");
+    match object.annotations().get(annotation) {
+        None | Some(&"disabled") => Ok(false),
+        Some(&"enabled") if is_of_fleet || cascades(&ObjectId::of(&reference)) => Err(format!(
+            "{reference} cannot have the annotation {annotation}: its deletion would take more with it than the object"
+        )),
+        Some(&"enabled") => Ok(true),
+        Some(other) => Err(format!(
+            "the annotation {annotation} of {reference} must be enabled or disabled, not {other:?}"
+        )),
     }
 }
 
@@ -173,9 +201,9 @@ impl Desired {
 }
 
 impl DesiredObject {
-    /// The object with the annotations that mark it as the property of a ConfigRepo.
-    pub fn marked(&self, repo: &Key) -> Object {
-        let mut object = self.object.clone();
+    /// The object to send, with the annotations that mark it as the property of a ConfigRepo.
+    pub(super) fn marked(&self, object: &Object, repo: &Key) -> Object {
+        let mut object = object.clone();
         let annotations = object.metadata_mut().entry("annotations").or_insert(Value::Null);
         if annotations.is_null() {
             *annotations = Value::Object(serde_json::Map::new());
@@ -234,10 +262,11 @@ impl DesiredObject {
             ));
         }
         let digest = short_hex(Sha256::new_with_prefix(bytes));
-        let apply = ApplyRule::of(&object)?;
+        let (apply, is_recreated) = (ApplyRule::of(&object)?, is_recreated(&object)?);
+        let ignored = FieldPath::of(&object)?;
         let (reference, origin, rendered) =
             (object.reference(), rendered.origin.clone(), Arc::clone(rendered));
-        Ok(Self { reference, object, digest, apply, origin, rendered })
+        Ok(Self { reference, object, digest, apply, is_recreated, ignored, origin, rendered })
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
              spec.takeover: Always"
                 .into(),
         ),
-        Takeover::IfNoDiff => match first_difference(live, &desired.object) {
+        Takeover::IfNoDiff => match first_difference(live, &desired.compared(&input.policy.ignore)) {
             None => available(false, None),
             Some(path) => refuse(
                 "TakeoverRefused",

@@ -5,15 +5,16 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::argo::EndTracking;
-use super::health::{Health, takes_time};
-use super::ownership::{OWNED_BY_CONFIG_REPO, Ownership, changed_guard, is_self, ownership};
+use super::decide::{Decider, ObjectDecision, defined_kinds};
+use super::health::Health;
+use super::ignore::IgnoreRule;
+use super::kubectl::ManagedFields;
+use super::ownership::OWNED_BY_CONFIG_REPO;
 use super::{
-    ApplyRule, Budget, Comparisons, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory,
-    ObjectId, Problem, Takeover, prune,
+    Budget, Comparisons, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory, ObjectId,
+    Problem, Takeover, prune,
 };
 use crate::order::{HUB_STAGES, hub_stage};
-use api::names;
-use object::fields::is_as_applied;
 use object::{Key, Object, ObjectRef};
 
 /// The input of a plan beside the commit.
@@ -53,6 +54,11 @@ pub struct SyncPolicy {
     pub uninstalls: BTreeMap<ObjectId, usize>,
     /// Applies a stage when the objects of the stages before it are healthy.
     pub waits_for_health: bool,
+    /// Fields that are left as they are on the hub.
+    pub ignore: Vec<IgnoreRule>,
+    /// The uids of objects that could not be changed, with the digests of the wanted ones. They are deleted
+    /// if their annotation says so.
+    pub unchangeable: BTreeMap<String, String>,
 }
 
 /// An object that is as the commit says and not healthy.
@@ -73,6 +79,26 @@ pub struct Apply<'a> {
     pub force: bool,
     /// Ends the tracking of the object by Argo CD, from which it is taken over.
     pub end_tracking: Option<EndTracking>,
+    /// The object with the live values of ignored fields; `None` if it is applied as the commit has it.
+    pub adopted: Option<Object>,
+    /// Managed fields to write before, in which kubectl owns nothing any more.
+    pub managed_fields: Option<ManagedFields>,
+}
+
+impl Apply<'_> {
+    /// The object to send, with the annotations of its owner.
+    pub fn marked(&self, repo: &Key) -> Object {
+        self.desired.marked(self.adopted.as_ref().unwrap_or(&self.desired.object), repo)
+    }
+}
+
+/// An object that another client changed on the hub.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Correction<'a> {
+    /// The apply that corrects it.
+    pub apply: Apply<'a>,
+    /// The managers that own fields of the commit now, with the paths of the fields.
+    pub changed_by: Vec<(String, Vec<String>)>,
 }
 
 /// The writes and deletions that bring a commit to the hub.
@@ -89,7 +115,9 @@ pub struct SyncPlan<'a> {
     /// Objects that are applied and not healthy.
     pub unhealthy: Vec<Unhealthy>,
     /// Objects that were changed on the hub.
-    pub correct: Vec<Apply<'a>>,
+    pub correct: Vec<Correction<'a>>,
+    /// Objects that are deleted because a field of them cannot change. The next plan creates them again.
+    pub recreate: Vec<Deletion>,
     /// Objects that left the repository, in the reverse order of stages.
     pub delete: Vec<Vec<Deletion>>,
     /// Objects that left the repository and that other ConfigRepos have requested or Argo CD applies.
@@ -110,6 +138,33 @@ pub struct SyncPlan<'a> {
     pub requests: Inventory,
 }
 
+/// The applies of a commit by stage, and the stages that are not finished.
+#[derive(Default)]
+struct Stages<'a> {
+    applies: BTreeMap<u8, Vec<Apply<'a>>>,
+    unfinished: BTreeSet<u8>,
+}
+
+impl<'a> Stages<'a> {
+    fn add(&mut self, stage: u8, apply: Apply<'a>, takes_time: bool) {
+        debug_assert!(stage < HUB_STAGES, "every stage has a number below");
+        self.applies.entry(stage).or_default().push(apply);
+        if takes_time {
+            self.unfinished.insert(stage);
+        }
+    }
+
+    /// The applies of this plan, and whether later stages wait for the health of an earlier one.
+    fn end(mut self, waits_for_health: bool) -> (Vec<Vec<Apply<'a>>>, bool) {
+        let Some(first) = self.unfinished.first().filter(|_| waits_for_health) else {
+            return (self.applies.into_values().collect(), false);
+        };
+        let is_held = self.applies.keys().any(|stage| stage > first);
+        self.applies.retain(|stage, _| stage <= first);
+        (self.applies.into_values().collect(), is_held)
+    }
+}
+
 /// Decides the writes and deletions that bring the objects of a commit to the hub.
 ///
 /// `live` reads an object of the hub. It fails if the kind has not been read; a failed read decides nothing.
@@ -121,10 +176,9 @@ pub fn plan<'a, E: Display>(
     live: impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
 ) -> SyncPlan<'a> {
     let mut plan = SyncPlan::default();
-    comparisons.forget(&desired.objects);
+    comparisons.hold_for(&input.policy.ignore, &desired.objects);
     let mut decider = Decider { input, comparisons, live: &live, defined: defined_kinds(desired) };
-    let mut stages: BTreeMap<u8, Vec<Apply<'a>>> = BTreeMap::new();
-    let mut unfinished: BTreeSet<u8> = BTreeSet::new();
+    let mut stages = Stages::default();
     let mut left: BTreeSet<ObjectId> = BTreeSet::new();
     for object in &desired.objects {
         let stage = hub_stage(&object.reference.gvk);
@@ -134,17 +188,18 @@ pub fn plan<'a, E: Display>(
                 left.insert(ObjectId::of(&object.reference));
             }
             ObjectDecision::Unchanged(health) => {
-                unfinished.insert(stage);
+                stages.unfinished.insert(stage);
                 plan.unhealthy.push(Unhealthy { object: object.reference.clone(), health });
             }
             ObjectDecision::Apply { apply, takes_time } => {
-                stages.entry(stage).or_default().push(apply);
-                if takes_time {
-                    unfinished.insert(stage);
-                    plan.takes_time = true;
-                }
+                plan.takes_time |= takes_time;
+                stages.add(stage, apply, takes_time);
             }
-            ObjectDecision::Correct(apply) => plan.correct.push(apply),
+            ObjectDecision::Correct(correction) => plan.correct.push(correction),
+            ObjectDecision::Recreate(deletion) => {
+                plan.terminating += 1;
+                plan.recreate.push(deletion);
+            }
             ObjectDecision::NamespaceMissing => plan.pending_namespace.push(object.reference.clone()),
             ObjectDecision::Terminating => plan.terminating += 1,
             ObjectDecision::Unread(why) => plan.unread.push(why),
@@ -157,7 +212,6 @@ pub fn plan<'a, E: Display>(
             }
         }
     }
-    debug_assert!(stages.keys().all(|stage| *stage < HUB_STAGES), "every stage has a number below");
     plan.unread.dedup();
     if !plan.problems.is_empty() || !plan.unread.is_empty() {
         // There is no write, so the inventory stays as it is.
@@ -169,11 +223,7 @@ pub fn plan<'a, E: Display>(
             ..SyncPlan::default()
         };
     }
-    if let Some(first) = unfinished.first().filter(|_| input.policy.waits_for_health) {
-        plan.is_held = stages.keys().any(|stage| stage > first);
-        stages.retain(|stage, _| stage <= first);
-    }
-    plan.apply = stages.into_values().collect();
+    (plan.apply, plan.is_held) = stages.end(input.policy.waits_for_health);
     let named = desired.objects.iter().map(|d| (ObjectId::of(&d.reference), d.reference.gvk.version.clone()));
     // An object that is left to others is ours only if we created it.
     let is_ours = |id: &ObjectId| !left.contains(id) || input.inventory.contains_key(id);
@@ -192,123 +242,6 @@ pub fn plan<'a, E: Display>(
     plan
 }
 
-enum ObjectDecision<'a> {
-    /// Its annotation leaves it to others.
-    Leave,
-    Unchanged(Health),
-    Apply {
-        apply: Apply<'a>,
-        takes_time: bool,
-    },
-    Correct(Apply<'a>),
-    NamespaceMissing,
-    Terminating,
-    Unread(String),
-    Refuse(Problem),
-}
-
-/// Decides about one object after the other.
-struct Decider<'a, 'p, L> {
-    input: &'p Input<'p>,
-    comparisons: &'p mut Comparisons,
-    /// Reads an object of the hub.
-    live: &'p L,
-    /// Group and kind of the definitions in the commit.
-    defined: BTreeSet<(&'a str, &'a str)>,
-}
-
-impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decider<'a, '_, L> {
-    fn decide(&mut self, desired: &'a DesiredObject) -> ObjectDecision<'a> {
-        let input = self.input;
-        let gvk = &desired.reference.gvk;
-        if desired.apply == ApplyRule::Ignore {
-            return ObjectDecision::Leave;
-        }
-        if input.missing_namespaces.contains(&desired.reference.key.namespace) {
-            return ObjectDecision::NamespaceMissing;
-        }
-        let is_self = is_self(input.repo, &desired.reference);
-        let take = |force, end_tracking, live: Option<&Object>| ObjectDecision::Apply {
-            apply: Apply { desired, force, end_tracking },
-            takes_time: !is_self && takes_time(gvk, live),
-        };
-        let write = |force, live: Option<&Object>| take(force, None, live);
-        let live = match (self.live)(&desired.reference) {
-            Ok(live) => live,
-            // The definition is applied in an earlier stage. Without force, the apply takes no fields of
-            // others.
-            Err(_) if self.defined.contains(&(gvk.group.as_str(), gvk.kind.as_str())) => {
-                return write(false, None);
-            }
-            Err(error) => {
-                return ObjectDecision::Unread(format!(
-                    "{error}; if this stays, is the definition of {gvk} installed?"
-                ));
-            }
-        };
-        if desired.apply == ApplyRule::IfNotPresent && live.is_some() {
-            return ObjectDecision::Leave;
-        }
-        if let Some(health) = live.as_ref().and_then(|live| self.comparisons.unchanged(desired, live)) {
-            return ObjectDecision::Unchanged(health);
-        }
-        if let Some(live) = &live
-            && let Some(field) = changed_guard(input.repo, &desired.object, live)
-        {
-            let message = format!(
-                "{} changes its own spec.{field}, and a repository may not decide that for itself; change it on the hub first",
-                desired.reference
-            );
-            return ObjectDecision::Refuse(Problem {
-                reason: "NotAllowed",
-                message,
-                origin: desired.origin.clone(),
-            });
-        }
-        match ownership(input, desired, live.as_deref()) {
-            Ownership::Refused { reason, message } => {
-                ObjectDecision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
-            }
-            Ownership::Available { force, tracking } => {
-                let end = tracking.zip(live.as_deref());
-                take(force, EndTracking::of(end, &desired.object), live.as_deref())
-            }
-            Ownership::Ours => match live {
-                Some(live) if live.is_terminating() => ObjectDecision::Terminating,
-                Some(live) if !desired.is_last_applied(&live) => write(true, Some(&live)),
-                Some(live) if is_as_applied(&live, &desired.object, names::CONFIG_REPO_MANAGER) => {
-                    // A ConfigRepo is healthy when this plan is done, so it does not wait for itself.
-                    let health = if is_self { Health::Current } else { Health::of(&live) };
-                    self.comparisons.remember(desired, &live, &health);
-                    ObjectDecision::Unchanged(health)
-                }
-                Some(_) => ObjectDecision::Correct(Apply { desired, force: true, end_tracking: None }),
-                None => write(true, None),
-            },
-        }
-    }
-}
-
-impl DesiredObject {
-    /// Whether the digest on a live object says that this version of the object was applied last.
-    pub fn is_last_applied(&self, live: &Object) -> bool {
-        live.annotations().get(names::APPLIED_DIGEST_ANNOTATION) == Some(&self.digest.as_str())
-    }
-}
-
-/// Lists group and kind of the definitions in a commit.
-fn defined_kinds(desired: &Desired) -> BTreeSet<(&str, &str)> {
-    let is_definition = |d: &&Arc<DesiredObject>| d.reference.gvk.kind == "CustomResourceDefinition";
-    let definitions = desired.objects.iter().filter(is_definition);
-    definitions
-        .filter_map(|d| {
-            let group = d.object.at(&["spec", "group"])?.as_str()?;
-            let kind = d.object.at(&["spec", "names", "kind"])?.as_str()?;
-            Some((group, kind))
-        })
-        .collect()
-}
-
 impl SyncPlan<'_> {
     /// Whether the hub is as the repository says.
     pub fn is_settled(&self) -> bool {
@@ -320,6 +253,7 @@ impl SyncPlan<'_> {
             is_held,
             apply,
             correct,
+            recreate,
             delete,
             hand_over,
             awaiting_requests,
@@ -333,6 +267,7 @@ impl SyncPlan<'_> {
         !is_held
             && apply.is_empty()
             && correct.is_empty()
+            && recreate.is_empty()
             && delete.is_empty()
             && hand_over.is_empty()
             && *awaiting_requests == 0

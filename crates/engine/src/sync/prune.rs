@@ -82,7 +82,9 @@ pub(super) fn prune<E: Display>(
         return;
     }
     let uninstalls = &input.policy.uninstalls;
-    let deletions = Deletions { objects: &counted, owned, desired, uninstalls };
+    let asks = |object: &Object| object.annotations().get(names::PRUNE_ANNOTATION) == Some(&"confirm");
+    let confirm: Vec<_> = to_delete.iter().filter(|(_, live)| asks(live)).map(|(id, _)| id.clone()).collect();
+    let deletions = Deletions { objects: &counted, owned, desired, uninstalls, confirm: &confirm };
     plan.hold =
         input.policy.budget.and_then(|budget| budget::hold(budget, &deletions, &input.policy.approved));
     if plan.hold.is_some() {

@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use super::walk::key_of;
+use super::walk::{key_of, set_of};
 use super::{Element, FieldSet, Owners};
 use crate::Object;
 use crate::builtin_lists::{BUILTIN, ListType, MapType, Position};
@@ -60,6 +60,17 @@ pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
         )?;
         Some(format!("{name}{path}"))
     })
+}
+
+/// The managers that own fields of `desired` and are not `manager`, with the paths of the fields: those who
+/// changed a live object that `manager` had applied.
+pub fn owned_by_others(live: &Object, desired: &Object, manager: &str) -> Vec<(String, Vec<String>)> {
+    let owners = Owners::read(live.at(&["metadata", "managedFields"]));
+    let wanted = set_of(&Value::Object(desired.0.clone()), BUILTIN.root_of(&desired.gvk()));
+    let mine = owners.applied_by(manager, desired.api_version()).cloned().unwrap_or_default();
+    let lost = wanted.difference(&mine);
+    let others = owners.among(&lost).into_iter().filter(|(owner, _)| owner.name != manager);
+    others.map(|(owner, fields)| (owner.name.clone(), fields.paths())).collect()
 }
 
 /// A place in an object, and whether an object around it is one value.

@@ -11,7 +11,7 @@ mod owners;
 mod set;
 mod walk;
 
-pub use applied::{covers, first_difference, is_as_applied};
+pub use applied::{covers, first_difference, is_as_applied, owned_by_others};
 pub use owners::{Applying, Conflict, Manager, Operation, Owners};
 pub use set::{Element, FieldSet};
 pub(crate) use walk::set_of;

@@ -151,6 +151,39 @@ impl Owners {
         ours.next().map(|entry| &entry.fields)
     }
 
+    /// Gives the fields of other owners to an applier. Entries of another `apiVersion` stay as they are,
+    /// because their fields may have other names; `None` if there is nothing to give.
+    #[must_use]
+    pub fn given(mut self, to: &Manager, from: impl Fn(&Manager) -> bool, time: &str) -> Option<Self> {
+        let is_given = |entry: &Entry| {
+            let Manager { api_version, subresource, .. } = &entry.manager;
+            !entry.manager.is(to)
+                && (api_version, subresource) == (&to.api_version, &to.subresource)
+                && from(&entry.manager)
+        };
+        let (given, kept): (Vec<_>, Vec<_>) = self.entries.drain(..).partition(is_given);
+        if given.is_empty() {
+            return None;
+        }
+        self.entries = kept;
+        let before = self.fields_of(to);
+        self.put(to, given.iter().fold(before, |all, entry| all.union(&entry.fields)), time);
+        Some(self)
+    }
+
+    /// The fields that appliers other than one own.
+    pub fn applied_by_others(&self, manager: &str) -> FieldSet {
+        let appliers = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
+        let others = appliers.filter(|entry| entry.manager.name != manager);
+        others.fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
+    }
+
+    /// The managers that own fields of a value, with the paths of these fields.
+    pub(crate) fn among(&self, fields: &FieldSet) -> Vec<(&Manager, FieldSet)> {
+        let owned = self.entries.iter().map(|entry| (&entry.manager, entry.fields.intersection(fields)));
+        owned.filter(|(_, fields)| !fields.is_empty()).collect()
+    }
+
     /// Records an update by `manager` that turned `old` into `new`: the changed fields become its own, and no
     /// other manager's.
     #[must_use]

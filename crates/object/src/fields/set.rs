@@ -103,7 +103,7 @@ impl FieldSet {
     }
 
     /// The elements with an entry: whether each is in the set, and the paths below it.
-    pub(super) fn elements(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
+    pub fn elements(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
     }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ConfigRepoStatus;
+use super::{ConfigRepoStatus, IgnoredFields};
 use crate::{Unknown, names};
 
 kind! {
@@ -82,6 +82,11 @@ pub struct ConfigRepoSpec {
     /// The rule for an object of the repository that somebody else created.
     #[serde(default)]
     pub takeover: Takeover,
+    /// Fields that are left as they are on the hub, because others set them. An object is created with the
+    /// values of the repository.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+    pub ignore: Vec<IgnoredFields>,
     /// The rule for a reference that moves to a commit that does not descend from the one applied.
     #[serde(default)]
     pub rewind: RewindPolicy,
@@ -146,6 +151,7 @@ impl Default for ConfigRepoSpec {
             prune: true,
             deletion_budget: DeletionBudget::default(),
             takeover: Takeover::default(),
+            ignore: Vec::new(),
             rewind: RewindPolicy::default(),
             deletion_policy: DeletionPolicy::default(),
             health_timeout: five_minutes(),

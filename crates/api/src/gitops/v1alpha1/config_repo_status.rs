@@ -42,6 +42,10 @@ pub struct ConfigRepoStatus {
     /// Objects that somebody changed on the hub and that were corrected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftStatus>,
+    /// Objects with fields that cannot change. They are deleted and created again, as their annotation says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub recreate: Vec<UnchangeableObject>,
     /// The last report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<ReportStatus>,
@@ -115,6 +119,19 @@ pub struct HeldDeletions {
     /// The first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<InventoryEntry>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// An object with a field that cannot change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnchangeableObject {
+    /// uid of the object.
+    pub uid: String,
+    /// Hash of the object as it is wanted.
+    pub digest: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

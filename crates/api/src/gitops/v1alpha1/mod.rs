@@ -4,6 +4,7 @@ mod cluster_decision;
 mod config_repo;
 mod config_repo_inventory;
 mod config_repo_status;
+mod ignored_fields;
 mod rollout_policy;
 mod rollout_policy_status;
 
@@ -14,8 +15,10 @@ pub use config_repo::{
 };
 pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
 pub use config_repo_status::{
-    ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision, UnhealthyObjects,
+    ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision, UnchangeableObject,
+    UnhealthyObjects,
 };
+pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{
     Approval, ApprovalMode, FreezeWindow, Joining, OnBreach, RollOut, RolloutPolicy, RolloutPolicySpec,
     Success, Superseding,

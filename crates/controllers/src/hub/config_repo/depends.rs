@@ -1,14 +1,17 @@
 //! ConfigRepos that must be ready before another one applies a new commit.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use super::health;
 use super::status::{Phase, Readiness, short_commit, still_applied};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, Dependency};
-use api::names::gitops_conditions::READY;
+use api::names::{self, gitops_conditions::READY};
+use engine::sync::Unhealthy;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
-use reconcile::{Read, View};
+use reconcile::{Query, Read, View};
 
 /// The limit of ConfigRepos of a cycle that a message names.
 const MAX_WAY: usize = 50;
@@ -74,16 +77,44 @@ pub(super) fn is_same_source(one: &ConfigRepo, other: &ConfigRepo) -> bool {
     (&one.spec.url, &one.spec.r#ref) == (&other.spec.url, &other.spec.r#ref)
 }
 
-/// The way from a ConfigRepo through its dependencies back to itself.
+/// The way from a ConfigRepo back to itself, if it waits for the health of one that waits for it.
+///
+/// # Errors
+/// A ConfigRepo could not be read.
+pub(super) fn waits_for_itself(
+    repo: &ConfigRepo,
+    unhealthy: &[Unhealthy],
+    view: &impl View,
+) -> Read<Option<Vec<String>>> {
+    let is_repo = |one: &Unhealthy| {
+        let gvk = &one.object.gvk;
+        gvk.group == names::GITOPS_GROUP && gvk.kind == "ConfigRepo"
+    };
+    if unhealthy.iter().any(is_repo) { cycle(repo, view) } else { Ok(None) }
+}
+
+/// The ConfigRepos that a ConfigRepo waits for: its dependencies, and those whose health it waits for
+/// because it applies them.
+fn waits_for(repo: &ConfigRepo, all: &[Arc<ConfigRepo>]) -> Vec<Key> {
+    let own = Key::of(repo).to_string();
+    let is_held = |other: &&Arc<ConfigRepo>| {
+        other.annotation(names::CONFIG_REPO_ANNOTATION) == Some(own.as_str())
+            && Key::of(&***other).to_string() != own
+    };
+    let held = all.iter().filter(is_held).filter(|_| !health::timeout(repo).is_zero());
+    repo.spec.depends_on.iter().map(|it| key(repo, it)).chain(held.map(|other| Key::of(&**other))).collect()
+}
+
+/// The way from a ConfigRepo through those that it waits for back to itself.
 fn cycle(repo: &ConfigRepo, view: &impl View) -> Read<Option<Vec<String>>> {
     let start = Key::of(repo);
     let mut ways: Vec<Vec<Key>> = vec![vec![start.clone()]];
     let mut seen = BTreeSet::new();
+    let all = view.list::<ConfigRepo>(Query::ALL)?;
     while let Some(way) = ways.pop() {
         let Some(last) = way.last() else { continue };
         let Some(at) = view.get::<ConfigRepo>(last)? else { continue };
-        for dependency in &at.spec.depends_on {
-            let next = key(&at, dependency);
+        for next in waits_for(&at, &all) {
             let way: Vec<Key> = way.iter().cloned().chain([next.clone()]).collect();
             if next == start {
                 return Ok(Some(way.iter().take(MAX_WAY).map(ToString::to_string).collect()));

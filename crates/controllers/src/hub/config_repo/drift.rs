@@ -7,18 +7,28 @@ use super::identity::Identity;
 use super::plan::{Draft, MAX_LISTED, later};
 use super::status::{Phase, Readiness};
 use api::gitops::v1alpha1::DriftStatus;
-use engine::sync::{Apply, ObjectId};
+use api::names::{IGNORE_FIELDS_ANNOTATION, RECONCILE_AT_ANNOTATION};
+use engine::sync::{Correction, ObjectId};
 
 /// Longest wait between two corrections of the same drift.
 const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
-/// Applies objects again that another client changed on the hub. The wait doubles with each correction.
+/// Corrections in a row, after which a person has to end the fight. The waits between them make 17 minutes.
+const MAX_CORRECTIONS: i32 = 10;
+/// Most fields that a message names.
+const MAX_FIELDS: usize = 3;
+
+/// Applies objects again that another client changed on the hub. The wait doubles with each correction, and
+/// after
+/// [`MAX_CORRECTIONS`] there are no more until a person asks for one.
 pub(super) fn correct(
     draft: &mut Draft<'_>,
-    drifted: &[Apply<'_>],
+    drifted: &[Correction<'_>],
     identity: &Identity,
 ) -> Option<Readiness> {
-    let before = draft.status.drift.clone().unwrap_or_default();
+    let handled = draft.repo.status.as_ref().map(|status| status.last_handled_reconcile_at.as_str());
+    let is_asked = handled.unwrap_or_default() != draft.status.last_handled_reconcile_at;
+    let before = draft.status.drift.clone().filter(|_| !is_asked).unwrap_or_default();
     // A time in the future was written by a clock that was ahead, so it does not count.
     let last = before.last_time.as_ref().map(|time| time.0).filter(|last| *last <= draft.now);
     let Some(first) = drifted.first() else {
@@ -32,17 +42,30 @@ pub(super) fn correct(
     };
     let wait = SignedDuration::from_secs(1 << before.corrections.clamp(0, 10)).min(LONGEST_DRIFT_WAIT);
     let due = last.map(|last| later(last, wait)).filter(|due| before.corrections > 0 && *due > draft.now);
+    let told = || {
+        let (object, by) = (&first.apply.desired.reference, by(first));
+        let times = before.corrections;
+        format!("{object} was changed on the hub {times} times and corrected each time{by}")
+    };
+    let hint = format!(
+        "Stop what changes it, or leave it the fields with the annotation {IGNORE_FIELDS_ANNOTATION}, or remove them from the repository"
+    );
+    if before.corrections >= MAX_CORRECTIONS {
+        let message = format!(
+            "{}; it is not corrected any more. {hint}; the annotation {RECONCILE_AT_ANNOTATION} begins anew",
+            told()
+        );
+        return Some(Readiness::new(Phase::Stalled, "Fight", message));
+    }
     if let Some(due) = due {
         draft.plan.wake(due);
-        let message = format!(
-            "{} was changed on the hub {} times and corrected each time; the next correction is at {due}. Stop the program or person that changes it, or remove the field from the repository",
-            first.desired.reference, before.corrections
-        );
+        let message = format!("{}; the next correction is at {due}. {hint}", told());
         return Some(Readiness::new(Phase::Reconciling, "Drifted", message));
     }
-    draft.plan.step(drifted.iter().map(|one| identity.apply(one, &draft.key)));
-    let entry = |apply: &Apply<'_>| {
-        let reference = &apply.desired.reference;
+    draft.plan.step(drifted.iter().filter_map(|one| identity.take_over(&one.apply)));
+    draft.plan.step(drifted.iter().map(|one| identity.apply(&one.apply, &draft.key)));
+    let entry = |one: &Correction<'_>| {
+        let reference = &one.apply.desired.reference;
         ObjectId::of(reference).entry(&reference.gvk.version)
     };
     let seconds = Timestamp::from_second(draft.now.as_second()).unwrap_or(draft.now);
@@ -53,4 +76,15 @@ pub(super) fn correct(
         ..before
     });
     None
+}
+
+/// Names the managers that own fields of the commit, and the fields.
+fn by(correction: &Correction<'_>) -> String {
+    let one = |(manager, fields): &(String, Vec<String>)| {
+        let more = fields.len().saturating_sub(MAX_FIELDS);
+        let shown: Vec<_> = fields.iter().take(MAX_FIELDS).map(String::as_str).collect();
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("; {manager} sets {}{rest}", shown.join(", "))
+    };
+    correction.changed_by.iter().take(MAX_FIELDS).map(one).collect()
 }

@@ -61,6 +61,14 @@ pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_
     if timeout.is_zero() {
         return None;
     }
+    if let Some(way) = &draft.cycle {
+        let message = format!(
+            "{name} is applied, but these ConfigRepos wait for each other: {}; set spec.healthTimeout of one of them to 0s, or let \
+             another repository hold it",
+            way.join(" -> ")
+        );
+        return Some(Readiness::new(Phase::Stalled, "DependencyCycle", message));
+    }
     let end = later(since, timeout);
     let more = found.unhealthy.len() - 1;
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -7,7 +7,7 @@ use api::names::{
     APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, OPERATOR_IDENTITY_ALLOWED,
     OPERATOR_IDENTITY_LABEL,
 };
-use engine::sync::{Apply, Deletion, EndTracking, HandOver, Problem};
+use engine::sync::{Apply, Deletion, EndTracking, HandOver, ManagedFields, Problem};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Precondition, Read, Site, Subresource, View};
 use serde_json::json;
@@ -55,7 +55,7 @@ impl Identity {
     fn apply_or_ask(&self, apply: &Apply<'_>, repo: &Key, dry_run: bool) -> Action {
         Action::Apply {
             site: Site::Hub,
-            object: apply.desired.marked(repo),
+            object: apply.marked(repo),
             force: apply.force,
             manager: Some(CONFIG_REPO_MANAGER.to_owned()),
             impersonate: self.impersonate(),
@@ -65,14 +65,27 @@ impl Identity {
 
     /// Ends the tracking of an object by Argo CD, from which it is taken over.
     pub(super) fn end_tracking(&self, apply: &Apply<'_>) -> Option<Action> {
-        let Apply { desired, force: _, end_tracking } = apply;
-        let EndTracking { uid, patch } = end_tracking.clone()?;
+        let EndTracking { uid, patch } = apply.end_tracking.clone()?;
         Some(Action::Patch {
             site: Site::Hub,
-            target: desired.reference.clone(),
+            target: apply.desired.reference.clone(),
             subresource: Subresource::None,
             patch,
             precondition: Precondition { uid, resource_version: String::new() },
+            impersonate: self.impersonate(),
+        })
+    }
+
+    /// Takes the fields of an object that kubectl applied.
+    pub(super) fn take_over(&self, apply: &Apply<'_>) -> Option<Action> {
+        let ManagedFields { uid, resource_version, entries } = apply.managed_fields.clone()?;
+        let patch = json!({"metadata": {"managedFields": entries}});
+        Some(Action::Patch {
+            site: Site::Hub,
+            target: apply.desired.reference.clone(),
+            subresource: Subresource::None,
+            patch: patch.as_object().cloned().unwrap_or_default(),
+            precondition: Precondition { uid, resource_version },
             impersonate: self.impersonate(),
         })
     }

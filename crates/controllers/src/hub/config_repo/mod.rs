@@ -15,6 +15,7 @@ mod inventory;
 mod moves;
 mod observe;
 mod plan;
+mod policy;
 mod status;
 
 pub(super) use identity::Identity;

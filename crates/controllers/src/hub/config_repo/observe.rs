@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::sync::{self, ApplyRule, DesiredObject, Health, Problem, Unhealthy};
+use engine::sync::{self, ApplyRule, DesiredObject, Health, IgnoreRule, Problem, Unhealthy};
 use object::fields::covers;
 use reconcile::View;
 
@@ -12,7 +12,7 @@ use super::plan::{Commit, Draft};
 use super::status::{Phase, Readiness, revision, short_commit};
 
 /// Compares the hub with a commit and drafts the status.
-pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl View) {
+pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[IgnoreRule], view: &impl View) {
     let Commit { checkout, desired, identity } = *commit;
     let name = checkout.revision.as_str();
     let is_hidden = |wanted: &&Arc<DesiredObject>| {
@@ -31,7 +31,9 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl Vi
     let (mut differing, mut unhealthy) = (Vec::new(), Vec::new());
     for wanted in desired.objects.iter().filter(|wanted| wanted.apply != ApplyRule::Ignore) {
         match view.observed(&wanted.reference) {
-            Ok(Some(live)) if wanted.apply == ApplyRule::IfNotPresent || covers(&live, &wanted.object) => {
+            Ok(Some(live))
+                if wanted.apply == ApplyRule::IfNotPresent || covers(&live, &wanted.compared(rules)) =>
+            {
                 match Health::of(&live) {
                     Health::Current => {}
                     health => unhealthy.push(Unhealthy { object: wanted.reference.clone(), health }),

@@ -11,16 +11,12 @@ use super::identity::Identity;
 use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
+use super::policy::sync_policy;
 use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit, still_applied};
 use super::{commit, deletion, depends, drift, observe};
-use api::gitops::v1alpha1::{
-    self as gitops, ConfigRepo, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, DeletionBudget,
-    HeldDeletions,
-};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
-use engine::sync::{
-    self, Budget, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy, Takeover,
-};
+use engine::sync::{self, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy};
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
@@ -70,6 +66,8 @@ pub(super) struct Draft<'a> {
     pub(super) readiness: Option<Readiness>,
     /// Whether the plan waits for a read and keeps the verdict on a commit that was judged before.
     keeps_status: bool,
+    /// The ConfigRepos that wait for each other's health, if it is one of them.
+    pub(super) cycle: Option<Vec<String>>,
     pub(super) plan: Plan,
 }
 
@@ -86,6 +84,7 @@ impl<'a> Draft<'a> {
             status,
             readiness: None,
             keeps_status: false,
+            cycle: None,
             plan: Plan::default(),
         }
     }
@@ -182,8 +181,15 @@ fn reconcile_commit(
     };
     draft.plan.observe = sync::kinds(&desired.objects, inventory);
     let commit = Commit { checkout, desired: &desired, identity };
+    let policy = match sync_policy(repo) {
+        Ok(policy) => policy,
+        Err(problem) => {
+            draft.refuse(&[problem]);
+            return Ok(());
+        }
+    };
     if repo.spec.mode == ConfigRepoMode::Observe {
-        observe::observe(draft, &commit, view);
+        observe::observe(draft, &commit, &policy.ignore, view);
         return Ok(());
     }
     let others = Others::of(draft, &desired, view);
@@ -201,15 +207,13 @@ fn reconcile_commit(
         requested: &moves.requested,
         awaits_requests: moves.awaited.is_some(),
         missing_namespaces: &missing_namespaces,
-        policy: &SyncPolicy {
-            uninstalls: deletion::uninstalls(inventory, &desired, view)?,
-            ..sync_policy(repo)
-        },
+        policy: &SyncPolicy { uninstalls: deletion::uninstalls(inventory, &desired, view)?, ..policy },
     };
     let known = |index: &mut RepoIndex| index.take_comparisons(&draft.key);
     let mut comparisons = view.index(known)?;
     let sync = sync::plan(&desired, &input, &mut comparisons, |what| view.observed(what));
     view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
+    draft.cycle = depends::waits_for_itself(repo, &sync.unhealthy, view)?;
     write(draft, &commit, &recorded, &sync);
     if let (Some((other, end)), true) = (&moves.awaited, sync.awaiting_requests > 0) {
         draft.plan.wake(*end);
@@ -263,11 +267,14 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
         return;
     }
     draft.record_ownership(recorded, &sync.inventory);
+    draft.status.recreate.clear();
+    draft.plan.step(sync.recreate.iter().map(|one| identity.delete(one)));
     for stage in &sync.apply {
         // A refused object keeps its whole stage from being written. One object needs no dry run first.
         if stage.len() > 1 {
             draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
         }
+        draft.plan.step(stage.iter().filter_map(|one| identity.take_over(one)));
         draft.plan.step(stage.iter().filter_map(|one| identity.end_tracking(one)));
         draft.plan.step(stage.iter().map(|one| identity.apply(one, &draft.key)));
     }
@@ -345,52 +352,6 @@ fn missing_namespaces(desired: &Desired, view: &impl View) -> Read<BTreeSet<Stri
         }
     }
     Ok(missing)
-}
-
-/// Reads the part of the spec that controls how a commit is applied.
-fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
-    let ConfigRepoSpec {
-        prune,
-        deletion_budget,
-        takeover,
-        // The source controller reads these.
-        url: _,
-        interval: _,
-        secret_ref: _,
-        verify: _,
-        webhook: _,
-        rewind: _,
-        // `commit` reads these.
-        r#ref: _,
-        path: _,
-        service_account_name,
-        // `plan` and `deletion` read these.
-        mode: _,
-        suspend: _,
-        deletion_policy: _,
-        // `depends` reads it.
-        depends_on: _,
-        health_timeout: _,
-        // The report controller reads this.
-        report: _,
-        unknown: _,
-    } = &repo.spec;
-    let DeletionBudget { objects, percent, .. } = deletion_budget;
-    let count = |n: i32| usize::try_from(n).unwrap_or_default();
-    SyncPolicy {
-        is_blind_to_secrets: !service_account_name.is_empty(),
-        takeover: match takeover {
-            gitops::Takeover::IfNoDiff => Takeover::IfNoDiff,
-            gitops::Takeover::Always => Takeover::Always,
-            // An unknown value gets the safest meaning.
-            gitops::Takeover::Never | gitops::Takeover::Other(_) => Takeover::Never,
-        },
-        prune: *prune,
-        budget: Some(Budget { objects: count(*objects), percent: count(*percent) }),
-        approved: repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned(),
-        uninstalls: BTreeMap::new(),
-        waits_for_health: !health::timeout(repo).is_zero(),
-    }
 }
 
 pub(super) fn later(at: Timestamp, by: SignedDuration) -> Timestamp {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::commit;
 use api::condition::{Observation, set_condition};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision, UnchangeableObject};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, Desired, DesiredObject, Problem};
 use object::tree::Checkout;
@@ -167,9 +167,13 @@ pub(super) fn failed(
         let origin = desired.as_ref()?.origin(&target(action)?);
         origin.cloned()
     };
+    let recreated = recreated(desired.as_deref(), &failures, view);
+    let is_recreated = !recreated.is_empty() && recreated.len() == failures.len();
+    let (phase, reason) = if is_recreated { (Phase::Reconciling, "Recreating") } else { (phase, reason) };
+    status.recreate = recreated;
     let problem = |(action, failure): &(&Action, &Failure)| Problem {
         reason,
-        message: format!("{}{}", failure.message, hint(&failure.message)),
+        message: format!("{}{}", failure.message, if is_recreated { RECREATED } else { hint(failure) }),
         origin: origin(action).unwrap_or_default(),
     };
     let problems: Vec<_> = failures.iter().map(problem).collect();
@@ -184,13 +188,43 @@ pub(super) fn failed(
     StatusWrite::between(repo, &new)
 }
 
-/// Says what to do about a field that cannot change. The API server tells it in words only, so this decides nothing.
-fn hint(message: &str) -> &'static str {
-    if message.contains("field is immutable") {
-        "; give the object another name, or delete it on the hub and it is created anew"
+/// Says what happens to an object with a field that cannot change.
+const RECREATED: &str = "; it is deleted and created again, as its annotation says";
+
+/// Says what to do about a field that cannot change.
+fn hint(failure: &Failure) -> &'static str {
+    if cannot_change(failure) {
+        "; give the object another name, or annotate it in the repository with gitops.wheelwright.dev/force: enabled, and it is \
+         deleted and created anew"
     } else {
         ""
     }
+}
+
+/// Whether the API server refused to change a field. It tells it in words only.
+fn cannot_change(failure: &Failure) -> bool {
+    const WORDS: [&str; 4] =
+        ["immutable", "may not change once set", "updates to statefulset spec", "cannot change roleref"];
+    let message = failure.message.to_lowercase();
+    failure.kind == FailureKind::Invalid && WORDS.iter().any(|words| message.contains(words))
+}
+
+/// The objects that cannot be changed, and that are deleted and created again as their annotation says.
+fn recreated(
+    desired: Option<&Desired>,
+    failures: &[(&Action, &Failure)],
+    view: &impl View,
+) -> Vec<UnchangeableObject> {
+    let refused = failures.iter().filter(|(_, failure)| cannot_change(failure));
+    let refused: Vec<_> = refused.filter_map(|(action, _)| target(action)).collect();
+    let objects = desired.into_iter().flat_map(|desired| &desired.objects);
+    let recreated = objects.filter(|object| object.is_recreated && refused.contains(&object.reference));
+    let unchangeable = recreated.filter_map(|object| {
+        let live = view.observed(&object.reference).ok()??;
+        let (uid, digest) = (live.uid().to_owned(), object.digest.clone());
+        Some(UnchangeableObject { uid, digest, ..UnchangeableObject::default() })
+    });
+    unchangeable.collect()
 }
 
 /// Reports which commit the objects on the hub are from after a write of `commit` failed.

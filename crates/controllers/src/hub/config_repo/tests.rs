@@ -15,6 +15,7 @@ mod account;
 mod argo;
 mod depends;
 mod fence;
+mod fields;
 mod health;
 mod inventory;
 mod moves;

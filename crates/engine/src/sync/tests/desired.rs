@@ -17,7 +17,7 @@ fn an_object_loses_the_fields_that_a_repository_may_not_set() {
     let desired = complete(hostile, false).unwrap();
     let [only] = &desired.objects[..] else { panic!("{desired:?}") };
     assert_eq!(
-        serde_json::to_value(only.marked(&repo())).unwrap(),
+        serde_json::to_value(only.marked(&only.object, &repo())).unwrap(),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns", "annotations":
             {names::CONFIG_REPO_ANNOTATION: "ns/repo", names::APPLIED_DIGEST_ANNOTATION: only.digest, "mine": "1"}}})
     );

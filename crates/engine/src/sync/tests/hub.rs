@@ -100,7 +100,7 @@ impl Hub {
             return;
         }
         self.inventory = plan.inventory.clone();
-        for apply in plan.apply.iter().flatten().chain(&plan.correct) {
+        for apply in plan.apply.iter().flatten().chain(plan.correct.iter().map(|one| &one.apply)) {
             writes -= 1;
             if writes == 0 {
                 return;
@@ -108,7 +108,7 @@ impl Hub {
             self.apply(apply);
             self.check();
         }
-        for deletion in plan.delete.iter().flatten() {
+        for deletion in plan.recreate.iter().chain(plan.delete.iter().flatten()) {
             writes -= 1;
             if writes == 0 {
                 return;
@@ -120,7 +120,7 @@ impl Hub {
 
     fn apply(&mut self, apply: &Apply<'_>) {
         self.writes += 1;
-        self.insert(apply.desired.marked(&repo()));
+        self.insert(apply.marked(&repo()));
     }
 
     fn delete(&mut self, deletion: &Deletion) {

@@ -2,6 +2,7 @@
 
 mod argo;
 mod desired;
+mod fields;
 mod hub;
 mod inventory;
 mod ownership;

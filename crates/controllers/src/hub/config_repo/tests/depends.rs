@@ -104,3 +104,22 @@ fn a_dependency_that_does_not_exist_is_named() {
     let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
     assert!(told.contains("waits for the ConfigRepo config/typo, which does not exist"), "{told}");
 }
+
+#[test]
+fn config_repos_that_hold_each_other_are_told_so_at_once() {
+    let repo = |name: &str, url: &str| {
+        format!(
+            "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRepo\nmetadata: {{name: {name}}}\nspec: {{url: '{url}'}}\n"
+        )
+    };
+    let mut hub = Hub::new(json!({"takeover": "Always"}));
+    hub.put("base", json!({"url": OTHER, "takeover": "Always"}));
+    hub.commit(&[("base.yaml", &repo("base", OTHER))]);
+    hub.commit_base(7, &repo("fleet", SAME));
+    let told = hub.message();
+    assert!(
+        told.starts_with("Stalled DependencyCycle: 000000000000 is applied, but these ConfigRepos wait for each other: config/fleet -> config/base -> config/fleet"),
+        "{told}"
+    );
+    assert_eq!(hub.status().objects, Some(1));
+}

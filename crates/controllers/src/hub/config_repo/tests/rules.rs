@@ -63,7 +63,10 @@ fn an_ignored_object_is_neither_applied_nor_deleted() {
 fn a_rule_that_does_not_exist_is_refused_with_those_that_do() {
     let mut hub = Hub::new(json!({}));
     let message = hub.commit(&[("x.yaml", &ruled("x", "1", "Sometimes"))]);
-    assert!(message.contains("must be Always, IfNotPresent or Ignore, not \"Sometimes\""), "{message}");
+    assert!(
+        message.contains("must be Always, Merge, IfNotPresent or Ignore, not \"Sometimes\""),
+        "{message}"
+    );
 }
 
 #[test]
@@ -72,8 +75,65 @@ fn a_field_that_cannot_change_is_refused_with_a_hint() {
     hub.commit(&[("a.yaml", &format!("{}immutable: true\n", map("a", "1")))]);
     let message = hub.commit(&[("a.yaml", &format!("{}immutable: true\n", map("a", "2")))]);
     assert!(
-        message.contains("give the object another name, or delete it on the hub and it is created anew"),
+        message.contains(
+            "give the object another name, or annotate it in the repository with gitops.wheelwright.dev/force: enabled"
+        ),
         "{message}"
     );
     assert_eq!(hub.data("a").as_deref(), Some("1"));
+}
+
+fn annotated(text: &str, annotation: &str) -> String {
+    text.replacen(
+        "metadata:\n",
+        &format!("metadata:\n  annotations: {{gitops.wheelwright.dev/{annotation}}}\n"),
+        1,
+    )
+}
+
+#[test]
+fn an_object_with_a_field_that_cannot_change_is_created_again_if_its_annotation_says_so() {
+    let mut hub = Hub::new(json!({}));
+    let text = |data: &str| annotated(&format!("{}immutable: true\n", map("a", data)), "force: enabled");
+    hub.commit(&[("a.yaml", &text("1"))]);
+    let uid = |hub: &Hub| hub.world.get::<ConfigMap>(&Key::namespaced("config", "a")).unwrap().metadata.uid;
+    let first = uid(&hub);
+    hub.commit(&[("a.yaml", &text("2"))]);
+    hub.world.run_for(SignedDuration::from_secs(30)).unwrap();
+    assert!(hub.message().starts_with("Ready"), "{}", hub.message());
+    assert_eq!((hub.data("a").as_deref(), uid(&hub) == first), (Some("2"), false));
+    assert_eq!(hub.status().recreate, []);
+}
+
+#[test]
+fn an_object_that_holds_others_is_never_created_again() {
+    let mut hub = Hub::new(json!({}));
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: n\n";
+    let told = hub.commit(&[("n.yaml", &annotated(namespace, "force: enabled"))]);
+    assert!(told.contains("its deletion would take more with it than the object"), "{told}");
+    let add_on = "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\nmetadata:\n  name: m\n";
+    let told = hub.commit(&[("m.yaml", &annotated(add_on, "force: enabled"))]);
+    assert!(told.contains("its deletion would take more with it than the object"), "{told}");
+    let told = hub.commit(&[("a.yaml", &annotated(&map("a", "1"), "force: yes please"))]);
+    assert!(told.contains("of ConfigMap config/a must be enabled or disabled, not \"yes please\""), "{told}");
+}
+
+#[test]
+fn a_deletion_that_asks_for_an_approval_waits_for_it() {
+    let mut hub = Hub::new(json!({}));
+    let (kept, rest) = (annotated(&map("precious", "1"), "prune: confirm"), map("a", "1"));
+    hub.commit(&[("a.yaml", &rest), ("p.yaml", &kept)]);
+    let told = hub.commit(&[("a.yaml", &rest)]);
+    assert!(told.starts_with("Stalled DeletionsHeld"), "{told}");
+    assert!(
+        told.contains(
+            "the annotation gitops.wheelwright.dev/prune of ConfigMap config/precious asks for an approval"
+        ),
+        "{told}"
+    );
+    assert_eq!(hub.names(), ["a", "precious"]);
+    let approval = hub.status().held_deletions.unwrap().approval;
+    hub.repo(json!({}), json!({"gitops.wheelwright.dev/approve-deletions": approval}));
+    hub.run();
+    assert_eq!(hub.names(), ["a"]);
 }

@@ -1,0 +1,35 @@
+//! Fields that a ConfigRepo leaves to others.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Unknown;
+
+/// Fields of some objects that are left as they are on the hub.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IgnoredFields {
+    /// Paths such as /spec/replicas. The item of a list is addressed by its keys, as in
+    /// /spec/template/spec/containers/[name=web]/image.
+    #[schemars(length(min = 1, max = 100), inner(length(min = 2, max = 1024)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub paths: Vec<String>,
+    /// API group of the objects; empty for any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub group: String,
+    /// Kind of the objects; empty for any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
+    pub kind: String,
+    /// Namespace of the objects; empty for any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
+    pub namespace: String,
+    /// Name of the object; empty for any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}

@@ -1,0 +1,64 @@
+//! The decisions of the user of a ConfigRepo.
+
+use std::collections::BTreeMap;
+
+use super::health;
+use api::gitops::v1alpha1::{self as gitops, ConfigRepo, ConfigRepoSpec, DeletionBudget};
+use api::names;
+use engine::sync::{Budget, IgnoreRule, Problem, SyncPolicy, Takeover};
+use object::Metadata as _;
+
+/// Reads the part of the spec that controls how a commit is applied.
+///
+/// # Errors
+/// The problem of a spec that cannot be read.
+pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
+    let ConfigRepoSpec {
+        prune,
+        deletion_budget,
+        takeover,
+        ignore,
+        // The source controller reads these.
+        url: _,
+        interval: _,
+        secret_ref: _,
+        verify: _,
+        webhook: _,
+        rewind: _,
+        // `commit` reads these.
+        r#ref: _,
+        path: _,
+        service_account_name,
+        // `plan` and `deletion` read these.
+        mode: _,
+        suspend: _,
+        deletion_policy: _,
+        // `depends` reads it.
+        depends_on: _,
+        health_timeout: _,
+        // The report controller reads this.
+        report: _,
+        unknown: _,
+    } = &repo.spec;
+    let DeletionBudget { objects, percent, .. } = deletion_budget;
+    let count = |n: i32| usize::try_from(n).unwrap_or_default();
+    let invalid = |why: String| Problem::of_commit("InvalidSpec", why);
+    let ignore = ignore.iter().map(IgnoreRule::read).collect::<Result<_, _>>().map_err(invalid)?;
+    let unchangeable = repo.status.iter().flat_map(|status| &status.recreate);
+    Ok(SyncPolicy {
+        is_blind_to_secrets: !service_account_name.is_empty(),
+        takeover: match takeover {
+            gitops::Takeover::IfNoDiff => Takeover::IfNoDiff,
+            gitops::Takeover::Always => Takeover::Always,
+            // An unknown value gets the safest meaning.
+            gitops::Takeover::Never | gitops::Takeover::Other(_) => Takeover::Never,
+        },
+        prune: *prune,
+        budget: Some(Budget { objects: count(*objects), percent: count(*percent) }),
+        approved: repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned(),
+        uninstalls: BTreeMap::new(),
+        waits_for_health: !health::timeout(repo).is_zero(),
+        ignore,
+        unchangeable: unchangeable.map(|one| (one.uid.clone(), one.digest.clone())).collect(),
+    })
+}

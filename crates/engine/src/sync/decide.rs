@@ -1,0 +1,179 @@
+//! Decides what happens to one object of a commit.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use super::argo::EndTracking;
+use super::health::{Health, takes_time};
+use super::ignore::{self, IgnoreRule};
+use super::kubectl;
+use super::ownership::{Ownership, changed_guard, is_self, ownership};
+use super::plan::{Apply, Correction, Input};
+use super::{ApplyRule, Comparisons, Deletion, Desired, DesiredObject, Problem};
+use api::names;
+use object::fields::{is_as_applied, owned_by_others};
+use object::{Object, ObjectRef};
+
+/// What happens to one object of the commit.
+pub(super) enum ObjectDecision<'a> {
+    /// Its annotation leaves it to others.
+    Leave,
+    Unchanged(Health),
+    Apply {
+        apply: Apply<'a>,
+        takes_time: bool,
+    },
+    Correct(Correction<'a>),
+    Recreate(Deletion),
+    NamespaceMissing,
+    Terminating,
+    Unread(String),
+    Refuse(Problem),
+}
+
+/// Decides about one object after the other.
+pub(super) struct Decider<'a, 'p, L> {
+    pub(super) input: &'p Input<'p>,
+    pub(super) comparisons: &'p mut Comparisons,
+    /// Reads an object of the hub.
+    pub(super) live: &'p L,
+    /// Group and kind of the definitions in the commit.
+    pub(super) defined: BTreeSet<(&'a str, &'a str)>,
+}
+
+impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decider<'a, '_, L> {
+    /// Decides about an object.
+    pub(super) fn decide(&mut self, desired: &'a DesiredObject) -> ObjectDecision<'a> {
+        let input = self.input;
+        let gvk = &desired.reference.gvk;
+        if desired.apply == ApplyRule::Ignore {
+            return ObjectDecision::Leave;
+        }
+        if input.missing_namespaces.contains(&desired.reference.key.namespace) {
+            return ObjectDecision::NamespaceMissing;
+        }
+        let is_self = is_self(input.repo, &desired.reference);
+        let take = |force, end_tracking, live: Option<&Object>| ObjectDecision::Apply {
+            apply: Apply { end_tracking, ..self.apply(desired, force, live) },
+            takes_time: !is_self && takes_time(gvk, live),
+        };
+        let write = |force, live: Option<&Object>| take(force, None, live);
+        let live = match (self.live)(&desired.reference) {
+            Ok(live) => live,
+            // The definition is applied in an earlier stage. Without force, the apply takes no fields of
+            // others.
+            Err(_) if self.defined.contains(&(gvk.group.as_str(), gvk.kind.as_str())) => {
+                return write(false, None);
+            }
+            Err(error) => {
+                return ObjectDecision::Unread(format!(
+                    "{error}; if this stays, is the definition of {gvk} installed?"
+                ));
+            }
+        };
+        if desired.apply == ApplyRule::IfNotPresent && live.is_some() {
+            return ObjectDecision::Leave;
+        }
+        if let Some(health) = live.as_ref().and_then(|live| self.comparisons.unchanged(desired, live)) {
+            return ObjectDecision::Unchanged(health);
+        }
+        if let Some(live) = &live
+            && let Some(field) = changed_guard(input.repo, &desired.object, live)
+        {
+            let message = format!(
+                "{} changes its own spec.{field}, and a repository may not decide that for itself; change it on the hub first",
+                desired.reference
+            );
+            return ObjectDecision::Refuse(Problem {
+                reason: "NotAllowed",
+                message,
+                origin: desired.origin.clone(),
+            });
+        }
+        match ownership(input, desired, live.as_deref()) {
+            Ownership::Refused { reason, message } => {
+                ObjectDecision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
+            }
+            Ownership::Available { force, tracking } => {
+                let end = tracking.zip(live.as_deref());
+                take(force, EndTracking::of(end, &desired.object), live.as_deref())
+            }
+            Ownership::Ours => match live {
+                Some(live) if live.is_terminating() => ObjectDecision::Terminating,
+                Some(live) if self.is_recreated(desired, &live) => {
+                    let (target, uid) = (live.reference(), live.uid().to_owned());
+                    ObjectDecision::Recreate(Deletion { target, uid, is_approved: false })
+                }
+                Some(live) if !desired.is_last_applied(&live) => write(true, Some(&live)),
+                Some(live) => self.compare(desired, &live),
+                None => write(true, None),
+            },
+        }
+    }
+
+    /// Compares an object with the one that was applied last.
+    fn compare(&mut self, desired: &'a DesiredObject, live: &Arc<Object>) -> ObjectDecision<'a> {
+        let compared = desired.compared(&self.input.policy.ignore);
+        if is_as_applied(live, &compared, names::CONFIG_REPO_MANAGER) {
+            // A ConfigRepo is healthy when this plan is done, so it does not wait for itself.
+            let is_self = is_self(self.input.repo, &desired.reference);
+            let health = if is_self { Health::Current } else { Health::of(live) };
+            self.comparisons.remember(desired, live, &health);
+            return ObjectDecision::Unchanged(health);
+        }
+        let changed_by = owned_by_others(live, &compared, names::CONFIG_REPO_MANAGER);
+        ObjectDecision::Correct(Correction { apply: self.apply(desired, true, Some(live)), changed_by })
+    }
+
+    /// Whether the API server refused to change the object, and its annotation lets it be created again.
+    fn is_recreated(&self, desired: &DesiredObject, live: &Object) -> bool {
+        desired.is_recreated && self.input.policy.unchangeable.get(live.uid()) == Some(&desired.digest)
+    }
+}
+
+impl<'a, L> Decider<'a, '_, L> {
+    fn apply(&self, desired: &'a DesiredObject, force: bool, live: Option<&Object>) -> Apply<'a> {
+        let paths = ignore::paths_of(&desired.reference, &desired.ignored, &self.input.policy.ignore);
+        let adopted = live.filter(|_| !paths.is_empty());
+        let is_taken = desired.apply != ApplyRule::Merge;
+        Apply {
+            desired,
+            force,
+            end_tracking: None,
+            adopted: adopted.map(|live| ignore::adopted(&desired.object, live, &paths)),
+            managed_fields: live
+                .filter(|_| is_taken)
+                .and_then(|live| kubectl::take_over(live, &desired.object)),
+        }
+    }
+}
+
+impl DesiredObject {
+    /// The object without the fields that are ignored.
+    pub fn compared(&self, rules: &[IgnoreRule]) -> Cow<'_, Object> {
+        match &ignore::paths_of(&self.reference, &self.ignored, rules)[..] {
+            [] => Cow::Borrowed(&self.object),
+            paths => Cow::Owned(ignore::without(&self.object, paths)),
+        }
+    }
+
+    /// Whether the digest on a live object says that this version of the object was applied last.
+    pub fn is_last_applied(&self, live: &Object) -> bool {
+        live.annotations().get(names::APPLIED_DIGEST_ANNOTATION) == Some(&self.digest.as_str())
+    }
+}
+
+/// Lists group and kind of the definitions in a commit.
+pub(super) fn defined_kinds(desired: &Desired) -> BTreeSet<(&str, &str)> {
+    let is_definition = |d: &&Arc<DesiredObject>| d.reference.gvk.kind == "CustomResourceDefinition";
+    let definitions = desired.objects.iter().filter(is_definition);
+    definitions
+        .filter_map(|d| {
+            let group = d.object.at(&["spec", "group"])?.as_str()?;
+            let kind = d.object.at(&["spec", "names", "kind"])?.as_str()?;
+            Some((group, kind))
+        })
+        .collect()
+}

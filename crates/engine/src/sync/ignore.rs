@@ -1,0 +1,211 @@
+//! Fields of objects that are left as they are on the hub.
+
+use serde_json::{Map, Value};
+
+use api::gitops::v1alpha1::IgnoredFields;
+use api::names::{CONFIG_REPO_MANAGER, IGNORE_FIELDS_ANNOTATION};
+use object::fields::{Element, FieldSet, Owners};
+use object::{Object, ObjectRef};
+
+/// A field: a JSON pointer (RFC 6901) in which `[key=value]` stands for the item of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FieldPath {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    /// The field of a map.
+    Field(String),
+    /// The item of a list whose fields have these values.
+    Item(Vec<(String, String)>),
+}
+
+/// Fields that are ignored in some objects, as the spec of a ConfigRepo says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IgnoreRule {
+    paths: Vec<FieldPath>,
+    /// Empty parts stand for any.
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+impl FieldPath {
+    /// Reads a path.
+    ///
+    /// # Errors
+    /// It is no path, or leads to what identifies an object.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let hint = "write a path such as /spec/replicas or /spec/template/spec/containers/[name=web]/image";
+        let Some(rest) = text.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
+            return Err(format!("{text:?} is no path of a field; {hint}"));
+        };
+        let steps: Option<Vec<Step>> = rest.split('/').map(Step::parse).collect();
+        let Some(steps) = steps else { return Err(format!("{text:?} is no path of a field; {hint}")) };
+        let first: Vec<&str> = rest.split('/').take(2).collect();
+        if let ["apiVersion" | "kind", ..] | ["metadata"] | ["metadata", "name" | "namespace"] = first[..] {
+            return Err(format!("{text:?} cannot be ignored, because it identifies the object"));
+        }
+        Ok(Self { steps })
+    }
+
+    /// Reads the paths of an annotation.
+    ///
+    /// # Errors
+    /// One of them is no path.
+    pub(super) fn of(object: &Object) -> Result<Vec<Self>, String> {
+        let annotations = object.annotations();
+        let texts = annotations.get(IGNORE_FIELDS_ANNOTATION).copied().unwrap_or_default().split_whitespace();
+        let named =
+            |why| format!("the annotation {IGNORE_FIELDS_ANNOTATION} of {}: {why}", object.reference());
+        texts.map(Self::parse).collect::<Result<_, _>>().map_err(named)
+    }
+}
+
+impl Step {
+    fn parse(text: &str) -> Option<Self> {
+        let Some(keys) = text.strip_prefix('[') else {
+            return Some(Self::Field(text.replace("~1", "/").replace("~0", "~")))
+                .filter(|_| !text.is_empty());
+        };
+        let pairs = keys.strip_suffix(']')?.split(',').map(|pair| pair.split_once('='));
+        let pairs: Option<Vec<_>> =
+            pairs.map(|pair| pair.map(|(key, value)| (key.to_owned(), value.to_owned()))).collect();
+        Some(Self::Item(pairs?))
+    }
+}
+
+impl IgnoreRule {
+    /// Reads a rule.
+    ///
+    /// # Errors
+    /// One of its paths is no path.
+    pub fn read(rule: &IgnoredFields) -> Result<Self, String> {
+        let IgnoredFields { paths, group, kind, namespace, name, unknown: _ } = rule;
+        let paths = paths.iter().map(|path| FieldPath::parse(path)).collect::<Result<_, _>>();
+        let paths = paths.map_err(|why| format!("spec.ignore: {why}"))?;
+        let (group, kind) = (group.clone(), kind.clone());
+        Ok(Self { paths, group, kind, namespace: namespace.clone(), name: name.clone() })
+    }
+
+    fn concerns(&self, object: &ObjectRef) -> bool {
+        let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        fits(&self.group, &object.gvk.group)
+            && fits(&self.kind, &object.gvk.kind)
+            && fits(&self.namespace, &object.key.namespace)
+            && fits(&self.name, &object.key.name)
+    }
+}
+
+/// The paths that are ignored in an object.
+pub(super) fn paths_of<'a>(
+    object: &'a ObjectRef,
+    own: &'a [FieldPath],
+    rules: &'a [IgnoreRule],
+) -> Vec<&'a FieldPath> {
+    let of_rules = rules.iter().filter(|rule| rule.concerns(object)).flat_map(|rule| &rule.paths);
+    own.iter().chain(of_rules).collect()
+}
+
+/// An object without some fields.
+pub(super) fn without(object: &Object, paths: &[&FieldPath]) -> Object {
+    let mut object = object.clone();
+    for path in paths {
+        remove(&mut object.0, &path.steps);
+    }
+    object
+}
+
+/// The object to apply to a live one. An ignored field that another applier owns is left out, so that it
+/// belongs to that one alone. Any other gets its live value: a field that is left out is removed by the API
+/// server when nobody else applies it.
+pub(super) fn adopted(desired: &Object, live: &Object, paths: &[&FieldPath]) -> Object {
+    let owners = Owners::read(live.at(&["metadata", "managedFields"]));
+    let theirs = owners.applied_by_others(CONFIG_REPO_MANAGER);
+    let mut object = desired.clone();
+    for path in paths {
+        let live = find_in_map(&live.0, &path.steps).filter(|_| !is_in(&theirs, &path.steps));
+        match live {
+            Some(value) => set_in_map(&mut object.0, &path.steps, value),
+            None => remove(&mut object.0, &path.steps),
+        }
+    }
+    object
+}
+
+fn is_in(fields: &FieldSet, steps: &[Step]) -> bool {
+    let Some((first, rest)) = steps.split_first() else { return true };
+    let fits = |element: &Element| match (element, first) {
+        (Element::Field(name), Step::Field(wanted)) => name == wanted,
+        (Element::Key(key), Step::Item(pairs)) => {
+            serde_json::from_str(key).is_ok_and(|key: Value| has_keys(&key, pairs))
+        }
+        (Element::Field(_) | Element::Key(_) | Element::Value(_) | Element::Index(_), _) => false,
+    };
+    fields.elements().any(|(element, _, below)| fits(element) && is_in(below, rest))
+}
+
+/// Whether the item of a list has the values of a step.
+fn has_keys(item: &Value, pairs: &[(String, String)]) -> bool {
+    pairs.iter().all(|(key, wanted)| match item.get(key) {
+        Some(Value::String(text)) => text == wanted,
+        Some(other) => {
+            let text = other.to_string();
+            text == *wanted
+        }
+        None => false,
+    })
+}
+
+fn find_in_map<'v>(map: &'v Map<String, Value>, steps: &[Step]) -> Option<&'v Value> {
+    let (Step::Field(name), rest) = steps.split_first()? else { return None };
+    rest.iter().try_fold(map.get(name)?, |value, step| match step {
+        Step::Field(name) => value.get(name),
+        Step::Item(pairs) => value.as_array()?.iter().find(|item| has_keys(item, pairs)),
+    })
+}
+
+fn remove(map: &mut Map<String, Value>, steps: &[Step]) {
+    let Some((Step::Field(name), rest)) = steps.split_first() else { return };
+    if rest.is_empty() {
+        map.remove(name);
+    } else if let Some(value) = map.get_mut(name) {
+        remove_below(value, rest);
+    }
+}
+
+fn remove_below(value: &mut Value, steps: &[Step]) {
+    match (value, steps) {
+        (Value::Object(map), steps) => remove(map, steps),
+        (Value::Array(items), [Step::Item(pairs)]) => items.retain(|item| !has_keys(item, pairs)),
+        (Value::Array(items), [Step::Item(pairs), rest @ ..]) => {
+            for item in items.iter_mut().filter(|item| has_keys(item, pairs)) {
+                remove_below(item, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Sets a field that the commit has; one that it does not have stays with its owners.
+fn set_in_map(map: &mut Map<String, Value>, steps: &[Step], live: &Value) {
+    let Some((Step::Field(name), rest)) = steps.split_first() else { return };
+    if let Some(value) = map.get_mut(name) {
+        set_below(value, rest, live);
+    }
+}
+
+fn set_below(value: &mut Value, steps: &[Step], live: &Value) {
+    match (value, steps) {
+        (value, []) => value.clone_from(live),
+        (Value::Object(map), steps) => set_in_map(map, steps, live),
+        (Value::Array(items), [Step::Item(pairs), rest @ ..]) => {
+            for item in items.iter_mut().filter(|item| has_keys(item, pairs)) {
+                set_below(item, rest, live);
+            }
+        }
+        _ => {}
+    }
+}

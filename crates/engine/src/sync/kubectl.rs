@@ -1,0 +1,50 @@
+//! The fields that `kubectl apply` owns in an object that a repository applies.
+//!
+//! An object that was applied with kubectl before it came to the repository has two owners. A field that
+//! leaves the repository would stay, because kubectl still owns it. So kubectl's fields become ours before
+//! the apply, as
+//! `client-go/util/csaupgrade` does it, and the apply removes those that the commit does not have.
+
+use serde_json::Value;
+
+use api::names::CONFIG_REPO_MANAGER;
+use object::Object;
+use object::fields::{Manager, Operation, Owners};
+
+/// Managed fields in which kubectl owns nothing any more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManagedFields {
+    /// The uid of the object.
+    pub uid: String,
+    /// The version of the object that the fields are of.
+    pub resource_version: String,
+    /// `metadata.managedFields`.
+    pub entries: Vec<Value>,
+}
+
+/// Moves the fields that kubectl applied to us. People who edit or scale an object keep theirs.
+pub(super) fn take_over(live: &Object, desired: &Object) -> Option<ManagedFields> {
+    let ours = Manager {
+        operation: Operation::Apply,
+        name: CONFIG_REPO_MANAGER.into(),
+        api_version: desired.api_version().into(),
+        subresource: String::new(),
+    };
+    let time = live.at(&["metadata", "creationTimestamp"]).and_then(Value::as_str).unwrap_or_default();
+    let owners =
+        Owners::read(live.at(&["metadata", "managedFields"])).given(&ours, is_kubectl_apply, time)?;
+    Some(ManagedFields {
+        uid: live.uid().into(),
+        resource_version: live.resource_version().into(),
+        entries: owners.to_values(),
+    })
+}
+
+fn is_kubectl_apply(manager: &Manager) -> bool {
+    match manager.operation {
+        Operation::Apply => manager.name == "kubectl",
+        Operation::Update => {
+            matches!(manager.name.as_str(), "kubectl-client-side-apply" | "before-first-apply")
+        }
+    }
+}
