@@ -15,6 +15,8 @@ use reconcile::{Action, Failure, FailureKind, Plan};
 
 /// How long a rollout on the cluster may take before the status says why it takes so long.
 pub(super) const SLOW_ROLLOUT: SignedDuration = SignedDuration::from_secs(10);
+/// Times of conditions are in the future by less than this when they are written.
+const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 /// How long the agent may fail to apply an object before the rollout has failed. The definition of its kind
 /// may come meanwhile.
 const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
@@ -69,8 +71,9 @@ impl Deployment {
                 set_condition(&mut status.conditions, outcome, now);
             }
             None => {
-                // A time in the future was written by a clock that was ahead.
-                let started = started.filter(|started| *started <= now);
+                // A time in the future was written by a clock that was ahead, but for the part of a second by which
+                // times of conditions are rounded.
+                let started = started.filter(|started| now.duration_until(*started) < ROUNDING);
                 let until = started.and_then(|started| started.checked_add(SLOW_ROLLOUT).ok());
                 if let Some(until) = until.filter(|until| *until > now) {
                     plan.wake(until);
