@@ -23,7 +23,7 @@ lint: ## Check format, lints, and the dependencies
 	tests/deny
 
 .PHONY: mutants
-mutants: ## Change the safety core piece by piece and list the changes that no test notices; takes a quarter of an hour
+mutants: ## Change the safety core piece by piece and list the changes that no test notices; takes half an hour
 	@tests/mutants
 
 .PHONY: chaos
