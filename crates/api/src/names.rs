@@ -171,6 +171,18 @@ pub const AGENT_SECRET_ANNOTATION: &str = "gitops.wheelwright.dev/agent-secret";
 pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
 /// The secret an agent keeps its identity on the hub in.
 pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
+/// Annotation of that claim: the options of the agent that its controllers read, as JSON.
+pub const AGENT_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/agent-options";
+/// On works and add-ons of a cluster that leaves: those with a lower number, of 0 to 100, are deleted first.
+pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
+/// Before the hash of a hub's URL, on namespaces of a spoke: `true` while a cluster set of that hub wants the namespace.
+pub const MANAGED_NAMESPACE_LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
+/// Before annotations that an agent writes to its cluster.
+pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
+/// Type of the secrets in which an agent keeps the works of its hub on its cluster.
+pub const KEPT_WORK_TYPE: &str = "gitops.wheelwright.dev/kept-work";
+/// Label of these secrets; the value is the first half of the hash of the hub's URL.
+pub const KEPT_WORK_LABEL: &str = "gitops.wheelwright.dev/kept-work";
 /// The claim that says which version of Kubernetes a cluster runs.
 pub const KUBERNETES_VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
 

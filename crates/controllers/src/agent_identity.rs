@@ -2,10 +2,11 @@
 //! controllers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
 
 use api::cluster::v1alpha1::{ClusterClaim, ClusterClaimSpec};
-use api::names::{AGENT_CLAIM, SPOKE_ONLY_LABEL};
-use object::{Key, Object};
+use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, SPOKE_ONLY_LABEL};
+use object::{Key, Metadata as _, Object};
 use reconcile::{Read, Site, View};
 
 /// The identity of the agent that runs on a spoke.
@@ -53,6 +54,32 @@ impl Identity {
         let work = applied.strip_prefix(&self.hub_hash)?.strip_prefix('-')?;
         Some(Key::namespaced(&self.cluster, work))
     }
+}
+
+/// The options of an agent that its controllers read. The claim carries them, because a controller has no flags.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimOptions {
+    /// Whether the agent reports ClusterClaims.
+    pub enabled: bool,
+    /// Limit of the reported claims beside the reserved ones.
+    pub max_custom: usize,
+    /// Ends of names that are reserved too.
+    pub reserved_suffixes: Vec<String>,
+}
+
+impl Default for ClaimOptions {
+    /// Those of Open Cluster Management's agent.
+    fn default() -> Self {
+        Self { enabled: true, max_custom: 20, reserved_suffixes: Vec::new() }
+    }
+}
+
+/// The options in the claim of this agent; the default ones where it has none.
+pub(super) fn claim_options(view: &impl View) -> Read<ClaimOptions> {
+    let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
+    let text = claim.as_ref().and_then(|claim| claim.annotation(AGENT_OPTIONS_ANNOTATION));
+    Ok(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
 }
 
 /// The identity of this agent; `None` until its claim exists.

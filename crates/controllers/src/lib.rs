@@ -23,6 +23,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::cluster_defaults::ClusterDefaultsController>();
     register.add::<hub::clusterset::ClusterSetController>();
     register.add::<hub::clusterset_binding::ClusterSetBindingController>();
+    register.add::<hub::managed_namespaces::ManagedNamespacesController>();
     register.add::<hub::placement::PlacementController>();
     register.add::<hub::cluster_decision::ClusterDecisionController>();
     register.add::<hub::addon_install::AddonInstallController>();
@@ -41,6 +42,7 @@ pub fn hub(register: &mut impl Register) {
 pub fn agent(register: &mut impl Register) {
     register.add::<agent::lease::LeaseController>();
     register.add::<agent::cluster_status::ClusterStatusController>();
+    register.add::<agent::managed_namespace::ManagedNamespaceController>();
     register.add::<agent::addon_lease::AddonLeaseController>();
     register.add::<agent::work::WorkController>();
     register.add::<agent::orphan::OrphanController>();

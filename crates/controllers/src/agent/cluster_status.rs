@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::agent_identity;
+use crate::agent_identity::{self, ClaimOptions};
 use api::Condition;
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
 use api::cluster::v1alpha1::ClusterClaim;
@@ -18,17 +18,17 @@ use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED, JOIN
 use api::names::{CLUSTER_LEASE, KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
 use engine::registration::lease;
 use object::quantity::{self, NANO};
-use object::{Key, Metadata as _};
-use reconcile::{Controller, Plan, Query, Read, ServerHealth, Site, StatusWrite, View, Watches};
-
-/// Limit of the reported claims beside the reserved ones.
-const MAX_CLAIMS: usize = 20;
+use object::{Key, Metadata as _, ObjectRef};
+use reconcile::{
+    Controller, Event, EventType, Plan, Query, Read, ServerHealth, Site, StatusWrite, View, Watches,
+};
 
 pub(crate) struct ClusterStatusController;
 
 impl Controller for ClusterStatusController {
     const NAME: &'static str = "cluster-status";
     type Primary = ManagedCluster;
+    const REPORTER: &'static str = "klusterlet-agent";
 
     fn watches<W: Watches>(watches: &mut W) {
         // The first renewal after missed ones makes the cluster available again.
@@ -64,12 +64,18 @@ impl Controller for ClusterStatusController {
         let joined = Observation::new(JOINED, True, "ManagedClusterJoined").message("Managed cluster joined");
         set_condition(&mut status.conditions, joined, now);
         report_resources(&mut status, view)?;
-        report_claims(&mut status, view)?;
+        let mut events = Vec::new();
+        events.extend(report_claims(&mut status, &cluster, view)?);
         if !is_silent(&cluster, view, now)? {
-            set_condition(&mut status.conditions, available(view.health()?), now);
+            let observed = available(view.health()?);
+            let before = cluster.condition(AVAILABLE).map(|held| held.status.clone());
+            if before.as_ref() != Some(&observed.status) {
+                events.push(availability_event(&cluster, observed.status == True));
+            }
+            set_condition(&mut status.conditions, observed, now);
         }
         let new = ManagedCluster { status: Some(status), ..ManagedCluster::clone(&cluster) };
-        Ok(Plan { status: StatusWrite::between(cluster.as_ref(), &new), ..Plan::default() })
+        Ok(Plan { status: StatusWrite::between(cluster.as_ref(), &new), events, ..Plan::default() })
     }
 }
 
@@ -99,6 +105,35 @@ fn available(health: ServerHealth) -> Observation {
             Observation::new(AVAILABLE, False, "ManagedClusterKubeAPIServerUnavailable")
                 .message(format!("The kube-apiserver is not ok, {why}"))
         }
+    }
+}
+
+/// OCM's words, and its spelling.
+fn availability_event(cluster: &ManagedCluster, is_available: bool) -> Event {
+    let name = cluster.name();
+    let (event_type, reason, message) = if is_available {
+        let message = format!(
+            "The {name} is successfully imported, and it is managed by the hub cluster. Its apieserver is available"
+        );
+        (EventType::Normal, "Available", message)
+    } else {
+        let message =
+            format!("The {name} is successfully imported. However, its Kube API server is unavailable");
+        (EventType::Warning, "Unavailable", message)
+    };
+    event(cluster, event_type, reason, message)
+}
+
+/// An event in the namespace of the cluster, where an agent may write.
+fn event(cluster: &ManagedCluster, event_type: EventType, reason: &str, message: String) -> Event {
+    Event {
+        regarding: ObjectRef::of::<ManagedCluster>(Key::namespaced(cluster.name(), cluster.name())),
+        uid: cluster.uid().to_owned(),
+        related: None,
+        event_type,
+        reason: reason.into(),
+        action: "Report".into(),
+        message,
     }
 }
 
@@ -145,36 +180,41 @@ fn quantities(sums: Sums) -> impl Iterator<Item = (String, Quantity)> {
 }
 
 /// Reports the reserved claims, and as many of the others as are allowed, by name. Claims that stay on the
-/// spoke are left out.
-fn report_claims(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
+/// spoke are left out. Returns an event when some are left out because of the limit, and the list has changed.
+fn report_claims(
+    status: &mut ManagedClusterStatus,
+    cluster: &ManagedCluster,
+    view: &impl View,
+) -> Read<Option<Event>> {
+    let ClaimOptions { enabled, max_custom, reserved_suffixes } = agent_identity::claim_options(view)?;
+    if !enabled {
+        return Ok(None);
+    }
     let mut claims = view.list_on::<ClusterClaim>(Site::Spoke, Query::ALL)?;
     claims.retain(|claim| claim.label(SPOKE_ONLY_LABEL).is_none());
-    let (reserved, custom): (Vec<_>, Vec<_>) =
-        claims.iter().partition(|claim| RESERVED_CLAIMS.contains(&claim.name()));
-    let reported = reserved.into_iter().chain(custom.into_iter().take(MAX_CLAIMS));
+    let is_reserved = |name: &str| {
+        RESERVED_CLAIMS.contains(&name) || reserved_suffixes.iter().any(|suffix| name.ends_with(suffix))
+    };
+    let (reserved, custom): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| is_reserved(claim.name()));
+    let (all, hidden) = (custom.len(), custom.len().saturating_sub(max_custom));
+    let reported = reserved.into_iter().chain(custom.into_iter().take(max_custom));
     let reported = reported.map(|claim| ManagedClusterClaim {
         name: claim.name().to_owned(),
         value: claim.spec.value.clone(),
         ..ManagedClusterClaim::default()
     });
-    status.cluster_claims = reported.collect();
+    let before = std::mem::replace(&mut status.cluster_claims, reported.collect());
     let version = status.cluster_claims.iter().find(|claim| claim.name == KUBERNETES_VERSION_CLAIM);
     if let Some(version) = version {
         status.version.kubernetes.clone_from(&version.value);
     }
-    Ok(())
+    let message = format!(
+        "{all} cluster claims are found. It exceeds the max number of custom cluster claims ({max_custom}). {hidden} custom cluster claims are not exposed."
+    );
+    let is_told = hidden > 0 && before != status.cluster_claims;
+    Ok(is_told.then(|| event(cluster, EventType::Warning, "CustomClusterClaimsTruncated", message)))
 }
-#[cfg(test)]
-mod tests {
-    use super::*;
 
-    #[test]
-    fn quantities_add_up() {
-        let mut sums = Sums::new();
-        for text in ["2", "1500m", "1.5", "x", "1Ki"] {
-            add(&mut sums, Some(&[("cpu".to_owned(), Quantity(text.into()))].into()));
-        }
-        let total: Vec<_> = quantities(sums).collect();
-        assert_eq!(total, [("cpu".to_owned(), Quantity("1029".into()))]);
-    }
-}
+#[cfg(test)]
+#[path = "tests/cluster_status.rs"]
+mod tests;

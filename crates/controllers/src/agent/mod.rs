@@ -3,5 +3,6 @@
 pub(crate) mod addon_lease;
 pub(crate) mod cluster_status;
 pub(crate) mod lease;
+pub(crate) mod managed_namespace;
 pub(crate) mod orphan;
 pub(crate) mod work;

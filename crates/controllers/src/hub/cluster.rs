@@ -16,13 +16,15 @@ use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{DELETING, HUB_ACCEPTED};
 use api::names::{
-    ACCEPT_FAILED, CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_NAME_LABEL, CLUSTER_RESOURCE_FINALIZER,
-    WORK_FINALIZER,
+    ACCEPT_FAILED, CLEANUP_PRIORITY_ANNOTATION, CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_NAME_LABEL,
+    CLUSTER_RESOURCE_FINALIZER, WORK_FINALIZER,
 };
 use api::work::v1::ManifestWork;
 use engine::registration::rbac;
-use object::{Key, Kind, Metadata as _};
-use reconcile::{Action, Change, Controller, Plan, Query, Read, StatusWrite, View, Watches};
+use object::{Key, Kind, Metadata as _, ObjectRef};
+use reconcile::{
+    Action, Change, Controller, Event, EventType, Plan, Query, Read, StatusWrite, View, Watches,
+};
 
 const FINALIZERS: [&str; 2] = [CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_RESOURCE_FINALIZER];
 
@@ -65,11 +67,32 @@ impl Controller for ClusterController {
         };
         if let Some(observation) = observation {
             let mut new = ManagedCluster::clone(&cluster);
-            set_condition(&mut new.status.get_or_insert_default().conditions, observation, now);
+            let conditions = &mut new.status.get_or_insert_default().conditions;
+            if set_condition(conditions, observation, now) {
+                plan.events.extend(decision_event(&new));
+            }
             plan.status = StatusWrite::between(cluster.as_ref(), &new);
         }
         Ok(plan)
     }
+}
+
+/// The event about the acceptance of a cluster, in OCM's words. It is in the namespace of the cluster.
+fn decision_event(cluster: &ManagedCluster) -> Option<Event> {
+    let accepted = cluster.condition(HUB_ACCEPTED).filter(|condition| condition.reason != ACCEPT_FAILED)?;
+    let (reason, word) = match accepted.is_true() {
+        true => ("ManagedClusterAccepted", "accepted"),
+        false => ("ManagedClusterDenied", "denied"),
+    };
+    Some(Event {
+        regarding: ObjectRef::of::<ManagedCluster>(Key::namespaced(cluster.name(), cluster.name())),
+        uid: cluster.uid().to_owned(),
+        related: None,
+        event_type: EventType::Normal,
+        reason: reason.into(),
+        action: "Accept".into(),
+        message: format!("managed cluster {} is {word} by hub cluster admin", cluster.name()),
+    })
 }
 
 /// The cluster whose namespace an object was deleted from: it may be the last object that a leaving or denied
@@ -159,12 +182,12 @@ fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read
     let name = cluster.name();
     let addons = view.list::<ManagedClusterAddOn>(Query::namespace(name))?;
     if !addons.is_empty() {
-        plan.step(delete_all(&addons));
+        plan.step(delete_all(first_to_clean_up(&addons)));
         return Ok(remaining("managedclusteraddons", &addons));
     }
     let works = view.list::<ManifestWork>(Query::namespace(name))?;
     if !works.is_empty() {
-        plan.step(delete_all(&works));
+        plan.step(delete_all(first_to_clean_up(&works)));
         return Ok(remaining("manifestworks", &works));
     }
     if delete_bindings(plan, cluster, view)? {
@@ -173,9 +196,33 @@ fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read
         let binding = view.get::<ClusterRoleBinding>(&of_cluster)?;
         let role = role.iter().map(|role| Action::delete(role.as_ref()));
         plan.step(role.chain(binding.iter().map(|binding| Action::delete(binding.as_ref()))));
+        if is_last(name, view)? {
+            let shared = rbac::shared_roles().into_iter().map(|role| Key::of(&role));
+            let shared = shared.filter_map(|role| view.get::<ClusterRole>(&role).transpose());
+            plan.step(delete_all(&shared.collect::<Read<Vec<_>>>()?));
+        }
         plan.step(Action::remove_finalizers(cluster, &FINALIZERS));
     }
     Ok(Observation::new(DELETING, True, "NoResource").message("No cleaned resource in cluster ns."))
+}
+
+/// Whether the hub has no other cluster, so that nobody needs the shared roles.
+fn is_last(name: &str, view: &impl View) -> Read<bool> {
+    let others = view.list_readable::<ManagedCluster>(Query::ALL)?;
+    let is_alone = others.iter().all(|other| other.name() == name);
+    Ok(is_alone && view.unreadable::<ManagedCluster>(Query::ALL)?.is_empty())
+}
+
+/// The objects of the lowest cleanup priority. The others wait until these are gone.
+fn first_to_clean_up<K: Kind>(objects: &[Arc<K>]) -> impl Iterator<Item = &Arc<K>> {
+    let first = objects.iter().map(|object| cleanup_priority(object.as_ref())).min();
+    objects.iter().filter(move |object| Some(cleanup_priority(object.as_ref())) == first)
+}
+
+/// A number from 0 to 100; what is none counts as 0.
+fn cleanup_priority<K: Kind>(object: &K) -> u8 {
+    let priority = object.annotation(CLEANUP_PRIORITY_ANNOTATION).and_then(|text| text.parse().ok());
+    priority.filter(|priority| *priority <= 100).unwrap_or_default()
 }
 
 /// Deletes the objects that are not being deleted yet.

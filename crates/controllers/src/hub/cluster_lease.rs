@@ -137,7 +137,8 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
         cluster.name()
     );
     plan.events.push(Event {
-        regarding: ObjectRef::of::<ManagedCluster>(Key::of(cluster)),
+        // The agent reports in the namespace of the cluster too.
+        regarding: ObjectRef::of::<ManagedCluster>(Key::namespaced(cluster.name(), cluster.name())),
         uid: cluster.uid().to_owned(),
         related: None,
         event_type: EventType::Warning,

@@ -18,6 +18,7 @@ pub(crate) mod clusterset_binding;
 pub mod config_repo;
 pub(crate) mod csr;
 pub mod custom_signer;
+pub(crate) mod managed_namespaces;
 pub mod overview;
 pub mod placement;
 pub mod policy_change;

@@ -1,0 +1,158 @@
+//! Creates the namespaces that the cluster sets of the hub want on the spoke, and reports them.
+//!
+//! A namespace that no set wants any more stays, with its content: only its label says so.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use crate::agent_identity::{self, Identity};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::ClusterClaim;
+use api::condition::ConditionStatus::{False, True};
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::cluster_conditions::HUB_ACCEPTED;
+use api::names::{AGENT_CLAIM, MANAGED_NAMESPACE_LABEL_PREFIX};
+use object::{Key, Metadata as _, Object};
+use reconcile::{
+    Action, Controller, Executed, Outcome, Plan, Precondition, Query, Read, Site, StatusWrite, Subresource,
+    View, Watches,
+};
+
+/// Longest name of a label, after its prefix.
+const LABEL: usize = 63;
+
+pub(crate) struct ManagedNamespaceController;
+
+impl Controller for ManagedNamespaceController {
+    const NAME: &'static str = "managed-namespace";
+    type Primary = ManagedCluster;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on_site::<Namespace>(Site::Spoke, |change, view| {
+            let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
+            let (label, cluster) = (label(&identity), Key::cluster(&identity.cluster));
+            let is_labelled = |namespace: &Namespace| namespace.label(&label).is_some();
+            let is_wanted = |name: &str| {
+                let held = view.get::<ManagedCluster>(&cluster).ok().flatten();
+                held.is_some_and(|held| wanted(&held).any(|wanted| wanted == name))
+            };
+            let concerns =
+                change.sides().any(|namespace| is_labelled(namespace) || is_wanted(namespace.name()));
+            if concerns { vec![cluster.clone()] } else { Vec::new() }
+        });
+        watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
+            let claim = change.new.as_ref().filter(|claim| claim.name() == AGENT_CLAIM);
+            let identity = claim.and_then(|_| agent_identity::identity(view).ok().flatten());
+            identity.map(|identity| Key::cluster(identity.cluster)).into_iter().collect()
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        let Some((cluster, identity)) = own_cluster(key, view)? else { return Ok(plan) };
+        let label = label(&identity);
+        let mut actions = BTreeMap::new();
+        for name in wanted(&cluster) {
+            let live = view.get_on::<Namespace>(Site::Spoke, &Key::cluster(name))?;
+            if live.is_none_or(|live| live.label(&label) != Some("true") && !live.is_terminating()) {
+                actions.insert(name.to_owned(), apply(name, &label));
+            }
+        }
+        for held in view.list_on::<Namespace>(Site::Spoke, Query::ALL)? {
+            if held.label(&label) == Some("true") && !wanted(&cluster).any(|name| name == held.name()) {
+                actions.insert(held.name().to_owned(), release(&held, &label));
+            }
+        }
+        plan.step(actions.into_values());
+        Ok(plan)
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        let (cluster, identity) = own_cluster(key, view).ok().flatten()?;
+        let label = label(&identity);
+        let mut new = ManagedCluster::clone(&cluster);
+        for namespace in &mut new.status.get_or_insert_default().managed_namespaces {
+            let live = view.get_on::<Namespace>(Site::Spoke, &Key::cluster(&namespace.name)).ok()?;
+            let is_applied = live.is_some_and(|live| live.label(&label) == Some("true"));
+            let observed = match outcome(done, &namespace.name) {
+                Some(Err(failure)) => Observation::new("NamespaceAvailable", False, "NamespaceApplyFailed")
+                    .message(failure.message.clone()),
+                Some(Ok(_)) => applied(),
+                None if is_applied => applied(),
+                // It is being deleted, or the write was not reached.
+                None => continue,
+            };
+            set_condition(&mut namespace.conditions, observed, now);
+        }
+        StatusWrite::between(cluster.as_ref(), &new)
+    }
+}
+
+fn applied() -> Observation {
+    Observation::new("NamespaceAvailable", True, "NamespaceApplied")
+        .message("Namespace successfully applied and managed")
+}
+
+/// The cluster of the key, if it is accepted and this agent is its agent.
+fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<ManagedCluster>, Identity)>> {
+    let Some(identity) = agent_identity::identity(view)?.filter(|identity| identity.cluster == key.name)
+    else {
+        return Ok(None);
+    };
+    let cluster = view.get::<ManagedCluster>(key)?.filter(|cluster| cluster.holds(HUB_ACCEPTED));
+    Ok(cluster.map(|cluster| (cluster, identity)))
+}
+
+/// The label that says whether a set of this hub wants a namespace.
+fn label(identity: &Identity) -> String {
+    let hash: String = identity.hub_hash.chars().take(LABEL).collect();
+    format!("{MANAGED_NAMESPACE_LABEL_PREFIX}{hash}")
+}
+
+fn wanted(cluster: &ManagedCluster) -> impl Iterator<Item = &str> {
+    let namespaces = cluster.status.iter().flat_map(|status| &status.managed_namespaces);
+    namespaces.map(|namespace| namespace.name.as_str())
+}
+
+fn apply(name: &str, label: &str) -> Action {
+    let labels = Some([(label.to_owned(), "true".to_owned())].into());
+    let metadata = ObjectMeta { name: Some(name.into()), labels, ..ObjectMeta::default() };
+    let object = Object::from_typed(&Namespace { metadata, ..Namespace::default() });
+    let (manager, impersonate) = (None, None);
+    Action::Apply { site: Site::Spoke, object, force: true, manager, impersonate, dry_run: false }
+}
+
+fn release(namespace: &Namespace, label: &str) -> Action {
+    let patch = json!({"metadata": {"labels": {label: "false"}}});
+    Action::Patch {
+        site: Site::Spoke,
+        target: object::ObjectRef::of::<Namespace>(Key::of(namespace)),
+        subresource: Subresource::None,
+        patch: patch.as_object().cloned().unwrap_or_default(),
+        precondition: Precondition::uid(namespace),
+        impersonate: None,
+    }
+}
+
+/// The outcome of the write of a namespace; `None` if none was attempted.
+fn outcome<'a>(done: &'a Executed, namespace: &str) -> Option<&'a Outcome> {
+    let steps = done.plan.steps.iter().zip(&done.outcomes);
+    let mut actions = steps.flat_map(|(actions, outcomes)| actions.iter().zip(outcomes));
+    let is_it = |action: &Action| match action {
+        Action::Apply { object, .. } => object.name() == namespace,
+        Action::Create { .. }
+        | Action::Replace { .. }
+        | Action::Patch { .. }
+        | Action::Delete { .. }
+        | Action::Push(_) => false,
+    };
+    actions.find(|(action, _)| is_it(action)).map(|(_, outcome)| outcome)
+}
+
+#[cfg(test)]
+#[path = "tests/managed_namespace.rs"]
+mod tests;

@@ -1,0 +1,63 @@
+use serde_json::{Value, json};
+
+use super::*;
+use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION};
+use reconcile::Caches;
+
+#[test]
+fn quantities_add_up() {
+    let mut sums = Sums::new();
+    for text in ["2", "1500m", "1.5", "x", "1Ki"] {
+        add(&mut sums, Some(&[("cpu".to_owned(), Quantity(text.into()))].into()));
+    }
+    let total: Vec<_> = quantities(sums).collect();
+    assert_eq!(total, [("cpu".to_owned(), Quantity("1029".into()))]);
+}
+
+/// The reported claims and the event of a spoke with 25 claims of its own, `c00` to `c24`, and a reserved one.
+fn reported(options: Option<Value>) -> (Vec<String>, Option<Event>) {
+    let claim = |name: &str, value: &str, annotations: Value, labels: Value| -> ClusterClaim {
+        let metadata =
+            json!({"name": name, "resourceVersion": "1", "annotations": annotations, "labels": labels});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"value": value}})).unwrap()
+    };
+    let annotations =
+        options.map_or(json!({}), |options| json!({AGENT_OPTIONS_ANNOTATION: options.to_string()}));
+    let mut claims = vec![
+        claim(AGENT_CLAIM, "c1/a/hash", annotations, json!({SPOKE_ONLY_LABEL: ""})),
+        claim("id.k8s.io", "x", json!({}), json!({})),
+    ];
+    claims.extend((0..25).map(|n| claim(&format!("c{n:02}"), "x", json!({}), json!({}))));
+    let mut caches = Caches::default();
+    caches.replace::<ClusterClaim>(Site::Spoke, claims, "1");
+    let cluster = json!({"metadata": {"name": "c1", "uid": "u"}, "spec": {}});
+    let cluster: ManagedCluster = serde_json::from_value(cluster).unwrap();
+    let mut status = ManagedClusterStatus::default();
+    let event = report_claims(&mut status, &cluster, &caches).unwrap();
+    let again = report_claims(&mut status, &cluster, &caches).unwrap();
+    assert_eq!(again, None, "it is told once");
+    (status.cluster_claims.into_iter().map(|claim| claim.name).collect(), event)
+}
+
+#[test]
+fn claims_beyond_the_limit_are_left_out_and_counted_in_an_event_in_the_words_of_ocm() {
+    let (names, event) = reported(None);
+    assert_eq!((names.len(), names[0].as_str(), names[20].as_str()), (21, "id.k8s.io", "c19"));
+    let event = event.unwrap();
+    assert_eq!(
+        (event.reason.as_str(), event.regarding.key.to_string()),
+        ("CustomClusterClaimsTruncated", "c1/c1".into())
+    );
+    assert_eq!(
+        event.message,
+        "25 cluster claims are found. It exceeds the max number of custom cluster claims (20). 5 custom cluster claims are not exposed."
+    );
+}
+
+#[test]
+fn the_options_of_the_agent_say_how_many_claims_are_reported_and_which_are_reserved() {
+    let (names, event) = reported(Some(json!({"maxCustom": 2, "reservedSuffixes": ["24"]})));
+    assert_eq!(names, ["c24", "id.k8s.io", "c00", "c01"]);
+    assert!(event.unwrap().message.starts_with("24 cluster claims are found."));
+    assert_eq!(reported(Some(json!({"enabled": false}))), (Vec::new(), None));
+}
