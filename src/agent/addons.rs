@@ -176,7 +176,7 @@ impl Addons<'_> {
         let mut subject = pki::Subject::new(user.clone(), &groups);
         subject.organizational_units.clone_from(units);
         let request = pki::request(&key, &subject, &[&dns_name])?;
-        let owner = CertificateOwner { cluster: self.cluster, addon: Some(addon), signer };
+        let owner = CertificateOwner { cluster: self.cluster, addon: Some(addon), signer, seconds: None };
         let certificate = certify(self.client, owner, request, stop).await?;
         let kubeconfig = match registration.is_of_the_hub() {
             true => self.hub.stored_kubeconfig()?,

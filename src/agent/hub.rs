@@ -67,6 +67,14 @@ impl Hub {
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())
     }
 
+    /// Whether a stored kubeconfig is for this hub, apart from its CA and the proxy before it: an identity
+    /// outlives both. A hub that does not know it any more refuses it.
+    pub(super) fn has_name_of(&self, kept: &str) -> bool {
+        let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
+        let name = |hub: &Self| (hub.server.clone(), hub.entry.clone());
+        kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| name(&kept) == name(self))
+    }
+
     /// Whether a newer reading of the bootstrap kubeconfig has the same hub and bootstrap identity.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let value = |hub: &Self| serde_json::to_value(&hub.bootstrap).ok();

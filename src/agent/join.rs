@@ -1,5 +1,6 @@
 //! The handshake with the hub: creates the cluster, asks for a certificate, and waits until both are granted.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +14,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::AgentOptions;
 use super::hub::Hub;
 use crate::pki;
 use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
@@ -85,6 +87,14 @@ pub enum JoinError {
     /// A definition is not served in time.
     #[error("the definition {0} is not established")]
     NotEstablished(String),
+    /// The directory of the identity cannot be written.
+    #[error("cannot write the identity to {directory}")]
+    Files {
+        /// The directory.
+        directory: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
     /// The bootstrap kubeconfig changed while the agent was joining.
     #[error("the bootstrap kubeconfig has changed")]
     Moved,
@@ -111,7 +121,7 @@ pub(super) struct Credentials {
     pub(super) kubeconfig: String,
     pub(super) user: String,
     from: Timestamp,
-    until: Timestamp,
+    pub(super) until: Timestamp,
 }
 
 impl Credentials {
@@ -138,10 +148,10 @@ impl Credentials {
         Self::read(text("tls.crt")?, text("tls.key")?, String::new()).ok()
     }
 
-    /// Whether this is an identity of this cluster on this hub, and has not expired.
-    pub(super) fn is_usable(&self, cluster: &str, hub: &Hub, now: Timestamp) -> bool {
+    /// Whether this is an identity of this cluster on this hub.
+    pub(super) fn is_for(&self, cluster: &str, hub: &Hub) -> bool {
         let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
-        named && self.until > now && hub.is_named_by(&self.kubeconfig)
+        named && hub.has_name_of(&self.kubeconfig)
     }
 
     /// The cluster that it is for.
@@ -177,9 +187,18 @@ fn user(cluster: &str, agent: &str) -> String {
 
 /// Creates the cluster on the hub. It succeeds if the cluster exists, or if the agent may not change it any
 /// more.
-pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(), JoinError> {
-    let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
-    let spec = ManagedClusterSpec { lease_duration_seconds: LEASE_SECONDS, ..ManagedClusterSpec::default() };
+pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -> Result<(), JoinError> {
+    let annotations = options.cluster_annotations.clone();
+    let metadata = ObjectMeta {
+        name: Some(options.cluster.clone()),
+        annotations: (!annotations.is_empty()).then_some(annotations),
+        ..ObjectMeta::default()
+    };
+    let spec = ManagedClusterSpec {
+        lease_duration_seconds: LEASE_SECONDS,
+        managed_cluster_client_configs: options.client_configs.clone(),
+        ..ManagedClusterSpec::default()
+    };
     let cluster = ManagedCluster { metadata, spec, ..ManagedCluster::default() };
     match Api::<ManagedCluster>::all(hub.clone()).create(&PostParams::default(), &cluster).await {
         Ok(_) => Ok(()),
@@ -188,12 +207,35 @@ pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(),
     }
 }
 
-/// The names in the subject of a certificate.
+/// Adds the addresses of the cluster that its ManagedCluster lacks.
+pub(super) async fn tell_addresses(hub: &kube::Client, options: &AgentOptions) -> Result<(), JoinError> {
+    if options.client_configs.is_empty() {
+        return Ok(());
+    }
+    let clusters: Api<ManagedCluster> = Api::all(hub.clone());
+    let attempt = "write the addresses of the cluster to its ManagedCluster";
+    let mut cluster = clusters.get(&options.cluster).await.map_err(api(attempt))?;
+    let told = &mut cluster.spec.managed_cluster_client_configs;
+    let before = told.len();
+    for config in &options.client_configs {
+        if !told.iter().any(|held| held.url == config.url) {
+            told.push(config.clone());
+        }
+    }
+    if told.len() > before {
+        clusters.replace(&options.cluster, &PostParams::default(), &cluster).await.map_err(api(attempt))?;
+    }
+    Ok(())
+}
+
+/// The names in the subject of a certificate, and how long it is to be valid.
 #[derive(Clone, Copy)]
 pub(super) struct AgentName<'a> {
     pub(super) cluster: &'a str,
     /// The name of the agent, which a renewal keeps; a random one where absent.
     pub(super) agent: Option<&'a str>,
+    /// The lifetime of the certificate; the signer's own where absent.
+    pub(super) seconds: Option<i32>,
 }
 
 /// Asks for a certificate and waits for it.
@@ -201,7 +243,7 @@ pub(super) struct AgentName<'a> {
 /// The key is made here, and leaves the process only after its certificate has come.
 pub(super) async fn request(
     hub: &kube::Client,
-    AgentName { cluster, agent }: AgentName<'_>,
+    AgentName { cluster, agent, seconds }: AgentName<'_>,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
     let key = pki::KeyPair::generate()?;
@@ -212,9 +254,8 @@ pub(super) async fn request(
     let group = format!("{SUBJECT_PREFIX}{cluster}");
     let subject = pki::Subject::new(user(cluster, &agent), &[&group, MANAGED_CLUSTERS_GROUP]);
     let text = pki::request(&key, &subject, &[])?;
-    let certificate =
-        certify(hub, CertificateOwner { cluster, addon: None, signer: KUBE_CLIENT_SIGNER }, text, stop)
-            .await?;
+    let owner = CertificateOwner { cluster, addon: None, signer: KUBE_CLIENT_SIGNER, seconds };
+    let certificate = certify(hub, owner, text, stop).await?;
     Credentials::read(certificate, key.to_pem(), String::new())
 }
 
@@ -226,6 +267,8 @@ pub(super) struct CertificateOwner<'a> {
     pub(super) addon: Option<&'a str>,
     /// The signer.
     pub(super) signer: &'a str,
+    /// How long it is to be valid; as long as the signer wants where absent.
+    pub(super) seconds: Option<i32>,
 }
 
 /// Sends a request and waits for its certificate, in PEM.
@@ -235,7 +278,7 @@ pub(super) async fn certify(
     request: String,
     stop: &CancellationToken,
 ) -> Result<String, JoinError> {
-    let CertificateOwner { cluster, addon, signer: _ } = owner;
+    let CertificateOwner { cluster, addon, signer: _, seconds: _ } = owner;
     let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
     let of = addon.map_or(format!("!{ADDON_NAME_LABEL}"), |addon| format!("{ADDON_NAME_LABEL}={addon}"));
     let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},{of}"));
@@ -250,7 +293,7 @@ pub(super) async fn certify(
 }
 
 fn signing_request(
-    CertificateOwner { cluster, addon, signer }: CertificateOwner<'_>,
+    CertificateOwner { cluster, addon, signer, seconds }: CertificateOwner<'_>,
     request: String,
 ) -> CertificateSigningRequest {
     let labels = [(CLUSTER_NAME_LABEL, Some(cluster)), (ADDON_NAME_LABEL, addon)];
@@ -263,6 +306,7 @@ fn signing_request(
         request: ByteString(request.into_bytes()),
         signer_name: signer.into(),
         usages: Some(usages.into()),
+        expiration_seconds: seconds,
         ..CertificateSigningRequestSpec::default()
     };
     CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }

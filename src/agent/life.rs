@@ -14,13 +14,15 @@ use tracing::{info, warn};
 
 use super::hub::{Bootstrap, Hub};
 use super::join::{self, Credentials, JoinError};
-use super::{AgentOptions, message, spoke};
-use crate::shell::now;
+use super::{AgentOptions, join_anew, message, spoke, switch};
+use crate::shell::{Handle, now};
 
 /// First wait after a renewal that failed; doubles with each, up to [`LONGEST_WAIT`], because each makes a
 /// new request.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
+/// Longest wait between two attempts to join with an expired certificate.
+const LONGEST_WAIT_TO_JOIN: Duration = Duration::from_secs(30);
 /// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a
 /// pod.
 const READ_PERIOD: Duration = Duration::from_secs(10);
@@ -35,30 +37,57 @@ pub(super) struct IdentityUse<'a> {
     pub(super) hub: &'a Hub,
     pub(super) client: &'a kube::Client,
     pub(super) credentials: &'a Credentials,
+    /// The shell that runs under it.
+    pub(super) shell: Option<&'a Handle>,
 }
 
 /// Why the use of an identity ended.
 pub(super) enum End {
-    /// There is a new one, or it has expired, or the bootstrap kubeconfig has changed, or the agent stops.
+    /// There is a new one, or the bootstrap kubeconfig has changed, or the agent stops.
     Over,
     /// The hub refuses this certificate.
     Refused(String),
+    /// The agent has another hub to go to, for this reason.
+    Lost(String),
 }
 
 impl IdentityUse<'_> {
     /// Renews the identity when that is due; returns when it cannot be used any more.
     pub(super) async fn end(&self, stop: &CancellationToken) -> End {
         tokio::select! {
-            () = self.renewed(stop) => End::Over,
-            () = until(self.credentials.expires()) => {
-                warn!(cluster = self.options.cluster, "the certificate has expired");
-                End::Over
-            }
+            () = self.replaced_in_time(stop) => End::Over,
             () = bootstrap_changes(&self.options.bootstrap, self.hub) => {
                 info!(cluster = self.options.cluster, "the bootstrap kubeconfig has changed");
                 End::Over
             }
+            why = switch::lost(self.options, self.shell) => End::Lost(why),
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
+        }
+    }
+
+    /// Returns when there is a new certificate. The controllers go on meanwhile, with an expired one too: the
+    /// hub may be away.
+    async fn replaced_in_time(&self, stop: &CancellationToken) {
+        tokio::select! {
+            () = self.renewed(stop) => {}
+            () = self.rejoined(stop) => {}
+        }
+    }
+
+    /// Returns when the agent has joined anew, because its certificate has expired.
+    async fn rejoined(&self, stop: &CancellationToken) {
+        until(self.credentials.expires()).await;
+        let cluster = &self.options.cluster;
+        warn!(cluster, "the certificate has expired");
+        if !self.options.registers() {
+            return self.replaced().await;
+        }
+        let mut wait = FIRST_WAIT;
+        let agent = Some(self.credentials.agent.as_str());
+        while let Err(error) = join_anew(self.options, self.hub, agent, stop).await {
+            warn!(cluster, error = message(&error), "cannot join the hub anew yet");
+            sleep(wait).await;
+            wait = LONGEST_WAIT_TO_JOIN.min(wait * 2);
         }
     }
 
@@ -95,7 +124,8 @@ impl IdentityUse<'_> {
 
     async fn renew(&self, stop: &CancellationToken) -> Result<(), JoinError> {
         let agent = Some(self.credentials.agent.as_str());
-        let subject = join::AgentName { cluster: &self.options.cluster, agent };
+        let AgentOptions { cluster, certificate_seconds: seconds, .. } = self.options;
+        let subject = join::AgentName { cluster, agent, seconds: *seconds };
         let new = join::request(self.client, subject, stop).await?;
         spoke::store(self.options, &new, self.hub).await
     }

@@ -4,38 +4,52 @@
 mod addon_status;
 mod addon_token;
 mod addons;
+mod files;
 mod hub;
 mod join;
+mod kept;
 mod life;
 mod spoke;
+mod switch;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use self::hub::Hub;
 use self::join::Credentials;
 use self::life::{End, IdentityUse};
-use crate::shell::{Selection, Shell, ShellOptions, now};
+use crate::serve::{self, Listen};
+use crate::shell::{self, Handle, Selection, Shell, ShellOptions, now};
 use api::addon::v1alpha1::KubeClientDriver;
+use api::cluster::v1::ClientConfig;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
-use controllers::agent_identity::Identity;
+use controllers::agent_identity::{ClaimOptions, Identity};
 use object::Key;
 use reconcile::{Controller, Register, Scope};
 
 pub use hub::Bootstrap;
 pub use join::JoinError;
+pub use spoke::cluster_name;
 
 /// First wait after a failed attempt to join; doubles with each, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// The options of an agent.
+#[derive(Clone)]
 pub struct AgentOptions {
     /// How the hub is reached before the agent has an identity of its own.
     pub bootstrap: Bootstrap,
+    /// Further hubs: the agent goes to the next one that takes it when it loses its hub.
+    pub other_hubs: Vec<Bootstrap>,
+    /// How long the hub may be away until the agent goes to another one.
+    pub hub_timeout: Duration,
     /// The cluster the agent runs for.
     pub spoke: kube::Client,
     /// Name of the cluster on the hub.
@@ -46,6 +60,20 @@ pub struct AgentOptions {
     pub secret: Key,
     /// How add-ons prove their identity to the API server of the hub.
     pub addon_driver: KubeClientDriver,
+    /// A directory with the files of the identity, as OCM's agents share it. The registration agent writes
+    /// it, and a work agent reads it in place of the secret.
+    pub directory: Option<PathBuf>,
+    /// The lifetime that the agent asks for in certificate requests, in seconds; the signer's own where
+    /// absent.
+    pub certificate_seconds: Option<i32>,
+    /// Annotations of a ManagedCluster that the agent creates.
+    pub cluster_annotations: BTreeMap<String, String>,
+    /// How the API server of the cluster is reached, for the spec of the ManagedCluster.
+    pub client_configs: Vec<ClientConfig>,
+    /// Which ClusterClaims are reported.
+    pub claims: ClaimOptions,
+    /// The address that serves health and metrics.
+    pub listen: Option<Listen>,
     /// The controllers that run. Without `lease` this is a work agent beside another registration agent,
     /// which makes and renews the identity.
     pub controllers: Selection,
@@ -56,11 +84,19 @@ impl AgentOptions {
     pub fn new(bootstrap: Bootstrap, spoke: kube::Client, cluster: impl Into<String>) -> Self {
         Self {
             bootstrap,
+            other_hubs: Vec::new(),
+            hub_timeout: switch::HUB_TIMEOUT,
             spoke,
             cluster: cluster.into(),
             agent_id: None,
             secret: Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET),
             addon_driver: KubeClientDriver::Csr,
+            directory: None,
+            certificate_seconds: None,
+            cluster_annotations: BTreeMap::new(),
+            client_configs: Vec::new(),
+            claims: ClaimOptions::default(),
+            listen: None,
             controllers: Selection::default(),
         }
     }
@@ -85,24 +121,43 @@ pub fn controller_names() -> Vec<&'static str> {
 }
 
 /// Runs until `stop`. Failed attempts are repeated: the hub may be away, or a request not approved yet.
-pub async fn run(options: AgentOptions, stop: CancellationToken) {
+pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
+    let (running, seen) = watch::channel(Err("the agent has not joined the hub yet".to_owned()));
+    if let Some(at) = options.listen {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            if let Err(error) = serve::serve_agent(at, seen, stop).await {
+                error!(address = %at.address, %error, "cannot serve health and metrics");
+            }
+        });
+    }
+    switch::to_kept(&mut options).await;
     let mut wait = FIRST_WAIT;
     // A certificate that the hub refuses is not used again, however long it is valid.
     let mut refused = String::new();
     while !stop.is_cancelled() {
-        match live(&options, &refused, &stop).await {
+        match live(&options, &refused, &running, &stop).await {
             Ok(End::Over) => wait = FIRST_WAIT,
             Ok(End::Refused(certificate)) => {
                 warn!(cluster = options.cluster, "the hub refuses the certificate; joining anew");
                 refused = certificate;
             }
+            Ok(End::Lost(why)) => {
+                warn!(cluster = options.cluster, why, "the hub is lost; looking for another one");
+                switch::to_next(&mut options).await;
+            }
             Err(error) => {
+                let error = message(&error);
                 warn!(
                     cluster = options.cluster,
-                    error = message(&error),
+                    error,
                     wait_seconds = wait.as_secs_f32(),
                     "cannot join or serve the hub; the agent tries again"
                 );
+                running.send_modify(|state| {
+                    *state = Err(format!("the agent has not joined the hub yet: {error}"))
+                });
+                switch::to_next(&mut options).await;
                 stop.run_until_cancelled(sleep(wait)).await;
                 wait = LONGEST_WAIT.min(wait * 2);
             }
@@ -122,7 +177,13 @@ fn message(error: &JoinError) -> String {
 }
 
 /// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends.
-async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -> Result<End, JoinError> {
+/// `running` tells the servers of health and metrics which shell runs.
+async fn live(
+    options: &AgentOptions,
+    refused: &str,
+    running: &watch::Sender<Result<Handle, String>>,
+    stop: &CancellationToken,
+) -> Result<End, JoinError> {
     let hub = Hub::read(&options.bootstrap)?;
     spoke::prepare(&options.spoke).await?;
     // Before anything of another agent is touched.
@@ -148,7 +209,10 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
         },
         controllers::agent,
     );
-    let life = IdentityUse { options, hub: &hub, client: &client, credentials: &credentials };
+    let handle = shell.handle();
+    running.send_modify(|state| *state = Ok(handle.clone()));
+    let life =
+        IdentityUse { options, hub: &hub, client: &client, credentials: &credentials, shell: Some(&handle) };
     let guarded = over.clone();
     let end = async {
         let end = guarded.run_until_cancelled(life.end(&guarded)).await;
@@ -162,13 +226,26 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
         cluster: &options.cluster,
         driver: options.addon_driver.clone(),
     };
-    let handle = shell.handle();
-    let keep = async {
-        if options.registers() {
-            addons.keep(handle, &over).await;
+    let works = kept::KeptWorks::new(options, &identity);
+    let tell_addresses = async {
+        if options.registers()
+            && let Err(error) = join::tell_addresses(&client, options).await
+        {
+            warn!(error = message(&error), "cannot tell the hub how the cluster is reached");
         }
     };
-    let ((), end, ()) = tokio::join!(shell.run(over.clone()), end, keep);
+    let keep_works = async {
+        if options.controllers.includes("work-agent") {
+            works.run(&client, handle.clone(), &over).await;
+        }
+    };
+    let keep_addons = async {
+        if options.registers() {
+            addons.keep(handle.clone(), &over).await;
+        }
+    };
+    let ((), end, (), (), ()) =
+        tokio::join!(shell.run(over.clone()), end, keep_works, keep_addons, tell_addresses);
     Ok(end)
 }
 
@@ -179,23 +256,47 @@ async fn identity(
     refused: &str,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
-    let held = spoke::load(options).await?;
-    let usable = |held: &Credentials| {
-        held.is_usable(&options.cluster, hub, now())
+    let held = spoke::load(options).await?.filter(|held| held.cluster() == options.cluster);
+    let named = options.agent_id.clone().or_else(|| held.as_ref().map(|held| held.agent.clone()));
+    let mut held = held.filter(|held| {
+        held.is_for(&options.cluster, hub)
             && held.certificate != refused
-            && options.agent_id.as_ref().is_none_or(|agent| *agent == held.agent)
-    };
-    if let Some(held) = held.filter(usable) {
-        return Ok(held);
+            && named.as_ref().is_none_or(|agent| *agent == held.agent)
+    });
+    if let Some(held) = held.as_mut().filter(|held| options.registers() && !hub.is_named_by(&held.kubeconfig))
+    {
+        info!(
+            cluster = options.cluster,
+            "the CA of the hub or the proxy before it has changed; the identity stays"
+        );
+        held.kubeconfig = hub.stored_kubeconfig()?;
+        spoke::store(options, held, hub).await?;
+    }
+    if let Some(held) = held.as_ref().filter(|held| held.expires() > now()) {
+        return Ok(held.clone());
     }
     if !options.registers() {
         return Err(JoinError::NoIdentity(options.secret.clone()));
     }
+    match (join_anew(options, hub, named.as_deref(), stop).await, held) {
+        // The works go on with an identity that has expired, and so does the attempt to join.
+        (Err(JoinError::Api { source, .. }), Some(held)) if shell::is_away(&source) => Ok(held),
+        (joined, _) => joined,
+    }
+}
+
+/// Joins the hub under the bootstrap identity, and keeps the new one.
+async fn join_anew(
+    options: &AgentOptions,
+    hub: &Hub,
+    agent: Option<&str>,
+    stop: &CancellationToken,
+) -> Result<Credentials, JoinError> {
     info!(cluster = options.cluster, hub = hub.server, "joining the hub");
     let client = hub.bootstrap_client().await?;
-    join::create_cluster(&client, &options.cluster).await?;
-    let agent = options.agent_id.as_deref();
-    let asked = join::request(&client, join::AgentName { cluster: &options.cluster, agent }, stop);
+    join::create_cluster(&client, options).await?;
+    let subject = join::AgentName { cluster: &options.cluster, agent, seconds: options.certificate_seconds };
+    let asked = join::request(&client, subject, stop);
     // A changed bootstrap kubeconfig ends the attempt, because this one may never succeed.
     let credentials = tokio::select! {
         credentials = asked => credentials?,

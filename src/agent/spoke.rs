@@ -1,6 +1,7 @@
 //! The objects that the agent keeps on its own cluster: the definitions it needs, its credentials and its
 //! identity.
 
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
@@ -12,13 +13,14 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::AgentOptions;
 use super::hub::Hub;
 use super::join::{Credentials, JoinError, api};
+use super::{AgentOptions, files};
+use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::{AGENT_CLAIM, AGENT_SECRET_ANNOTATION, KUBERNETES_VERSION_CLAIM};
-use controllers::agent_identity::Identity;
+use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, AGENT_SECRET_ANNOTATION, KUBERNETES_VERSION_CLAIM};
+use controllers::agent_identity::{ClaimOptions, Identity};
 use object::{Key, Metadata as _};
 
 const MANAGER: &str = "wheelwright-agent";
@@ -85,10 +87,47 @@ async fn established(definitions: &Api<CustomResourceDefinition>, name: &str) ->
 
 /// The kept identity, where it can be read.
 pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, JoinError> {
+    if let Some(directory) = options.directory.as_deref().filter(|_| !options.registers()) {
+        return Ok(files::load(directory));
+    }
     let Key { namespace, name } = &options.secret;
     let secrets: Api<Secret> = Api::namespaced(options.spoke.clone(), namespace);
     let secret = secrets.get_opt(name).await.map_err(api("read the identity kept on the cluster"))?;
     Ok(secret.as_ref().and_then(Credentials::of_secret))
+}
+
+/// The name of the cluster in the kept identity; a random one, as OCM's agent takes, where there is none.
+///
+/// # Errors
+/// The secret cannot be read.
+pub async fn cluster_name(
+    spoke: &kube::Client,
+    secret: &Key,
+    directory: Option<&Path>,
+) -> Result<String, JoinError> {
+    if let Some(name) = directory.and_then(files::cluster) {
+        return Ok(name);
+    }
+    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), &secret.namespace);
+    let held = secrets.get_opt(&secret.name).await.map_err(api("read the identity kept on the cluster"))?;
+    let named = held.and_then(|held| String::from_utf8(held.data?.remove("cluster-name")?.0).ok());
+    match named.filter(|name| !name.is_empty()) {
+        Some(name) => Ok(name),
+        None => random_name(),
+    }
+}
+
+/// A random UUID (RFC 9562, version 4).
+fn random_name() -> Result<String, JoinError> {
+    let mut bytes = [0; 16];
+    pki::fill_random(&mut bytes)?;
+    let mut text = object::hex(bytes);
+    text.replace_range(12..13, "4");
+    text.replace_range(16..17, "a");
+    for at in [20, 16, 12, 8] {
+        text.insert(at, '-');
+    }
+    Ok(text)
 }
 
 /// Keeps an identity: certificate and key together, in the form that OCM's agent keeps them.
@@ -122,7 +161,10 @@ pub(super) async fn store(
         .patch(name, &params(), &Patch::Apply(secret))
         .await
         .map_err(api("keep the identity on the cluster"))?;
-    Ok(())
+    match &options.directory {
+        Some(directory) => files::store(directory, credentials, &hub.stored_kubeconfig()?),
+        None => Ok(()),
+    }
 }
 
 /// Reads the claim with the identity of an agent.
@@ -156,7 +198,11 @@ pub(super) async fn write_claims(
     let (spoke, claims) = (&options.spoke, Api::<ClusterClaim>::all(options.spoke.clone()));
     let held = claim(options, hub).await?;
     let mut claim = identity.claim();
-    let annotations = json!({ AGENT_SECRET_ANNOTATION: options.secret.to_string() });
+    let mut annotations = json!({ AGENT_SECRET_ANNOTATION: options.secret.to_string() });
+    if options.claims != ClaimOptions::default() {
+        let claims = serde_json::to_string(&options.claims).unwrap_or_default();
+        json_patch::merge(&mut annotations, &json!({ AGENT_OPTIONS_ANNOTATION: claims }));
+    }
     claim.metadata_mut().insert("annotations".into(), annotations);
     let written = match held {
         // An apply would take the claim that another agent makes at the same time.

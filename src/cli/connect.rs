@@ -65,7 +65,14 @@ pub(super) async fn connect(
     Ok(client)
 }
 
-async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Config, CommandError> {
+/// How an API server is reached.
+///
+/// # Errors
+/// The kubeconfig cannot be used.
+pub(super) async fn config(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<kube::Config, CommandError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match kubeconfig {
         Some(path) => {

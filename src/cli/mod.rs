@@ -86,7 +86,7 @@ pub type CommandResult = Result<ExitCode, CommandError>;
 
 /// Runs the process: parses arguments, dispatches, prints an error and its hint.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(commands::agent_flags::translated(std::env::args_os().collect()));
     let mut ui = Ui::stdio();
     match init_logs(&cli, &mut ui).and_then(|()| commands::run(&cli.command, &mut ui)) {
         Ok(code) => code,

@@ -1,5 +1,5 @@
-//! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster,
-//! receives webhooks over HTTPS, and converts objects for API servers.
+//! Serves health and metrics to the cluster that the process runs on, receives webhooks over HTTPS, and
+//! converts objects for API servers.
 
 mod accept;
 pub mod certificate;
@@ -7,6 +7,7 @@ pub mod conversion;
 pub mod https;
 mod metrics;
 pub mod receiver;
+mod secure;
 pub mod tls;
 
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, http};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -25,33 +27,77 @@ use crate::shell::{Handle, now};
 use controllers::hub::placement;
 use object::Key;
 
-/// Serves `/livez`, `/readyz`, `/metrics` and `/debug/placements/{namespace}/{name}` until `stop`.
+/// The shell that runs now, or the reason why none does.
+pub type Running = watch::Receiver<Result<Handle, String>>;
+
+/// An address for health and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The address.
+    pub address: SocketAddr,
+    /// Whether it is served over TLS, with a certificate that is made at the start and that nobody knows. The
+    /// probes of a kubelet take any.
+    pub tls: bool,
+}
+
+/// Serves `/livez`, `/readyz`, `/metrics` and `/debug/placements/{namespace}/{name}` of an operator until
+/// `stop`.
 ///
 /// # Errors
 /// The address cannot be listened on.
 pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken) -> std::io::Result<()> {
-    let listener = TcpListener::bind(address).await?;
-    info!(address = %listener.local_addr()?, "serving health and metrics");
-    axum::serve(listener, routes(handle)).with_graceful_shutdown(stop.cancelled_owned()).await
+    let (_, running) = watch::channel(Ok(handle));
+    let placements = Router::new().route("/debug/placements/{namespace}/{name}", get(placement));
+    listen(Listen { address, tls: false }, health(placements).with_state(running), stop).await
 }
 
-fn routes(handle: Handle) -> Router {
-    Router::new()
-        .route("/livez", get(|| async { "ok" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/debug/placements/{namespace}/{name}", get(placement))
-        .with_state(handle)
+/// Serves `/livez`, `/readyz` and `/metrics` of an agent until `stop`.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn serve_agent(at: Listen, running: Running, stop: CancellationToken) -> std::io::Result<()> {
+    // The second path is that of OCM's agents.
+    let livez = Router::new().route("/healthz", get(|| async { "ok" }));
+    listen(at, health(livez).with_state(running), stop).await
 }
 
-async fn ready(State(handle): State<Handle>) -> (StatusCode, &'static str) {
-    match handle.is_ready() {
-        true => (StatusCode::OK, "ok"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "not everything that decisions need has been read yet"),
+async fn listen(at: Listen, routes: Router, stop: CancellationToken) -> std::io::Result<()> {
+    let listener = TcpListener::bind(at.address).await?;
+    info!(address = %listener.local_addr()?, tls = at.tls, "serving health and metrics");
+    match at.tls {
+        true => secure::serve(listener, routes, stop).await,
+        false => axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await,
     }
 }
 
-async fn metrics(State(handle): State<Handle>) -> Response {
+fn health(routes: Router<Running>) -> Router<Running> {
+    routes
+        .route("/livez", get(|| async { "ok" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+}
+
+fn handle(running: &Running) -> Result<Handle, String> {
+    running.borrow().clone()
+}
+
+fn unavailable(why: &str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+}
+
+async fn ready(State(running): State<Running>) -> Response {
+    match handle(&running).map(|handle| handle.is_ready()) {
+        Ok(true) => "ok".into_response(),
+        Ok(false) => unavailable("not everything that decisions need has been read yet"),
+        Err(why) => unavailable(&why),
+    }
+}
+
+async fn metrics(State(running): State<Running>) -> Response {
+    let handle = match handle(&running) {
+        Ok(handle) => handle,
+        Err(why) => return unavailable(&why),
+    };
     const OPEN_METRICS: http::HeaderValue =
         http::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     // The states of a large fleet take a while, and other requests go on meanwhile.
@@ -63,9 +109,13 @@ async fn metrics(State(handle): State<Handle>) -> Response {
 
 /// What `wheelwright explain placement --output json` prints.
 async fn placement(
-    State(handle): State<Handle>,
+    State(running): State<Running>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
+    let handle = match handle(&running) {
+        Ok(handle) => handle,
+        Err(why) => return unavailable(&why),
+    };
     let key = Key::namespaced(namespace, name);
     match placement::explain(&key, &handle.caches(), now()) {
         Ok(Some(explanation)) => Json(explanation).into_response(),

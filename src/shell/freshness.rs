@@ -50,6 +50,16 @@ impl Contact {
     }
 }
 
+/// Whether an error is no answer of an API server: it could not be reached, or a gateway in front of it says
+/// so.
+pub fn is_away(error: &Error) -> bool {
+    match error {
+        Error::Api(status) => matches!(status.code, 502..=504),
+        Error::Discovery(_) => false,
+        _ => true,
+    }
+}
+
 /// The value of a lock. No panic leaves it half changed.
 fn whole<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
@@ -93,7 +103,7 @@ impl<'a> Freshness<'a> {
 
     /// Records that it did not; returns whether the objects of the kind do not count from now on.
     pub(super) fn failed(&mut self, error: &Error) -> bool {
-        if let Error::Api(_) | Error::Discovery(_) = error {
+        if !is_away(error) {
             self.contact.answered(Instant::now());
         }
         let was_stale = self.is_stale;

@@ -30,6 +30,7 @@ pub use client::{client, leader_client};
 pub use clock::now;
 pub use election::{Election, ElectionOptions, Leadership};
 pub use execute::{failure, message};
+pub use freshness::is_away;
 #[cfg(test)]
 pub(crate) use metrics::register_samples;
 pub use process::{Handle, PushFn, Registrar, Shell, ShellOptions};

@@ -25,7 +25,7 @@ use super::resources::Resources;
 use super::runtime::{Runtime, Watches};
 use super::selection::Selection;
 use super::threads::{self, Threads};
-use object::Key;
+use object::{Key, Kind};
 use reconcile::{
     Caches, Controller, ControllerInfo, Dispatcher, Failure, Limits, Push, Register, Scope, Source,
 };
@@ -176,6 +176,11 @@ impl Handle {
     /// The caches as they are now.
     pub fn caches(&self) -> Caches {
         self.runtime.read(|dispatcher| dispatcher.caches()).unwrap_or_default()
+    }
+
+    /// Takes objects of the hub that an earlier process kept, unless the hub has listed their kind.
+    pub fn keep<K: Kind>(&self, objects: Vec<K>) {
+        self.runtime.update(|dispatcher, now| dispatcher.kept(objects, now));
     }
 
     /// Stores the state of a repository, under the name of its `ConfigRepo`.

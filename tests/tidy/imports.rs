@@ -29,7 +29,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("dashboard", &["pki", "serve", "shell", "api", "controllers", "engine", "object"]),
     // These two wire; they decide nothing, so they never see an engine.
     ("operator", &["git", "pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
-    ("agent", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
+    ("agent", &["pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
     (
         "cli",
         &[

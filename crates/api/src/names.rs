@@ -175,7 +175,8 @@ pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
 pub const AGENT_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/agent-options";
 /// On works and add-ons of a cluster that leaves: those with a lower number, of 0 to 100, are deleted first.
 pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
-/// Before the hash of a hub's URL, on namespaces of a spoke: `true` while a cluster set of that hub wants the namespace.
+/// Before the hash of a hub's URL, on namespaces of a spoke: `true` while a cluster set of that hub wants the
+/// namespace.
 pub const MANAGED_NAMESPACE_LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// Before annotations that an agent writes to its cluster.
 pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";

@@ -56,7 +56,8 @@ impl Identity {
     }
 }
 
-/// The options of an agent that its controllers read. The claim carries them, because a controller has no flags.
+/// The options of an agent that its controllers read. The claim carries them, because a controller has no
+/// flags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimOptions {

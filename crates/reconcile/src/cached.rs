@@ -27,6 +27,8 @@ pub(crate) struct Cached<K> {
     seen: u64,
     /// The first list has been read to its end; until then absence means nothing.
     complete: bool,
+    /// The objects are those that an earlier process kept, so absence means nothing either.
+    kept: bool,
 }
 
 impl<K> Default for Cached<K> {
@@ -37,6 +39,7 @@ impl<K> Default for Cached<K> {
             unreadable: RedBlackTreeMapSync::new_sync(),
             seen: 0,
             complete: false,
+            kept: false,
         }
     }
 }
@@ -49,6 +52,7 @@ impl<K> Clone for Cached<K> {
             unreadable: self.unreadable.clone(),
             seen: self.seen,
             complete: self.complete,
+            kept: self.kept,
         }
     }
 }
@@ -133,7 +137,7 @@ impl<K: Stored> Cached<K> {
         unreadable: Vec<Unreadable>,
         at: u64,
     ) -> Vec<Change<K>> {
-        self.complete = true;
+        (self.complete, self.kept) = (true, false);
         let counts_anew = at < self.seen;
         let newest = if counts_anew { u64::MAX } else { at };
         self.seen = at;
@@ -161,6 +165,17 @@ impl<K: Stored> Cached<K> {
             self.refuse(refused);
         }
         changes
+    }
+
+    /// Takes the objects that an earlier process kept. The first list counts as newer than all of them.
+    pub(crate) fn keep(&mut self, all: Vec<Arc<K>>) -> Vec<Change<K>> {
+        (self.complete, self.kept, self.seen) = (true, true, u64::MAX);
+        all.into_iter().map(|object| self.set(object)).collect()
+    }
+
+    /// Whether the objects, or their absence, are known from the API server.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.complete && !self.kept
     }
 
     /// Marks the kind as unreadable from now on: the cached objects may be long out of date.
@@ -300,6 +315,11 @@ impl<K: Stored> Cached<K> {
     /// Whether its first list has been read.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// Whether nothing has been read of the kind yet.
+    pub(crate) fn is_new(&self) -> bool {
+        !self.complete && self.objects.is_empty()
     }
 
     /// The cache, once its first list has been read.

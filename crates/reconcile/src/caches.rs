@@ -147,6 +147,11 @@ impl Caches {
         self.lookups.remove_mut(lookup);
     }
 
+    /// Whether the API server has listed a kind. Objects that an earlier process kept do not count.
+    pub fn is_listed<K: Kind>(&self, site: Site) -> bool {
+        self.kind::<K>(site).is_ok_and(Cached::is_listed)
+    }
+
     /// How many objects of a kind do not fit its type.
     pub(crate) fn unreadable_of<K: Kind>(&self, site: Site) -> usize {
         self.kind::<K>(site).map(|cached| cached.refused(Query::ALL).count()).unwrap_or_default()

@@ -32,6 +32,10 @@ pub trait Controller: 'static {
     /// changes the decision for the next.
     const MAX_CONCURRENT_RECONCILES: usize = 16;
 
+    /// Whether it decides by objects of the hub that an earlier process kept, while the hub cannot be read.
+    /// The absence of an object means nothing then, so no controller that concludes from absence may set it.
+    const USES_KEPT: bool = false;
+
     /// Registers the watches that wake it; the primary kind always wakes its own key.
     fn watches<W: Watches>(watches: &mut W);
 
@@ -125,6 +129,8 @@ pub(crate) struct ErasedController {
     pub(crate) reporter: &'static str,
     /// [`Controller::MAX_CONCURRENT_RECONCILES`].
     pub(crate) max_concurrent_reconciles: usize,
+    /// [`Controller::USES_KEPT`].
+    pub(crate) uses_kept: bool,
     /// [`Controller::plan`].
     pub(crate) plan: fn(&Key, &Snapshot, Timestamp) -> Read<Plan>,
     /// [`Controller::conclude`].
@@ -140,6 +146,7 @@ impl ErasedController {
             name: C::NAME,
             reporter: C::REPORTER,
             max_concurrent_reconciles: C::MAX_CONCURRENT_RECONCILES,
+            uses_kept: C::USES_KEPT,
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),
             keys: |caches| {

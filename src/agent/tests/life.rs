@@ -88,7 +88,8 @@ async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<En
     let (hub, client) = (hub(KUBECONFIG), client(answer));
     let (credentials, options) = (due(&hub), options(client.clone()));
     assert!(credentials.renew_at() < now());
-    let life = IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials };
+    let life =
+        IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials, shell: None };
     timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.ok()
 }
 
@@ -113,6 +114,33 @@ async fn a_renewal_that_nobody_approves_ends_no_life() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_identity_that_expires_is_replaced_beside_the_controllers() {
+    let (hub, client) = (hub(KUBECONFIG), client(pending));
+    let (mut credentials, options) = (due(&hub), options(client.clone()));
+    credentials.until = now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap();
+    let life =
+        IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials, shell: None };
+    let ended = timeout(Duration::from_secs(5), life.end(&CancellationToken::new())).await;
+    assert!(ended.is_err(), "a hub that cannot be reached ends no life");
+}
+
+#[test]
+fn an_identity_outlives_the_ca_of_the_hub_and_the_proxy_before_it() {
+    let hub = hub(KUBECONFIG);
+    let is_kept = |from: &str, to: &str| {
+        let mut credentials = due(&hub);
+        credentials.kubeconfig = KEPT.replace(from, to);
+        credentials.is_for("c1", &hub)
+    };
+    let server = "server: https://hub:6443";
+    assert!(is_kept("QUJD", "QUJE"));
+    assert!(is_kept(server, &format!("{server}\n    proxy-url: http://proxy")));
+    assert!(!is_kept("hub:6443", "other:6443"));
+    assert!(!is_kept(": hub\n", ": rebuilt\n"));
+    assert!(!due(&hub).is_for("c2", &hub));
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_failed_read_does_not_cost_a_request_and_its_key() {
     let made = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&made);
@@ -124,7 +152,8 @@ async fn one_failed_read_does_not_cost_a_request_and_its_key() {
     });
     let hub = hub(KUBECONFIG);
     let (credentials, options) = (due(&hub), options(client.clone()));
-    let life = IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials };
+    let life =
+        IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials, shell: None };
     assert!(timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.is_err());
     assert_eq!(made.load(Ordering::Relaxed), 1);
 }

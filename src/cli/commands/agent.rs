@@ -1,43 +1,80 @@
 //! `wheelwright agent`.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kube::config::Kubeconfig;
 
+use super::agent_flags::{FeatureGates, OcmArgs};
 use crate::agent::{self, AgentOptions, Bootstrap};
-use crate::cli::connect::{connect, stop_on_signal};
+use crate::cli::connect::{self, stop_on_signal};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use crate::shell::Selection;
-use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
+use crate::serve::Listen;
+use crate::shell::{self, Selection};
+use api::cluster::v1::ClientConfig;
+use api::names::{AGENT_ANNOTATION_PREFIX, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
+use controllers::agent_identity::ClaimOptions;
 use object::Key;
+
+const NAME_HINT: &str = "use at most 63 lower-case letters, digits and '-'";
+/// The file in which a pod finds its namespace.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// The controllers of OCM's work agent.
+const WORK_CONTROLLERS: [&str; 2] = ["work-agent", "unmanaged-applied-work"];
 
 /// Run the agent of a managed cluster.
 ///
 /// It joins the hub, renews the lease of the cluster, applies works and reports their status. The hub is any
 /// hub of Open Cluster Management. The agent waits until the hub accepts the cluster and approves its
 /// certificate request.
+///
+/// The flags are those of OCM's agents, and a pod of theirs runs with this image: `/registration agent` is
+/// the registration agent, `/work agent` the work agent, and `/registration-operator agent` both.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Bootstrap kubeconfig, for the hub as long as the cluster has not joined.
-    #[arg(long, value_name = "FILE")]
-    hub_kubeconfig: PathBuf,
+    /// Bootstrap kubeconfig, for the hub as long as the cluster has not joined. With several, the agent goes
+    /// to the next hub that takes it when its hub denies the cluster or is away for too long.
+    #[arg(long, visible_alias = "bootstrap-kubeconfigs", value_name = "FILE")]
+    bootstrap_kubeconfig: Vec<PathBuf>,
+    /// Kubeconfig of the hub with the identity beside it, for a work agent without the registration part.
+    /// Otherwise it is the bootstrap kubeconfig.
+    #[arg(long, value_name = "FILE", required_unless_present = "bootstrap_kubeconfig")]
+    hub_kubeconfig: Option<PathBuf>,
+    /// Directory with the files of the identity: kubeconfig, tls.key, tls.crt, cluster-name and agent-name.
+    /// The agent writes it beside the secret; a work agent without the registration part reads it.
+    #[arg(long, value_name = "DIR")]
+    hub_kubeconfig_dir: Option<PathBuf>,
+    /// How long the hub may be away until the agent goes to another one, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    hub_connection_timeout_seconds: u64,
     /// Kubeconfig of the managed cluster. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of
     /// the pod.
     #[arg(long, value_name = "FILE")]
     spoke_kubeconfig: Option<PathBuf>,
-    /// Name of the cluster on the hub.
-    #[arg(long, value_name = "NAME")]
+    /// Name of the cluster on the hub. Default: the name in the identity that is kept, else a random one.
+    #[arg(
+        long,
+        visible_alias = "cluster-name",
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     spoke_cluster_name: String,
     /// Name of the agent in its identity on the hub. An identity with another name is replaced. Default: the
     /// name in the identity that is kept, else a random one.
     #[arg(long, value_name = "ID")]
     agent_id: Option<String>,
-    /// Namespace on the managed cluster of the secret that keeps the identity.
-    #[arg(long, default_value = AGENT_NAMESPACE)]
-    namespace: String,
+    /// Namespace on the managed cluster of the secrets that keep the identity and the works. Default: that of
+    /// the pod, else open-cluster-management-agent.
+    #[arg(long)]
+    namespace: Option<String>,
     /// Name of the secret that keeps the identity, in the form of OCM's agent.
     #[arg(long, value_name = "NAME", default_value = HUB_KUBECONFIG_SECRET)]
     hub_kubeconfig_secret: String,
@@ -45,48 +82,192 @@ pub(crate) struct Args {
     /// service account that the hub makes for each of them.
     #[arg(long, value_name = "DRIVER", default_value = "csr", value_parser = ["csr", "token"])]
     addon_kubeclient_registration_auth: String,
+    /// Lifetime that the agent asks for in its certificate requests, in seconds, at least 3600. Default: that
+    /// of the signer.
+    #[arg(long, value_name = "SECONDS")]
+    client_cert_expiration_seconds: Option<i32>,
+    /// URLs of the API server of the cluster, for its ManagedCluster.
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    spoke_external_server_urls: Vec<String>,
+    /// Annotations of a ManagedCluster that the agent creates, as KEY=VALUE. Keys begin with
+    /// agent.open-cluster-management.io/; others are dropped.
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    cluster_annotations: Vec<String>,
+    /// Limit of the reported ClusterClaims beside the reserved ones.
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    max_custom_cluster_claims: usize,
+    /// Ends of the names of further reserved ClusterClaims.
+    #[arg(long, value_name = "SUFFIX", value_delimiter = ',')]
+    reserved_cluster_claim_suffixes: Vec<String>,
+    /// Feature gates, as NAME=true or NAME=false. ClusterClaim and AddonManagement can be turned off;
+    /// MultipleHubs is on when there are several bootstrap kubeconfigs; other gates of OCM's agents change
+    /// nothing.
+    #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
+    feature_gates: Vec<String>,
+    /// Address for health and metrics, such as `127.0.0.1:8080`: `/livez`, `/healthz`, `/readyz`, `/metrics`.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Serve them over HTTPS, with a certificate that the agent makes at its start, as the probes of OCM's
+    /// pods want it.
+    #[arg(long, requires = "listen")]
+    listen_tls: bool,
     /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out.
     /// `-work-agent,-unmanaged-applied-work,*` is a registration agent beside OCM's work agent;
     /// `work-agent,unmanaged-applied-work` is a work agent that uses the identity which OCM's registration
     /// agent keeps in the secret.
     #[arg(long, default_value = "*", allow_hyphen_values = true)]
     controllers: String,
+    #[command(flatten)]
+    ocm: Box<OcmArgs>,
 }
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
-    let name = &args.spoke_cluster_name;
-    let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if name.is_empty()
-        || name.len() > 63
-        || !name.chars().all(is_legal)
-        || name.starts_with('-')
-        || name.ends_with('-')
-    {
-        let error =
-            anyhow::anyhow!("--spoke-cluster-name: {name:?} is not a valid name of a namespace on the hub");
-        return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
-    }
-    let controllers = Selection::parse(&args.controllers, &agent::controller_names())
-        .map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
-    if args.agent_id.as_ref().is_some_and(|id| !object::names::is_dns_label(id)) {
-        let error = anyhow::anyhow!("--agent-id is not a valid name of an agent");
-        return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
-    }
+    check(args)?;
+    let gates = FeatureGates::parse(&args.feature_gates)?;
+    let off = if gates.addon_management { "" } else { ",-addon-lease" };
+    let controllers = Selection::parse(&format!("{}{off}", args.controllers), &agent::controller_names())
+        .map_err(|why| CommandError::from(anyhow!("--controllers: {why}")))?;
+    args.ocm.check()?;
     super::block_on(async {
-        let path = &args.hub_kubeconfig;
-        Kubeconfig::read_from(path)
-            .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
-        let bootstrap = Bootstrap::File(path.clone());
-        let spoke = connect(args.spoke_kubeconfig.as_deref(), None).await?;
+        let Hubs { bootstrap, other_hubs, directory } = hubs(args, &controllers)?;
+        let config = connect::config(args.spoke_kubeconfig.as_deref(), None).await?;
+        let client_configs = client_configs(&args.spoke_external_server_urls, &config)?;
+        let spoke = shell::client(config).context("cannot use the kubeconfig of the cluster")?;
+        let secret = Key::namespaced(namespace(args), &args.hub_kubeconfig_secret);
+        let cluster = match args.spoke_cluster_name.as_str() {
+            "" => agent::cluster_name(&spoke, &secret, directory.as_deref()).await?,
+            name => name.to_owned(),
+        };
         let stop = stop_on_signal();
         let options = AgentOptions {
-            agent_id: args.agent_id.clone(),
             addon_driver: args.addon_kubeclient_registration_auth.clone().into(),
-            secret: Key::namespaced(&args.namespace, &args.hub_kubeconfig_secret),
+            other_hubs,
+            hub_timeout: Duration::from_secs(args.hub_connection_timeout_seconds),
+            agent_id: args.agent_id.clone().filter(|id| !id.is_empty()),
+            secret,
+            directory,
+            certificate_seconds: args.client_cert_expiration_seconds.filter(|seconds| *seconds > 0),
+            cluster_annotations: annotations(&args.cluster_annotations)?,
+            client_configs,
+            claims: ClaimOptions {
+                enabled: gates.cluster_claim,
+                max_custom: args.max_custom_cluster_claims,
+                reserved_suffixes: args.reserved_cluster_claim_suffixes.clone(),
+            },
+            listen: args.listen.map(|address| Listen { address, tls: args.listen_tls }),
             controllers,
-            ..AgentOptions::new(bootstrap, spoke, name)
+            ..AgentOptions::new(bootstrap, spoke, cluster)
         };
         agent::run(options, stop).await;
         Ok(ExitCode::SUCCESS)
     })
 }
+
+/// Checks the values of flags that need no other one.
+fn check(args: &Args) -> Result<(), CommandError> {
+    let name = &args.spoke_cluster_name;
+    if !name.is_empty() && !object::names::is_dns_label(name) {
+        let error = anyhow!("--spoke-cluster-name: {name:?} is not a valid name of a namespace on the hub");
+        return Err(CommandError::hinted(error, NAME_HINT));
+    }
+    if args.agent_id.as_ref().is_some_and(|id| !id.is_empty() && !object::names::is_dns_label(id)) {
+        return Err(CommandError::hinted(anyhow!("--agent-id is not a valid name of an agent"), NAME_HINT));
+    }
+    if args.client_cert_expiration_seconds.is_some_and(|seconds| seconds != 0 && seconds < 3600) {
+        let error = anyhow!("--client-cert-expiration-seconds is too short");
+        return Err(CommandError::hinted(error, "use at least 3600, or 0 for the lifetime of the signer"));
+    }
+    if args.hub_connection_timeout_seconds < 180 {
+        let error = anyhow!("--hub-connection-timeout-seconds is too short");
+        return Err(CommandError::hinted(error, "use at least 180: a lease is renewed once a minute"));
+    }
+    Ok(())
+}
+
+/// The hubs, and where the files of the identity are.
+struct Hubs {
+    bootstrap: Bootstrap,
+    other_hubs: Vec<Bootstrap>,
+    directory: Option<PathBuf>,
+}
+
+fn hubs(args: &Args, controllers: &Selection) -> Result<Hubs, CommandError> {
+    let is_work_agent =
+        !controllers.includes("lease") && WORK_CONTROLLERS.iter().any(|name| controllers.includes(name));
+    let beside = args.hub_kubeconfig.as_deref().and_then(Path::parent);
+    let has_identity = beside.filter(|_| is_work_agent && args.bootstrap_kubeconfig.is_empty());
+    // The kubelet may show the files of the secret later, and the agent waits for them.
+    if let (Some(directory), Some(kubeconfig)) = (has_identity, &args.hub_kubeconfig)
+        && (args.hub_kubeconfig_dir.is_some() || directory.join("tls.crt").exists() || !kubeconfig.exists())
+    {
+        let directory = args.hub_kubeconfig_dir.clone().unwrap_or_else(|| directory.to_owned());
+        return Ok(Hubs {
+            bootstrap: Bootstrap::File(kubeconfig.clone()),
+            other_hubs: Vec::new(),
+            directory: Some(directory),
+        });
+    }
+    let files = match args.bootstrap_kubeconfig.as_slice() {
+        [] => args.hub_kubeconfig.iter().cloned().collect(),
+        files => files.to_vec(),
+    };
+    for path in &files {
+        Kubeconfig::read_from(path)
+            .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+    }
+    let mut hubs = files.into_iter().map(Bootstrap::File);
+    let Some(bootstrap) = hubs.next() else {
+        let error = anyhow!("there is no kubeconfig of the hub");
+        return Err(CommandError::hinted(error, "name one with --bootstrap-kubeconfig"));
+    };
+    Ok(Hubs { bootstrap, other_hubs: hubs.collect(), directory: args.hub_kubeconfig_dir.clone() })
+}
+
+fn namespace(args: &Args) -> String {
+    let of_pod = || std::fs::read_to_string(POD_NAMESPACE).ok().map(|name| name.trim().to_owned());
+    let named = args.namespace.clone().or_else(of_pod);
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| AGENT_NAMESPACE.to_owned())
+}
+
+/// The addresses of the cluster, with the CA bundle of its own kubeconfig.
+fn client_configs(urls: &[String], config: &kube::Config) -> Result<Vec<ClientConfig>, CommandError> {
+    let bundle = config.root_cert.iter().flatten().map(|der| {
+        let lines: Vec<String> = STANDARD
+            .encode(der)
+            .as_bytes()
+            .chunks(64)
+            .map(|line| String::from_utf8_lossy(line).into_owned())
+            .collect();
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    });
+    let bundle: String = bundle.collect();
+    let ca_bundle = (!bundle.is_empty()).then(|| STANDARD.encode(&bundle));
+    let mut configs = Vec::new();
+    for url in urls.iter().filter(|url| !url.is_empty()) {
+        if !url.starts_with("https://") {
+            let error = anyhow!("--spoke-external-server-urls: {url:?} is no https URL");
+            return Err(CommandError::hinted(error, "name it as https://HOST:PORT"));
+        }
+        let ca_bundle = ca_bundle.clone();
+        configs.push(ClientConfig { url: url.clone(), ca_bundle, ..ClientConfig::default() });
+    }
+    Ok(configs)
+}
+
+fn annotations(pairs: &[String]) -> Result<BTreeMap<String, String>, CommandError> {
+    let mut annotations = BTreeMap::new();
+    for pair in pairs.iter().filter(|pair| !pair.is_empty()) {
+        let Some((key, value)) = pair.split_once('=') else {
+            let error = anyhow!("--cluster-annotations: {pair:?} has no value");
+            return Err(CommandError::hinted(error, "write KEY=VALUE"));
+        };
+        if key.starts_with(AGENT_ANNOTATION_PREFIX) {
+            annotations.insert(key.to_owned(), value.to_owned());
+        }
+    }
+    Ok(annotations)
+}
+
+#[cfg(test)]
+#[path = "tests/agent.rs"]
+mod tests;

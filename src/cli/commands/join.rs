@@ -127,11 +127,15 @@ fn deployment(args: &Args) -> Value {
     let labels = json!({"app.kubernetes.io/name": AGENT});
     let arguments = json!([
         "agent",
-        "--hub-kubeconfig=/bootstrap/kubeconfig",
+        "--bootstrap-kubeconfig=/bootstrap/kubeconfig",
         format!("--spoke-cluster-name={}", args.cluster_name),
+        "--listen=0.0.0.0:8080",
     ]);
+    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
     let container = json!({
         "name": "agent", "image": args.image, "args": arguments,
+        "ports": [{"name": "health", "containerPort": 8080}],
+        "livenessProbe": probe("/livez"), "readinessProbe": probe("/readyz"),
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
         },

@@ -21,9 +21,9 @@ fn section(command: &mut clap::Command, name: &str, page: &mut String) {
     let _ = write!(page, "\n## {name}\n\n{about}\n");
     if subcommands == 0 {
         page.push_str("\n| argument | meaning |\n|---|---|\n");
-        for argument in
-            command.get_arguments().filter(|one| !["help", "version"].contains(&one.get_id().as_str()))
-        {
+        let is_shown =
+            |one: &&clap::Arg| !one.is_hide_set() && !["help", "version"].contains(&one.get_id().as_str());
+        for argument in command.get_arguments().filter(is_shown) {
             let _ = writeln!(page, "| `{}` | {} |", shown(argument), meaning(argument));
         }
     }

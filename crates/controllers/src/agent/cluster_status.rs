@@ -180,7 +180,8 @@ fn quantities(sums: Sums) -> impl Iterator<Item = (String, Quantity)> {
 }
 
 /// Reports the reserved claims, and as many of the others as are allowed, by name. Claims that stay on the
-/// spoke are left out. Returns an event when some are left out because of the limit, and the list has changed.
+/// spoke are left out. Returns an event when some are left out because of the limit, and the list has
+/// changed.
 fn report_claims(
     status: &mut ManagedClusterStatus,
     cluster: &ManagedCluster,

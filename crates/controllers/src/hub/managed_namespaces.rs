@@ -1,7 +1,7 @@
 //! Tells each cluster which namespaces its cluster sets want on it.
 //!
-//! The list is in the status of the ManagedCluster, sorted by set and name. The agent creates the namespaces and
-//! reports a condition for each, which stays when the list changes.
+//! The list is in the status of the ManagedCluster, sorted by set and name. The agent creates the namespaces
+//! and reports a condition for each, which stays when the list changes.
 
 use jiff::Timestamp;
 

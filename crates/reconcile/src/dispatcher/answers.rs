@@ -179,7 +179,7 @@ impl Dispatcher {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
             // Each object is read by a lookup of its own, and a failed lookup reports its error.
-            Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) | Feed::Own(_) => {}
+            Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) | Feed::Own(_) | Feed::Kept(_) => {}
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) enum Feed {
     Watch(WatchEvent),
     /// The result of an own write.
     Own(Decoded),
+    /// The objects that an earlier process kept.
+    Kept(Vec<Decoded>),
 }
 
 pub(super) type FeedFn = fn(&mut Dispatcher, Site, Feed, Timestamp);
@@ -71,6 +73,16 @@ impl Dispatcher {
     /// Stores the result of an own write, so that the next plan sees it.
     pub(super) fn wrote(&mut self, kind: &WatchedKind, object: Decoded, now: Timestamp) {
         self.feed(kind, Feed::Own(object), now);
+    }
+
+    /// Takes objects of the hub that an earlier process kept, unless something has been read of their kind.
+    /// Only controllers that allow it ([`Controller::USES_KEPT`](crate::Controller::USES_KEPT)) decide by
+    /// them.
+    pub fn kept<K: Kind>(&mut self, objects: Vec<K>, now: Timestamp) {
+        if self.caches.kind_mut::<K>(Site::Hub).is_new() {
+            let objects = objects.into_iter().map(|object| Decoded::Object(Arc::new(object))).collect();
+            typed::<K>(self, Site::Hub, Feed::Kept(objects), now);
+        }
     }
 
     fn feed(&mut self, kind: &WatchedKind, feed: Feed, now: Timestamp) {
@@ -163,6 +175,7 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
     match feed {
         Feed::Watch(WatchEvent::Listed { .. }) => dispatcher.listed::<K>(site),
         Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) => dispatcher.expired::<K>(site),
+        Feed::Kept(_) => dispatcher.has_kept::<K>(site),
         Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. }) | Feed::Own(_) => {}
     }
     let taken = take(dispatcher.caches.kind_mut::<K>(site), feed);
@@ -250,6 +263,14 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Enqueue
             restarts = ResetBackoff::Never;
             let object = object.downcast::<K>().ok();
             object.and_then(|object| cached.write(object)).into_iter().collect()
+        }
+        Feed::Kept(objects) => {
+            priority = Priority::Initial;
+            let readable = objects.into_iter().filter_map(|object| match object {
+                Decoded::Object(object) => object.downcast::<K>().ok(),
+                Decoded::Unreadable(_) => None,
+            });
+            cached.keep(readable.collect())
         }
         // The watch brings it too, and says why it does not fit.
         Feed::Own(Decoded::Unreadable(_)) => Vec::new(),

@@ -182,6 +182,14 @@ impl Dispatcher {
         }
     }
 
+    /// Marks a typed kind as kept by an earlier process: controllers that allow it may decide.
+    pub(super) fn has_kept<K: object::Kind>(&mut self, site: Site) {
+        let id = (site, Gvk::of::<K>());
+        for registered in self.controllers.iter_mut().filter(|registered| registered.controller.uses_kept) {
+            registered.missing.remove(&id);
+        }
+    }
+
     /// The commands that are due now. Each command is handed out once. A clock may be set back between two
     /// calls.
     pub fn due(&mut self, now: Timestamp) -> Vec<Command> {

@@ -27,6 +27,8 @@ pub(crate) struct WorkController;
 impl Controller for WorkController {
     const NAME: &'static str = "work-agent";
     type Primary = ManifestWork;
+    // A work that is absent is left to the controller of unmanaged applied works, which waits for the hub.
+    const USES_KEPT: bool = true;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<AppliedManifestWork>(Site::Spoke, |change, view| {

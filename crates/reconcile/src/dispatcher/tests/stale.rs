@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use std::sync::Arc;
 
 use super::harness::{Harness, Map, copy, map};
-use crate::{Controller, Plan, Read, View, WatchEvent, Watches};
+use crate::{Controller, Plan, Read, Register as _, Site, View, WatchEvent, Watches};
 use object::Key;
 
 /// Copies each ConfigMap; it needs Namespaces to decide.
@@ -62,6 +62,47 @@ fn after_a_restore_nothing_is_decided_until_every_kind_is_listed_again() {
     harness.listed("ConfigMap", &[map("a")]);
     harness.after(60);
     assert_eq!(harness.acts.len(), 1);
+}
+
+/// As [`Copier`], and it decides by the maps that an earlier process kept.
+struct KeptCopier;
+
+impl Controller for KeptCopier {
+    const NAME: &'static str = "kept-copier";
+    type Primary = Map;
+    const USES_KEPT: bool = true;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        Copier::plan(key, view, now)
+    }
+}
+
+#[test]
+fn only_a_controller_that_allows_it_decides_by_kept_objects_and_the_first_list_is_newer_than_they() {
+    let typed = |version: &str| {
+        let mut kept = map("a");
+        kept["metadata"]["resourceVersion"] = version.into();
+        serde_json::from_value::<Map>(kept).unwrap()
+    };
+    let mut harness = Harness::with(|dispatcher| {
+        dispatcher.add::<KeptCopier>();
+        dispatcher.add::<Copier>();
+    });
+    harness.listed("Namespace", &[]);
+    harness.dispatcher.kept(vec![typed("900")], harness.now);
+    harness.after(60);
+    let acting: Vec<_> = harness.acts.iter().map(|act| act.controller).collect();
+    assert_eq!(acting, ["kept-copier"]);
+    assert!(!harness.dispatcher.caches().is_listed::<Map>(Site::Hub));
+
+    // The hub was restored from a backup meanwhile, and counts from an earlier version.
+    harness.listed("ConfigMap", &[]);
+    assert_eq!(harness.names(), Vec::<String>::new());
+    assert!(harness.dispatcher.caches().is_listed::<Map>(Site::Hub));
+    harness.dispatcher.kept(vec![typed("900")], harness.now);
+    assert_eq!(harness.names(), Vec::<String>::new(), "what was listed is newer");
 }
 
 impl Harness {

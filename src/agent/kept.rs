@@ -1,0 +1,280 @@
+//! The works of the hub, kept in secrets of the cluster. An agent that starts while the hub is away goes on
+//! from them: it corrects drift, and removes nothing but what a work that is being deleted has applied.
+//!
+//! A secret holds one work, in gzip, and is written when the work changes in a way that a plan sees.
+//! Manifests may hold secrets, so nothing weaker keeps them. A work that is too large for a secret is not
+//! kept.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::AgentOptions;
+use super::join::{JoinError, api};
+use crate::shell::{Handle, is_away};
+use api::names::{KEPT_WORK_LABEL, KEPT_WORK_TYPE};
+use api::work::v1::ManifestWork;
+use controllers::agent_identity::Identity;
+use object::{Metadata as _, hex};
+use reconcile::{Query, Site, View as _};
+
+/// Time between two looks for works that changed.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Time between two looks whether the hub is there, and how long it has to be away at the start until the
+/// kept works count.
+const LOOK: Duration = Duration::from_secs(1);
+const AWAY: Duration = Duration::from_secs(5);
+/// Longest work: API servers take requests of 3 MiB.
+const MAX_BYTES: u64 = 3 << 20;
+
+/// Keeps the works of one cluster of one hub.
+pub(super) struct KeptWorks {
+    secrets: Api<Secret>,
+    cluster: String,
+    /// Distinguishes the hubs: the first half of the hash of the URL, because a label has 63 characters at
+    /// most.
+    hub: String,
+    /// The digests of the works that are kept, by the name of the secret; `None` is of another hub or
+    /// unreadable.
+    held: BTreeMap<String, Option<String>>,
+    /// The resource versions of the works that are kept as they are, or that no secret takes.
+    looked_at: BTreeMap<String, String>,
+}
+
+impl KeptWorks {
+    pub(super) fn new(options: &AgentOptions, identity: &Identity) -> Self {
+        Self {
+            secrets: Api::namespaced(options.spoke.clone(), &options.secret.namespace),
+            cluster: identity.cluster.clone(),
+            hub: identity.hub_hash.chars().take(32).collect(),
+            held: BTreeMap::new(),
+            looked_at: BTreeMap::new(),
+        }
+    }
+
+    /// Hands the kept works to the controllers if the hub is away at the start, and keeps those of the hub
+    /// until `stop`.
+    pub(super) async fn run(mut self, hub: &kube::Client, shell: Handle, stop: &CancellationToken) {
+        let kept = match self.load().await {
+            Ok(kept) => kept,
+            Err(error) => {
+                warn!(error = super::message(&error), "cannot read the works that are kept on the cluster");
+                Vec::new()
+            }
+        };
+        let listed = || shell.caches().is_listed::<ManifestWork>(Site::Hub);
+        let is_away = stop.run_until_cancelled(is_away_at_start(hub, listed)).await;
+        if is_away == Some(true) {
+            info!(
+                cluster = self.cluster,
+                works = kept.len(),
+                "the hub is away; going on from the kept works"
+            );
+            shell.keep(kept);
+        }
+        while !stop.is_cancelled() {
+            if listed() {
+                self.keep(&shell).await;
+            }
+            stop.run_until_cancelled(sleep(PERIOD)).await;
+        }
+        // The last changes of a process that ends in good order.
+        if listed() {
+            self.keep(&shell).await;
+        }
+    }
+
+    /// Reads the kept works of this cluster and hub.
+    async fn load(&mut self) -> Result<Vec<ManifestWork>, JoinError> {
+        let all = self.secrets.list(&ListParams::default().labels(KEPT_WORK_LABEL)).await;
+        let mut works = Vec::new();
+        for secret in all.map_err(api("list the kept works"))?.items {
+            let Some(name) = secret.metadata.name.clone() else { continue };
+            let is_ours = secret.metadata.labels.as_ref().and_then(|labels| labels.get(KEPT_WORK_LABEL));
+            let is_ours = is_ours == Some(&self.hub);
+            let work = unpacked(&secret).filter(|work| is_ours && work.namespace() == self.cluster);
+            self.held.insert(name, work.as_ref().map(digest));
+            works.extend(work);
+        }
+        Ok(works)
+    }
+
+    /// Keeps the works that changed, and forgets those that are gone.
+    async fn keep(&mut self, shell: &Handle) {
+        let Ok(works) = shell.caches().list::<ManifestWork>(Query::namespace(&self.cluster)) else { return };
+        let wanted: BTreeMap<String, _> = works.iter().map(|work| (self.name_of(work), work)).collect();
+        for (name, work) in &wanted {
+            if self.looked_at.get(name).is_some_and(|seen| *seen == version(work)) {
+                continue;
+            }
+            let digest = digest(work);
+            if self.held.get(name).is_none_or(|held| held.as_ref() != Some(&digest)) {
+                let written = self.write(name, work).await;
+                if let Err(error) = &written {
+                    warn!(
+                        work = work.name(),
+                        error = super::message(error),
+                        "cannot keep a work on the cluster"
+                    );
+                    if !is_final(error) {
+                        continue;
+                    }
+                }
+                self.held.insert(name.clone(), written.is_ok().then_some(digest));
+            }
+            self.looked_at.insert(name.clone(), version(work));
+        }
+        let gone: Vec<String> =
+            self.held.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in gone {
+            match self.secrets.delete(&name, &DeleteParams::default()).await {
+                Err(error) if !matches!(&error, kube::Error::Api(status) if status.is_not_found()) => {
+                    warn!(secret = name, %error, "cannot remove a kept work that is gone; it is tried again");
+                }
+                Ok(_) | Err(_) => {
+                    self.held.remove(&name);
+                    self.looked_at.remove(&name);
+                }
+            }
+        }
+    }
+
+    async fn write(&self, name: &str, work: &ManifestWork) -> Result<(), JoinError> {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": KEPT_WORK_TYPE,
+            "metadata": {"name": name, "labels": {KEPT_WORK_LABEL: self.hub}},
+            "data": {"work": ByteString(packed(work))},
+        });
+        let params = PatchParams::apply("wheelwright-agent").force();
+        let written = self.secrets.patch(name, &params, &Patch::Apply(secret)).await;
+        written.map(drop).map_err(api("keep a work on the cluster"))
+    }
+
+    fn name_of(&self, work: &ManifestWork) -> String {
+        let text = format!("{}/{}/{}", self.hub, self.cluster, work.name());
+        let hash: String = hex(Sha256::digest(text)).chars().take(32).collect();
+        format!("kept-work-{hash}")
+    }
+}
+
+/// Whether the hub is away until the works have been listed.
+async fn is_away_at_start(hub: &kube::Client, listed: impl Fn() -> bool) -> bool {
+    let mut since = None;
+    while !listed() {
+        match hub.apiserver_version().await {
+            Err(error) if is_away(&error) => {
+                if since.get_or_insert_with(Instant::now).elapsed() >= AWAY {
+                    return true;
+                }
+            }
+            Ok(_) | Err(_) => since = None,
+        }
+        sleep(LOOK).await;
+    }
+    false
+}
+
+fn version(work: &ManifestWork) -> String {
+    work.metadata.resource_version.clone().unwrap_or_default()
+}
+
+/// Whether the cluster refuses the secret as it is, such as one that is too large.
+fn is_final(error: &JoinError) -> bool {
+    matches!(error, JoinError::Api { source: kube::Error::Api(status), .. } if matches!(status.code, 400 | 413 | 422))
+}
+
+/// A digest of the parts of a work that a plan reads.
+fn digest(work: &ManifestWork) -> String {
+    let text = serde_json::to_string(&essence(work)).unwrap_or_default();
+    hex(Sha256::digest(text))
+}
+
+/// A work without versions, times, texts and values, which change more often than anything that a plan reads.
+fn essence(work: &ManifestWork) -> ManifestWork {
+    let mut work = work.clone();
+    (work.metadata.resource_version, work.metadata.managed_fields) = (None, None);
+    if let Some(status) = &mut work.status {
+        let manifests = &mut status.resource_status.manifests;
+        let of_manifests = manifests.iter_mut().flat_map(|manifest| {
+            manifest.status_feedback = Default::default();
+            &mut manifest.conditions
+        });
+        for condition in status.conditions.iter_mut().chain(of_manifests) {
+            condition.message = String::new();
+            condition.last_transition_time = Time(Timestamp::UNIX_EPOCH);
+        }
+    }
+    work
+}
+
+fn packed(work: &ManifestWork) -> Vec<u8> {
+    let text = serde_json::to_vec(work).unwrap_or_default();
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&text).expect("a vector takes every byte");
+    encoder.finish().expect("a vector takes every byte")
+}
+
+fn unpacked(secret: &Secret) -> Option<ManifestWork> {
+    let ByteString(packed) = secret.data.as_ref()?.get("work")?;
+    let mut text = Vec::new();
+    GzDecoder::new(packed.as_slice()).take(MAX_BYTES).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(text: &str) -> ManifestWork {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_work_is_written_again_when_a_plan_would_see_another_one() {
+        let with = |version: &str, generation: u32, applied: &str, value: &str| {
+            work(&format!(
+                r#"{{"metadata": {{"namespace": "c1", "name": "w", "resourceVersion": "{version}", "generation": {generation}}},
+                    "spec": {{"workload": {{"manifests": []}}}},
+                    "status": {{"conditions": [], "resourceStatus": {{"manifests": [{{"resourceMeta": {{"ordinal": 0}},
+                        "statusFeedback": {{"values": [{{"name": "a", "fieldValue": {{"type": "String", "string": "{value}"}}}}]}},
+                        "conditions": [{{"type": "Applied", "status": "{applied}", "reason": "", "message": "{value}",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z"}}]}}]}}}}}}"#
+            ))
+        };
+        let held = digest(&with("1", 1, "True", "x"));
+        assert_eq!(digest(&with("2", 1, "True", "y")), held, "versions, values and texts do not count");
+        assert_ne!(digest(&with("2", 2, "True", "x")), held);
+        assert_ne!(digest(&with("2", 1, "False", "x")), held);
+    }
+
+    #[test]
+    fn a_kept_work_is_read_as_it_was_and_one_that_expands_too_far_is_not() {
+        let kept = work(
+            r#"{"metadata": {"namespace": "c1", "name": "w"}, "spec": {"workload": {"manifests": [{"a": "é"}]}}}"#,
+        );
+        let secret = |packed: Vec<u8>| Secret {
+            data: Some([("work".to_owned(), ByteString(packed))].into()),
+            ..Secret::default()
+        };
+        assert_eq!(unpacked(&secret(packed(&kept))), Some(kept.clone()));
+        let mut large = kept;
+        large.metadata.labels = Some([("a".to_owned(), "b".repeat(4 << 20))].into());
+        assert_eq!(unpacked(&secret(packed(&large))), None);
+        assert_eq!(unpacked(&secret(b"no gzip".to_vec())), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! Several hubs, one at a time: when the agent leaves its hub, and which one it goes to (OCM's gate
+//! MultipleHubs).
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use tokio::time::{Instant, sleep};
+use tracing::info;
+
+use super::hub::Hub;
+use super::{AgentOptions, spoke};
+use crate::shell::{Handle, now};
+use api::cluster::v1::ManagedCluster;
+use api::condition::Conditions as _;
+use api::names::CLUSTER_LEASE;
+use api::names::cluster_conditions::HUB_ACCEPTED;
+use object::Key;
+use reconcile::View as _;
+
+/// How long a hub may be away; the default of OCM's agent.
+pub(super) const HUB_TIMEOUT: Duration = Duration::from_secs(600);
+/// Time between two looks.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Returns when the hub has denied the cluster, or when the lease has not been renewed for too long; never if
+/// there is no other hub.
+pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> String {
+    let (Some(shell), false) = (shell, options.other_hubs.is_empty()) else {
+        return std::future::pending().await;
+    };
+    let (mut contact, mut renewed) = (Instant::now(), None);
+    loop {
+        sleep(PERIOD.min(options.hub_timeout)).await;
+        let caches = shell.caches();
+        let cluster = caches.get::<ManagedCluster>(&Key::cluster(&options.cluster)).ok().flatten();
+        let is_denied = cluster.is_some_and(|cluster| {
+            !cluster.spec.hub_accepts_client && cluster.condition(HUB_ACCEPTED).is_some()
+        });
+        if is_denied {
+            return "the hub has denied the cluster".into();
+        }
+        let lease = caches.get::<Lease>(&Key::namespaced(&options.cluster, CLUSTER_LEASE)).ok().flatten();
+        let time = lease.and_then(|lease| lease.spec.clone()?.renew_time).map(|time| time.0);
+        // A renewal counts as a contact of now: the clock of the machine may be set.
+        if time > renewed && time.is_none_or(|time| time <= now()) {
+            (contact, renewed) = (Instant::now(), time);
+        }
+        if contact.elapsed() >= options.hub_timeout {
+            return format!("the lease was not renewed for {} s", options.hub_timeout.as_secs());
+        }
+    }
+}
+
+/// Makes the hub of the kept identity the one of the agent, if it is among its hubs.
+pub(super) async fn to_kept(options: &mut AgentOptions) {
+    let Some(held) = spoke::load(options).await.ok().flatten().filter(|_| !options.other_hubs.is_empty())
+    else {
+        return;
+    };
+    for _ in 0..=options.other_hubs.len() {
+        if Hub::read(&options.bootstrap).is_ok_and(|hub| hub.has_name_of(&held.kubeconfig)) {
+            return;
+        }
+        rotate(options);
+    }
+}
+
+/// Makes the first hub that takes the cluster the one of the agent, from the present one on. Without one, it
+/// is the next.
+pub(super) async fn to_next(options: &mut AgentOptions) {
+    for _ in 0..options.other_hubs.len() {
+        let hub = Hub::read(&options.bootstrap).ok();
+        if let Some(hub) = hub
+            && takes(&hub, &options.cluster).await
+        {
+            return;
+        }
+        rotate(options);
+        info!(cluster = options.cluster, "trying another hub");
+    }
+}
+
+fn rotate(options: &mut AgentOptions) {
+    if !options.other_hubs.is_empty() {
+        let next = options.other_hubs.remove(0);
+        options.other_hubs.push(std::mem::replace(&mut options.bootstrap, next));
+    }
+}
+
+/// Whether a hub answers the bootstrap identity, and has not denied the cluster.
+async fn takes(hub: &Hub, cluster: &str) -> bool {
+    let Ok(client) = hub.bootstrap_client().await else { return false };
+    match Api::<ManagedCluster>::all(client).get_opt(cluster).await {
+        Ok(found) => found.is_none_or(|found| found.spec.hub_accepts_client),
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,163 @@
+//! Flags of OCM's agents that mean something else here, or nothing, and the command lines of their pods.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use anyhow::anyhow;
+use tracing::warn;
+
+use crate::cli::CommandError;
+
+/// Flags that pods of OCM's agents have. A value that would change what an agent does is refused.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct OcmArgs {
+    #[arg(long, hide = true, default_value = "kube")]
+    workload_source_driver: String,
+    #[arg(long, hide = true)]
+    workload_source_config: Option<String>,
+    #[arg(long, hide = true, default_value = "csr")]
+    registration_auth: String,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
+    disable_leader_election: Option<String>,
+    #[arg(long, hide = true)]
+    kube_api_qps: Option<String>,
+    #[arg(long, hide = true)]
+    kube_api_burst: Option<String>,
+    #[arg(long, hide = true)]
+    terminate_on_files: Vec<String>,
+    #[arg(long, hide = true)]
+    cloudevents_client_id: Option<String>,
+    #[arg(long, hide = true)]
+    cluster_healthcheck_period: Option<String>,
+    #[arg(long, hide = true)]
+    status_sync_interval: Option<String>,
+    #[arg(long, hide = true)]
+    max_json_raw_length: Option<String>,
+    #[arg(long, hide = true)]
+    appliedmanifestwork_eviction_grace_period: Option<String>,
+}
+
+impl OcmArgs {
+    /// Refuses drivers that this agent does not have, and names the flags that change nothing.
+    pub(super) fn check(&self) -> Result<(), CommandError> {
+        let Self {
+            workload_source_driver,
+            workload_source_config: _,
+            registration_auth,
+            disable_leader_election: _,
+            kube_api_qps: _,
+            kube_api_burst: _,
+            terminate_on_files: _,
+            cloudevents_client_id: _,
+            cluster_healthcheck_period,
+            status_sync_interval,
+            max_json_raw_length,
+            appliedmanifestwork_eviction_grace_period,
+        } = self;
+        let drivers = [
+            ("workload-source-driver", workload_source_driver, "kube"),
+            ("registration-auth", registration_auth, "csr"),
+        ];
+        for (flag, value, only) in drivers {
+            if !value.is_empty() && value != only {
+                let error = anyhow!("--{flag}: this agent has no driver {value:?}");
+                return Err(CommandError::hinted(error, format!("leave the flag out, or use {only}")));
+            }
+        }
+        let without_effect = [
+            ("cluster-healthcheck-period", cluster_healthcheck_period),
+            ("status-sync-interval", status_sync_interval),
+            ("max-json-raw-length", max_json_raw_length),
+            ("appliedmanifestwork-eviction-grace-period", appliedmanifestwork_eviction_grace_period),
+        ];
+        for (flag, value) in without_effect {
+            if let Some(value) = value {
+                warn!(flag, value, "the flag changes nothing: the agent keeps its own value");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The gates of OCM's agents that this one can turn off.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FeatureGates {
+    pub(super) cluster_claim: bool,
+    pub(super) addon_management: bool,
+}
+
+/// The other gates of OCM's agents. They change nothing here.
+const OTHER_GATES: [&str; 5] = [
+    "ClusterProperty",
+    "MultipleHubs",
+    "ExecutorValidatingCaches",
+    "RawFeedbackJsonString",
+    "V1beta1CSRAPICompatibility",
+];
+
+impl FeatureGates {
+    /// Reads `NAME=BOOL` pairs.
+    pub(super) fn parse(pairs: &[String]) -> Result<Self, CommandError> {
+        let mut gates = Self { cluster_claim: true, addon_management: true };
+        for pair in pairs.iter().map(|pair| pair.trim()).filter(|pair| !pair.is_empty()) {
+            let read =
+                pair.split_once('=').and_then(|(name, is_on)| Some((name, is_on.parse::<bool>().ok()?)));
+            let Some((name, is_on)) = read else {
+                let error = anyhow!("--feature-gates: {pair:?} is no gate with a value");
+                return Err(CommandError::hinted(error, "write NAME=true or NAME=false"));
+            };
+            match name {
+                "ClusterClaim" => gates.cluster_claim = is_on,
+                "AddonManagement" => gates.addon_management = is_on,
+                "AllAlpha" | "AllBeta" => {}
+                name if OTHER_GATES.contains(&name) => {}
+                name => {
+                    let error = anyhow!("--feature-gates: there is no gate {name:?}");
+                    let hint =
+                        format!("the gates are ClusterClaim, AddonManagement, {}", OTHER_GATES.join(", "));
+                    return Err(CommandError::hinted(error, hint));
+                }
+            }
+        }
+        Ok(gates)
+    }
+}
+
+/// The arguments for a command line of a pod of OCM's agents, such as `/registration agent
+/// --spoke-cluster-name=c1`, where the image begins with this program or a link of that name is the program.
+/// Other command lines stay.
+pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
+    const DIRECTORY: &str = "--hub-kubeconfig-dir=/spoke/hub-kubeconfig";
+    const HEALTH: [&str; 2] = ["--listen=0.0.0.0:8443", "--listen-tls"];
+    let program = |arg: Option<&OsString>| {
+        let path = Path::new(arg?);
+        let name = path.file_name()?.to_str()?;
+        ["registration", "work", "registration-operator"].into_iter().find(|known| *known == name)
+    };
+    let is_path = args.get(1).is_some_and(|arg| Path::new(arg).is_absolute());
+    let (program, rest) = match (program(args.first()), program(args.get(1)).filter(|_| is_path)) {
+        (Some(program), _) => (program, args.get(1..)),
+        (None, Some(program)) => (program, args.get(2..)),
+        (None, None) => return args,
+    };
+    let rest = rest.unwrap_or_default();
+    if rest.first().is_none_or(|command| command != "agent") {
+        return args;
+    }
+    let has = |flag: &str| rest.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(flag)));
+    let mut translated: Vec<OsString> = vec!["wheelwright".into(), "agent".into()];
+    let controllers = match program {
+        "registration" => Some("--controllers=*,-work-agent,-unmanaged-applied-work"),
+        "work" => Some("--controllers=work-agent,unmanaged-applied-work"),
+        _ => None,
+    };
+    translated.extend(controllers.filter(|_| !has("--controllers")).map(OsString::from));
+    if program != "work" && !has("--hub-kubeconfig-dir") {
+        translated.push(DIRECTORY.into());
+    }
+    if !has("--listen") {
+        translated.extend(HEALTH.map(OsString::from));
+    }
+    translated.extend(rest.iter().skip(1).cloned());
+    translated
+}

@@ -1,0 +1,217 @@
+//! An agent whose hub is away: it goes on from the works that it kept on its cluster, or goes to another hub.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use api::cluster::v1::ManagedCluster;
+use api::condition::Conditions as _;
+use api::crds;
+use api::names::AGENT_NAMESPACE;
+use api::work::v1::ManifestWork;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::config::Kubeconfig;
+use object::Object;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
+use wheelwright::apiserver::{Options, Server};
+use wheelwright::operator::source::SourceOptions;
+use wheelwright::operator::{self, OperatorOptions};
+use wheelwright::serve::Listen;
+use wheelwright::shell::{Selection, now};
+
+use crate::kube::free_port;
+use crate::trace::{apply, client};
+use crate::wait::eventually;
+
+fn admin(server: &Server) -> Kubeconfig {
+    server.kubeconfig("admin", &["system:masters"]).unwrap()
+}
+
+/// A process of ours as a task, which ends in good order.
+struct Task {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Task {
+    fn operator(hub: ::kube::Client, cache: &std::path::Path) -> Self {
+        let stop = CancellationToken::new();
+        let options = OperatorOptions {
+            hub,
+            controllers: Selection::default(),
+            election: None,
+            listen: None,
+            webhook: None,
+            namespace: "wheelwright-system".into(),
+            receiver: None,
+            sources: SourceOptions { cache: cache.to_owned(), local_repositories: true, hosts: Vec::new() },
+        };
+        Self { task: tokio::spawn(operator::run(options, stop.clone())), stop }
+    }
+
+    fn agent(hubs: &[&Kubeconfig], spoke: ::kube::Client, health: SocketAddr) -> Self {
+        let stop = CancellationToken::new();
+        let mut hubs = hubs.iter().map(|hub| Bootstrap::Given(Box::new(Kubeconfig::clone(hub))));
+        let first = hubs.next().unwrap();
+        let options = AgentOptions {
+            other_hubs: hubs.collect(),
+            hub_timeout: Duration::from_secs(15),
+            listen: Some(Listen { address: health, tls: true }),
+            ..AgentOptions::new(first, spoke, "c1")
+        };
+        Self { task: tokio::spawn(agent::run(options, stop.clone())), stop }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+async fn send_work(hub: &::kube::Client, name: &str) {
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    let work = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": name, "namespace": "c1"}, "spec": {"workload": {"manifests": [map]}},
+    });
+    apply(hub, &Object::from_value(work).unwrap()).await;
+}
+
+/// What the agent answers to a probe, which takes any certificate.
+async fn probe(health: SocketAddr, path: &str) -> String {
+    let mut config = ::kube::Config::new(format!("https://{health}").parse().unwrap());
+    config.accept_invalid_certs = true;
+    let client = ::kube::Client::try_from(config).unwrap();
+    match client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await {
+        Ok(text) => text,
+        Err(error) => error.to_string(),
+    }
+}
+
+fn free() -> SocketAddr {
+    ([127, 0, 0, 1], free_port()).into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
+    let dir = tempfile::tempdir().unwrap();
+    let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
+    let options =
+        || Options { objects: definitions.clone(), data: Some(dir.path().join("hub")), ..Options::new(now) };
+    let hub = Server::start(options()).await.unwrap();
+    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let (bootstrap, on_spoke) = (admin(&hub), client(&admin(&spoke)).await);
+    let on_hub = client(&bootstrap).await;
+    let operator = Task::operator(on_hub.clone(), dir.path());
+    let health = free();
+    let agent = Task::agent(&[&bootstrap], on_spoke.clone(), health);
+    let_in(&on_hub).await;
+    let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
+    let works: Api<ManifestWork> = Api::namespaced(on_hub.clone(), "c1");
+    let secrets: Api<Secret> = Api::namespaced(on_spoke.clone(), AGENT_NAMESPACE);
+    let kept = async || {
+        let all = secrets.list(&ListParams::default()).await.unwrap().items;
+        all.iter().filter(|one| one.type_.as_deref() == Some("gitops.wheelwright.dev/kept-work")).count()
+    };
+    for name in ["stays", "goes"] {
+        send_work(&on_hub, name).await;
+        eventually("the work is applied", async || maps.get_opt(name).await.unwrap().is_some()).await;
+    }
+    eventually("the works are kept", async || kept().await == 2).await;
+    eventually("the agent is ready", async || probe(health, "/readyz").await == "ok").await;
+    agent.end().await;
+    works.delete("goes", &DeleteParams::default()).await.unwrap();
+    operator.end().await;
+    let address = hub.url.strip_prefix("https://").unwrap().parse().unwrap();
+    hub.stop().await;
+
+    for name in ["stays", "goes"] {
+        maps.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    let health = free();
+    let agent = Task::agent(&[&bootstrap], on_spoke.clone(), health);
+    for name in ["stays", "goes"] {
+        eventually("what somebody deleted comes back", async || maps.get_opt(name).await.unwrap().is_some())
+            .await;
+    }
+    maps.delete("stays", &DeleteParams::default()).await.unwrap();
+    eventually("and again", async || maps.get_opt("stays").await.unwrap().is_some()).await;
+
+    assert_eq!(probe(health, "/livez").await, "ok");
+    assert_ne!(probe(health, "/readyz").await, "ok", "it has not read what its other controllers need");
+    let hub = Server::start(Options { listen: address, ..options() }).await.unwrap();
+    let operator = Task::operator(client(&admin(&hub)).await, dir.path());
+    eventually("a work that was deleted meanwhile is removed", async || {
+        maps.get_opt("goes").await.unwrap().is_none()
+    })
+    .await;
+    eventually("and is not kept any more", async || kept().await == 1).await;
+    assert!(maps.get_opt("stays").await.unwrap().is_some());
+    agent.end().await;
+    operator.end().await;
+}
+
+/// Accepts the cluster and approves each of its requests, until it has joined.
+async fn let_in(hub: &::kube::Client) {
+    let clusters: Api<ManagedCluster> = Api::all(hub.clone());
+    let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
+    eventually("the cluster asks to join", async || clusters.get_opt("c1").await.unwrap().is_some()).await;
+    let spec = json!({"spec": {"hubAcceptsClient": true, "leaseDurationSeconds": 1}});
+    clusters.patch("c1", &PatchParams::default(), &Patch::Merge(spec)).await.unwrap();
+    eventually("it has joined, and renews its lease", async || {
+        for request in requests.list(&ListParams::default()).await.unwrap().items {
+            if request.status.is_none_or(|status| status.conditions.is_none()) {
+                let approval = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Test", "message": "approved"}]}});
+                let name = request.metadata.name.unwrap();
+                requests.patch_approval(&name, &PatchParams::default(), &Patch::Merge(approval)).await.unwrap();
+            }
+        }
+        clusters.get("c1").await.unwrap().holds("ManagedClusterConditionAvailable")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_goes_to_its_other_hub_when_the_first_denies_it_or_is_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
+    let options = |name: &str| Options {
+        objects: definitions.clone(),
+        data: Some(dir.path().join(name)),
+        ..Options::new(now)
+    };
+    let (first, second) =
+        (Server::start(options("one")).await.unwrap(), Server::start(options("two")).await.unwrap());
+    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let hubs = [admin(&first), admin(&second)];
+    let (on_first, on_second) = (client(&hubs[0]).await, client(&hubs[1]).await);
+    let operator = Task::operator(on_first.clone(), &dir.path().join("cache-one"));
+    let _other = Task::operator(on_second.clone(), &dir.path().join("cache-two"));
+    let agent = Task::agent(&[&hubs[0], &hubs[1]], client(&admin(&spoke)).await, free());
+    let_in(&on_first).await;
+
+    operator.end().await;
+    let address = first.url.strip_prefix("https://").unwrap().parse().unwrap();
+    first.stop().await;
+    let_in(&on_second).await;
+
+    let first = Server::start(Options { listen: address, ..options("one") }).await.unwrap();
+    let _operator = Task::operator(client(&admin(&first)).await, &dir.path().join("cache-one"));
+    let denied = Patch::Merge(json!({"spec": {"hubAcceptsClient": false}}));
+    let clusters: Api<ManagedCluster> = Api::all(on_second.clone());
+    clusters.patch("c1", &PatchParams::default(), &denied).await.unwrap();
+    let clusters: Api<ManagedCluster> = Api::all(on_first.clone());
+    eventually("the first hub says that it does not know how the cluster is", async || {
+        let cluster = clusters.get("c1").await.unwrap();
+        !cluster.holds("ManagedClusterConditionAvailable")
+    })
+    .await;
+    let_in(&on_first).await;
+    agent.end().await;
+}
