@@ -167,9 +167,14 @@ async fn let_in(hub: &::kube::Client) {
     eventually("it has joined, and renews its lease", async || {
         for request in requests.list(&ListParams::default()).await.unwrap().items {
             if request.status.is_none_or(|status| status.conditions.is_none()) {
-                let approval = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Test", "message": "approved"}]}});
+                let approved =
+                    json!({"type": "Approved", "status": "True", "reason": "Test", "message": "yes"});
+                let approval = json!({"status": {"conditions": [approved]}});
                 let name = request.metadata.name.unwrap();
-                requests.patch_approval(&name, &PatchParams::default(), &Patch::Merge(approval)).await.unwrap();
+                requests
+                    .patch_approval(&name, &PatchParams::default(), &Patch::Merge(approval))
+                    .await
+                    .unwrap();
             }
         }
         clusters.get("c1").await.unwrap().holds("ManagedClusterConditionAvailable")

@@ -195,7 +195,10 @@ fn version(work: &ManifestWork) -> String {
 
 /// Whether the cluster refuses the secret as it is, such as one that is too large.
 fn is_final(error: &JoinError) -> bool {
-    matches!(error, JoinError::Api { source: kube::Error::Api(status), .. } if matches!(status.code, 400 | 413 | 422))
+    match error {
+        JoinError::Api { source: kube::Error::Api(status), .. } => matches!(status.code, 400 | 413 | 422),
+        _ => false,
+    }
 }
 
 /// A digest of the parts of a work that a plan reads.

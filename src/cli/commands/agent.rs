@@ -78,8 +78,8 @@ pub(crate) struct Args {
     /// Name of the secret that keeps the identity, in the form of OCM's agent.
     #[arg(long, value_name = "NAME", default_value = HUB_KUBECONFIG_SECRET)]
     hub_kubeconfig_secret: String,
-    /// How add-ons prove their identity to the API server of the hub: by a client certificate, or by a token of a
-    /// service account that the hub makes for each of them.
+    /// How add-ons prove their identity to the API server of the hub: by a client certificate, or by a token
+    /// of a service account that the hub makes for each of them.
     #[arg(long, value_name = "DRIVER", default_value = "csr", value_parser = ["csr", "token"])]
     addon_kubeclient_registration_auth: String,
     /// Lifetime that the agent asks for in its certificate requests, in seconds, at least 3600. Default: that
