@@ -13,3 +13,8 @@ pub mod operator;
 pub mod pki;
 pub mod serve;
 pub mod shell;
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "it runs for a time that a person chooses")]
+#[path = "../tests/fuzz/driver.rs"]
+mod fuzz;

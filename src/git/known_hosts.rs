@@ -166,4 +166,23 @@ mod tests {
         assert!(KnownHosts::parse("git.example ssh-ed25519\n").unwrap_err().contains("line 1"));
         assert!(KnownHosts::parse("\ngit.example ssh-ed25519 !!!\n").unwrap_err().contains("line 2"));
     }
+
+    #[test]
+    fn any_bytes_are_known_hosts_or_refused() {
+        let seeds = [
+            b"git.example,10.0.0.1 ssh-ed25519 QUJD me@x\n@revoked [git.example]:2222 ssh-rsa REVG\n"
+                .to_vec(),
+            b"|1|F1E1KeoE/eEWhi10WpGv4OdiO6Y=|3988QV0VE8wmZL7suNrYQLITLCg= ssh-rsa R0hJ\n".to_vec(),
+        ];
+        let run = |bytes: &[u8]| {
+            if let Ok(known) = KnownHosts::parse(&String::from_utf8_lossy(bytes)) {
+                let _ = (known.check("git.example", 22, bytes), known.key_types("git.example", 22));
+            }
+        };
+        let words = ["|1|", "@revoked ", "[", "]:", ",", " ", "\n", "AAAA", "="];
+        let slow = std::time::Duration::from_secs(5);
+        let target =
+            crate::fuzz::Target { name: "known-hosts", run: &run, seeds: &seeds, words: &words, slow };
+        assert!(target.survives());
+    }
 }

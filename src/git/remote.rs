@@ -304,4 +304,24 @@ mod tests {
         assert_eq!(identity("file:///srv/x.git"), identity("/srv/x.git/"));
         assert_ne!(identity("https://git.example/team/x"), identity("https://git.example/team/X"));
     }
+
+    #[test]
+    fn any_bytes_are_a_url_or_refused() {
+        let seeds = [
+            "https://git.example:8443/team/config.git",
+            "ssh://git@[::1]:22/x",
+            "git@host:x",
+            "file:///srv/x",
+        ]
+        .map(|url| url.as_bytes().to_vec());
+        let run = |bytes: &[u8]| {
+            if let Ok(remote) = Remote::parse(&String::from_utf8_lossy(bytes)) {
+                assert_eq!(Remote::parse(&remote.url), Ok(remote));
+            }
+        };
+        let words = ["://", "@", ":", "/", "..", "[::1]", "%2f", "?", "#", "-o", "0x7f.1", "\u{e4}"];
+        let slow = std::time::Duration::from_secs(5);
+        let target = crate::fuzz::Target { name: "urls", run: &run, seeds: &seeds, words: &words, slow };
+        assert!(target.survives());
+    }
 }

@@ -149,4 +149,32 @@ mod tests {
                 .unwrap_err();
         assert!(error.to_string().starts_with("cannot read a certificate request"), "{error}");
     }
+
+    #[test]
+    fn any_bytes_are_a_signing_request_or_refused() {
+        let subject = Subject::new("system:open-cluster-management:c1:agent", &["group-a"]);
+        let ours = request(&KeyPair::generate().unwrap(), &subject, &["addon.example.io"]).unwrap();
+        let seeds = [ours.as_str(), include_str!("tests/rsa.csr")]
+            .map(|text| CertificateSigningRequestDer::from_pem_slice(text.as_bytes()).unwrap().to_vec());
+        let run = |bytes: &[u8]| {
+            let text = encode_string("CERTIFICATE REQUEST", LineEnding::LF, bytes).unwrap();
+            for text in [text.as_str(), &String::from_utf8_lossy(bytes)] {
+                if let Ok(request) = CertificateRequest::parse(text) {
+                    assert_eq!(
+                        seeds.iter().filter(|seed| seed.as_slice() == bytes).count(),
+                        1,
+                        "{request:?}"
+                    );
+                }
+            }
+            // Nobody signs a changed request, so its parts are read by themselves.
+            if let Ok(request) = CertReq::from_der(bytes) {
+                let _ = (requested_names(&request.info), Subject::of_name(&request.info.subject));
+            }
+        };
+        let words = ["\u{0}", "0", "1", "\u{6}\u{3}U\u{4}\u{3}", "\u{c}", "\u{13}", "-----BEGIN"];
+        let slow = std::time::Duration::from_secs(5);
+        let target = crate::fuzz::Target { name: "requests", run: &run, seeds: &seeds, words: &words, slow };
+        assert!(target.survives());
+    }
 }

@@ -1,61 +1,53 @@
-//! Runs fuzz targets with random changes of their seeds, for the examples `fuzz_render` and `fuzz_store`.
+//! Runs fuzz targets with random changes of their seeds: for the examples `fuzz_render` and `fuzz_store`, and for the
+//! tests of the root package.
+//!
+//! The environment chooses: each target runs for `FUZZ_SECONDS`, or takes 500 inputs without it; `FUZZ_SEED` is 1 without
+//! it; `FUZZ_TARGET` names the only target that runs.
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use object::Random;
 
-/// The arguments `SECONDS [SEED] [TARGET]`.
-pub(crate) struct Arguments {
-    time: Duration,
-    seed: u64,
-    target: Option<String>,
-}
-
-impl Arguments {
-    /// Reads the arguments of the process. An absent one is 10 seconds, seed 1, every target.
-    pub(crate) fn read() -> Self {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<u64>().ok());
-        Self {
-            time: Duration::from_secs(number(0).unwrap_or(10)),
-            seed: number(1).unwrap_or(1),
-            target: arguments.get(2).cloned(),
-        }
-    }
-}
+/// Inputs of a target that has no time. Nobody judges how long they take.
+const INPUTS: u64 = 500;
 
 /// A target, and the material of its inputs.
 pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
-    pub(crate) run: fn(&[u8]),
+    pub(crate) run: &'a dyn Fn(&[u8]),
     pub(crate) seeds: &'a [Vec<u8>],
     /// Texts that mean something to the target.
     pub(crate) words: &'a [&'a str],
-    /// The longest time for one input.
+    /// The longest time for one input, where a time is chosen.
     pub(crate) slow: Duration,
 }
 
-impl Target<'_> {
-    /// Whether the arguments name it, or no target.
-    pub(crate) fn is_wanted(&self, arguments: &Arguments) -> bool {
-        arguments.target.as_ref().is_none_or(|wanted| wanted == self.name)
-    }
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
 
-    /// Runs the target until its time is over; returns false after an input that panics or is slow, which is
-    /// written to the working directory.
-    pub(crate) fn survives(&self, arguments: &Arguments) -> bool {
+impl Target<'_> {
+    /// Runs the target; returns false after an input that panics or is slow, which is written to the working
+    /// directory.
+    pub(crate) fn survives(&self) -> bool {
         let Self { name, run, slow, .. } = *self;
-        let mut random = Random::new(arguments.seed);
+        if variable("FUZZ_TARGET").is_some_and(|wanted| wanted != name) {
+            return true;
+        }
+        let number = |name: &str| variable(name)?.parse().ok();
+        let time = number("FUZZ_SECONDS").map(Duration::from_secs);
+        let mut random = Random::new(number("FUZZ_SEED").unwrap_or(1));
         let (start, mut runs, mut slowest) = (Instant::now(), 0u64, Duration::ZERO);
-        while start.elapsed() < arguments.time {
+        while time.map_or(runs < INPUTS, |time| start.elapsed() < time) {
             let input = self.changed(&mut random);
             let began = Instant::now();
-            let survived = catch_unwind(|| run(&input)).is_ok();
+            let survived = catch_unwind(AssertUnwindSafe(|| run(&input))).is_ok();
             let took = began.elapsed();
             slowest = slowest.max(took);
             runs += 1;
-            if !survived || took > slow {
+            let is_slow = time.is_some() && took > slow;
+            if !survived || is_slow {
                 let file = format!("fuzz-{name}-{runs}.bin");
                 let written = std::fs::write(&file, &input).is_ok();
                 let what = if survived { "slow" } else { "panic" };

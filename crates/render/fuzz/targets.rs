@@ -1,7 +1,7 @@
 //! What is fuzzed: each function takes any bytes and must neither panic nor take long.
 //!
-//! `cargo +nightly fuzz run yaml` drives one of them with coverage; `cargo run --example fuzz_render` drives
-//! all of them on a stable toolchain with random changes of `tests/golden/render`.
+//! `cargo +nightly fuzz run yaml` drives one of them with coverage; `tests/fuzz/run` drives all of
+//! them on a stable toolchain with random changes of `tests/golden/render`.
 #![allow(dead_code, reason = "each fuzz binary uses one of the targets")]
 #![allow(clippy::panic, reason = "a finding is a panic")]
 

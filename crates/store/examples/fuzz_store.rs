@@ -1,7 +1,7 @@
 //! Drives the fuzz targets of `fuzz/` by random changes of their seeds.
 //!
-//! Usage: `tests/fuzz-store SECONDS [SEED] [TARGET]`. Each target runs for so many seconds. An input that
-//! panics or takes longer than five seconds is written to the working directory and ends the run.
+//! `tests/fuzz/run` starts it, see `tests/fuzz/driver.rs`. An input that panics or takes longer than five seconds is written
+//! to the working directory and ends the run.
 #![allow(clippy::disallowed_methods, reason = "it runs for a time that a person chooses")]
 
 #[path = "../../../tests/fuzz/driver.rs"]
@@ -12,7 +12,7 @@ mod targets;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use driver::{Arguments, Target};
+use driver::Target;
 
 const SLOW: Duration = Duration::from_secs(5);
 /// Texts that mean something to the targets.
@@ -44,20 +44,15 @@ const WORDS: [&str; 24] = [
 ];
 
 fn main() -> ExitCode {
-    let arguments = Arguments::read();
     for (name, run) in targets::TARGETS {
-        let mut target = Target { name, run, seeds: &[], words: &WORDS, slow: SLOW };
-        if !target.is_wanted(&arguments) {
-            continue;
-        }
         let path = format!("{}/fuzz/seeds/{name}.txt", env!("CARGO_MANIFEST_DIR"));
         let Ok(text) = std::fs::read_to_string(&path) else {
             eprintln!("cannot read {path}");
             return ExitCode::FAILURE;
         };
         let seeds: Vec<Vec<u8>> = text.split("\n----\n").map(|seed| seed.as_bytes().to_vec()).collect();
-        target.seeds = &seeds;
-        if !target.survives(&arguments) {
+        let target = Target { name, run: &run, seeds: &seeds, words: &WORDS, slow: SLOW };
+        if !target.survives() {
             return ExitCode::FAILURE;
         }
     }

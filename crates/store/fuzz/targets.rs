@@ -1,6 +1,6 @@
 //! What is fuzzed: each function takes any bytes and must neither panic, nor take long, nor grow.
 //!
-//! `tests/fuzz-store` runs them, with a limit of memory and of time for each input.
+//! `tests/fuzz/run` runs them, with a limit of memory and of time for each input.
 #![allow(
     clippy::expect_used,
     clippy::panic,

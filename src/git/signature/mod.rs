@@ -16,3 +16,6 @@ pub(super) use history::{Subject, verify};
 pub use keyring::Keyring;
 pub use refusal::Refusal;
 pub use signer::Signer;
+
+#[cfg(test)]
+mod tests;

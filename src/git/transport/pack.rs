@@ -173,3 +173,7 @@ impl Pack {
 impl State {
     const SIZE: Self = Self::Size { kind: 0, size: 0, shift: 0 };
 }
+
+#[cfg(test)]
+#[path = "tests/pack.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! Ownership of a live object that has the name of a desired one.
 
 use super::argo::{self, Tracking};
-use super::plan::Input;
+use super::plan::{Claimant, Input};
 use super::{DesiredObject, ObjectId};
 use api::names;
 use object::fields::first_difference;
@@ -43,11 +43,14 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
     if live.is_some_and(|live| is_marked(live, input.repo)) {
         return Ownership::Ours;
     }
-    if let Some(other) = input.claimed.get(&ObjectId::of(&desired.reference)) {
-        return refuse(
-            OWNED_BY_CONFIG_REPO,
-            format!("belongs to the ConfigRepo {other}; remove it from one of the two repositories"),
-        );
+    // A ConfigRepo would otherwise keep the names of objects that it may not write from those that may.
+    let owns = |claimant: &&Claimant| {
+        live.map_or(!claimant.is_forbidden, |live| is_marked(live, &claimant.repo))
+    };
+    let claimants = input.claimed.get(&ObjectId::of(&desired.reference));
+    if let Some(other) = claimants.into_iter().flatten().find(owns) {
+        let why = format!("belongs to the ConfigRepo {}; remove it from one of the two repositories", other.repo);
+        return refuse(OWNED_BY_CONFIG_REPO, why);
     }
     let available = |force, tracking| Ownership::Available { force, tracking };
     let Some(live) = live else { return available(false, None) };

@@ -24,8 +24,8 @@ pub struct Input<'a> {
     pub repo: &'a Key,
     /// The objects that it owns so far.
     pub inventory: &'a Inventory,
-    /// The objects that other ConfigRepos own.
-    pub claimed: &'a BTreeMap<ObjectId, Key>,
+    /// The objects in the inventories of other ConfigRepos.
+    pub claimed: &'a BTreeMap<ObjectId, Vec<Claimant>>,
     /// The objects that other ConfigRepos of the same identity want to have from it.
     pub requested: &'a BTreeMap<ObjectId, Key>,
     /// Whether another ConfigRepo may still request an object of the commit. Deletions wait meanwhile.
@@ -34,6 +34,17 @@ pub struct Input<'a> {
     pub missing_namespaces: &'a BTreeSet<String>,
     /// The decisions of its user.
     pub policy: &'a SyncPolicy,
+}
+
+/// Another ConfigRepo whose inventory has an object.
+///
+/// An inventory is written before its objects, so it shows what the ConfigRepo wants to write, and not that it may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimant {
+    /// The ConfigRepo.
+    pub repo: Key,
+    /// Whether the hub refuses its writes.
+    pub is_forbidden: bool,
 }
 
 /// The decisions of the user of a ConfigRepo.

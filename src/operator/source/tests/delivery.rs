@@ -132,3 +132,25 @@ fn tags_concern_versions_and_a_named_commit_never_changes() {
     let concerned = [&tag, &other, &semver, &commit, &branch("main")].map(|one| notice.concerns(URL, one));
     assert_eq!(concerned, [true, false, true, false, false]);
 }
+
+#[test]
+fn any_bytes_are_a_delivery_or_ignored() {
+    let seeds: Vec<Vec<u8>> = servers().iter().map(|server| server.body.to_string().into()).collect();
+    let run = |bytes: &[u8]| {
+        let proof = headers("x-signature", &format!("sha256={}", hex(bytes, SECRET)));
+        if let Ok(notice) = open(&proof, bytes, SECRET) {
+            let _ = notice.concerns(URL, &branch("main"));
+        }
+        if let Ok(value) = axum::http::HeaderValue::from_bytes(bytes) {
+            for name in ["x-hub-signature-256", "x-gitea-signature", TOKEN] {
+                let forged =
+                    [(axum::http::HeaderName::from_static(name), value.clone())].into_iter().collect();
+                assert!(open(&forged, b"{}", SECRET).is_err(), "{name}");
+            }
+        }
+    };
+    let words = ["{", "}", "[", "]", "\"", ":", ",", "null", "refs/heads/", "://", "sha256=", "+f"];
+    let slow = std::time::Duration::from_secs(5);
+    let target = crate::fuzz::Target { name: "webhooks", run: &run, seeds: &seeds, words: &words, slow };
+    assert!(target.survives());
+}

@@ -7,11 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::index::RepoIndex;
+use super::status;
 use api::gitops::v1alpha1::{
     ConfigRepo, ConfigRepoInventory, ConfigRepoInventorySpec, ConfigRepoMode, DeletionPolicy,
 };
 use api::names::CONFIG_REPO_FINALIZER;
-use engine::sync::{self, Desired, Inventory, ObjectId};
+use engine::sync::{self, Claimant, Desired, Inventory, ObjectId};
 use object::{Key, Metadata as _, Object, merge_diff};
 use reconcile::{Action, Change, Query, Read, View};
 
@@ -196,26 +197,32 @@ fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<Strin
     }
 }
 
-/// The objects of a commit that other ConfigRepos own. One that observes owns nothing.
+/// The objects of a commit that the inventories of other ConfigRepos have. One that observes owns nothing.
 ///
 /// # Errors
 /// The ConfigRepos or their inventories have not been read.
-pub(super) fn claimed(repo: &Key, desired: &Desired, view: &impl View) -> Read<BTreeMap<ObjectId, Key>> {
+pub(super) fn claimed(repo: &Key, desired: &Desired, view: &impl View) -> Read<BTreeMap<ObjectId, Vec<Claimant>>> {
     let others = view.list::<ConfigRepo>(Query::ALL)?;
     let applies =
         |other: &&Arc<ConfigRepo>| Key::of(&***other) != *repo && other.spec.mode != ConfigRepoMode::Observe;
     let others: BTreeMap<&str, &Arc<ConfigRepo>> =
         others.iter().filter(applies).map(|other| (other.uid(), other)).collect();
-    let mut claimed = BTreeMap::new();
+    let claimant =
+        |other: &ConfigRepo| Claimant { repo: Key::of(other), is_forbidden: status::is_forbidden(other) };
+    let mut claimed = BTreeMap::<_, Vec<_>>::new();
     for other in others.values() {
-        let inline = other.status.iter().flat_map(|status| &status.inventory);
-        claimed.extend(inline.map(|entry| (ObjectId::from_entry(entry).0, Key::of(&***other))));
+        for entry in other.status.iter().flat_map(|status| &status.inventory) {
+            claimed.entry(ObjectId::from_entry(entry).0).or_default().push(claimant(other));
+        }
     }
     view.index(|index: &mut RepoIndex| {
         for object in &desired.objects {
             let id = ObjectId::of(&object.reference);
-            let owner = index.owners(&id.path()).find_map(|uid| others.get(uid));
-            claimed.extend(owner.map(|owner| (id, Key::of(&***owner))));
+            let claimants: Vec<_> =
+                index.owners(&id.path()).filter_map(|uid| Some(claimant(others.get(uid)?))).collect();
+            if !claimants.is_empty() {
+                claimed.entry(id).or_default().extend(claimants);
+            }
         }
     })?;
     Ok(claimed)

@@ -16,7 +16,7 @@ use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit,
 use super::{commit, deletion, depends, drift, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
-use engine::sync::{self, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy};
+use engine::sync::{self, Claimant, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy};
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
@@ -229,7 +229,7 @@ fn reconcile_commit(
 
 /// The objects of others that a plan depends on.
 struct Others {
-    claimed: BTreeMap<ObjectId, Key>,
+    claimed: BTreeMap<ObjectId, Vec<Claimant>>,
     moves: Moves,
     missing_namespaces: BTreeSet<String>,
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::commit;
-use api::condition::{Observation, set_condition};
+use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision, UnchangeableObject};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, Desired, DesiredObject, Problem};
@@ -17,6 +17,9 @@ use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
 
 /// Longest message of a condition; a longer one does not help its reader.
 const MESSAGE: usize = 1500;
+
+/// The reason while the hub refuses writes to the identity of the ConfigRepo.
+const FORBIDDEN: &str = "Forbidden";
 
 /// The condition that is true, in the words of kstatus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +142,11 @@ pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrit
     StatusWrite::between(now, &new)
 }
 
+/// Whether the hub refuses writes to the identity of a ConfigRepo.
+pub(super) fn is_forbidden(repo: &ConfigRepo) -> bool {
+    find_condition(repo.conditions(), READY).is_some_and(|ready| ready.reason == FORBIDDEN)
+}
+
 /// Drafts the status after a plan with a failed write.
 pub(super) fn failed(
     repo: &ConfigRepo,
@@ -153,7 +161,7 @@ pub(super) fn failed(
         FailureKind::Conflict => return None,
         FailureKind::FieldConflict => (Phase::Stalled, "FieldConflict"),
         FailureKind::Invalid => (Phase::Stalled, "InvalidObject"),
-        FailureKind::Forbidden => (Phase::Stalled, "Forbidden"),
+        FailureKind::Forbidden => (Phase::Stalled, FORBIDDEN),
         FailureKind::NotFound => (Phase::Stalled, "NotFound"),
         FailureKind::Unavailable => (Phase::Reconciling, "ApplyFailed"),
     };

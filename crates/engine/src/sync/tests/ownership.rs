@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::hub::{commit, object, repo};
 use crate::sync::ownership::{Ownership, changed_guard, ownership};
-use crate::sync::{Input, Inventory, ObjectId, SyncPolicy, Takeover};
+use crate::sync::{Claimant, Input, Inventory, ObjectId, SyncPolicy, Takeover};
 use api::names;
 use object::{Key, Object};
 
@@ -20,13 +20,15 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
         kind: "ConfigMap".into(),
         key: Key::namespaced("ns", name),
     };
+    let mut claimants = BTreeMap::<_, Vec<_>>::new();
+    for (name, repo) in claimed {
+        let claimant = Claimant { repo: Key::namespaced("ns", *repo), is_forbidden: false };
+        claimants.entry(id(name)).or_default().push(claimant);
+    }
     let input = Input {
         repo: &repo(),
         inventory: &Inventory::new(),
-        claimed: &claimed
-            .iter()
-            .map(|(name, owner)| (id(name), Key::namespaced("ns", *owner)))
-            .collect::<BTreeMap<_, _>>(),
+        claimed: &claimants,
         requested: &BTreeMap::new(),
         awaits_requests: false,
         missing_namespaces: &BTreeSet::new(),
@@ -72,6 +74,16 @@ fn two_repositories_never_share_an_object() {
             "{refused}"
         );
     }
+}
+
+#[test]
+fn a_repository_does_not_keep_objects_from_others_that_it_did_not_write() {
+    let of_nobody = Some(config_map(json!({}), "1"));
+    assert_eq!(check(of_nobody, &[("a", "other")], Takeover::IfNoDiff), Ok("available"));
+    let of_third = || Some(config_map(json!({names::CONFIG_REPO_ANNOTATION: "ns/third"}), "1"));
+    assert_eq!(check(of_third(), &[("a", "other")], Takeover::Always), Ok("taken by force"));
+    let refused = check(of_third(), &[("a", "other"), ("a", "third")], Takeover::Always).unwrap_err();
+    assert!(refused.starts_with("OwnedByConfigRepo: ConfigMap ns/a belongs to the ConfigRepo ns/third;"), "{refused}");
 }
 
 #[test]

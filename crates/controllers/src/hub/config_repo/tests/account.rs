@@ -38,6 +38,21 @@ fn a_repository_with_a_service_account_applies_and_deletes_as_the_account() {
     assert!(hub.commit(&[("a.yaml", &map("a", "3"))]).starts_with("Stalled Forbidden"));
 }
 
+/// An inventory is written before its objects.
+#[test]
+fn a_repository_keeps_no_objects_from_others_that_it_may_not_write() {
+    let setup = sim::Setup { execute: allow_the_account, ..sim::Setup::default() };
+    let mut hub = Hub::with(setup, json!({"serviceAccountName": "deployer"}));
+    let metadata = json!({"namespace": "config", "name": "squatter"});
+    let spec = json!({"url": "https://git.example/squatter", "serviceAccountName": "other"});
+    hub.apply(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
+    let wanted: FileTree = [("a.yaml".to_owned(), map("a", "1").as_bytes())].into_iter().collect();
+    hub.world.commit(&Key::namespaced("config", "squatter"), &format!("{:040x}", 1), wanted);
+    hub.run();
+    assert!(hub.commit(&[("a.yaml", &map("a", "2"))]).starts_with("Ready"));
+    assert_eq!(hub.data("a").as_deref(), Some("2"));
+}
+
 #[test]
 fn a_repository_acts_as_the_operator_only_where_an_administrator_allows_it() {
     let mut hub = Hub::new(json!({}));

@@ -1,0 +1,52 @@
+use std::io::Write as _;
+use std::time::Duration;
+
+use flate2::{Compression, write::ZlibEncoder};
+
+use super::*;
+use crate::fuzz::Target;
+
+/// An answer of a git server with one pack: the parts of objects, each a head and what is packed after it.
+fn answer(objects: &[(&[u8], &[u8])]) -> Vec<u8> {
+    let mut pack = b"PACK\0\0\0\x02".to_vec();
+    pack.extend(u32::try_from(objects.len()).unwrap().to_be_bytes());
+    for (head, content) in objects {
+        pack.extend_from_slice(head);
+        let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(content).unwrap();
+        pack.extend(packed.finish().unwrap());
+    }
+    pack.extend([0; 20]);
+    let mut answer = b"0008NAK\n".to_vec();
+    for part in pack.chunks(40) {
+        answer.extend(format!("{:04x}\x01", part.len() + 5).bytes());
+        answer.extend_from_slice(part);
+    }
+    answer.extend(b"000cprogress0000");
+    answer
+}
+
+#[test]
+fn any_bytes_are_an_answer_with_a_pack_or_refused() {
+    let (base, copy) = ([7; NAME_BYTES], [0b1001_0000, 20, 0]);
+    let by_name = [&[0x70 | 10][..], &base].concat();
+    let seeds = [
+        answer(&[(&[0x3d], b"a small blob\n"), (&[0xb0, 1], b"sixteen bytes...")]),
+        answer(&[(&[0x34], b"base"), (&[0x63, 0x04], &copy), (&by_name, &copy)]),
+        answer(&[]),
+    ];
+    for seed in &seeds {
+        assert_eq!(PackReader::new().take(seed), Ok(()));
+    }
+    let run = |bytes: &[u8]| {
+        let whole = PackReader::new().take(bytes);
+        // The parts in which bytes arrive change nothing.
+        let mut reader = PackReader::new();
+        let parts = bytes.chunks(7).try_for_each(|part| reader.take(part));
+        assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");
+    };
+    let words = ["0000", "0001", "fff0", "0005\u{1}", "PACK", "\u{7f}", "x\u{9c}"];
+    let target =
+        Target { name: "packs", run: &run, seeds: &seeds, words: &words, slow: Duration::from_secs(5) };
+    assert!(target.survives());
+}
