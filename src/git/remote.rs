@@ -74,6 +74,7 @@ impl Remote {
             return Self::with_scheme(text, scheme, rest);
         }
         match text.split_once('@').and_then(|(user, rest)| Some((user, rest.split_once(':')?))) {
+            Some((_, (_, path))) if path.contains(['?', '#']) => refuse("it has a query or a fragment"),
             Some((user, (host, path))) if is_user(user) && is_host(host) && is_path(path) => {
                 let path = path.strip_prefix('/').unwrap_or(path);
                 let transport = Transport::Ssh { host: host.into(), port: 22, user: user.into() };

@@ -44,12 +44,12 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
         return Ownership::Ours;
     }
     // A ConfigRepo would otherwise keep the names of objects that it may not write from those that may.
-    let owns = |claimant: &&Claimant| {
-        live.map_or(!claimant.is_forbidden, |live| is_marked(live, &claimant.repo))
-    };
+    let owns =
+        |claimant: &&Claimant| live.map_or(!claimant.is_forbidden, |live| is_marked(live, &claimant.repo));
     let claimants = input.claimed.get(&ObjectId::of(&desired.reference));
     if let Some(other) = claimants.into_iter().flatten().find(owns) {
-        let why = format!("belongs to the ConfigRepo {}; remove it from one of the two repositories", other.repo);
+        let why =
+            format!("belongs to the ConfigRepo {}; remove it from one of the two repositories", other.repo);
         return refuse(OWNED_BY_CONFIG_REPO, why);
     }
     let available = |force, tracking| Ownership::Available { force, tracking };

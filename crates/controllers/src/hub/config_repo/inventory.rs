@@ -201,7 +201,11 @@ fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<Strin
 ///
 /// # Errors
 /// The ConfigRepos or their inventories have not been read.
-pub(super) fn claimed(repo: &Key, desired: &Desired, view: &impl View) -> Read<BTreeMap<ObjectId, Vec<Claimant>>> {
+pub(super) fn claimed(
+    repo: &Key,
+    desired: &Desired,
+    view: &impl View,
+) -> Read<BTreeMap<ObjectId, Vec<Claimant>>> {
     let others = view.list::<ConfigRepo>(Query::ALL)?;
     let applies =
         |other: &&Arc<ConfigRepo>| Key::of(&***other) != *repo && other.spec.mode != ConfigRepoMode::Observe;

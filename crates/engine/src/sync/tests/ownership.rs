@@ -83,7 +83,10 @@ fn a_repository_does_not_keep_objects_from_others_that_it_did_not_write() {
     let of_third = || Some(config_map(json!({names::CONFIG_REPO_ANNOTATION: "ns/third"}), "1"));
     assert_eq!(check(of_third(), &[("a", "other")], Takeover::Always), Ok("taken by force"));
     let refused = check(of_third(), &[("a", "other"), ("a", "third")], Takeover::Always).unwrap_err();
-    assert!(refused.starts_with("OwnedByConfigRepo: ConfigMap ns/a belongs to the ConfigRepo ns/third;"), "{refused}");
+    assert!(
+        refused.starts_with("OwnedByConfigRepo: ConfigMap ns/a belongs to the ConfigRepo ns/third;"),
+        "{refused}"
+    );
 }
 
 #[test]
