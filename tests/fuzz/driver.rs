@@ -1,8 +1,8 @@
-//! Runs fuzz targets with random changes of their seeds: for the examples `fuzz_render` and `fuzz_store`, and for the
-//! tests of the root package.
+//! Runs fuzz targets with random changes of their seeds: for the examples `fuzz_render` and `fuzz_store`, and for
+//! the tests of the root package.
 //!
-//! The environment chooses: each target runs for `FUZZ_SECONDS`, or takes 500 inputs without it; `FUZZ_SEED` is 1 without
-//! it; `FUZZ_TARGET` names the only target that runs.
+//! The environment chooses: each target runs for `FUZZ_SECONDS`, or takes 500 inputs without it; `FUZZ_SEED` is 1
+//! without it; `FUZZ_TARGET` names the only target that runs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Drives the fuzz targets of `fuzz/` by random changes of their seeds.
 //!
-//! `tests/fuzz/run` starts it, see `tests/fuzz/driver.rs`. An input that panics or takes longer than five seconds is written
-//! to the working directory and ends the run.
+//! `tests/fuzz/run` starts it, see `tests/fuzz/driver.rs`. An input that panics or takes longer than five seconds
+//! is written to the working directory and ends the run.
 #![allow(clippy::disallowed_methods, reason = "it runs for a time that a person chooses")]
 
 #[path = "../../../tests/fuzz/driver.rs"]
