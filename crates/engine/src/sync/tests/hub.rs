@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::sync::ownership::is_marked;
 use crate::sync::{
-    Apply, Budget, Comparisons, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan, SyncPolicy, plan,
+    Apply, Budget, Claimant, Comparisons, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan,
+    SyncPolicy, plan,
 };
 use api::names;
 use object::{Key, Location, Object, ObjectRef, RenderedObject};
@@ -46,8 +47,8 @@ pub(super) struct Hub {
     pub(super) missing_namespaces: BTreeSet<String>,
     pub(super) writes: usize,
     pub(super) deleted: Vec<ObjectId>,
-    /// The objects that other ConfigRepos own.
-    pub(super) claimed: BTreeMap<ObjectId, Key>,
+    /// The other ConfigRepos whose inventories have an object.
+    pub(super) claimed: BTreeMap<ObjectId, Vec<Claimant>>,
     /// The objects that other ConfigRepos want.
     pub(super) requested: BTreeMap<ObjectId, Key>,
     pub(super) awaits_requests: bool,

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::hub::{Hub, commit, config_map, object};
-use crate::sync::{ApplyRule, ObjectId, SyncPlan};
+use crate::sync::{ApplyRule, Claimant, ObjectId, SyncPlan};
 use api::names;
 use object::{Key, Object};
 
@@ -116,7 +116,8 @@ fn only_objects_that_another_repository_owns_are_requested() {
     let mut hub = Hub::new();
     hub.insert(config_map("theirs", "2"));
     let id = ObjectId::of(&config_map("claimed", "1").reference());
-    hub.claimed.insert(id.clone(), Key::namespaced("ns", "other"));
+    let claimant = Claimant { repo: Key::namespaced("ns", "other"), is_forbidden: false };
+    hub.claimed.insert(id.clone(), vec![claimant]);
     let wanted = commit(&[config_map("claimed", "1"), config_map("theirs", "1")]);
     let plan = hub.plan(&wanted);
     assert_eq!(plan.problems.len(), 2);
