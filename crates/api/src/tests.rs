@@ -35,6 +35,7 @@ macro_rules! each_kind {
             addon::v1beta1::ManagedClusterAddOn,
             addon::v1beta1::AddOnDeploymentConfig,
             addon::v1beta1::AddOnTemplate,
+            gitops::v1alpha1::ClusterDecision,
             gitops::v1alpha1::ConfigRepo,
             gitops::v1alpha1::ConfigRepoInventory,
             gitops::v1alpha1::RolloutPolicy,

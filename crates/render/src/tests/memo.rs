@@ -87,7 +87,7 @@ fn random_edits_of_the_corpus_render_as_without_a_memo() {
             }
         }
     }
-    assert!(rendered > 200 && refused > 200, "{rendered} commits were rendered, {refused} refused");
+    assert!(rendered > 150 && refused > 150, "{rendered} commits were rendered, {refused} refused");
 }
 
 const BASE: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 1}\n";

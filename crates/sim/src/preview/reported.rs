@@ -32,6 +32,10 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
         own(&mut scratch, object, now);
     }
     objects.extend(missing.into_iter().filter_map(|(id, version)| place(id, version, repo)));
+    for object in &mut objects {
+        // A report tells no times, and an API server gives an owner of fields the time of the object.
+        object.metadata_mut().entry("creationTimestamp").or_insert_with(|| json!(now));
+    }
     let applied =
         found.and_then(|found| Some(found.status?.applied?.commit)).filter(|commit| !commit.is_empty());
     (HubSnapshot { objects, kinds: None }, applied)

@@ -165,7 +165,9 @@ fn remove_noise(value: &mut Value) {
             let is_noise = |name: &str| {
                 name.ends_with("Time") || matches!(name, "uid" | "observedGeneration" | "resourceVersion")
             };
-            fields.retain(|name, _| !is_noise(name));
+            // Taints that came and went leave an empty list.
+            let is_without_taints = |name: &str, value: &Value| name == "taints" && *value == json!([]);
+            fields.retain(|name, value| !is_noise(name) && !is_without_taints(name, value));
             fields.values_mut().for_each(remove_noise);
         }
         Value::Array(items) => {

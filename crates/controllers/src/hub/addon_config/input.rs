@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
+use super::hashes::ConfigHashes;
 use crate::addon_reads;
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::{Installed, Removal};
@@ -47,7 +48,7 @@ pub(super) struct AddOnInput {
     /// The problems of sets of configurations, by address, as far as they were checked.
     checked: BTreeMap<String, Option<Problem>>,
     /// Content of configurations by [`Config`], for the kinds that have snapshots.
-    pub(super) contents: BTreeMap<Config, Object>,
+    pub(super) contents: BTreeMap<Config, Arc<Object>>,
 }
 
 /// Reason if a configuration does not exist.
@@ -185,10 +186,10 @@ impl AddOnInput {
         let mut result = Vec::new();
         for mut config in configs {
             if let Some(object) = config_refs::config_object(&config).filter(|_| self.has_template) {
-                let object = view.observed(&object)?;
-                config.hash = object.as_ref().map(|object| spec_hash::spec_hash(object)).unwrap_or_default();
-                if let Some(object) = object {
-                    self.contents.insert(config.clone(), Object::clone(&object));
+                config.hash = String::new();
+                if let Some(content) = view.observed(&object)? {
+                    config.hash = view.index(|hashes: &mut ConfigHashes| hashes.of(&object, &content))?;
+                    self.contents.insert(config.clone(), content);
                 }
             }
             result.push(config);

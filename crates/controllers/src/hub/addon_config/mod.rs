@@ -4,6 +4,7 @@
 //! quarantine is recorded before any cluster returns from the revision.
 
 mod decide;
+mod hashes;
 mod history;
 mod input;
 mod write;
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::decide::DecidedRollouts;
+use self::hashes::ConfigHashes;
 use self::input::AddOnInput;
 use super::addon_deletion;
 use super::addon_removal::Removal;
@@ -58,6 +60,7 @@ impl Controller for AddonConfigController {
         });
         addon_reads::wake_on_placements(watches);
         watches.read::<ControllerRevision>();
+        watches.keep::<ConfigHashes>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {

@@ -115,8 +115,9 @@ impl AddOnInput {
         for (cluster, addon) in &self.addons {
             let mut new = ManagedClusterAddOn::clone(addon);
             if let Some(configs) = assigned.get(cluster) {
-                let generation =
-                    |config: &Config| self.contents.get(config).map(Object::generation).unwrap_or_default();
+                let generation = |config: &Config| {
+                    self.contents.get(config).map(|content| content.generation()).unwrap_or_default()
+                };
                 progress::assign(&mut new, configs, generation, now);
                 if let Some(Ok(template)) = self.template(configs, view)? {
                     registration::fill(&mut new, &template);
