@@ -166,8 +166,7 @@ fn remove_noise(value: &mut Value) {
                 name.ends_with("Time") || matches!(name, "uid" | "observedGeneration" | "resourceVersion")
             };
             // Taints that came and went leave an empty list.
-            let is_without_taints = |name: &str, value: &Value| name == "taints" && *value == json!([]);
-            fields.retain(|name, value| !is_noise(name) && !is_without_taints(name, value));
+            fields.retain(|name, value| !(is_noise(name) || name == "taints" && *value == json!([])));
             fields.values_mut().for_each(remove_noise);
         }
         Value::Array(items) => {
@@ -182,9 +181,8 @@ fn remove_noise(value: &mut Value) {
     }
 }
 
-/// The contents of each object in their order. The status is no content: it tells of steps, and does not make any.
-/// Neither are the taints of a cluster, which follow what is heard of it, and the inventories of a repository, which
-/// objects leave in the order in which they are seen to be gone.
+/// The contents of each object in their order. No content are the status, which tells of steps, the taints of a
+/// cluster, which follow the news of it, and inventories, which objects leave as they are seen to be gone.
 fn contents(writes: &[Write]) -> BTreeMap<Id, Vec<Value>> {
     let mut contents: BTreeMap<Id, Vec<Value>> = BTreeMap::new();
     let is_record = |write: &&Write| matches!(write.id.kind.as_str(), "Lease" | "ConfigRepoInventory");
