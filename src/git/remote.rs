@@ -73,10 +73,10 @@ impl Remote {
         if let Some((scheme, rest)) = text.split_once("://") {
             return Self::with_scheme(text, scheme, rest);
         }
-        match text.split_once('@').and_then(|(user, rest)| Some((user, rest.split_once(':')?))) {
-            Some((_, (_, path))) if path.contains(['?', '#']) => refuse("it has a query or a fragment"),
-            Some((user, (host, path))) if is_user(user) && is_host(host) && is_path(path) => {
-                let path = path.strip_prefix('/').unwrap_or(path);
+        let parts = text.split_once('@').and_then(|(user, rest)| Some((user, rest.split_once(':')?)));
+        match parts.map(|(user, (host, path))| (user, host, path.strip_prefix('/').unwrap_or(path))) {
+            Some((_, _, path)) if path.contains(['?', '#']) => refuse("it has a query or a fragment"),
+            Some((user, host, path)) if is_user(user) && is_host(host) && is_path(path) => {
                 let transport = Transport::Ssh { host: host.into(), port: 22, user: user.into() };
                 Ok(Self { url: format!("ssh://{user}@{host}/{path}"), transport })
             }
@@ -277,6 +277,8 @@ mod tests {
             "ssh://-oProxyCommand=id/x",
             "git@-oProxyCommand=id:x",
             "git@host:-x",
+            "git@host:/-x",
+            "git@host:x#y",
             "https://git.example:0/x",
             "https://git.example:99999/x",
             "https://git.example",
