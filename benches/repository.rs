@@ -152,23 +152,7 @@ fn commit(repository: &Path, tree: &FileTree) {
     for (path, entry) in tree.below("") {
         let object::tree::Entry::File(bytes) = entry else { panic!("{path} is no file") };
         let id = git.blob(bytes).unwrap();
-        let zero = git2::IndexTime::new(0, 0);
-        index
-            .add(&git2::IndexEntry {
-                ctime: zero,
-                mtime: zero,
-                dev: 0,
-                ino: 0,
-                mode: 0o100_644,
-                uid: 0,
-                gid: 0,
-                file_size: 0,
-                id,
-                flags: 0,
-                flags_extended: 0,
-                path: path.as_bytes().to_vec(),
-            })
-            .unwrap();
+        index.add(&wheelwright::git::entry(path.to_owned(), id)).unwrap();
     }
     let tree = git.find_tree(index.write_tree_to(&git).unwrap()).unwrap();
     let author = git2::Signature::now("Test", "test@example.com").unwrap();

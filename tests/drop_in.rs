@@ -40,7 +40,7 @@ async fn run(hub: &Server, spoke: &Server, controllers: &str, stop: &Cancellatio
     tokio::spawn(agent::run(options, stop.clone()));
 }
 
-async fn send_work(hub: &::kube::Client, name: &str) {
+pub(crate) async fn send_work(hub: &::kube::Client, name: &str) {
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
     let work = json!({

@@ -24,8 +24,9 @@ use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::serve::Listen;
 use wheelwright::shell::{Selection, now};
 
+use crate::drop_in::send_work;
 use crate::kube::free_port;
-use crate::trace::{apply, client};
+use crate::trace::client;
 use crate::wait::eventually;
 
 fn admin(server: &Server) -> Kubeconfig {
@@ -71,16 +72,6 @@ impl Task {
         self.stop.cancel();
         self.task.await.unwrap();
     }
-}
-
-async fn send_work(hub: &::kube::Client, name: &str) {
-    let map =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
-    let work = json!({
-        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
-        "metadata": {"name": name, "namespace": "c1"}, "spec": {"workload": {"manifests": [map]}},
-    });
-    apply(hub, &Object::from_value(work).unwrap()).await;
 }
 
 /// What the agent answers to a probe, which takes any certificate.

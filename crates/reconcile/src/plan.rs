@@ -173,6 +173,17 @@ impl Action {
         }
     }
 
+    /// The object it writes; `None` for a push.
+    pub fn target(&self) -> Option<ObjectRef> {
+        match self {
+            Self::Apply { object, .. } | Self::Create { object, .. } | Self::Replace { object, .. } => {
+                Some(object.reference())
+            }
+            Self::Patch { target, .. } | Self::Delete { target, .. } => Some(target.clone()),
+            Self::Push(_) => None,
+        }
+    }
+
     /// The kind of object it writes; `None` for a push.
     pub fn gvk(&self) -> Option<Gvk> {
         match self {

@@ -142,14 +142,7 @@ fn release(namespace: &Namespace, label: &str) -> Action {
 fn outcome<'a>(done: &'a Executed, namespace: &str) -> Option<&'a Outcome> {
     let steps = done.plan.steps.iter().zip(&done.outcomes);
     let mut actions = steps.flat_map(|(actions, outcomes)| actions.iter().zip(outcomes));
-    let is_it = |action: &Action| match action {
-        Action::Apply { object, .. } => object.name() == namespace,
-        Action::Create { .. }
-        | Action::Replace { .. }
-        | Action::Patch { .. }
-        | Action::Delete { .. }
-        | Action::Push(_) => false,
-    };
+    let is_it = |action: &Action| action.target().is_some_and(|target| target.key.name == namespace);
     actions.find(|(action, _)| is_it(action)).map(|(_, outcome)| outcome)
 }
 

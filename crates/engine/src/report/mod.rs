@@ -7,6 +7,7 @@
 mod files;
 mod input;
 mod message;
+pub mod secrets;
 mod snapshot;
 
 pub use files::{digest, files};

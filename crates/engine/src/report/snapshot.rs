@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::secrets::{self, HIDDEN, holds_secret};
 use api::names::gitops_conditions::REPORTED;
 use object::Object;
 
@@ -10,10 +11,6 @@ pub const SNAPSHOT_FILE: &str = "snapshot.json";
 /// Most bytes of a snapshot: a fleet of some 500 clusters. A larger one has no place in a commit of every
 /// change.
 const MAX_BYTES: usize = 4 << 20;
-/// The text that replaces the values of Secrets.
-const HIDDEN: &str = "(hidden)";
-/// The fields of a Secret that hold none of its values.
-const SHOWN_OF_SECRETS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// A list of objects, each on a line of its own, without the values of Secrets and without what changes by
 /// itself; `None` if it would be too large.
@@ -55,10 +52,9 @@ fn stripped(mut object: Object) -> Value {
 fn hide(value: &mut Value, is_hidden: bool) {
     match value {
         Value::Object(fields) => {
-            let is = |field, wanted| fields.get(field).and_then(Value::as_str) == Some(wanted);
-            let is_secret = is("apiVersion", "v1") && is("kind", "Secret");
-            for (field, value) in fields {
-                hide(value, is_hidden || (is_secret && !SHOWN_OF_SECRETS.contains(&field.as_str())));
+            let hidden: Vec<bool> = fields.keys().map(|field| secrets::is_hidden(fields, field)).collect();
+            for (value, is_of_secret) in fields.values_mut().zip(hidden) {
+                hide(value, is_hidden || is_of_secret);
             }
         }
         Value::Array(items) => {
@@ -70,13 +66,6 @@ fn hide(value: &mut Value, is_hidden: bool) {
         Value::Bool(_) | Value::Number(_) if is_hidden => *value = HIDDEN.into(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-/// Whether a text, such as a template, has a Secret as YAML or JSON in it.
-fn holds_secret(text: &str) -> bool {
-    let bare: String =
-        text.chars().filter(|char| !char.is_whitespace() && !['"', '\'', '\\'].contains(char)).collect();
-    bare.contains("kind:Secret")
 }
 
 #[cfg(test)]

@@ -6,14 +6,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, LAST_APPLIED_ANNOTATION};
+use engine::report::secrets::{self, HIDDEN, holds_secret};
 use object::Object;
 
 /// Limit of the changed fields that are listed of one object.
 const MAX_FIELDS: usize = 100;
-/// The text that replaces the value of a Secret.
-const HIDDEN: &str = "(hidden)";
-/// The fields of a Secret that hold none of its values.
-const SHOWN_OF_SECRETS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Metadata that an API server writes.
 const SERVER_METADATA: [&str; 8] = [
     "creationTimestamp",
@@ -112,7 +109,6 @@ fn compare_fields(
     after: &Map<String, Value>,
     found: &mut Vec<FieldChange>,
 ) {
-    let is_secret = is_secret(before) || is_secret(after);
     let new = after.keys().filter(|field| !before.contains_key(*field));
     for field in before.keys().chain(new) {
         let path = match field.contains(['.', '/', '[']) {
@@ -120,7 +116,8 @@ fn compare_fields(
             false if context.path.is_empty() => field.clone(),
             false => format!("{}.{field}", context.path),
         };
-        let is_hidden = context.is_hidden || (is_secret && !SHOWN_OF_SECRETS.contains(&field.as_str()));
+        let is_of_secret = [before, after].into_iter().any(|fields| secrets::is_hidden(fields, field));
+        let is_hidden = context.is_hidden || is_of_secret;
         compare(&FieldContext { path, is_hidden }, before.get(field), after.get(field), found);
     }
 }
@@ -129,9 +126,8 @@ fn compare_fields(
 fn shown(value: &Value, is_hidden: bool) -> Value {
     match value {
         Value::Object(fields) => {
-            let is_secret = is_secret(fields);
             let fields = fields.iter().map(|(field, value)| {
-                let is_hidden = is_hidden || (is_secret && !SHOWN_OF_SECRETS.contains(&field.as_str()));
+                let is_hidden = is_hidden || secrets::is_hidden(fields, field);
                 (field.clone(), shown(value, is_hidden))
             });
             fields.collect()
@@ -141,19 +137,6 @@ fn shown(value: &Value, is_hidden: bool) -> Value {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) if is_hidden => HIDDEN.into(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
-}
-
-fn is_secret(fields: &Map<String, Value>) -> bool {
-    let is = |field, expected| fields.get(field).and_then(Value::as_str) == Some(expected);
-    is("apiVersion", "v1") && is("kind", "Secret")
-}
-
-/// Whether a text, such as a template or an annotation of kubectl, has a Secret as YAML or JSON in it. A
-/// template need not parse, so a kind that only begins with the word counts too.
-fn holds_secret(text: &str) -> bool {
-    let bare: String =
-        text.chars().filter(|char| !char.is_whitespace() && !['"', '\'', '\\'].contains(char)).collect();
-    bare.contains("kind:Secret")
 }
 
 /// The items of a list by their names, where all have one of their own.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{ADDON, merged, progress, put, seconds};
-use crate::removals::{installed, select_some};
+use crate::removals::{installed, most_leaving, select_some};
 use crate::reports::explanation;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::condition::find_condition;
@@ -103,16 +103,7 @@ fn a_deleted_addon_leaves_in_waves_where_the_policy_says_so() {
     policy(&mut world, approved);
     let gone = world.run_until(seconds(120), |world| cma(world).is_none());
     assert!(gone.unwrap(), "{} add-ons are left", have(&world));
-    let (mut leaving, mut most) = (0, 0);
-    for write in world.take_history().iter().filter(|write| write.spoke.is_none() && write.after.is_none()) {
-        match write.id.kind.as_str() {
-            "ManagedClusterAddOn" => leaving += 1,
-            "ManifestWork" => leaving -= 1,
-            _ => {}
-        }
-        most = most.max(leaving);
-    }
-    assert_eq!(most, 1, "one of four is the budget");
+    assert_eq!(most_leaving(&mut world), 1, "one of four is the budget");
 }
 
 #[test]

@@ -7,12 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::commit;
-use api::condition::{Conditions as _, Observation, find_condition, set_condition};
+use api::condition::{Conditions as _, Observation, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision, UnchangeableObject};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, Desired, DesiredObject, Problem};
 use object::tree::Checkout;
-use object::{Object, ObjectRef, text};
+use object::{Object, text};
 use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
 
 /// Longest message of a condition; a longer one does not help its reader.
@@ -144,7 +144,7 @@ pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrit
 
 /// Whether the hub refuses writes to the identity of a ConfigRepo.
 pub(super) fn is_forbidden(repo: &ConfigRepo) -> bool {
-    find_condition(repo.conditions(), READY).is_some_and(|ready| ready.reason == FORBIDDEN)
+    repo.condition(READY).is_some_and(|ready| ready.reason == FORBIDDEN)
 }
 
 /// Drafts the status after a plan with a failed write.
@@ -172,7 +172,7 @@ pub(super) fn failed(
     let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
     let desired = checkout.and_then(|checkout| commit::completed(repo, checkout, view).ok()?.ok());
     let origin = |action: &Action| {
-        let origin = desired.as_ref()?.origin(&target(action)?);
+        let origin = desired.as_ref()?.origin(&action.target()?);
         origin.cloned()
     };
     let recreated = recreated(desired.as_deref(), &failures, view);
@@ -224,7 +224,7 @@ fn recreated(
     view: &impl View,
 ) -> Vec<UnchangeableObject> {
     let refused = failures.iter().filter(|(_, failure)| cannot_change(failure));
-    let refused: Vec<_> = refused.filter_map(|(action, _)| target(action)).collect();
+    let refused: Vec<_> = refused.filter_map(|(action, _)| action.target()).collect();
     let objects = desired.into_iter().flat_map(|desired| &desired.objects);
     let recreated = objects.filter(|object| object.is_recreated && refused.contains(&object.reference));
     let unchangeable = recreated.filter_map(|object| {
@@ -255,14 +255,4 @@ fn left_applied(
         format!(", and {} was applied before", short_commit(&applied.commit))
     });
     format!("{done} of {all} objects are as in {}{before}", short_commit(commit))
-}
-
-fn target(action: &Action) -> Option<ObjectRef> {
-    match action {
-        Action::Apply { object, .. } | Action::Create { object, .. } | Action::Replace { object, .. } => {
-            Some(object.reference())
-        }
-        Action::Patch { target, .. } | Action::Delete { target, .. } => Some(target.clone()),
-        Action::Push(_) => None,
-    }
 }
