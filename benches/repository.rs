@@ -96,7 +96,7 @@ async fn main() {
     println!("operator, peak memory in the end: {:.0} MB", usage(pid).1);
 }
 
-/// A root of overlays, in which the first one may say another word.
+/// Returns a root of overlays, in which the first one may say another word.
 fn tree(overlays: usize, word: Option<&str>) -> FileTree {
     let mut tree = FileTree::default();
     let mut add = |path: String, value: &Value| tree.insert(path, value.to_string().into_bytes());

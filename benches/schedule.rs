@@ -104,12 +104,12 @@ impl Operator {
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
-    /// CPU seconds so far.
+    /// Returns CPU seconds so far.
     fn cpu(&self) -> f64 {
         cpu(&self.0.id().to_string())
     }
 
-    /// CPU seconds once it rests.
+    /// Returns CPU seconds once it rests.
     async fn at_rest(&self) -> f64 {
         loop {
             let before = self.cpu();
@@ -143,7 +143,7 @@ impl Drop for Operator {
     }
 }
 
-/// CPU seconds of all threads of a process, to the nanosecond.
+/// Returns CPU seconds of all threads of a process, to the nanosecond.
 fn cpu(pid: &str) -> f64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let spent = threads.filter_map(|thread| {
@@ -268,7 +268,7 @@ fn cluster(i: usize) -> Value {
     })
 }
 
-/// A placement that two thirds of the clusters match.
+/// Returns a placement that two thirds of the clusters match.
 fn placement(i: usize) -> Value {
     let labels = json!({"matchExpressions": [
         {"key": "env", "operator": "In", "values": ["test", "prod"]}, {"key": "team", "operator": "Exists"}]});

@@ -199,8 +199,8 @@ async fn watch_lease(client: Client, leases: Arc<Mutex<Vec<(Instant, LeaseSpec)>
     }
 }
 
-/// The longest time between two renewals, the one before `begin` and the one after `end` included, and how
-/// long a lease is respected.
+/// Returns the longest time between two renewals, the one before `begin` and the one after `end` included,
+/// and how long a lease is respected.
 fn longest_gap(leases: &[(Instant, LeaseSpec)], begin: Instant, end: Instant) -> (Duration, Duration) {
     let first = leases.iter().rposition(|(at, _)| *at < begin).expect("there is a lease before");
     let last = leases.iter().position(|(at, _)| *at > end).expect("the lease is renewed afterwards");

@@ -40,7 +40,7 @@ impl Cli {
         child.wait_with_output().unwrap()
     }
 
-    /// What a command prints; it must succeed.
+    /// Returns what a command prints; it must succeed.
     pub(crate) fn run(&self, line: &str) -> String {
         self.run_with(line, "")
     }
@@ -52,7 +52,7 @@ impl Cli {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Error and hint of a command; it must fail.
+    /// Returns error and hint of a command; it must fail.
     pub(crate) fn refused(&self, line: &str) -> String {
         let output = self.output(line, CONFIG_MAP);
         assert!(!output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stdout));

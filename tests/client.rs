@@ -121,7 +121,7 @@ async fn many_watches_hold_up_no_request() {
     assert!(watches.iter().all(|watch| watch.status().is_success()));
 }
 
-/// A proxy that opens tunnels (RFC 9110, 9.3.6), and counts them.
+/// Returns a proxy that opens tunnels (RFC 9110, 9.3.6), and counts them.
 async fn proxy() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://user:p%40ss@{}", listener.local_addr().unwrap());

@@ -188,7 +188,7 @@ impl Dashboard {
     }
 }
 
-/// The objects of the chart's dashboard that say what it may do.
+/// Returns the objects of the chart's dashboard that say what it may do.
 fn roles() -> Vec<Value> {
     let mut objects = helm::render("wheelwright", &["dashboard.enabled=true"]).unwrap();
     objects.retain(|object| {

@@ -12,7 +12,7 @@ fn wheelwright(hub: &Cluster, arguments: &str) -> Output {
     command.args(arguments.split_whitespace()).arg("--kubeconfig").arg(&hub.kubeconfig).output().unwrap()
 }
 
-/// The findings that are not good, as `check: message`, each with its advice.
+/// Returns the findings that are not good, as `check: message`, each with its advice.
 fn complaints(hub: &Cluster) -> (Vec<String>, Vec<String>) {
     let output = wheelwright(hub, "doctor -o json");
     let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();

@@ -130,7 +130,7 @@ pub(crate) async fn accept(kubectl: &Kubectl, cluster: &str) {
     ]);
 }
 
-/// The image each spoke runs, where its Deployment is available.
+/// Returns the image each spoke runs, where its Deployment is available.
 async fn running(spokes: &[kube::Client]) -> Vec<Option<String>> {
     let mut images = Vec::new();
     for spoke in spokes {

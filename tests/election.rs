@@ -29,8 +29,8 @@ use crate::kube::Cluster;
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// A third of the times of a real election: short, and still longer than a busy machine keeps a process
-/// waiting.
+/// Returns a third of the times of a real election: short, and still longer than a busy machine keeps a
+/// process waiting.
 fn options(identity: &str) -> ElectionOptions {
     ElectionOptions {
         lease: Duration::from_secs(5),
@@ -250,7 +250,7 @@ async fn a_connection_of_a_former_leader_sends_nothing() {
     assert_eq!(*received.lock().unwrap(), sent, "{former}");
 }
 
-/// The words that the works carry, and their versions.
+/// Returns the words that the works carry, and their versions.
 async fn works(client: &Client) -> Vec<(String, String)> {
     let works: Api<ManifestWork> = Api::all(client.clone());
     let listed = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The files of a folder of `tests/golden` that have an extension, in the order of their names.
+/// Returns the files of a folder of `tests/golden` that have an extension, in the order of their names.
 pub(crate) fn cases(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut cases: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -74,7 +74,7 @@ fn config_map(name: &str, text: &str) -> ConfigMap {
     }
 }
 
-/// Names and versions of what there is.
+/// Returns names and versions of what there is.
 async fn state(api: &Api<ConfigMap>) -> Vec<(String, String)> {
     let list = api.list(&ListParams::default()).await.unwrap();
     list.items.iter().map(|one| (one.name_any(), one.resource_version().unwrap())).collect()

@@ -22,7 +22,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", sum.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// The content that a descriptor names, whose digest and size must be right.
+/// Returns the content that a descriptor names, whose digest and size must be right.
 fn blob(layout: &Path, descriptor: &Value) -> Vec<u8> {
     let name = descriptor["digest"].as_str().unwrap();
     let bytes = fs::read(layout.join("blobs/sha256").join(name.strip_prefix("sha256:").unwrap())).unwrap();

@@ -74,7 +74,7 @@ impl Task {
     }
 }
 
-/// What the agent answers to a probe, which takes any certificate.
+/// Returns what the agent answers to a probe, which takes any certificate.
 async fn probe(health: SocketAddr, path: &str) -> String {
     let mut config = ::kube::Config::new(format!("https://{health}").parse().unwrap());
     config.accept_invalid_certs = true;

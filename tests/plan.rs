@@ -24,7 +24,7 @@ fn plan(dir: &Path, head: &str, args: &[&str]) -> Output {
     command.args(["plan", "--head", head, "--repo"]).arg(repo).args(args).env("HOME", dir).output().unwrap()
 }
 
-/// The exit code, and the plan.
+/// Returns the exit code, and the plan.
 fn json_of(output: &Output) -> (i32, Value) {
     let told = serde_json::from_slice(&output.stdout);
     let told = told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));

@@ -64,7 +64,7 @@ async fn policy(client: &Client, name: &str) -> RolloutPolicy {
     Api::all(client.clone()).get(name).await.unwrap()
 }
 
-/// A hub whose rollout stopped at its canary, and the command line against it.
+/// Returns a hub whose rollout stopped at its canary, and the command line against it.
 async fn stopped_hub(dir: &Path) -> (wheelwright::apiserver::Server, Client, Cli) {
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let client = client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;

@@ -48,7 +48,7 @@ impl Hub {
         Running::start("operator", self.dir.path(), &args)
     }
 
-    /// A repository with a ConfigMap of a name at its root, and one at `other/`.
+    /// Returns a repository with a ConfigMap of a name at its root, and one at `other/`.
     fn repository(&self, name: &str) -> String {
         let path = self.dir.path().join(format!("{name}.git"));
         let repo = Repository::init_bare(&path).unwrap();

@@ -61,7 +61,7 @@ fn config_repo(repository: &Repository, account: &str) -> String {
     .to_string()
 }
 
-/// The reason and message of the condition Ready.
+/// Returns the reason and message of the condition Ready.
 fn told(kubectl: &Kubectl) -> String {
     let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]['reason','message']}";
     kubectl.run(&["get", "configrepo", "app", "-n", "team", "-o", ready])

@@ -47,7 +47,7 @@ fn labels(cluster: &str) -> BTreeMap<&str, &str> {
     if cluster == "c1" { [("canary", "true")].into() } else { BTreeMap::new() }
 }
 
-/// What stands on the hub when a version is wanted.
+/// Returns what stands on the hub when a version is wanted.
 fn objects(version: &str) -> Vec<Object> {
     let template = |version: &str, image: &str| {
         json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": format!("agent-{version}")},
@@ -279,7 +279,8 @@ impl Fleet {
     }
 }
 
-/// All objects of a kind. As other clients do, it waits while an API server opens the storage of a new kind.
+/// Returns all objects of a kind. As other clients do, it waits while an API server opens the storage of a
+/// new kind.
 async fn list<K>(hub: &::kube::Client) -> Vec<K>
 where
     K: ::kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,

@@ -31,7 +31,7 @@ pub(super) enum Proof {
 }
 
 impl Proof {
-    /// The proof that an add-on asks for. Only the API server of the hub takes tokens.
+    /// Returns the proof that an add-on asks for. Only the API server of the hub takes tokens.
     pub(super) fn of(
         asked: &RegistrationConfig,
         addon: &ManagedClusterAddOn,
@@ -57,14 +57,14 @@ impl Proof {
     }
 }
 
-/// The condition after a new certificate, in OCM's words.
+/// Returns the condition after a new certificate, in OCM's words.
 pub(super) fn rotated(credentials: &Credentials) -> Observation {
     let (from, until) = credentials.validity();
     Observation::new(CERTIFICATE, True, "ClientCertificateUpdated")
         .message(format!("client certificate rotated starting from {from} to {until}"))
 }
 
-/// The condition after a new token.
+/// Returns the condition after a new token.
 pub(super) fn refreshed(until: Timestamp) -> Observation {
     Observation::new(TOKEN, True, "AddonTokenRefreshed")
         .message(format!("token refreshed, valid until {until}"))

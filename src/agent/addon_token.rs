@@ -44,14 +44,14 @@ impl Claims {
         serde_json::from_slice(&payload).ok()
     }
 
-    /// The time to make a new token: a fifth of its life before its end.
+    /// Returns the time to make a new token: a fifth of its life before its end.
     fn renew_at(&self) -> Timestamp {
         let life = self.exp.saturating_sub(self.iat).max(0);
         Timestamp::from_second(self.exp.saturating_sub(life / 5)).unwrap_or(Timestamp::MIN)
     }
 }
 
-/// A text of a secret.
+/// Returns a text of a secret.
 fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
 }

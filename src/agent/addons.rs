@@ -192,14 +192,14 @@ impl Addons<'_> {
         Ok(credentials.renew_at())
     }
 
-    /// Whether the namespace of the add-on exists on the cluster. The agent does not make it.
+    /// Returns whether the namespace of the add-on exists on the cluster. The agent does not make it.
     pub(super) async fn has_namespace(&self, registration: &Registration) -> Result<bool, JoinError> {
         let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
         let found = namespaces.get_opt(&registration.namespace).await;
         Ok(found.map_err(api("look for the namespace of the add-on"))?.is_some())
     }
 
-    /// The secret with the credentials of the add-on.
+    /// Returns the secret with the credentials of the add-on.
     pub(super) async fn stored(&self, registration: &Registration) -> Result<Option<Secret>, JoinError> {
         let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), &registration.namespace);
         let held = secrets.get_opt(&registration.secret().name).await;
@@ -233,13 +233,13 @@ impl Addons<'_> {
     }
 }
 
-/// The time after a wait from now.
+/// Returns the time after a wait from now.
 pub(super) fn later(wait: SignedDuration) -> Timestamp {
     now().saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 impl Registration {
-    /// The secret that holds the credentials.
+    /// Returns the secret that holds the credentials.
     fn secret(&self) -> Key {
         let name = match self.is_of_the_hub() {
             true => secret_name(&self.addon),
@@ -248,7 +248,7 @@ impl Registration {
         Key::namespaced(&self.namespace, name)
     }
 
-    /// Whether the certificate is one of a client of the hub.
+    /// Returns whether the certificate is one of a client of the hub.
     fn is_of_the_hub(&self) -> bool {
         self.signer == KUBE_CLIENT_SIGNER
     }

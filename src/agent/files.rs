@@ -5,13 +5,13 @@ use std::path::Path;
 
 use super::join::{Credentials, JoinError};
 
-/// The identity in a directory; `None` where it has none that can be read.
+/// Returns the identity in a directory; `None` where it has none that can be read.
 pub(super) fn load(directory: &Path) -> Option<Credentials> {
     let text = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
     Credentials::read(text("tls.crt")?, text("tls.key")?, text("kubeconfig")?).ok()
 }
 
-/// The cluster that an identity in a directory is for.
+/// Returns the cluster that an identity in a directory is for.
 pub(super) fn cluster(directory: &Path) -> Option<String> {
     let text = std::fs::read_to_string(directory.join("cluster-name")).ok()?;
     Some(text.trim().to_owned()).filter(|name| !name.is_empty())

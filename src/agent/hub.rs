@@ -60,22 +60,22 @@ impl Hub {
         Self::of(&bootstrap.read()?)
     }
 
-    /// Whether a stored kubeconfig is for this hub. Its text may differ, as it does for OCM's agent and this
-    /// one.
+    /// Returns whether a stored kubeconfig is for this hub. Its text may differ, as it does for OCM's agent
+    /// and this one.
     pub(super) fn is_named_by(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())
     }
 
-    /// Whether a stored kubeconfig is for this hub, apart from its CA and the proxy before it: an identity
-    /// outlives both. A hub that does not know it any more refuses it.
+    /// Returns whether a stored kubeconfig is for this hub, apart from its CA and the proxy before it: an
+    /// identity outlives both. A hub that does not know it any more refuses it.
     pub(super) fn has_name_of(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         let name = |hub: &Self| (hub.server.clone(), hub.entry.clone());
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| name(&kept) == name(self))
     }
 
-    /// Whether a newer reading of the bootstrap kubeconfig has the same hub and bootstrap identity.
+    /// Returns whether a newer reading of the bootstrap kubeconfig has the same hub and bootstrap identity.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let value = |hub: &Self| serde_json::to_value(&hub.bootstrap).ok();
         value(self) == value(other)
@@ -116,17 +116,18 @@ impl Hub {
         Ok(Self { server, entry, cluster, bootstrap: bootstrap.clone() })
     }
 
-    /// SHA-256 of the URL in hexadecimal digits, as in the names of AppliedManifestWorks of OCM's agent.
+    /// Returns SHA-256 of the URL in hexadecimal digits, as in the names of AppliedManifestWorks of OCM's
+    /// agent.
     pub(super) fn hash(&self) -> String {
         hex(Sha256::digest(self.server.as_bytes()))
     }
 
-    /// A connection under the bootstrap identity.
+    /// Returns a connection under the bootstrap identity.
     pub(super) async fn bootstrap_client(&self) -> Result<kube::Client, JoinError> {
         connect(self.bootstrap.clone()).await
     }
 
-    /// A connection under an identity of the agent.
+    /// Returns a connection under an identity of the agent.
     pub(super) async fn client_with(&self, credentials: &Credentials) -> Result<kube::Client, JoinError> {
         let auth = AuthInfo {
             client_certificate_data: Some(STANDARD.encode(&credentials.certificate)),
@@ -136,7 +137,8 @@ impl Hub {
         connect(self.kubeconfig_with(auth)).await
     }
 
-    /// The kubeconfig that is kept beside certificate and key, in the form that OCM's agent writes and reads.
+    /// Returns the kubeconfig that is kept beside certificate and key, in the form that OCM's agent writes
+    /// and reads.
     pub(super) fn stored_kubeconfig(&self) -> Result<String, JoinError> {
         self.stored(AuthInfo {
             client_certificate: Some("tls.crt".into()),
@@ -145,7 +147,7 @@ impl Hub {
         })
     }
 
-    /// The kubeconfig that is kept beside a token.
+    /// Returns the kubeconfig that is kept beside a token.
     pub(super) fn stored_kubeconfig_of_token(&self) -> Result<String, JoinError> {
         self.stored(AuthInfo { token_file: Some("token".into()), ..AuthInfo::default() })
     }

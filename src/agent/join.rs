@@ -148,29 +148,29 @@ impl Credentials {
         Self::read(text("tls.crt")?, text("tls.key")?, String::new()).ok()
     }
 
-    /// Whether this is an identity of this cluster on this hub.
+    /// Returns whether this is an identity of this cluster on this hub.
     pub(super) fn is_for(&self, cluster: &str, hub: &Hub) -> bool {
         let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
         named && hub.has_name_of(&self.kubeconfig)
     }
 
-    /// The cluster that it is for.
+    /// Returns the cluster that it is for.
     pub(super) fn cluster(&self) -> &str {
         let named = self.user.strip_prefix(SUBJECT_PREFIX).unwrap_or_default();
         named.split(':').next().unwrap_or_default()
     }
 
-    /// The begin and the end of its validity.
+    /// Returns the begin and the end of its validity.
     pub(super) fn validity(&self) -> (Timestamp, Timestamp) {
         (self.from, self.until)
     }
 
-    /// The time at which it expires.
+    /// Returns the time at which it expires.
     pub(super) fn expires(&self) -> Timestamp {
         self.until
     }
 
-    /// The time to renew it: 20 to 25 % of its life before the end, and different for each agent.
+    /// Returns the time to renew it: 20 to 25 % of its life before the end, and different for each agent.
     pub(super) fn renew_at(&self) -> Timestamp {
         let life = self.from.duration_until(self.until);
         let spread = self.agent.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 50);
@@ -312,8 +312,8 @@ fn signing_request(
     CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
 }
 
-/// Whether the hub refused the request permanently. A hub that cannot be reached, or is too busy, has not
-/// decided about the request.
+/// Returns whether the hub refused the request permanently. A hub that cannot be reached, or is too busy, has
+/// not decided about the request.
 pub(super) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))
 }

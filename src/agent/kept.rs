@@ -172,7 +172,7 @@ impl KeptWorks {
     }
 }
 
-/// Whether the hub is away until the works have been listed.
+/// Returns whether the hub is away until the works have been listed.
 async fn is_away_at_start(hub: &kube::Client, listed: impl Fn() -> bool) -> bool {
     let mut since = None;
     while !listed() {
@@ -193,7 +193,7 @@ fn version(work: &ManifestWork) -> String {
     work.metadata.resource_version.clone().unwrap_or_default()
 }
 
-/// Whether the cluster refuses the secret as it is, such as one that is too large.
+/// Returns whether the cluster refuses the secret as it is, such as one that is too large.
 fn is_final(error: &JoinError) -> bool {
     match error {
         JoinError::Api { source: kube::Error::Api(status), .. } => matches!(status.code, 400 | 413 | 422),
@@ -201,13 +201,14 @@ fn is_final(error: &JoinError) -> bool {
     }
 }
 
-/// A digest of the parts of a work that a plan reads.
+/// Returns a digest of the parts of a work that a plan reads.
 fn digest(work: &ManifestWork) -> String {
     let text = serde_json::to_string(&essence(work)).unwrap_or_default();
     hex(Sha256::digest(text))
 }
 
-/// A work without versions, times, texts and values, which change more often than anything that a plan reads.
+/// Returns a work without versions, times, texts and values, which change more often than anything that a
+/// plan reads.
 fn essence(work: &ManifestWork) -> ManifestWork {
     let mut work = work.clone();
     (work.metadata.resource_version, work.metadata.managed_fields) = (None, None);

@@ -80,7 +80,7 @@ pub struct AgentOptions {
 }
 
 impl AgentOptions {
-    /// The options of an agent with all controllers, which keeps its identity where OCM's agent does.
+    /// Returns the options of an agent with all controllers, which keeps its identity where OCM's agent does.
     pub fn new(bootstrap: Bootstrap, spoke: kube::Client, cluster: impl Into<String>) -> Self {
         Self {
             bootstrap,
@@ -101,13 +101,13 @@ impl AgentOptions {
         }
     }
 
-    /// Whether the agent makes and renews the identity.
+    /// Returns whether the agent makes and renews the identity.
     fn registers(&self) -> bool {
         self.controllers.includes("lease")
     }
 }
 
-/// The names of the agent's controllers, for `--controllers`.
+/// Returns the names of the agent's controllers, for `--controllers`.
 pub fn controller_names() -> Vec<&'static str> {
     struct Names(Vec<&'static str>);
     impl Register for Names {
@@ -165,7 +165,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
     }
 }
 
-/// An error with its causes.
+/// Returns an error with its causes.
 fn message(error: &JoinError) -> String {
     let mut why = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -249,7 +249,7 @@ async fn live(
     Ok(end)
 }
 
-/// The stored identity, or a new one if that is not usable.
+/// Returns the stored identity, or a new one if that is not usable.
 async fn identity(
     options: &AgentOptions,
     hub: &Hub,

@@ -52,7 +52,7 @@ pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
     Ok(())
 }
 
-/// Whether another client than the agent set a part of its spec.
+/// Returns whether another client than the agent set a part of its spec.
 fn is_of_another(definition: &CustomResourceDefinition) -> bool {
     let entries = definition.metadata.managed_fields.as_deref().unwrap_or_default();
     let has_spec = |fields: &FieldsV1| fields.0.get("f:spec").is_some();
@@ -85,7 +85,7 @@ async fn established(definitions: &Api<CustomResourceDefinition>, name: &str) ->
     Err(JoinError::NotEstablished(name.to_owned()))
 }
 
-/// The kept identity, where it can be read.
+/// Returns the kept identity, where it can be read.
 pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, JoinError> {
     if let Some(directory) = options.directory.as_deref().filter(|_| !options.registers()) {
         return Ok(files::load(directory));
@@ -96,7 +96,8 @@ pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, 
     Ok(secret.as_ref().and_then(Credentials::of_secret))
 }
 
-/// The name of the cluster in the kept identity; a random one, as OCM's agent takes, where there is none.
+/// Returns the name of the cluster in the kept identity; a random one, as OCM's agent takes, where there is
+/// none.
 ///
 /// # Errors
 /// The secret cannot be read.
@@ -117,7 +118,7 @@ pub async fn cluster_name(
     }
 }
 
-/// A random UUID (RFC 9562, version 4).
+/// Returns a random UUID (RFC 9562, version 4).
 fn random_name() -> Result<String, JoinError> {
     let mut bytes = [0; 16];
     pki::fill_random(&mut bytes)?;

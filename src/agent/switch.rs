@@ -88,7 +88,7 @@ fn rotate(options: &mut AgentOptions) {
     }
 }
 
-/// Whether a hub answers the bootstrap identity, and has not denied the cluster.
+/// Returns whether a hub answers the bootstrap identity, and has not denied the cluster.
 async fn takes(hub: &Hub, cluster: &str) -> bool {
     let Ok(client) = hub.bootstrap_client().await else { return false };
     match Api::<ManagedCluster>::all(client).get_opt(cluster).await {

@@ -31,18 +31,18 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    /// A caller in the same process.
+    /// Returns a caller in the same process.
     pub(super) fn trusted(user: User) -> Self {
         Self::Certified { user: Arc::new(user), until: Timestamp::MAX }
     }
 }
 
-/// The user of a request without credentials.
+/// Returns the user of a request without credentials.
 pub(super) fn anonymous() -> User {
     User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
 }
 
-/// Whom a client certificate speaks for, and until when.
+/// Returns whom a client certificate speaks for, and until when.
 pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
     let Certificate { subject, not_before: _, not_after: until } = Certificate::from_der(der).ok()?;
     let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
@@ -50,8 +50,8 @@ pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
         .filter(|(user, _)| !user.name.is_empty())
 }
 
-/// The user of a request over a connection: the certificate of the connection counts first, then a bearer
-/// token. Invalid credentials are refused.
+/// Returns the user of a request over a connection: the certificate of the connection counts first, then a
+/// bearer token. Invalid credentials are refused.
 ///
 /// # Errors
 /// 401 for a certificate or a token that is not good.
@@ -81,7 +81,8 @@ pub(super) struct Known {
     pub(super) audiences: Vec<String>,
 }
 
-/// Whom a bearer token speaks for, before any of these audiences (the server itself, where none is given).
+/// Returns whom a bearer token speaks for, before any of these audiences (the server itself, where none is
+/// given).
 pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<Known> {
     let ours = [ISSUER.to_owned()];
     let wanted = if audiences.is_empty() { &ours } else { audiences };
@@ -99,12 +100,12 @@ pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<K
     Some(Known { user: Arc::new(user), audiences: Vec::new() })
 }
 
-/// By which a token is looked up.
+/// Returns the digest by which a token is looked up.
 pub(super) fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-/// The service account of a token, if it, and what the token is bound to, is still the same.
+/// Returns the service account of a token, if it, and what the token is bound to, is still the same.
 fn of_claims(store: &Store, claims: &Claims) -> Option<User> {
     let binding = &claims.kubernetes;
     let lookup = |resource: &str, bound: &super::token::Bound| {
@@ -166,7 +167,7 @@ fn secret_text(secret: &Object, key: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
 }
 
-/// The user, group, uid and extra that `Impersonate-…` headers ask to be; `None` without them.
+/// Returns the user, group, uid and extra that `Impersonate-…` headers ask to be; `None` without them.
 ///
 /// # Errors
 /// 400 for headers without the user.

@@ -74,7 +74,7 @@ fn demand(store: &Store, user: &User, verb: &str, target: &ResourcePath) -> Resu
     Err(ApiError::forbidden(target, &why))
 }
 
-/// The user whom a request wants to be taken for, if it may; else the one who sent it.
+/// Returns the user whom a request wants to be taken for, if it may; else the one who sent it.
 ///
 /// # Errors
 /// 403 where the sender may not be taken for that user or one of its groups.
@@ -125,8 +125,8 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
     Ok(Arc::new(wanted))
 }
 
-/// The permissions beyond RBAC that kube-apiserver's admission plugins demand when certificates are approved
-/// or issued.
+/// Returns the permissions beyond RBAC that kube-apiserver's admission plugins demand when certificates are
+/// approved or issued.
 pub(super) fn admit_certificate(
     hub: &Hub,
     request: &ApiRequest,

@@ -45,12 +45,12 @@ impl Body {
         Ok(Self { value, repeated: repeated.into_iter().map(sentence).collect() })
     }
 
-    /// A value that was read in another way.
+    /// Makes a body of a value that was read in another way.
     pub(super) fn of(value: Value) -> Self {
         Self { value, repeated: Vec::new() }
     }
 
-    /// The sentences that the writer is warned with.
+    /// Returns the sentences that the writer is warned with.
     ///
     /// # Errors
     /// 400, or 422 for a patch, where the validation is strict and a field stands there twice.

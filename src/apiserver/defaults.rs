@@ -21,8 +21,8 @@ pub(super) fn converting(store: Store) -> Store {
     })
 }
 
-/// The default roles and bindings, as kube-apiserver reconciles them at every start, and the admission
-/// policies of a hub.
+/// Returns the default roles and bindings, as kube-apiserver reconciles them at every start, and the
+/// admission policies of a hub.
 pub(super) fn objects() -> Vec<Object> {
     let authenticated = ["system:authenticated"];
     let everyone = ["system:authenticated", "system:unauthenticated"];
@@ -146,7 +146,7 @@ fn delegator_rules() -> Value {
     ])
 }
 
-/// The kinds in a namespace, except secrets and roles.
+/// Returns the kinds in a namespace, except secrets and roles.
 fn view_rules(verbs: &[&str]) -> Value {
     const CORE: &[&str] = &[
         "configmaps",

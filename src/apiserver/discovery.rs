@@ -78,7 +78,7 @@ fn ok(value: &Value) -> Response {
     respond::json(StatusCode::OK, value)
 }
 
-/// The served kinds of a store, and the reviews that exist as requests alone.
+/// Returns the served kinds of a store, and the reviews that exist as requests alone.
 fn catalogue(store: &Store) -> Catalogue {
     let mut catalogue = Catalogue::new();
     let mut add = |group: &str, version: &str, served: ServedResource| {
@@ -205,7 +205,7 @@ fn set_names(entry: &mut Value, served: &ServedResource) {
     }
 }
 
-/// `apidiscovery.k8s.io/v2`: everything in one answer.
+/// Returns `apidiscovery.k8s.io/v2`: everything in one answer.
 fn aggregated(catalogue: &Catalogue, core: bool) -> Response {
     let groups = catalogue.iter().filter(|(group, _)| group.is_empty() == core);
     let items: Vec<Value> = groups

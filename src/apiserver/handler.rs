@@ -83,7 +83,7 @@ async fn objects(
     resources::answer(hub, request, target, verb, body).await
 }
 
-/// Everything that is not about objects.
+/// Returns everything that is not about objects.
 fn paths(hub: &Hub, request: &ApiRequest) -> HandlerResult {
     match request.path.trim_end_matches('/') {
         "/livez" | "/readyz" | "/healthz" => Ok(health(hub, request)),

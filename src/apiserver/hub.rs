@@ -88,7 +88,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// From now on, every change of the resource wakes the receiver.
+    /// Returns a receiver that every later change of the resource wakes.
     pub(super) fn subscribe(&self, resource: &GroupResource) -> watch::Receiver<u64> {
         lock(&self.by_resource).entry(resource.clone()).or_default().subscribe()
     }
@@ -162,7 +162,7 @@ impl Hub {
         }
     }
 
-    /// [`Signals::subscribe`].
+    /// Calls [`Signals::subscribe`].
     pub(super) fn subscribe(&self, resource: &GroupResource) -> watch::Receiver<u64> {
         self.signals.subscribe(resource)
     }
@@ -172,7 +172,7 @@ impl Hub {
         self.signals.all.subscribe()
     }
 
-    /// Why the last write was refused, if the disk did.
+    /// Returns why the last write was refused, if the disk refused it.
     pub(super) fn failure(&self) -> Option<String> {
         self.journal.as_ref().and_then(Journal::failure)
     }

@@ -25,7 +25,7 @@ impl Keys {
         })
     }
 
-    /// The keys in a locked directory, made where they are not there yet.
+    /// Reads the keys in a locked directory, and makes the missing ones.
     pub(super) fn open(dir: &Path, now: Timestamp) -> Result<Self, StartError> {
         let data = |path: &Path| {
             let path = path.display().to_string();
@@ -49,7 +49,7 @@ impl Keys {
         Ok(Self { authority: Authority::load(&identity)?, tokens: read(&tokens)? })
     }
 
-    /// A seed for uids that no run had before.
+    /// Returns a seed for uids that no run had before.
     pub(super) fn seed(&self) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         fill_random(&mut bytes)?;

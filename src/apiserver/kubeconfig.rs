@@ -22,13 +22,13 @@ pub fn kubeconfig(url: &str, ca_pem: &str, credential: &Credential) -> Kubeconfi
         .expect("the document has the fields of a kubeconfig")
 }
 
-/// The same as the text of a file.
+/// Returns the same as the text of a file.
 pub fn kubeconfig_yaml(url: &str, ca_pem: &str, credential: &Credential) -> String {
     serde_saphyr::to_string(&document(url, ca_pem, credential))
         .expect("a JSON document can be written as YAML")
 }
 
-/// The client certificate and key of a file that [`kubeconfig_yaml`] wrote.
+/// Returns the client certificate and key of a file that [`kubeconfig_yaml`] wrote.
 pub(super) fn identity_in(text: &str) -> Option<Identity> {
     let document: Value = serde_saphyr::from_str(text).ok()?;
     let user = |field: &str| {

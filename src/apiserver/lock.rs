@@ -47,7 +47,7 @@ impl DirectoryLock {
     }
 }
 
-/// The same options; a file that they create is its owner's alone.
+/// Returns the same options; a file that they create is its owner's alone.
 pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }

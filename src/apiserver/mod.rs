@@ -48,7 +48,7 @@ pub use start_error::StartError;
 /// The Kubernetes version that the server behaves like.
 const VERSION: &str = "v1.36.0+wheelwright";
 
-/// The answer of `/version`.
+/// Returns the answer of `/version`.
 fn version() -> serde_json::Value {
     serde_json::json!({
         "major": "1",
@@ -63,7 +63,7 @@ fn version() -> serde_json::Value {
     })
 }
 
-/// Thirty-two random hex digits.
+/// Returns thirty-two random hex digits.
 fn random_hex() -> Result<String, crate::pki::Error> {
     let mut bytes = [0u8; 16];
     crate::pki::fill_random(&mut bytes)?;

@@ -51,7 +51,7 @@ fn document_answer(text: &Arc<Vec<u8>>) -> Response {
     response
 }
 
-/// Resources by the path of their group version, such as `apis/apps/v1`.
+/// Returns resources by the path of their group version, such as `apis/apps/v1`.
 fn by_path(store: &Store) -> BTreeMap<String, Vec<Arc<ApiResource>>> {
     let mut paths: BTreeMap<String, Vec<Arc<ApiResource>>> = BTreeMap::new();
     for resource in store.resources() {
@@ -117,7 +117,7 @@ fn add_referenced(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// The names of definitions that a schema refers to.
+/// Returns the names of definitions that a schema refers to.
 fn references(schema: &Value) -> Vec<String> {
     match schema {
         Value::Object(fields) => {
@@ -147,7 +147,7 @@ fn gvk(resource: &ApiResource, version: &Version) -> Value {
     json!({ "group": resource.group, "version": version.name, "kind": resource.kind })
 }
 
-/// The schema of a kind, with what every object has.
+/// Returns the schema of a kind, with what every object has.
 fn schema(resource: &ApiResource, version: &Version) -> Value {
     let mut schema = match &*version.openapi {
         Value::Object(fields) => fields.clone(),

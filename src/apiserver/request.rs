@@ -26,7 +26,7 @@ pub(super) struct ApiRequest {
 #[derive(Debug, Default)]
 pub(super) struct Parameters(Vec<(String, String)>);
 
-/// The representation the client wants, the first of its list that there is.
+/// The first representation in the header `Accept` that the server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accept {
     /// The object or list itself.
@@ -39,7 +39,7 @@ pub(super) enum Accept {
     MetadataList,
     /// `apidiscovery.k8s.io/v2` APIGroupDiscoveryList.
     Discovery,
-    /// Nothing that there is.
+    /// No representation that the server has.
     None,
 }
 
@@ -90,7 +90,7 @@ impl ApiRequest {
         }
     }
 
-    /// The object, or the resource, that a path under `/api` or `/apis` names; `None` for every other path.
+    /// Returns the object or resource of a path under `/api` or `/apis`; `None` for every other path.
     pub(super) fn target(&self) -> Option<ResourcePath> {
         let mut parts: Vec<&str> = self.path.trim_start_matches('/').split('/').collect();
         let (group, version) = match *parts.first()? {
@@ -118,7 +118,7 @@ impl ApiRequest {
         (!resource.is_empty()).then_some(target)
     }
 
-    /// The verb that the method means for a target.
+    /// Returns the verb that the method means for a target.
     ///
     /// # Errors
     /// 405 for a method that means nothing there.
@@ -137,8 +137,8 @@ impl ApiRequest {
         }
     }
 
-    /// The name that a list or watch is narrowed to by its field selector: for permissions the request is one
-    /// for that object (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
+    /// Returns the name that a list or watch is narrowed to by its field selector: for permissions the
+    /// request is one for that object (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
     pub(super) fn only_name(&self) -> Option<String> {
         let selector = self.query.get("fieldSelector")?;
         let name = selector.split(',').find_map(|term| term.trim().strip_prefix("metadata.name="))?;
@@ -146,7 +146,7 @@ impl ApiRequest {
         (!name.is_empty() && !name.contains(['/', '%'])).then(|| name.to_owned())
     }
 
-    /// Options of a list, as the query gives them.
+    /// Returns the options of a list, as the query gives them.
     pub(super) fn list_options(&self) -> Result<ListOptions, ApiError> {
         let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
         // A list is made at once, so no time limits it; a value that is no number is refused all the same.
@@ -166,7 +166,7 @@ impl ApiRequest {
         })
     }
 
-    /// Options of a watch, as the query gives them.
+    /// Returns the options of a watch, as the query gives them.
     pub(super) fn watch_options(&self) -> WatchOptions {
         let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
         WatchOptions {
@@ -180,7 +180,7 @@ impl ApiRequest {
         }
     }
 
-    /// Options of a write, as the query gives them; `kind` is that of the options, such as `PatchOptions`.
+    /// Returns the options of a write; `kind` is that of the options, such as `PatchOptions`.
     ///
     /// # Errors
     /// For values that these options cannot have.
@@ -211,7 +211,7 @@ impl ApiRequest {
         })
     }
 
-    /// Options of a deletion: those of the body win over those of the query.
+    /// Returns the options of a deletion: those of the body win over those of the query.
     ///
     /// # Errors
     /// For values that these options cannot have.
@@ -269,7 +269,7 @@ impl ApiRequest {
     }
 }
 
-/// 422 for a name of a manager that is too long or cannot be printed (apimachinery `ValidateFieldManager`).
+/// Refuses with 422 a manager with a name that is too long or cannot be printed (`ValidateFieldManager`).
 fn check_manager(kind: &str, manager: &str) -> Result<(), ApiError> {
     const LONGEST: u64 = 128;
     let error = if manager.len() as u64 > LONGEST {
@@ -282,7 +282,7 @@ fn check_manager(kind: &str, manager: &str) -> Result<(), ApiError> {
     Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]))
 }
 
-/// 422 for an option with a value that it cannot have.
+/// Returns 422 for an option with a value that it cannot have.
 fn unsupported(kind: &str, field: &str, value: &str, supported: &[&str]) -> ApiError {
     let error = FieldError::unsupported(field, &value.into(), supported.iter().copied());
     ApiError::invalid("meta.k8s.io", kind, "", &[error])
@@ -302,7 +302,7 @@ impl Parameters {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A switch: on with any value but `false` and `0`, as apimachinery reads it.
+    /// Reads a switch: it is on with any value but `false` and `0`, as apimachinery reads it.
     pub(super) fn is(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value, "false" | "0"))
     }
@@ -325,7 +325,7 @@ impl Accept {
         if header.trim().is_empty() { Self::Json } else { found.next().unwrap_or(Self::None) }
     }
 
-    /// One media range; `None` where it is nothing we have.
+    /// Reads one media range; `None` where it is nothing we have.
     fn range(range: &str) -> Option<Self> {
         let mut parts = range.split(';').map(str::trim);
         let media = parts.next()?;

@@ -168,7 +168,7 @@ fn show(
     })
 }
 
-/// The result of a write, with the warnings about its body.
+/// Returns the result of a write, with the warnings about its body.
 fn warned(written: Written, mut warnings: Vec<String>) -> Written {
     warnings.extend(written.warnings);
     Written { warnings, ..written }
@@ -208,7 +208,7 @@ fn delete_answer(
     }
 }
 
-/// The resource that a target names.
+/// Returns the resource that a target names.
 fn resource_of(hub: &Hub, target: &ResourcePath) -> Result<Arc<ApiResource>, ApiError> {
     let named =
         |resource: &&Arc<ApiResource>| resource.group == target.group && resource.plural == target.resource;
@@ -224,7 +224,7 @@ fn table_context<'a>(
     Ok(table::TableContext { resource, version, now: (hub.clock)() })
 }
 
-/// A JSON or YAML body.
+/// Reads a JSON or YAML body.
 ///
 /// # Errors
 /// 400 for text that is neither, 415 for another content type.
@@ -258,7 +258,7 @@ fn yaml(body: &[u8], role: Role) -> Result<Body, ApiError> {
     value.map(Body::of).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
 }
 
-/// The object of a body, and what its writer is warned of.
+/// Reads the object of a body, and what its writer is warned of.
 fn read_object(
     request: &ApiRequest,
     body: &[u8],

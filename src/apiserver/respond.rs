@@ -15,7 +15,7 @@ use store::{ApiError, List};
 /// The result of a handler.
 pub(super) type HandlerResult = Result<Response, ApiError>;
 
-/// A JSON body.
+/// Returns a JSON body.
 pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
     let bytes = serde_json::to_vec(body).expect("JSON values have string keys, so they serialise");
     let mut response = Response::new(Body::from(bytes));
@@ -26,7 +26,7 @@ pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
     response
 }
 
-/// Plain text, as the health endpoints answer.
+/// Returns plain text, as the health endpoints answer.
 pub(super) fn text(code: StatusCode, body: impl Into<String>) -> Response {
     let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = code;
@@ -36,7 +36,7 @@ pub(super) fn text(code: StatusCode, body: impl Into<String>) -> Response {
     response
 }
 
-/// A refusal as a `Status` object.
+/// Returns a refusal as a `Status` object.
 pub(super) fn refusal(error: &ApiError) -> Response {
     let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, &status_value(error));
@@ -47,7 +47,7 @@ pub(super) fn refusal(error: &ApiError) -> Response {
     response
 }
 
-/// The `Status` of a refusal, with its kind, as it stands in bodies and in watch events.
+/// Returns the `Status` of a refusal, with its kind, as it stands in bodies and in watch events.
 pub(super) fn status_value(error: &ApiError) -> Value {
     let mut value = serde_json::to_value(error.status()).expect("a Status serialises");
     if let Some(fields) = value.as_object_mut() {
@@ -96,7 +96,7 @@ impl Serialize for Item<'_> {
     }
 }
 
-/// `metadata` of a list.
+/// Returns `metadata` of a list.
 pub(super) fn list_metadata(list: &List, custom: bool) -> Value {
     let mut metadata = json!({ "resourceVersion": list.resource_version });
     if let Some(fields) = metadata.as_object_mut() {
@@ -111,13 +111,13 @@ pub(super) fn list_metadata(list: &List, custom: bool) -> Value {
     metadata
 }
 
-/// An object as `PartialObjectMetadata`.
+/// Returns an object as `PartialObjectMetadata`.
 pub(super) fn partial(object: &Arc<Object>) -> Value {
     let metadata = object.0.get("metadata").cloned().unwrap_or_else(|| json!({}));
     json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata })
 }
 
-/// A `Status` that says that something succeeded.
+/// Returns a `Status` that says that something succeeded.
 pub(super) fn success(details: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "details": details })
 }

@@ -66,7 +66,7 @@ const SHORTEST: u64 = 600;
 /// As kube-apiserver: what fits 32 bits of seconds.
 const LONGEST: u64 = 1 << 32;
 
-/// The review that a target names.
+/// Returns the review that a target names.
 pub(super) fn kind_of(target: &ResourcePath) -> Option<&'static ReviewKind> {
     let is = |kind: &&ReviewKind| {
         kind.group == target.group && kind.resource == target.resource && target.version == "v1"
@@ -241,7 +241,7 @@ fn lifetime(seconds: Option<i64>) -> Result<Duration, ApiError> {
     }
 }
 
-/// The secret that a token is to live and die with.
+/// Returns the secret that a token is to live and die with.
 fn bound_secret(hub: &Hub, namespace: &str, asked: Option<&Value>) -> Result<Option<Bound>, ApiError> {
     let Some(asked) = asked.filter(|v| !v.is_null()) else { return Ok(None) };
     let text = |field: &str| asked.get(field).and_then(Value::as_str).unwrap_or_default();

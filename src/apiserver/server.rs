@@ -67,7 +67,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A server in memory that listens on a loopback port of the system's choice.
+    /// Returns a server in memory that listens on a loopback port of the system's choice.
     pub fn new(clock: fn() -> Timestamp) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         Self { listen, data: None, names: Vec::new(), objects: Vec::new(), tokens: BTreeMap::new(), clock }
@@ -123,7 +123,7 @@ impl Server {
         })
     }
 
-    /// A kubeconfig for a user with a client certificate of its own.
+    /// Returns a kubeconfig for a user with a client certificate of its own.
     ///
     /// # Errors
     /// Where the system has no randomness.
@@ -131,7 +131,7 @@ impl Server {
         Ok(kubeconfig(&self.url, &self.ca_pem, &self.credential(user, groups)?))
     }
 
-    /// [`Server::kubeconfig`] as the text of a file.
+    /// Returns [`Server::kubeconfig`] as the text of a file.
     ///
     /// # Errors
     /// Where the system has no randomness.
@@ -139,7 +139,7 @@ impl Server {
         Ok(super::kubeconfig_yaml(&self.url, &self.ca_pem, &self.credential(user, groups)?))
     }
 
-    /// The administrator's kubeconfig as the text of a file.
+    /// Returns the administrator's kubeconfig as the text of a file.
     ///
     /// # Errors
     /// Where the system has no randomness.
@@ -147,8 +147,8 @@ impl Server {
         self.kubeconfig_yaml("admin", &[MASTERS])
     }
 
-    /// The same with the certificate of a file that was made before, while that one is good: nobody can take
-    /// a certificate back, so there are no more of them than needed.
+    /// Returns the same with the certificate of a file that was made before, while that one is good: nobody
+    /// can take a certificate back, so there are no more of them than needed.
     ///
     /// # Errors
     /// Where the system has no randomness.
@@ -161,7 +161,7 @@ impl Server {
         Ok(super::kubeconfig_yaml(&self.url, &self.ca_pem, &credential))
     }
 
-    /// Whether a client certificate was issued here and stays good for a while.
+    /// Returns whether a client certificate was issued here and stays good for a while.
     fn is_good(&self, identity: &Identity) -> bool {
         let Ok(leaf) = CertificateDer::from_pem_slice(identity.certificate.as_bytes()) else { return false };
         let then = (self.hub.clock)().as_second().saturating_add(RENEWAL);
@@ -179,12 +179,13 @@ impl Server {
         Ok(Credential::Certificate(self.hub.authority.issue(&profile, (self.hub.clock)())?))
     }
 
-    /// A client of the administrator that calls the server in process: no TLS, no connection, no retries.
+    /// Returns a client of the administrator that calls the server in process: no TLS, no connection, no
+    /// retries.
     pub fn client(&self) -> kube::Client {
         self.client_as(User::admin())
     }
 
-    /// A client of any user, in process.
+    /// Returns a client of any user, in process.
     pub fn client_as(&self, user: User) -> kube::Client {
         let (hub, peer) = (self.hub.clone(), Peer::trusted(user));
         let service = tower::service_fn(move |request: axum::http::Request<kube::client::Body>| {
@@ -215,7 +216,7 @@ impl Drop for Server {
     }
 }
 
-/// The state of a server: from disk, or new.
+/// Returns the state of a server: from disk, or new.
 fn open(options: &Options) -> Result<Hub, StartError> {
     let now = (options.clock)();
     let lock = options.data.as_deref().map(DirectoryLock::acquire).transpose()?;

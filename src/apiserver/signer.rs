@@ -72,7 +72,8 @@ fn is_old(request: &Object, now: Timestamp) -> bool {
     created.is_some_and(|created| now.duration_since(created) > keep)
 }
 
-/// The status of an approved request that has no certificate yet: with one, or with why there will be none.
+/// Returns the status of an approved request that has no certificate yet: with one, or with why there will be
+/// none.
 fn issue(authority: &Authority, request: &Object, now: Timestamp) -> Option<Value> {
     let spec = |field: &str| request.at(&["spec", field]);
     let is_ours = spec("signerName")?.as_str() == Some(CLIENT_SIGNER);

@@ -30,7 +30,8 @@ impl Include {
     }
 }
 
-/// Objects as a table; built-in kinds have columns of their own, the others those of their definition.
+/// Returns objects as a table; built-in kinds have columns of their own, the others those of their
+/// definition.
 pub(super) fn of(
     seen: &TableContext<'_>,
     objects: &[&Arc<Object>],
@@ -73,7 +74,7 @@ impl Include {
     }
 }
 
-/// A bookmark as a table whose one row carries the annotations.
+/// Returns a bookmark as a table whose one row carries the annotations.
 pub(super) fn bookmark(object: &Arc<Object>) -> Value {
     json!({
         "apiVersion": "meta.k8s.io/v1",
@@ -105,7 +106,7 @@ fn cells(version: &Version, object: &Object, now: Timestamp) -> Vec<Value> {
     std::iter::once(Value::from(object.name())).chain(rest).collect()
 }
 
-/// The value at a column's path, if it has the column's type (as apiextensions-apiserver's
+/// Returns the value at a column's path, if it has the column's type (as apiextensions-apiserver's
 /// `cellForJSONValue`).
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let found = object::jsonpath::find(object, &column.path).unwrap_or_default();

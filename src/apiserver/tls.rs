@@ -91,7 +91,7 @@ pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsA
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The identity of the peer, by its certificate.
+/// Returns the identity of the peer, by its certificate.
 pub(super) fn peer(hub: &Hub, session: &ServerConnection, unknown_peer: UnknownPeer) -> Peer {
     let Some((leaf, intermediates)) = session.peer_certificates().and_then(|chain| chain.split_first())
     else {

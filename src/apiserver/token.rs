@@ -77,7 +77,7 @@ impl TokenKey {
         Ok(Self { pair, public, id })
     }
 
-    /// The public key as a JSON web key set.
+    /// Returns the public key as a JSON web key set.
     pub(super) fn key_set(&self) -> serde_json::Value {
         // An uncompressed point: one byte that says so, then x and y.
         let (x, y) = self.public.get(1..).unwrap_or_default().split_at_checked(32).unwrap_or_default();
@@ -98,7 +98,7 @@ impl TokenKey {
         Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// The claims of a token that this key signed and that is valid now; `None` for every other text.
+    /// Returns the claims of a token that this key signed and that is valid now; `None` for every other text.
     pub(super) fn verify(&self, token: &str, now: Timestamp) -> Option<Claims> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;

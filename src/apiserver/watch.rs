@@ -116,7 +116,7 @@ fn stream(start: Events) -> impl Stream<Item = Result<Vec<u8>, std::convert::Inf
 }
 
 impl Events {
-    /// The next lines; `None` at the end.
+    /// Returns the next lines; `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         while !self.over {
             if !self.queue.is_empty() {

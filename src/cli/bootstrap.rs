@@ -19,7 +19,7 @@ pub(super) struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// The kubeconfig, with a proxy in front of the hub where one is named.
+    /// Returns the kubeconfig, with a proxy in front of the hub where one is named.
     pub(super) fn kubeconfig(&self, proxy: Option<&str>) -> Value {
         let mut cluster = Map::from_iter([("server".to_owned(), json!(self.hub_apiserver))]);
         if !self.hub_ca_data.is_empty() {

@@ -12,8 +12,8 @@ use object::tree::Checkout;
 /// The commit that a repository has checked out.
 pub(crate) const HEAD: &str = "HEAD";
 
-/// The URL of a repository: a URL or a directory of this machine; the one around the working directory where
-/// none is named.
+/// Returns the URL of a repository: a URL or a directory of this machine; the one around the working
+/// directory where none is named.
 ///
 /// # Errors
 /// The directory cannot be read, or the working directory is in no repository.

@@ -26,7 +26,7 @@ impl HubArgs {
         connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
 
-    /// A client of the hub that sends nothing without this leadership.
+    /// Returns a client of the hub that sends nothing without this leadership.
     pub(super) async fn connect_as_leader(
         &self,
         leadership: Leadership,
@@ -35,7 +35,7 @@ impl HubArgs {
         Ok(client.context("cannot use the kubeconfig")?)
     }
 
-    /// How the hub is reached.
+    /// Returns the configuration of the connection to the hub.
     pub(super) async fn config(&self) -> Result<kube::Config, CommandError> {
         config(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
@@ -65,7 +65,7 @@ pub(super) async fn connect(
     Ok(client)
 }
 
-/// How an API server is reached.
+/// Returns the configuration of the connection to an API server.
 ///
 /// # Errors
 /// The kubeconfig cannot be used.
@@ -93,7 +93,7 @@ pub(super) async fn config(
     Ok(config.context("cannot use the kubeconfig")?)
 }
 
-/// A token that Ctrl-C or SIGTERM cancels.
+/// Returns a token that Ctrl-C or SIGTERM cancels.
 pub(super) fn stop_on_signal() -> CancellationToken {
     let stop = CancellationToken::new();
     let token = stop.clone();

@@ -13,7 +13,7 @@ const CELLS: usize = 48;
 /// Clusters in trouble that are named, of the hub and of each add-on.
 const MAX_LISTED: usize = 20;
 
-/// The whole picture.
+/// Returns the whole picture.
 pub(super) fn page(overview: &Overview, style: Style) -> String {
     let mut page = String::new();
     repositories(&mut page, overview, style);
@@ -25,7 +25,7 @@ pub(super) fn page(overview: &Overview, style: Style) -> String {
     page
 }
 
-/// An add-on, and its clusters group by group in the order in which they start.
+/// Returns an add-on, and its clusters group by group in the order in which they start.
 pub(super) fn add_on(summary: &AddOnSummary, style: Style) -> String {
     let AddOnSummary { name, settled, failed, total, holds, paused: _, approvals: _, groups } = summary;
     let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
@@ -97,7 +97,7 @@ fn placements(page: &mut String, overview: &Overview, style: Style) {
     }
 }
 
-/// The placement and the name of a group.
+/// Returns the placement and the name of a group.
 pub(super) fn title(group: &Group) -> String {
     match group.placement.as_str() {
         "" => "no placement".to_owned(),
@@ -105,7 +105,7 @@ pub(super) fn title(group: &Group) -> String {
     }
 }
 
-/// The groups of an add-on: a cell per cluster, or a count per state where the group is large.
+/// Returns the groups of an add-on: a cell per cluster, or a count per state where the group is large.
 pub(super) fn group_lines(add_on: &str, groups: &[Group], style: Style) -> Vec<String> {
     let width = groups.iter().map(|group| title(group).chars().count()).max().unwrap_or_default();
     let cell =
@@ -135,7 +135,7 @@ fn text(add_on: &str, cluster: &ClusterSummary) -> String {
     format!("{} {} {}", cluster.mark().sign(), cluster.name, if version.is_empty() { "-" } else { version })
 }
 
-/// How many clusters of a group are in which state.
+/// Returns how many clusters of a group are in which state.
 fn counts(group: &Group, style: Style) -> Vec<String> {
     let mut counts: BTreeMap<(Mark, String), usize> = BTreeMap::new();
     for cluster in &group.clusters {
@@ -165,7 +165,7 @@ const YELLOW: &str = "33";
 const RED: &str = "31";
 const FAINT: &str = "2";
 
-/// The colour of a mark, as an ANSI code.
+/// Returns the colour of a mark, as an ANSI code.
 fn colour(mark: Mark) -> &'static str {
     match mark {
         Mark::Bad => RED,

@@ -6,7 +6,7 @@ use crate::shell::{Selection, Shell, ShellOptions};
 use controllers::hub::overview::OverviewController;
 use reconcile::{Register as _, Scope};
 
-/// A shell that keeps the objects of an overview, and writes nothing.
+/// Returns a shell that keeps the objects of an overview, and writes nothing.
 pub(super) fn follow(hub: Client) -> Shell {
     let options = ShellOptions {
         hub,

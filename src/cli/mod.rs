@@ -69,7 +69,7 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// A mistake of the user, with a hint.
+    /// Returns a mistake of the user, with a hint.
     pub fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Self {
         Self { error: error.into(), hint: Some(hint.into()) }
     }
@@ -141,7 +141,7 @@ fn init_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandEr
     Ok(())
 }
 
-/// The command line as clap knows it, for completion scripts.
+/// Returns the command line as clap knows it, for completion scripts.
 fn command() -> clap::Command {
     Cli::command()
 }

@@ -31,7 +31,7 @@ pub(crate) fn of_file(file: &Path) -> Result<Vec<Object>, CommandError> {
     of_text(&text).with_context(|| format!("cannot read {name}")).map_err(CommandError::from)
 }
 
-/// [`of_file`] for a text.
+/// Does for a text what [`of_file`] does for a file.
 ///
 /// # Errors
 /// The text holds something that is no object.

@@ -24,12 +24,12 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// The objects of a file.
+    /// Returns the objects of a file.
     pub(super) fn of_file(file: PathBuf) -> Self {
         Self { snapshot: Some(file), hub: HubArgs::default() }
     }
 
-    /// A hub as it is now.
+    /// Returns a hub as it is now.
     pub(super) fn of_hub(hub: HubArgs) -> Self {
         Self { snapshot: None, hub }
     }
@@ -74,25 +74,26 @@ pub(super) struct KindToRead {
 }
 
 impl KindToRead {
-    /// A kind that is read as its type.
+    /// Returns a kind that is read as its type.
     pub(super) fn typed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load::<K> }
     }
 
-    /// A kind whose content alone matters.
+    /// Returns a kind whose content alone matters.
     pub(super) fn observed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load_observed::<K> }
     }
 }
 
-/// The kinds of the hub that a controller registers, so that an explanation reads what the controller reads.
+/// Returns the kinds of the hub that a controller registers, so that an explanation reads what the controller
+/// reads.
 pub(super) fn read_by<C: Controller>() -> Vec<KindToRead> {
     let mut kinds = Kinds(vec![KindToRead::typed::<C::Primary>()]);
     C::watches(&mut kinds);
     kinds.0
 }
 
-/// The objects that a controller of add-ons reads, with the content of the configurations.
+/// Returns the objects that a controller of add-ons reads, with the content of the configurations.
 pub(super) fn read_by_rollouts<C: Controller>() -> Vec<KindToRead> {
     let mut kinds = read_by::<C>();
     kinds.extend([KindToRead::observed::<AddOnTemplate>(), KindToRead::observed::<AddOnDeploymentConfig>()]);

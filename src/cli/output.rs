@@ -36,12 +36,12 @@ impl Style {
     /// Text that is no terminal's: no colours, and lines of a usual width.
     pub const PLAIN: Self = Self { colour: false, columns: 100 };
 
-    /// Text in a colour, which is an ANSI code.
+    /// Returns text in a colour, which is an ANSI code.
     pub fn colour(self, code: &str, text: &str) -> String {
         if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// Text that stands out.
+    /// Returns text that stands out.
     pub fn bold(self, text: &str) -> String {
         self.colour("1", text)
     }
@@ -55,13 +55,13 @@ impl Ui {
         Self { out: Box::new(io::stdout()), terminal, log_file: None }
     }
 
-    /// Whether the output is a terminal, which can show colours and be drawn over.
+    /// Returns whether the output is a terminal, which can show colours and be drawn over.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// How pictures look here: with colours on a terminal unless `NO_COLOR` is set, and as wide as the
-    /// terminal is now.
+    /// Returns how pictures look here: with colours on a terminal unless `NO_COLOR` is set, and as wide as
+    /// the terminal is now.
     pub fn style(&self) -> Style {
         if !self.terminal {
             return Style::PLAIN;

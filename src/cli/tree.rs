@@ -8,7 +8,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// A line.
+    /// Returns a line.
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), children: Vec::new() }
     }
@@ -25,7 +25,7 @@ impl Tree {
         self
     }
 
-    /// The lines.
+    /// Returns the lines.
     pub(super) fn print(&self) -> String {
         let mut page = format!("{}\n", self.text);
         self.print_below("", &mut page);

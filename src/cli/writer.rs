@@ -58,14 +58,14 @@ pub(super) struct Writer {
     objects: Vec<Object>,
 }
 
-/// Access to the objects of a kind; of a namespace where one is given.
+/// Returns access to the objects of a kind; of a namespace where one is given.
 pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
     let Gvk { group, version, kind } = Gvk::of::<K>();
     let names = GroupVersionKind::gvk(&group, &version, &kind);
     api_of(client, &ApiResource::from_gvk_with_plural(&names, &K::plural(&())), namespace)
 }
 
-/// Access to the objects of a resource; of a namespace where one is given.
+/// Returns access to the objects of a resource; of a namespace where one is given.
 pub(super) fn api_of(client: &kube::Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
     match namespace {
         "" => Api::all_with(client.clone(), resource),
@@ -86,7 +86,7 @@ pub(super) async fn retry_on_conflict<T>(
     attempt().await
 }
 
-/// A write that an API server refused or could not do.
+/// Returns a write that an API server refused or could not do.
 pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandError {
     move |error| {
         let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
@@ -109,20 +109,20 @@ fn typed<K: Kind>(object: &DynamicObject) -> anyhow::Result<K> {
     Ok(serde_json::from_value(serde_json::to_value(object)?)?)
 }
 
-/// An object that an API server has.
+/// Returns an object that an API server has.
 pub(super) async fn find<K: Kind>(client: &kube::Client, key: &Key) -> Result<Option<K>, CommandError> {
     let found = api::<K>(client, &key.namespace).get_opt(&key.name).await;
     let found = found.map_err(failed(format!("read {} {key}", K::kind(&()))))?;
     Ok(found.as_ref().map(typed::<K>).transpose()?)
 }
 
-/// An object that must exist; `hint` says how to find the names of those that do.
+/// Returns an object that must exist; `hint` says how to find the names of those that do.
 pub(super) async fn get<K: Kind>(client: &kube::Client, key: &Key, hint: &str) -> Result<K, CommandError> {
     let missing = || CommandError::hinted(anyhow!("there is no {} {key}", K::kind(&())), hint);
     find::<K>(client, key).await?.ok_or_else(missing)
 }
 
-/// All objects of a kind that match a label selector, in the order of their keys.
+/// Returns all objects of a kind that match a label selector, in the order of their keys.
 pub(super) async fn list<K: Kind>(
     client: &kube::Client,
     namespace: &str,
@@ -161,12 +161,12 @@ impl WriteArgs {
 }
 
 impl Writer {
-    /// The connection, for reads.
+    /// Returns the connection, for reads.
     pub(super) fn client(&self) -> &kube::Client {
         &self.client
     }
 
-    /// Whether nothing is changed.
+    /// Returns whether nothing is changed.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -291,7 +291,7 @@ pub(super) fn print(ui: &mut Ui, format: Format, objects: &[Object]) -> Result<(
     Ok(())
 }
 
-/// The objects of the names that a person gave, each of which must exist.
+/// Returns the objects of the names that a person gave, each of which must exist.
 pub(super) async fn must_exist<K: Kind>(
     client: &kube::Client,
     names: &[String],
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    /// A server that answers the first `conflicts` patches with a conflict, and notes the methods.
+    /// Returns a server that answers the first `conflicts` patches with a conflict, and notes the methods.
     fn server(conflicts: usize, methods: Arc<Mutex<Vec<Method>>>) -> kube::Client {
         let service = tower::service_fn(move |request: Request<Body>| {
             let mut methods = methods.lock().unwrap();

@@ -165,7 +165,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The token of a request: that of its header, else that of its cookie.
+/// Returns the token of a request: that of its header, else that of its cookie.
 fn token(headers: &HeaderMap) -> Option<&str> {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
@@ -179,8 +179,8 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     bearer.or(cookie).filter(|token| !token.is_empty())
 }
 
-/// Whether a form was sent by the page itself. Every browser says so in one of two headers that no script and
-/// no other site can set (Fetch Metadata; RFC 6454).
+/// Returns whether a form was sent by the page itself. Every browser says so in one of two headers that no
+/// script and no other site can set (Fetch Metadata; RFC 6454).
 fn is_own(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("sec-fetch-site") {
@@ -193,14 +193,14 @@ fn is_own(headers: &HeaderMap) -> bool {
 }
 
 impl PageState {
-    /// The visitor of a request, and the token.
+    /// Returns the visitor of a request, and the token.
     async fn visitor<'h>(&self, headers: &'h HeaderMap) -> Result<(Arc<Visitor>, &'h str), Refusal> {
         let token = token(headers).ok_or(Refusal::NoToken)?;
         let visitor = self.visitors.authenticate(token).await.map_err(Refusal::Hub)?;
         Ok((visitor.ok_or(Refusal::WrongToken)?, token))
     }
 
-    /// The fleet as a visitor may see it.
+    /// Returns the fleet as a visitor may see it.
     async fn content(&self, visitor: &Visitor, fleet: &Fleet) -> Result<String, Refusal> {
         match fleet.as_ref() {
             Ok(overview) => {
@@ -229,8 +229,8 @@ struct Open {
 }
 
 impl Open {
-    /// The content when it differs from the last one; `None` when the token is not good any more. While the
-    /// hub does not answer, the page stays as it is.
+    /// Returns the content when it differs from the last one; `None` when the token is not good any more.
+    /// While the hub does not answer, the page stays as it is.
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::select! {
@@ -249,7 +249,7 @@ impl Open {
     }
 }
 
-/// The content of the page, now and at each change.
+/// Returns the content of the page, now and at each change.
 async fn events(State(site): State<Arc<PageState>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let (visitor, token) = site.visitor(&headers).await?;
     let permit = Arc::clone(&visitor.streams).try_acquire_owned().map_err(|_| Refusal::TooMany)?;
@@ -274,7 +274,7 @@ async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Refusal> {
     }
 }
 
-/// Back to the page.
+/// Redirects to the page.
 fn see_page(cookie: Option<&str>) -> Result<Response, Refusal> {
     let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, "./")]).into_response();
     if let Some(cookie) = cookie {

@@ -29,14 +29,14 @@ impl Live {
         Self(watch::channel(None).0)
     }
 
-    /// The fleet as it is now and as it changes.
+    /// Returns the fleet as it is now and as it changes.
     pub(super) fn subscribe(&self) -> watch::Receiver<Option<Fleet>> {
         let mut receiver = self.0.subscribe();
         receiver.mark_changed();
         receiver
     }
 
-    /// The fleet as it is now; `None` when the process ends.
+    /// Returns the fleet as it is now; `None` when the process ends.
     pub(super) async fn now(&self) -> Option<Fleet> {
         let mut receiver = self.0.subscribe();
         let fleet = receiver.wait_for(Option::is_some).await.ok()?;

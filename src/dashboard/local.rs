@@ -78,7 +78,7 @@ fn content(fleet: &Fleet) -> String {
     }
 }
 
-/// The page, with the fleet as it is now.
+/// Returns the page, with the fleet as it is now.
 async fn index(State(live): State<Live>) -> Response {
     match live.now().await {
         Some(fleet) => document(page::page(&content(&fleet), None)),
@@ -86,7 +86,7 @@ async fn index(State(live): State<Live>) -> Response {
     }
 }
 
-/// The content of the page, now and at each change.
+/// Returns the content of the page, now and at each change.
 async fn events(State(live): State<Live>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let contents = stream::unfold(live.subscribe(), |mut receiver| async {
         loop {

@@ -10,7 +10,7 @@ use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, 
 /// first, and the rest is counted.
 const SHOWN: usize = 200;
 
-/// The whole document around the content; with the name of a visitor who may log out.
+/// Returns the whole document around the content; with the name of a visitor who may log out.
 pub(super) fn page(content: &str, visitor: Option<&str>) -> String {
     let visitor = visitor.map(|name| {
         format!(
@@ -28,7 +28,7 @@ pub(super) fn page(content: &str, visitor: Option<&str>) -> String {
     )
 }
 
-/// The page that asks for a token, and why the last one was not taken.
+/// Returns the page that asks for a token, and why the last one was not taken.
 pub(super) fn login(why: &str) -> String {
     let why = if why.is_empty() {
         String::new()
@@ -44,7 +44,7 @@ pub(super) fn login(why: &str) -> String {
     document("", "", &main)
 }
 
-/// The page about a request that was refused.
+/// Returns the page about a request that was refused.
 pub(super) fn refused(why: &str) -> String {
     let main = format!(
         "<main><p class=\"problem\" role=\"alert\">{}</p><p><a href=\"./\">Back to the fleet</a></p></main>",
@@ -79,12 +79,12 @@ fn button(html: &mut String, verb: &str, label: &str, subject: &str, token: &str
     );
 }
 
-/// The content while the fleet cannot be read.
+/// Returns the content while the fleet cannot be read.
 pub(super) fn problem(why: &str) -> String {
     format!("<p class=\"problem\">The hub cannot be read now: {}</p>", escape(why))
 }
 
-/// The fleet.
+/// Returns the fleet.
 pub(super) fn content(shown: &Shown) -> String {
     let Shown { overview, clusters: has_clusters, change_rollouts, change_repositories, notes } = shown;
     let mut html = String::new();
@@ -227,7 +227,7 @@ fn cluster(html: &mut String, add_on: &str, cluster: &ClusterSummary) {
     *html += "</li>";
 }
 
-/// The class of a mark.
+/// Returns the class of a mark.
 fn class(mark: Mark) -> &'static str {
     match mark {
         Mark::Bad => "bad",

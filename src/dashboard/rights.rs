@@ -46,7 +46,7 @@ impl Right {
         Self::ChangeRepositories,
     ];
 
-    /// The permissions that make up the right.
+    /// Returns the permissions that make up the right.
     fn accesses(self) -> &'static [Access] {
         match self {
             Self::ListClusters => &[("list", CLUSTER_GROUP, "managedclusters", "")],
@@ -65,7 +65,8 @@ impl Right {
         }
     }
 
-    /// The namespaces of a fleet in which a visitor may have the right; none if it is not about namespaces.
+    /// Returns the namespaces of a fleet in which a visitor may have the right; none if it is not about
+    /// namespaces.
     fn namespaces(self, overview: &Overview) -> BTreeSet<&str> {
         match self {
             Self::ListClusters | Self::ListAddOns | Self::ListPolicies | Self::ChangePolicies => {
@@ -98,7 +99,7 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    /// Whether the visitor has a right in a namespace; everywhere, if it is empty.
+    /// Returns whether the visitor has a right in a namespace; everywhere, if it is empty.
     pub(super) fn may(&self, right: Right, namespace: &str) -> bool {
         self.everywhere.contains(&right) || self.within.contains(&(right, namespace.to_owned()))
     }
@@ -137,7 +138,7 @@ impl Rights {
     }
 }
 
-/// Those of the rights, each in a namespace, that a user has.
+/// Returns those of the rights, each in a namespace, that a user has.
 async fn granted(
     hub: &kube::Client,
     user: &UserInfo,

@@ -21,12 +21,12 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// The whole fleet, without buttons.
+    /// Returns the whole fleet, without buttons.
     pub(super) fn all(overview: &Overview) -> Self {
         Self { overview: overview.clone(), clusters: true, ..Self::default() }
     }
 
-    /// The part that the rights of a visitor allow.
+    /// Returns the part that the rights of a visitor allow.
     pub(super) fn to(rights: &Rights, overview: &Overview) -> Self {
         let Overview { repositories, clusters, placements, add_ons } = overview;
         let within = |right: Right, name: &str| rights.may(right, namespace(name));
@@ -53,12 +53,12 @@ impl Shown {
     }
 }
 
-/// The namespace of NAMESPACE/NAME.
+/// Returns the namespace of NAMESPACE/NAME.
 pub(super) fn namespace(name: &str) -> &str {
     name.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
-/// An add-on on the clusters that a visitor may see it on. Counts are those of these clusters.
+/// Returns an add-on on the clusters that a visitor may see it on. Counts are those of these clusters.
 fn visible(add_on: &AddOnSummary, rights: &Rights) -> AddOnSummary {
     let AddOnSummary { name, settled: _, failed: _, total: _, holds, paused, approvals, groups } = add_on;
     let groups: Vec<Group> = groups.iter().filter_map(|group| visible_group(group, rights)).collect();

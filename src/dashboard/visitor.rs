@@ -39,12 +39,12 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    /// The name of the user.
+    /// Returns the name of the user.
     pub(super) fn name(&self) -> &str {
         self.user.username.as_deref().unwrap_or_default()
     }
 
-    /// The rights of the visitor, at most a minute old.
+    /// Returns the rights of the visitor, at most a minute old.
     ///
     /// # Errors
     /// The hub does not answer.
@@ -78,7 +78,7 @@ impl Visitors {
         Self { hub, reviews: Semaphore::new(REVIEWS), known: Mutex::default() }
     }
 
-    /// The visitor of a token; `None` if it is not good.
+    /// Returns the visitor of a token; `None` if it is not good.
     ///
     /// # Errors
     /// The hub does not answer.
@@ -112,7 +112,7 @@ impl Visitors {
         Ok(Some(visitor))
     }
 
-    /// The user of a token, if the hub accepts it.
+    /// Returns the user of a token, if the hub accepts it.
     async fn review(&self, token: &str) -> Result<Option<UserInfo>, String> {
         let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
         let review = TokenReview { spec, ..TokenReview::default() };

@@ -144,7 +144,7 @@ impl Credentials {
         }
     }
 
-    /// The GitHub App that is logged in.
+    /// Returns the GitHub App that is logged in.
     pub(super) fn github_app(&self) -> Option<&GithubApp> {
         self.github_app.as_ref()
     }
@@ -165,14 +165,14 @@ impl Credentials {
         }
     }
 
-    /// The value of the header `Authorization`, if there are credentials for https.
+    /// Returns the value of the header `Authorization`, if there are credentials for https.
     pub(super) fn basic(&self) -> Option<String> {
         let password = self.password.as_deref()?;
         let login = format!("{}:{password}", self.username.as_deref().unwrap_or("git"));
         Some(format!("Basic {}", STANDARD.encode(login)))
     }
 
-    /// The key for ssh and its passphrase.
+    /// Returns the key for ssh and its passphrase.
     pub(super) fn ssh_key(&self) -> (&str, Option<&str>) {
         (self.ssh_key.as_deref().unwrap_or_default(), self.password.as_deref())
     }
@@ -181,12 +181,12 @@ impl Credentials {
         &self.known_hosts
     }
 
-    /// The certificates of the authorities that prove the identity of a server.
+    /// Returns the certificates of the authorities that prove the identity of a server.
     pub(super) fn authorities(&self) -> Option<&str> {
         self.authorities.as_deref()
     }
 
-    /// The certificate that proves our identity, and its key.
+    /// Returns the certificate that proves our identity, and its key.
     pub(super) fn client_certificate(&self) -> Option<(&str, &str)> {
         self.client_certificate.as_ref().map(|(certificate, key)| (certificate.as_str(), key.as_str()))
     }

@@ -139,7 +139,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// CamelCase word for conditions, events and metrics.
+    /// Returns the CamelCase word for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Url(_) => "InvalidURL",
@@ -162,14 +162,15 @@ impl Error {
         }
     }
 
-    /// A repository whose objects have SHA-256 names.
+    /// Returns the error for a repository whose objects have SHA-256 names.
     pub(super) fn sha256(url: &str) -> Self {
         Self::Content(format!(
             "{url} names its objects by SHA-256, which is not supported; use a repository of the format SHA-1"
         ))
     }
 
-    /// A server that cannot be reached or understood, in words that may be the server's.
+    /// Returns the error for a server that cannot be reached or understood, in words that may be the
+    /// server's.
     pub(super) fn unreachable(url: &str, why: &str) -> Self {
         Self::Unreachable { url: url.to_owned(), why: text::plain(why, QUOTED) }
     }
@@ -194,7 +195,7 @@ impl Error {
         }
     }
 
-    /// An error of the mirror itself.
+    /// Returns an error of the mirror itself.
     pub(super) fn cache(e: &git2::Error) -> Self {
         Self::Cache(text::plain(e.message(), QUOTED))
     }

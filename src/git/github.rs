@@ -111,12 +111,12 @@ impl GithubApp {
         }
     }
 
-    /// The address that issues tokens.
+    /// Returns the address that issues tokens.
     pub(super) fn issuer(&self) -> &Remote {
         &self.issuer
     }
 
-    /// The login of the last token, if it is valid for long enough.
+    /// Returns the login of the last token, if it is valid for long enough.
     pub(super) fn login(&self) -> Option<String> {
         let token = self.token.lock().expect("no thread panics while it holds the token").clone()?;
         let ends = token.expires.saturating_sub(MARGIN).ok()?;
@@ -134,7 +134,7 @@ impl GithubApp {
         *self.token.lock().expect("no thread panics while it holds the token") = None;
     }
 
-    /// The proof that asks for a token: a JSON Web Token (RFC 7519), signed with RS256.
+    /// Returns the proof that asks for a token: a JSON Web Token (RFC 7519), signed with RS256.
     ///
     /// # Errors
     /// [`Error::Credentials`] if the key cannot sign.

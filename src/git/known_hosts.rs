@@ -58,7 +58,7 @@ impl KnownHosts {
         self.lines.is_empty()
     }
 
-    /// The types of the keys on record for a host.
+    /// Returns the types of the keys on record for a host.
     pub(super) fn key_types(&self, host: &str, port: u16) -> Vec<String> {
         let name = name(host, port);
         let about = self.lines.iter().filter(|line| line.hosts.iter().any(|pattern| pattern.matches(&name)));
@@ -84,12 +84,12 @@ impl KnownHosts {
     }
 }
 
-/// The name of a host in the file.
+/// Returns the name of a host in the file.
 fn name(host: &str, port: u16) -> String {
     if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") }
 }
 
-/// The type that a key begins with (RFC 4253, section 6.6).
+/// Returns the type that a key begins with (RFC 4253, section 6.6).
 fn key_type(key: &[u8]) -> Option<String> {
     let (length, rest) = key.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;

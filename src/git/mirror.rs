@@ -98,7 +98,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// The remote.
+    /// Returns the remote.
     pub fn remote(&self) -> &Remote {
         &self.remote
     }
@@ -156,8 +156,8 @@ impl Mirror {
         self.read(&repo, subject.commit)
     }
 
-    /// Whether a commit that was fetched before may still be used: it was verified with the same keys, or is
-    /// signed by one of them.
+    /// Returns whether a commit that was fetched before may still be used: it was verified with the same
+    /// keys, or is signed by one of them.
     pub fn is_trusted(&self, revision: &str) -> bool {
         let Some(how) = &self.verification else { return true };
         let (Ok(commit), Ok(repo)) = (Oid::from_str(revision), self.repository()) else { return false };
@@ -236,12 +236,13 @@ impl Mirror {
         })
     }
 
-    /// Whether the object is in the mirror and the reference keeps it, so that nothing need be fetched.
+    /// Returns whether the object is in the mirror and the reference keeps it, so that nothing need be
+    /// fetched.
     fn holds(&self, repo: &Repository, id: Oid, kept: &str) -> bool {
         repo.odb().is_ok_and(|odb| odb.exists(id)) && repo.refname_to_id(kept).is_ok_and(|held| held == id)
     }
 
-    /// The references that the remote advertises, by name.
+    /// Returns the references that the remote advertises, by name.
     pub(super) fn advertised(
         &self,
         repo: &Repository,
@@ -296,7 +297,7 @@ fn create(dir: &Path) -> Result<(), Error> {
     Repository::init_bare(dir).map(drop).map_err(|e| Error::cache(&e))
 }
 
-/// Whether the object database has more files or bytes than a mirror may have.
+/// Returns whether the object database has more files or bytes than a mirror may have.
 fn is_too_large(dir: &Path) -> bool {
     let (mut files, mut bytes) = (0, 0);
     let folders = std::fs::read_dir(dir.join("objects")).into_iter().flatten().flatten();
@@ -309,7 +310,7 @@ fn is_too_large(dir: &Path) -> bool {
     files > MAX_OBJECT_FILES || bytes > MAX_MIRROR_BYTES
 }
 
-/// Whether a repository of this machine names its objects by SHA-256, which libgit2 does not read.
+/// Returns whether a repository of this machine names its objects by SHA-256, which libgit2 does not read.
 fn is_sha256(path: &Path) -> bool {
     let configs = [path.join("config"), path.join(".git/config")];
     let mut formats = configs

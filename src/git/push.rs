@@ -57,8 +57,8 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// The wait after an attempt, counted from 0. Commit ids differ between writers, so they spread the
-    /// waits.
+    /// Returns the wait after an attempt, counted from 0. Commit ids differ between writers, so they spread
+    /// the waits.
     pub(super) fn wait(&self, attempt: u32, commit: Oid) -> Duration {
         let grown = self.first.as_secs_f64() * 1.6_f64.powi(i32::try_from(attempt).unwrap_or(i32::MAX));
         let spread = 0.5 + f64::from(commit.as_bytes().first().copied().unwrap_or_default()) / 256.0;
@@ -197,7 +197,7 @@ impl Mirror {
         Ok(advertised.into_iter().find(|(name, _)| name == reference).map(|(_, id)| id))
     }
 
-    /// The tip of a branch, with its objects in the mirror.
+    /// Returns the tip of a branch, with its objects in the mirror.
     fn tip(&self, repo: &Repository, reference: &str) -> Result<Option<Oid>, Error> {
         let Some(tip) = self.remote_tip(repo, reference)? else { return Ok(None) };
         if repo.find_commit(tip).is_ok() {

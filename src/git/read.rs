@@ -227,8 +227,8 @@ impl Order {
     }
 }
 
-/// Whether a work tree could hold a name. git itself refuses the others, so a commit with one was made to
-/// harm.
+/// Returns whether a work tree could hold a name. git itself refuses the others, so a commit with one was
+/// made to harm.
 fn is_name(name: &str) -> bool {
     let plain: String = name
         .chars()

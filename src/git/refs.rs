@@ -101,8 +101,8 @@ impl RefSpec {
         })
     }
 
-    /// Whether a commit that does not descend from the last one is a rewind. Versions may be tagged on any
-    /// branch, and a commit is pinned on purpose.
+    /// Returns whether a commit that does not descend from the last one is a rewind. Versions may be tagged
+    /// on any branch, and a commit is pinned on purpose.
     pub(super) fn guards_history(&self) -> bool {
         match self {
             Self::Head | Self::Branch(_) | Self::Tag(_) => true,
@@ -130,7 +130,8 @@ fn valid(kind: &str, prefix: &str, name: &str) -> Result<String, Error> {
     Err(Error::Ref(format!("ref.{kind} {:?} is not a valid {kind} name", text::plain(name, 60))))
 }
 
-/// The highest version in a range. Build metadata and a leading `v` do not count, so names break ties.
+/// Returns the highest version in a range. Build metadata and a leading `v` do not count, so names break
+/// ties.
 fn highest(range: &VersionReq, advertised: &[(String, Oid)]) -> Option<Target> {
     let versions = advertised.iter().filter_map(|(name, id)| {
         let tag = name.strip_prefix("refs/tags/")?;

@@ -134,7 +134,7 @@ impl Remote {
         }
     }
 
-    /// The directory, if the repository is on this machine.
+    /// Returns the directory, if the repository is on this machine.
     pub fn local(&self) -> Option<&Path> {
         match &self.transport {
             Transport::Local(path) => Some(path),
@@ -142,26 +142,26 @@ impl Remote {
         }
     }
 
-    /// Whether the address leads to this machine, where a repository must not be read by every user who may
-    /// write a ConfigRepo: a directory, or one of the protocols that are taken on loopback only.
+    /// Returns whether the address leads to this machine, where a repository must not be read by every user
+    /// who may write a ConfigRepo: a directory, or one of the protocols that are taken on loopback only.
     pub fn is_local(&self) -> bool {
         self.local().is_some() || self.url.starts_with("http:") || self.url.starts_with("git:")
     }
 
-    /// The host and port to connect to; `None` for a directory.
+    /// Returns the host and port to connect to; `None` for a directory.
     pub(super) fn address(&self, default_port: u16) -> Option<Address<'_>> {
         let Transport::Net { host } = &self.transport else { return None };
         let port = split_port(self.authority()).1.and_then(|port| port.parse().ok());
         Some(Address { host, port: port.unwrap_or(default_port) })
     }
 
-    /// The host, with the port if there is one, and with the user of ssh.
+    /// Returns the host, with the port if there is one, and with the user of ssh.
     pub(super) fn authority(&self) -> &str {
         let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
         rest.split_once('/').map_or(rest, |(authority, _)| authority)
     }
 
-    /// The path on the server, from the first slash.
+    /// Returns the path on the server, from the first slash.
     pub(super) fn path(&self) -> &str {
         let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
         rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
@@ -171,12 +171,13 @@ impl Remote {
         &self.transport
     }
 
-    /// The address in the form that libgit2 reads.
+    /// Returns the address in the form that libgit2 reads.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Whether another address leads to the same path of the same host; protocol, port and user may differ.
+    /// Returns whether another address leads to the same path of the same host; protocol, port and user may
+    /// differ.
     pub fn is_same_place(&self, other: &Self) -> bool {
         let place = |remote: &Self| {
             let path = remote.path().trim_matches('/').trim_end_matches(".git").to_owned();
@@ -188,7 +189,7 @@ impl Remote {
         place(self) == place(other)
     }
 
-    /// The normalised address, which identifies the repository.
+    /// Returns the normalised address, which identifies the repository.
     pub fn identity(&self) -> String {
         let url = self.url.trim_end_matches('/');
         let url = url.strip_suffix(".git").unwrap_or(url);

@@ -46,7 +46,7 @@ pub struct Candidate {
     pub leader: kube::Client,
 }
 
-/// The names of the hub's controllers, for `--controllers`.
+/// Returns the names of the hub's controllers, for `--controllers`.
 pub fn controller_names() -> Vec<&'static str> {
     struct Names(Vec<&'static str>);
     impl Register for Names {

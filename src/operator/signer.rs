@@ -76,7 +76,7 @@ pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, 
     }
 }
 
-/// Whether a request is approved, and has neither a certificate nor a failure.
+/// Returns whether a request is approved, and has neither a certificate nor a failure.
 fn waits(request: &CertificateSigningRequest) -> bool {
     let status = request.status.as_ref();
     let has = |type_: &str| {
@@ -115,7 +115,7 @@ async fn sign(
     signed.map(drop).map_err(|error| error.to_string())
 }
 
-/// The certificate for a request that may be signed.
+/// Returns the certificate for a request that may be signed.
 fn certify(
     authority: &Authority,
     request: &CertificateSigningRequest,

@@ -122,17 +122,17 @@ impl Authority {
         Ok(Self { certificate, key })
     }
 
-    /// The authority's certificate and key.
+    /// Returns the authority's certificate and key.
     pub fn identity(&self) -> Identity {
         Identity { certificate: self.certificate_pem(), key: self.key.pem().to_owned() }
     }
 
-    /// The authority's certificate in PEM.
+    /// Returns the authority's certificate in PEM.
     pub fn certificate_pem(&self) -> String {
         self.certificate.to_pem(LineEnding::LF).expect("a certificate that was read or made can be written")
     }
 
-    /// The authority's certificate in DER.
+    /// Returns the authority's certificate in DER.
     pub fn certificate_der(&self) -> Vec<u8> {
         self.certificate.to_der().expect("a certificate that was read or made can be written")
     }
@@ -168,7 +168,7 @@ impl Authority {
         self.certify(Body { subject, public_key, from: now, lifetime, extensions })
     }
 
-    /// The extensions of a leaf.
+    /// Returns the extensions of a leaf.
     fn extensions(&self, usages: &[Usage], names: &[&str]) -> Result<Vec<Extension>, Error> {
         let authority_key = AuthorityKeyIdentifier {
             key_identifier: Some(self.key_id()?),
@@ -187,7 +187,7 @@ impl Authority {
         Ok(extensions)
     }
 
-    /// When the certificate of the authority ends. None that it signs should end later.
+    /// Returns when the certificate of the authority ends. None that it signs should end later.
     ///
     /// # Errors
     /// Where the certificate has a time that cannot be read.
@@ -195,7 +195,7 @@ impl Authority {
         Ok(super::Certificate::from_der(&self.certificate_der())?.not_after)
     }
 
-    /// How the certificate of the authority names its key: clients compare the two.
+    /// Returns how the certificate of the authority names its key: clients compare the two.
     fn key_id(&self) -> Result<OctetString, Error> {
         let own = &self.certificate.tbs_certificate;
         match own.get::<SubjectKeyIdentifier>().map_err(Error::of("name a key"))? {
@@ -253,7 +253,7 @@ fn time(at: Timestamp) -> Result<Time, Error> {
     short.or_else(long).map_err(Error::of("write a time"))
 }
 
-/// An extension with its value.
+/// Returns an extension with its value.
 pub(super) fn extension<E: AssociatedOid + Encode>(value: &E, critical: bool) -> Result<Extension, Error> {
     let attempt = "write an extension";
     let der = value.to_der().map_err(Error::of(attempt))?;
@@ -261,7 +261,7 @@ pub(super) fn extension<E: AssociatedOid + Encode>(value: &E, critical: bool) ->
     Ok(Extension { extn_id: E::OID, critical, extn_value })
 }
 
-/// DNS names and IP addresses as an extension; `None` without any.
+/// Returns DNS names and IP addresses as an extension; `None` without any.
 pub(super) fn alternative_names(names: &[&str]) -> Result<Option<SubjectAltName>, Error> {
     let name = |name: &&str| match name.parse::<IpAddr>() {
         Ok(ip) => Ok(GeneralName::from(ip)),

@@ -47,13 +47,13 @@ impl KeyPair {
         Ok(Self { pair: pair.map_err(Error::of("read a key"))?, pkcs8 })
     }
 
-    /// The key in PEM (PKCS #8).
+    /// Returns the key in PEM (PKCS #8).
     pub fn to_pem(&self) -> String {
         encode_string("PRIVATE KEY", LineEnding::LF, &self.pkcs8)
             .expect("a key is shorter than the address space")
     }
 
-    /// The key in DER (PKCS #8).
+    /// Returns the key in DER (PKCS #8).
     pub(crate) fn pkcs8(&self) -> &[u8] {
         &self.pkcs8
     }
@@ -69,7 +69,7 @@ impl KeyPair {
         }
     }
 
-    /// How [`KeyPair::sign`] signs.
+    /// Returns how [`KeyPair::sign`] signs.
     pub(super) fn signature_algorithm() -> AlgorithmIdentifierOwned {
         AlgorithmIdentifierOwned { oid: ECDSA_WITH_SHA_256, parameters: None }
     }

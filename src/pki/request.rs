@@ -97,7 +97,7 @@ fn verify(request: &CertReq) -> Result<(), Error> {
     Err(Error::new(attempt, "its signature is not that of its key"))
 }
 
-/// The alternative names that a request asks for.
+/// Returns the alternative names that a request asks for.
 fn requested_names(info: &CertReqInfo) -> Result<Vec<GeneralName>, x509_cert::der::Error> {
     let mut names = Vec::new();
     for attribute in info.attributes.iter().filter(|attribute| attribute.oid == ExtensionReq::OID) {

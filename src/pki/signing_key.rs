@@ -43,14 +43,14 @@ impl SigningKey {
         &self.pem
     }
 
-    /// Whether it is the key of a certificate.
+    /// Returns whether it is the key of a certificate.
     pub(super) fn is_of(&self, public_key: &SubjectPublicKeyInfoOwned) -> bool {
         use x509_cert::der::Encode as _;
         let own = self.key.public_key();
         own.is_some_and(|own| public_key.to_der().is_ok_and(|der| der == own.as_ref()))
     }
 
-    /// How [`SigningKey::sign`] signs.
+    /// Returns how [`SigningKey::sign`] signs.
     pub(super) fn algorithm(&self) -> Result<AlgorithmIdentifierOwned, Error> {
         let (oid, parameters) = match self.signer()?.scheme() {
             SignatureScheme::ECDSA_NISTP256_SHA256 => (ECDSA_WITH_SHA_256, None),

@@ -20,7 +20,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A user and its groups.
+    /// Returns a user and its groups.
     pub fn new(common_name: impl Into<String>, organizations: &[&str]) -> Self {
         let organizations = organizations.iter().map(|o| (*o).to_owned()).collect();
         Self { common_name: common_name.into(), organizations, organizational_units: Vec::new() }
@@ -38,7 +38,8 @@ impl Subject {
         }
     }
 
-    /// A distinguished name with one attribute a set, organisations first, as OpenSSL and Go write them.
+    /// Returns a distinguished name with one attribute a set, organisations first, as OpenSSL and Go write
+    /// them.
     pub(super) fn to_name(&self) -> Result<Name, Error> {
         let Self { common_name, organizations, organizational_units } = self;
         let groups = organizations.iter().map(|value| (O, value));
@@ -54,7 +55,7 @@ impl Subject {
     }
 }
 
-/// The text of an attribute, in one of the forms that clients write.
+/// Returns the text of an attribute, in one of the forms that clients write.
 fn text(attribute: &AttributeTypeAndValue) -> Option<String> {
     let value = &attribute.value;
     let utf8 = || Some(value.decode_as::<Utf8StringRef<'_>>().ok()?.as_str().to_owned());

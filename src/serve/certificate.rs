@@ -64,7 +64,7 @@ impl StoredCertificate {
         entries.into_iter().map(|(name, text)| (name.to_owned(), bytes(text))).collect()
     }
 
-    /// Whether the certificate is for these hosts and is not due for renewal.
+    /// Returns whether the certificate is for these hosts and is not due for renewal.
     fn is_fresh(&self, hosts: &[String], now: Timestamp) -> bool {
         let lasts = |pem: &str, left: SignedDuration| {
             let certificate = Certificate::from_pem(pem);
@@ -86,7 +86,8 @@ impl StoredCertificate {
         Authority::load(&identity).ok()
     }
 
-    /// The successor of `before`: a new certificate, and a new authority if the present one ends too soon.
+    /// Returns the successor of `before`: a new certificate, and a new authority if the present one ends too
+    /// soon.
     fn renew(before: Option<&Self>, secret: &ServerSecret, now: Timestamp) -> Result<Self, Error> {
         let lasts = |pem: &str| {
             let end = now.saturating_add(AUTHORITY_RENEWAL).unwrap_or(Timestamp::MAX);
@@ -114,13 +115,13 @@ impl StoredCertificate {
     }
 }
 
-/// The end of the certificate that a Secret of a server holds; `None` where it cannot be read.
+/// Returns the end of the certificate that a Secret of a server holds; `None` where it cannot be read.
 pub fn certificate_end(secret: &Secret) -> Option<Timestamp> {
     let kept = StoredCertificate::read(secret)?;
     Some(Certificate::from_pem(&kept.certificate).ok()?.not_after)
 }
 
-/// The first certificate of a text in PEM.
+/// Returns the first certificate of a text in PEM.
 fn first(text: &str) -> &str {
     const END: &str = "-----END CERTIFICATE-----\n";
     text.find(END).and_then(|at| text.get(..at + END.len())).unwrap_or_default()

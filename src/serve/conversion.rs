@@ -145,7 +145,7 @@ async fn answer(request: Request<Body>, limits: &Limits) -> Response {
     }
 }
 
-/// The answer to a body, which counts as in flight until it is written.
+/// Returns the answer to a body, which counts as in flight until it is written.
 async fn reviewed(body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCode> {
     let request =
         timeout(BODY_TIMEOUT, read(body, limits)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
@@ -219,7 +219,7 @@ enum ConversionResult {
     Failure { message: String },
 }
 
-/// The answer to the text of a review.
+/// Returns the answer to the text of a review.
 fn convert(review: &[u8]) -> Result<Vec<u8>, StatusCode> {
     let bad = |_| StatusCode::BAD_REQUEST;
     let Review { api_version, kind, request } = serde_json::from_slice(review).map_err(bad)?;

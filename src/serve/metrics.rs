@@ -13,7 +13,8 @@ use crate::shell::{Handle, now};
 /// What precedes the names of all metrics.
 const PREFIX: &str = "wheelwright";
 
-/// The metrics in the OpenMetrics text format. Those of the fleet are there when its kinds have been read, which a leader has done.
+/// Returns the metrics in the OpenMetrics text format. Those of the fleet are there when its kinds have been
+/// read, which a leader has done.
 ///
 /// # Errors
 /// Never in practice: writing to a string does not fail.

@@ -107,7 +107,7 @@ async fn metrics(State(running): State<Running>) -> Response {
     }
 }
 
-/// What `wheelwright explain placement --output json` prints.
+/// Returns what `wheelwright explain placement --output json` prints.
 async fn placement(
     State(running): State<Running>,
     Path((namespace, name)): Path<(String, String)>,

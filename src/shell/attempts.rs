@@ -93,7 +93,7 @@ impl Attempts {
     }
 }
 
-/// How often the process ended during the computation of a file.
+/// Returns how often the process ended during the computation of a file.
 fn ends(file: &Path) -> usize {
     let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     // A time in the future comes from a clock that was set back since.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// The time now. All other code takes the time as an argument.
+/// Returns the time now. All other code takes the time as an argument.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
@@ -25,14 +25,14 @@ impl Moment {
         Self { instant: Instant::now(), since_start: since_start() }
     }
 
-    /// The time from an earlier moment to this one.
+    /// Returns the time from an earlier moment to this one.
     pub(super) fn since(self, earlier: Self) -> Duration {
         let awake = self.instant.saturating_duration_since(earlier.instant);
         awake.max(self.since_start.saturating_sub(earlier.since_start))
     }
 }
 
-/// `CLOCK_BOOTTIME`, which runs on while the machine is suspended.
+/// Returns `CLOCK_BOOTTIME`, which runs on while the machine is suspended.
 #[cfg(target_os = "linux")]
 fn since_start() -> Duration {
     let at = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

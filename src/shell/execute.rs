@@ -122,13 +122,13 @@ impl<'a> ApiServer<'a> {
         Self { impersonate, ..self }
     }
 
-    /// The object as it is now.
+    /// Returns the object as it is now.
     pub(super) async fn get(self, target: &ObjectRef) -> Result<Object, Failure> {
         let request = self.home(target).await?.get(&target.key.name, &Default::default());
         self.send(target, request.map_err(Error::BuildRequest)).await
     }
 
-    /// The collection of an object.
+    /// Returns the collection of an object.
     async fn home(self, target: &ObjectRef) -> Result<kube::core::Request, Failure> {
         let served = self.resources.served(&target.gvk).await.map_err(|e| failure(target, e))?;
         Ok(served.home(&target.key))
@@ -252,7 +252,7 @@ fn guard(body: &mut Value, precondition: &Precondition) {
     }
 }
 
-/// The failure of a request, with the name of the object it was about.
+/// Returns the failure of a request, with the name of the object it was about.
 pub fn failure(target: &ObjectRef, error: Error) -> Failure {
     match error {
         Error::Api(status) => {
@@ -274,7 +274,7 @@ pub fn failure(target: &ObjectRef, error: Error) -> Failure {
 /// The message if a kind is not served.
 pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
 
-/// The answer of an API server, or the reason why there is none, in a line.
+/// Returns the answer of an API server, or the reason why there is none, in a line.
 pub fn message(error: &Error) -> String {
     match error {
         Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),

@@ -50,8 +50,8 @@ impl Contact {
     }
 }
 
-/// Whether an error is no answer of an API server: it could not be reached, or a gateway in front of it says
-/// so.
+/// Returns whether an error is no answer of an API server: it could not be reached, or a gateway in front of
+/// it says so.
 pub fn is_away(error: &Error) -> bool {
     match error {
         Error::Api(status) => matches!(status.code, 502..=504),
@@ -60,7 +60,7 @@ pub fn is_away(error: &Error) -> bool {
     }
 }
 
-/// The value of a lock. No panic leaves it half changed.
+/// Returns the value of a lock. No panic leaves it half changed.
 fn whole<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -73,7 +73,7 @@ pub(super) struct Freshness<'a> {
 }
 
 impl<'a> Freshness<'a> {
-    /// The freshness of a kind that has not been read.
+    /// Returns the freshness of a kind that has not been read.
     pub(super) fn new(contact: &'a Contact) -> Self {
         Self { contact, at: Instant::now(), is_stale: false }
     }
@@ -84,7 +84,7 @@ impl<'a> Freshness<'a> {
         self.contact.restores.send_modify(|restores| *restores += 1);
     }
 
-    /// The newest version of a kind that an own write returned. A later list is not older.
+    /// Returns the newest version of a kind that an own write returned. A later list is not older.
     pub(super) fn written(&self, gvk: &Gvk) -> u64 {
         whole(&self.contact.written).get(gvk).copied().unwrap_or_default()
     }

@@ -50,7 +50,7 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
     }
 }
 
-/// How a kind is served, from discovery.
+/// Returns how a kind is served, from discovery.
 async fn mapping(resources: &Resources, gvk: &Gvk) -> Result<Option<Mapping>, Error> {
     resources.forget(gvk);
     let served = is_served(resources.served(gvk).await)?;
@@ -61,7 +61,7 @@ async fn mapping(resources: &Resources, gvk: &Gvk) -> Result<Option<Mapping>, Er
     }))
 }
 
-/// Which kind a resource has.
+/// Returns which kind a resource has.
 async fn kind_for(resources: &Resources, gvr: &Gvr) -> Result<Option<Mapping>, Error> {
     let Gvr { group, version, resource } = gvr;
     let client = resources.client();

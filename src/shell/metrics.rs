@@ -86,7 +86,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The start of a measured duration.
+    /// Returns the start of a measured duration.
     pub(super) fn start(&self) -> Instant {
         Instant::now()
     }

@@ -91,7 +91,7 @@ impl Shell {
         Self { handle: Handle { runtime, started: Arc::default() }, controllers }
     }
 
-    /// A handle for servers and the source controller.
+    /// Returns a handle for servers and the source controller.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -173,7 +173,7 @@ impl Register for Registrar {
 }
 
 impl Handle {
-    /// The caches as they are now.
+    /// Returns the caches as they are now.
     pub fn caches(&self) -> Caches {
         self.runtime.read(|dispatcher| dispatcher.caches()).unwrap_or_default()
     }
@@ -199,14 +199,14 @@ impl Handle {
         self.runtime.metrics.register(registry, &ProcessState { is_leader, controllers, unreadable });
     }
 
-    /// Whether every kind that a controller needs has been read once; a candidate that waits for its election
-    /// is ready for it.
+    /// Returns whether every kind that a controller needs has been read once; a candidate that waits for its
+    /// election is ready for it.
     pub fn is_ready(&self) -> bool {
         let is_read = |dispatcher: &mut Dispatcher| dispatcher.controllers().all(|info| info.is_ready);
         !self.started.load(Ordering::Relaxed) || self.runtime.read(is_read).unwrap_or_default()
     }
 
-    /// The hub.
+    /// Returns the hub.
     pub fn hub(&self) -> &Resources {
         &self.runtime.executor.hub
     }

@@ -30,7 +30,7 @@ pub struct ServedKind {
 }
 
 impl ServedKind {
-    /// The collection of all namespaces, or of one.
+    /// Returns the collection of all namespaces, or of one.
     pub fn collection(&self, namespace: &str) -> String {
         match (self.namespaced, namespace) {
             (false, _) | (true, "") => format!("{}/{}", self.prefix, self.plural),
@@ -38,8 +38,8 @@ impl ServedKind {
         }
     }
 
-    /// The collection an object is written to; a namespaced object without a namespace goes to `default`, as
-    /// with kubectl.
+    /// Returns the collection an object is written to; a namespaced object without a namespace goes to
+    /// `default`, as with kubectl.
     pub fn home(&self, key: &Key) -> Request {
         Request::new(self.collection(if key.namespace.is_empty() { "default" } else { &key.namespace }))
     }
@@ -51,12 +51,12 @@ impl Resources {
         Self { client, known: RwLock::default(), contact: Contact::default() }
     }
 
-    /// The client.
+    /// Returns the client.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// How a kind is served. The first call for a kind sends a request.
+    /// Returns how a kind is served. The first call for a kind sends a request.
     ///
     /// # Errors
     /// The kind is not served, or the API server cannot be reached.

@@ -17,9 +17,9 @@ const STABLE_AFTER: Duration = Duration::from_secs(30);
 pub(super) struct Restarts(u32);
 
 impl Restarts {
-    /// The wait after a watch of a given duration, on a server that wants no requests for a given time: up to
-    /// twice as long, so that the kinds of a process, and the processes of a fleet, do not come back
-    /// together.
+    /// Returns the wait after a watch of a given duration, on a server that wants no requests for a given
+    /// time: up to twice as long, so that the kinds of a process, and the processes of a fleet, do not come
+    /// back together.
     pub(super) fn after(&mut self, lasted: Duration, retry_after: Duration) -> Duration {
         self.0 = if lasted >= STABLE_AFTER { 0 } else { self.0.saturating_add(1) };
         let doubled = match self.0 {

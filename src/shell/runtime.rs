@@ -223,7 +223,7 @@ impl Runtime {
         }
     }
 
-    /// The collection to watch for a kind; asks the API server until it serves the kind.
+    /// Returns the collection to watch for a kind; asks the API server until it serves the kind.
     async fn target(&self, kind: &Arc<WatchedKind>, freshness: &mut Freshness<'_>) -> Option<WatchTarget> {
         let resources = self.resources(kind.site)?;
         let mut restarts = Restarts::default();

@@ -42,7 +42,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Whether a controller runs.
+    /// Returns whether a controller runs.
     pub fn includes(&self, name: &str) -> bool {
         !self.removed.contains(name) && (self.all || self.added.contains(name))
     }

@@ -11,7 +11,7 @@
 
 use tracing::{Span, debug_span, info_span};
 
-/// The span of a reconciliation: log lines of its plan, its writes and its end carry these fields.
+/// Returns the span of a reconciliation: log lines of its plan, its writes and its end carry these fields.
 pub(super) fn reconcile_span(controller: &'static str, key: &str, reconcile_id: Option<u64>) -> Span {
     match reconcile_id {
         Some(reconcile_id) => info_span!("reconcile", controller, key, reconcile_id),

@@ -12,7 +12,7 @@ use tracing::error;
 use super::runtime::Runtime;
 use reconcile::{Computation, Computed, Decided, Decision};
 
-/// How many computations run at one time.
+/// Returns how many computations run at one time.
 pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

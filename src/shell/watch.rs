@@ -216,7 +216,7 @@ async fn page(target: &WatchTarget, params: &ListParams) -> Result<String, Error
     target.client.request_text(request.map_err(Error::BuildRequest)?).await
 }
 
-/// The current resource version of the server.
+/// Returns the current resource version of the server.
 async fn present(target: &WatchTarget) -> Result<u64, Error> {
     let text = page(target, &ListParams { limit: Some(1), ..ListParams::default() }).await?;
     let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;

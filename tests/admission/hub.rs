@@ -135,7 +135,7 @@ impl Hub {
     }
 }
 
-/// A JSON merge patch (RFC 7386).
+/// Returns a JSON merge patch (RFC 7386).
 fn merged(mut live: Value, change: &Value) -> Value {
     json_patch::merge(&mut live, change);
     live
@@ -145,7 +145,7 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// What the hub gives an accepted cluster.
+/// Returns what the hub gives an accepted cluster.
 fn permissions(cluster: &str) -> Vec<Value> {
     let mut objects: Vec<Value> = rbac::shared_roles().iter().map(object).collect();
     objects.push(object(&rbac::cluster_role(cluster, true)));
@@ -205,7 +205,7 @@ fn users() -> Vec<Value> {
     ]
 }
 
-/// Two clusters that were accepted, and what they have in their namespaces.
+/// Returns two clusters that were accepted, and what they have in their namespaces.
 fn content() -> Vec<Value> {
     let cluster = |name: &str, accepted: bool| {
         json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",

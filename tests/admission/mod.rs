@@ -58,7 +58,7 @@ async fn check(name: &str, hub: Hub) {
 }
 
 impl Row {
-    /// Whether an answer is the one of the table: who is not named has no permission by any role.
+    /// Returns whether an answer is the one of the table: who is not named has no permission by any role.
     fn expects(&self, identity: &str, (code, message): &(u16, String)) -> bool {
         if self.may.contains(&identity) {
             return *code < 300;

@@ -12,13 +12,13 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(format!("{ROOT}/{path}")).unwrap()
 }
 
-/// The names of metrics in a text.
+/// Returns the names of metrics in a text.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("wheelwright_")).collect()
 }
 
-/// A metric of the docs; a histogram has series of three names.
+/// Returns whether the docs have a metric; a histogram has series of three names.
 fn is_documented(name: &str, docs: &str) -> bool {
     let ends = ["_bucket", "_count", "_sum"].iter().filter_map(|end| name.strip_suffix(end));
     let histogram = ends.map(|base| format!("| `{base}` | histogram |")).any(|row| docs.contains(&row));

@@ -101,7 +101,7 @@ impl Chromium {
         }
     }
 
-    /// The value of an expression in the page; promises are awaited.
+    /// Returns the value of an expression in the page; promises are awaited.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.call("Runtime.evaluate", params);
@@ -134,14 +134,14 @@ impl Chromium {
         self.wait(&format!("document.body.innerText.includes({})", json!(text)));
     }
 
-    /// CPU time of the page's thread so far.
+    /// Returns CPU time of the page's thread so far.
     pub(crate) fn cpu_time(&mut self) -> Duration {
         let metrics = self.call("Performance.getMetrics", json!({}));
         let tasks = metrics["metrics"].as_array().unwrap().iter().find(|one| one["name"] == "TaskDuration");
         Duration::from_secs_f64(tasks.unwrap()["value"].as_f64().unwrap())
     }
 
-    /// The page as a picture, in PNG.
+    /// Returns the page as a picture, in PNG.
     pub(crate) fn screenshot(&mut self) -> Vec<u8> {
         let picture = self.call("Page.captureScreenshot", json!({"format": "png"}));
         base64::engine::general_purpose::STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()

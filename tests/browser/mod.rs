@@ -163,7 +163,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
     assert_eq!(policy.spec.approved.len(), 1, "{:?}", policy.spec.approved);
 }
 
-/// A fleet in the middle of a rollout: the first `done` clusters are done.
+/// Returns a fleet in the middle of a rollout: the first `done` clusters are done.
 fn fleet(done: usize) -> Overview {
     let cluster = |number: usize| ClusterSummary {
         name: format!("cluster-{number:04}"),

@@ -36,7 +36,7 @@ fn find<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
     objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("the chart has no {kind}"))
 }
 
-/// A hub with everything of the chart, and the chart.
+/// Returns a hub with everything of the chart, and the chart.
 async fn install(name: &str, values: &[&str]) -> (Cluster, Vec<Value>) {
     let hub = Cluster::start(name).await;
     let kubectl = hub.kubectl();
@@ -155,7 +155,7 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     assert!(!log.contains("is forbidden"), "the role lacks a permission:\n{log}");
 }
 
-/// The first line of an answer.
+/// Returns the first line of an answer.
 async fn get(port: u16, path: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();

@@ -44,27 +44,27 @@ impl Api {
         api
     }
 
-    /// The path of a config map, or of all.
+    /// Returns the path of a config map, or of all.
     pub(super) fn config_map(&self, name: &str) -> String {
         self.core("configmaps", name)
     }
 
-    /// The path of an object of the core group in the namespace.
+    /// Returns the path of an object of the core group in the namespace.
     pub(super) fn core(&self, resource: &str, name: &str) -> String {
         join(&format!("/api/v1/namespaces/{}/{resource}", self.namespace), name)
     }
 
-    /// The path of an object of another group in the namespace.
+    /// Returns the path of an object of another group in the namespace.
     pub(super) fn group(&self, group_version: &str, resource: &str, name: &str) -> String {
         join(&format!("/apis/{group_version}/namespaces/{}/{resource}", self.namespace), name)
     }
 
-    /// The path of the widgets.
+    /// Returns the path of the widgets.
     pub(super) fn widgets(&self) -> String {
         self.widget("")
     }
 
-    /// The path of a widget.
+    /// Returns the path of a widget.
     pub(super) fn widget(&self, name: &str) -> String {
         self.group("conformance.wheelwright.dev/v1", "widgets", name)
     }
@@ -73,7 +73,7 @@ impl Api {
         self.send(Method::GET, path, &[], None).await
     }
 
-    /// A GET with an `Accept` header.
+    /// Returns a GET with an `Accept` header.
     pub(super) async fn get_as(&self, path: &str, accept: &str) -> Reply {
         self.send(Method::GET, path, &[("accept", accept)], None).await
     }
@@ -90,7 +90,7 @@ impl Api {
         self.send(Method::PATCH, path, &[("content-type", content_type)], Some(body.to_string())).await
     }
 
-    /// A server-side apply as a manager.
+    /// Returns a server-side apply as a manager.
     pub(super) async fn apply(&self, path: &str, manager: &str, body: &Value) -> Reply {
         self.patch(&format!("{path}?fieldManager={manager}"), APPLY, body).await
     }
@@ -122,7 +122,7 @@ impl Api {
         Reply { request: format!("{method} {path}"), code: head.status.as_u16(), warnings, body }
     }
 
-    /// The lines of a watch, until there are as many as wanted; a watch that ends before has fewer.
+    /// Returns the lines of a watch, until there are as many as wanted; a watch that ends before has fewer.
     pub(super) async fn watch(&self, path: &str, wanted: usize) -> Vec<Value> {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let mut body = self.client.send(request).await.unwrap().into_body();
@@ -186,7 +186,7 @@ fn join(base: &str, name: &str) -> String {
 }
 
 impl Reply {
-    /// What was read in another way than as one answer.
+    /// Returns what was read in another way than as one answer.
     pub(super) fn made(request: &str, body: Value) -> Self {
         Self { request: request.into(), code: 200, warnings: Vec::new(), body }
     }
@@ -248,39 +248,39 @@ impl Reply {
         self
     }
 
-    /// A value; `null` where there is none.
+    /// Returns a value; `null` where there is none.
     pub(super) fn at(&self, pointer: &str) -> Value {
         self.body.pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// A text; empty where there is none.
+    /// Returns a text; empty where there is none.
     pub(super) fn text(&self, pointer: &str) -> String {
         self.at(pointer).as_str().unwrap_or_default().to_owned()
     }
 
-    /// The resource version.
+    /// Returns the resource version.
     pub(super) fn version(&self) -> String {
         self.text("/metadata/resourceVersion")
     }
 
-    /// The names of a list's items.
+    /// Returns the names of a list's items.
     pub(super) fn names(&self) -> Vec<String> {
         let items = self.body["items"].as_array().cloned().unwrap_or_default();
         items.iter().map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
     }
 }
 
-/// A config map.
+/// Returns a config map.
 pub(super) fn config_map(name: &str, data: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data })
 }
 
-/// A widget.
+/// Returns a widget.
 pub(super) fn widget(name: &str, spec: Value) -> Value {
     json!({ "apiVersion": "conformance.wheelwright.dev/v1", "kind": "Widget", "metadata": { "name": name }, "spec": spec })
 }
 
-/// The same object with labels.
+/// Returns the same object with labels.
 pub(super) fn labelled(mut object: Value, labels: Value) -> Value {
     object["metadata"]["labels"] = labels;
     object

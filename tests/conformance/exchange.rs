@@ -63,7 +63,7 @@ impl Step {
         Self::new(line.clone(), body.clone())
     }
 
-    /// The same with a value in the place of `$row`.
+    /// Returns the same with a value in the place of `$row`.
     pub(super) fn with_row(&self, row: &Value) -> Self {
         let line = row.as_str().map_or_else(|| self.line.clone(), |text| self.line.replace("$row", text));
         Self { line, body: replaced(&self.body, &|text| (text == "$row").then(|| row.clone())) }
@@ -165,7 +165,7 @@ impl Exchange {
         self.api.send(method, &path, &headers, text).await
     }
 
-    /// The path that a short one stands for, and the kind of a whole object there.
+    /// Returns the path that a short one stands for, and the kind of a whole object there.
     fn path(&self, short: &str) -> (String, Option<(&'static str, &'static str)>) {
         if short.starts_with('/') {
             return (short.to_owned(), None);
@@ -212,7 +212,7 @@ impl Exchange {
         answer
     }
 
-    /// A value with words in the place of what differs from run to run.
+    /// Returns a value with words in the place of what differs from run to run.
     fn plain(&self, value: &Value) -> Value {
         match value {
             Value::String(text) if text.parse::<Timestamp>().is_ok() => "<time>".into(),
@@ -225,7 +225,7 @@ impl Exchange {
         }
     }
 
-    /// A text without the namespace of the case and the uids of its objects.
+    /// Returns a text without the namespace of the case and the uids of its objects.
     fn plain_text(&self, text: &str) -> String {
         let mut text = text.replace(&self.api.namespace, "{ns}");
         for uid in self.answers.iter().filter_map(|answer| answer.pointer("/metadata/uid")?.as_str()) {
@@ -258,7 +258,7 @@ impl Exchange {
     }
 }
 
-/// Whether an item of a list is one that the control plane puts into every namespace some time.
+/// Returns whether an item of a list is one that the control plane puts into every namespace some time.
 fn is_by_controllers(item: &Value) -> bool {
     let metadata = item.get("object").unwrap_or(item).get("metadata");
     metadata.and_then(|metadata| metadata.get("name")) == Some(&json!("kube-root-ca.crt"))
@@ -270,7 +270,7 @@ fn sorted(list: &Value) -> Value {
     items.into()
 }
 
-/// A value with other values in the place of some of its texts.
+/// Returns a value with other values in the place of some of its texts.
 fn replaced(value: &Value, with: &impl Fn(&str) -> Option<Value>) -> Value {
     match value {
         Value::String(text) => with(text).unwrap_or_else(|| value.clone()),

@@ -21,7 +21,7 @@ pub(super) fn open_seeds() -> Vec<u64> {
     lines.map(|line| line.parse().unwrap()).collect()
 }
 
-/// The seeds of this run.
+/// Returns the seeds of this run.
 pub(super) fn seeds() -> Vec<u64> {
     let count = std::env::var("FUZZ_SEQUENCES").map_or(SEQUENCES, |text| text.parse().unwrap());
     let first = std::env::var("FUZZ_FIRST").map_or(0, |text| text.parse().unwrap());
@@ -99,12 +99,12 @@ impl Draw {
         of[self.below(of.len())].clone()
     }
 
-    /// True once in so many times.
+    /// Returns true once in so many times.
     fn rarely(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// A step after so many others.
+    /// Returns a step after so many others.
     fn step(&mut self, before: usize) -> Step {
         let resource = self.one(&["configmaps", "widgets", "widgets", "secrets", "leases", "services"]);
         let name = self.one(&["a", "a", "b"]);
@@ -205,7 +205,7 @@ impl Draw {
         object
     }
 
-    /// Fields of an object beside its metadata, or sometimes within it.
+    /// Returns fields of an object beside its metadata, or sometimes within it.
     fn part(&mut self, resource: &str) -> Value {
         if self.rarely(9) {
             return json!({ "metadata": self.changed_metadata() });

@@ -24,7 +24,7 @@ impl Bench {
         Self::open(tempfile::tempdir().unwrap()).await
     }
 
-    /// A durable server on a directory.
+    /// Returns a durable server on a directory.
     async fn open(dir: tempfile::TempDir) -> Self {
         install_crypto();
         let server = Server::start(Options { data: Some(dir.path().join("data")), ..Options::new(now) })

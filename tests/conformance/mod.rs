@@ -159,7 +159,7 @@ async fn install(client: &::kube::Client) {
     api.until(&api.widgets(), |reply| reply.code == 200).await;
 }
 
-/// A definition with a status subresource, a scale subresource, two columns and a selectable field.
+/// Returns a definition with a status subresource, a scale subresource, two columns and a selectable field.
 fn definition(plural: &str, kind: &str, schema: &Value) -> Value {
     let selectable =
         schema.pointer("/properties/spec/properties/mode").map(|_| json!([{ "jsonPath": ".spec.mode" }]));

@@ -26,7 +26,7 @@ pub(super) const AREAS: &[&str] = &[
     "builtin",
 ];
 
-/// The cases of an area: their names and steps.
+/// Returns the cases of an area: their names and steps.
 pub(super) fn cases(area: &str) -> BTreeMap<String, Vec<Step>> {
     let file: BTreeMap<String, Value> = read(&path("requests", area));
     let mut cases = BTreeMap::new();

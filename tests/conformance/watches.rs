@@ -17,7 +17,7 @@ cases![
     a_watch_may_show_metadata_alone,
 ];
 
-/// A watch of what carries the label `w`.
+/// Returns a watch of what carries the label `w`.
 fn watch(api: &Api, query: &str) -> String {
     format!("{}?watch=true&timeoutSeconds=20&labelSelector=w&{query}", api.config_map(""))
 }

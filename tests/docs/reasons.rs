@@ -42,7 +42,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Whether a text is one word in CamelCase.
+/// Returns whether a text is one word in CamelCase.
 fn is_word(text: &str) -> bool {
     text.len() > 3
         && text.starts_with(|c: char| c.is_ascii_uppercase())
@@ -50,7 +50,7 @@ fn is_word(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// The reasons in a source, before its tests.
+/// Returns the reasons in a source, before its tests.
 fn reasons(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let parts: Vec<&str> = code.split('"').collect();

@@ -46,7 +46,7 @@ impl Repository {
             .to_string()
     }
 
-    /// `summary.json` at the tip of the status branch.
+    /// Returns `summary.json` at the tip of the status branch.
     pub(crate) fn summary(&self) -> Option<String> {
         let repository = git2::Repository::open_bare(&self.path).unwrap();
         let tip = repository.refname_to_id("refs/heads/status").ok()?;

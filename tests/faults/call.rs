@@ -49,12 +49,12 @@ impl Call {
         call
     }
 
-    /// Whether it changes something. Access reviews are questions.
+    /// Returns whether it changes something. Access reviews are questions.
     pub(super) fn is_write(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete") && !self.resource.ends_with("reviews")
     }
 
-    /// Whether it keeps somebody alive or tells people something; both go on while everything rests.
+    /// Returns whether it keeps somebody alive or tells people something; both go on while everything rests.
     pub(super) fn is_sign_of_life(&self) -> bool {
         matches!(self.resource.as_str(), "leases" | "events") || self.resource.is_empty()
     }

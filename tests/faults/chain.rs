@@ -45,7 +45,7 @@ fn is_read(call: &Call) -> bool {
     matches!(call.verb, "list" | "watch")
 }
 
-/// A write that a commit leads to.
+/// Returns whether it is a write that a commit leads to.
 fn is_ours(call: &Call) -> bool {
     call.is_write() && !call.is_sign_of_life()
 }
@@ -172,7 +172,7 @@ fn assert_once(row: &str, before: &Standing, after: &Standing) {
     }
 }
 
-/// What was asked most, for the message of a failure.
+/// Returns what was asked most, for the message of a failure.
 fn most(seen: &[Seen]) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for Seen { user, call, fault, status, .. } in seen {
@@ -259,7 +259,7 @@ async fn a_commit_survives_an_etcd_that_is_restored_from_a_backup() {
     assert_once("after the restore", &standing, &fleet.standing().await);
 }
 
-/// A definition of widgets, in a scope.
+/// Returns a definition of widgets, in a scope.
 fn widgets(scope: &str) -> String {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let version =

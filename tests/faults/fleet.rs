@@ -193,7 +193,7 @@ impl Fleet {
         eventually(&format!("{when}: nothing is written"), async || self.rests()).await;
     }
 
-    /// The words that the works hold. A hub that does not answer says nothing.
+    /// Returns the words that the works hold. A hub that does not answer says nothing.
     async fn words(&self) -> Option<Vec<String>> {
         let works: Api<ManifestWork> = Api::all(self.client.clone());
         let works = works.list(&ListParams::default()).await.ok()?.items;
@@ -204,7 +204,7 @@ impl Fleet {
         Some(works.iter().map(word).collect())
     }
 
-    /// Whether the status branch names the last commit.
+    /// Returns whether the status branch names the last commit.
     fn is_reported(&self) -> bool {
         let git = git2::Repository::open_bare(&self.repository).unwrap();
         let commit = git.refname_to_id("refs/heads/main").unwrap().to_string();
@@ -220,7 +220,7 @@ impl Fleet {
         !seen.iter().any(|seen| seen.at > since && seen.call.is_write() && !seen.call.is_sign_of_life())
     }
 
-    /// Everything that commits lead to.
+    /// Returns everything that commits lead to.
     pub(super) async fn standing(&self) -> Standing {
         let mut standing = Standing::new();
         self.take::<ManifestWork>(&mut standing).await;

@@ -40,8 +40,8 @@ impl Candidate {
         Self { proxy, process }
     }
 
-    /// The requests that change something, but for leases, events, and what the command line makes at its
-    /// start.
+    /// Returns the requests that change something, but for leases, events, and what the command line makes at
+    /// its start.
     fn writes(&self) -> Vec<Seen> {
         let is_write = |seen: &Seen| seen.call.is_write() && !seen.call.is_sign_of_life();
         let is_start = |seen: &Seen| {

@@ -113,7 +113,7 @@ impl Proxy {
         Self { url, state, stop }
     }
 
-    /// The kubeconfig file of a user who goes through the proxy.
+    /// Returns the kubeconfig file of a user who goes through the proxy.
     pub(super) fn kubeconfig_for(&self, cluster: &Cluster, user: &str, groups: &[&str]) -> PathBuf {
         cluster.kubeconfig_at(&self.url, user, groups)
     }
@@ -135,12 +135,12 @@ impl Proxy {
         self.state.marks.send_modify(|marks| marks.silent = until);
     }
 
-    /// The requests so far, in the order in which they came.
+    /// Returns the requests so far, in the order in which they came.
     pub(super) fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().unwrap().clone()
     }
 
-    /// How many requests came so far.
+    /// Returns how many requests came so far.
     pub(super) fn count(&self) -> usize {
         self.state.seen.lock().unwrap().len()
     }
@@ -179,7 +179,7 @@ fn acceptor(cluster: &Cluster, serving: &Identity) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A client of the API server that may say who others are.
+/// Returns a client of the API server that may say who others are.
 fn server(cluster: &Cluster) -> Client<hyper_rustls::HttpsConnector<HttpConnector>, Body> {
     let (chain, key) = chain_and_key(&identity(cluster, "front-proxy"));
     let config = ClientConfig::builder().with_root_certificates(roots(cluster));
@@ -238,7 +238,7 @@ impl State {
         answer
     }
 
-    /// The first rule that concerns the request and is not used up.
+    /// Returns the first rule that concerns the request and is not used up.
     fn fault(&self, call: &Call) -> Option<Fault> {
         let mut rules = self.rules.lock().unwrap();
         let rule = rules.iter_mut().find(|rule| rule.times > 0 && (rule.on)(call))?;

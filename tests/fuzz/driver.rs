@@ -59,7 +59,7 @@ impl Target<'_> {
         true
     }
 
-    /// One seed, or the head of one and the tail of another, with some bytes or lines changed.
+    /// Returns one seed, or the head of one and the tail of another, with some bytes or lines changed.
     fn changed(&self, random: &mut Random) -> Vec<u8> {
         let Self { seeds, words, .. } = *self;
         let below = |random: &mut Random, end: usize| random.below(end as u64) as usize;

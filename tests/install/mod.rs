@@ -18,7 +18,7 @@ fn wheelwright(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wheelwright")).args(arguments).output().unwrap()
 }
 
-/// What a command prints; it must succeed.
+/// Returns what a command prints; it must succeed.
 fn run(hub: &Cluster, arguments: &[&str]) -> String {
     let output = wheelwright(&[arguments, &["--kubeconfig", hub.kubeconfig.to_str().unwrap()]].concat());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -26,7 +26,7 @@ fn run(hub: &Cluster, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Error and hint of a command; it must fail.
+/// Returns error and hint of a command; it must fail.
 fn refused(hub: &Cluster, arguments: &[&str]) -> String {
     let output = wheelwright(&[arguments, &["--kubeconfig", hub.kubeconfig.to_str().unwrap()]].concat());
     assert!(!output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -44,7 +44,7 @@ fn by_name(objects: impl IntoIterator<Item = Value>) -> Objects {
     objects.into_iter().map(|object| (name(&object), object)).collect()
 }
 
-/// The objects of `wheelwright install` that are the chart's, without the marks of the command.
+/// Returns the objects of `wheelwright install` that are the chart's, without the marks of the command.
 fn installed(flags: &[&str]) -> Objects {
     let output = wheelwright(&[&["install", "--dry-run", "-o", "json"], flags].concat());
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();

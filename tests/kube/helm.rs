@@ -28,7 +28,7 @@ pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String>
     render_in(NAMESPACE, chart, values)
 }
 
-/// [`render`] for another namespace.
+/// Calls [`render`] for another namespace.
 ///
 /// # Errors
 /// helm refuses the values.

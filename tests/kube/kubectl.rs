@@ -21,7 +21,7 @@ impl Kubectl {
         Self { kubeconfig: kubeconfig.to_owned(), home }
     }
 
-    /// The command, for callers that stream its output or stop it.
+    /// Returns the command, for callers that stream its output or stop it.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(assets().join("kubectl"));
         command.args(args).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).stdin(Stdio::null());

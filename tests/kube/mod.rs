@@ -125,17 +125,17 @@ impl Cluster {
         }
     }
 
-    /// A client of the administrator; it does not repeat requests by itself.
+    /// Returns a client of the administrator; it does not repeat requests by itself.
     pub(crate) async fn client(&self) -> kube::Client {
         client_of(&self.kubeconfig).await
     }
 
-    /// The certificate of the authority, in PEM.
+    /// Returns the certificate of the authority, in PEM.
     pub(crate) fn ca_pem(&self) -> String {
         self.authority.certificate_pem()
     }
 
-    /// kubectl as the administrator.
+    /// Returns kubectl as the administrator.
     pub(crate) fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.kubeconfig, self.dir.path("kubectl-home"))
     }
@@ -145,7 +145,7 @@ impl Cluster {
         self.kubeconfig_at(&self.url, user, groups)
     }
 
-    /// The same for an API server at another URL, such as a proxy in front of this one.
+    /// Returns the same for an API server at another URL, such as a proxy in front of this one.
     pub(crate) fn kubeconfig_at(&self, url: &str, user: &str, groups: &[&str]) -> PathBuf {
         let identity = client_certificate(&self.authority, user, groups);
         let of = format!("{user}-{}", url.rsplit(':').next().unwrap());
@@ -156,7 +156,7 @@ impl Cluster {
         file
     }
 
-    /// A file of the control plane, such as `ca.crt`.
+    /// Returns a file of the control plane, such as `ca.crt`.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path(name)
     }
@@ -203,7 +203,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// A client for a kubeconfig file; it does not repeat requests by itself.
+/// Returns a client for a kubeconfig file; it does not repeat requests by itself.
 pub(crate) async fn client_of(kubeconfig: &Path) -> kube::Client {
     install_crypto();
     let file = Kubeconfig::read_from(kubeconfig).unwrap();

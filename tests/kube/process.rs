@@ -30,7 +30,7 @@ impl Process {
         Self { name, child, log }
     }
 
-    /// All that the process has printed.
+    /// Returns all that the process has printed.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -45,7 +45,7 @@ impl Process {
         }
     }
 
-    /// The end of the log.
+    /// Returns the end of the log.
     pub(crate) fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -65,7 +65,7 @@ impl Drop for Process {
     }
 }
 
-/// A port of the loopback address that nobody listens on, and that this process gives out once.
+/// Returns a port of the loopback address that nobody listens on, and that this process gives out once.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let span = PORTS.end - PORTS.start;

@@ -68,7 +68,7 @@ impl Status {
 /// Clusters of a small world; in larger ones nobody leaves, so that shares are of round numbers.
 const SMALL: i64 = 12;
 
-/// The time of every case.
+/// Returns the time of every case.
 pub(super) fn now() -> Timestamp {
     "2026-03-02T08:00:00Z".parse().unwrap()
 }
@@ -78,7 +78,7 @@ fn ago(seconds: i64) -> String {
 }
 
 impl Case {
-    /// The case of a seed.
+    /// Returns the case of a seed.
     pub(super) fn of(seed: u64) -> Self {
         Maker { random: Random::new(seed) }.case()
     }
@@ -257,7 +257,7 @@ impl Maker {
         }
     }
 
-    /// How a fleet does: healthy ones, ones that are just starting, ones in trouble.
+    /// Returns how a fleet does: healthy ones, ones that are just starting, ones in trouble.
     fn moods(&mut self) -> Ways {
         let (known, shares) = self.one(&[
             (200, [2, 3, 3, 1, 0, 0]),

@@ -30,7 +30,7 @@ const ENOUGH: usize = 50;
 /// Answers without an explanation that are printed.
 const SHOWN: usize = 5;
 
-/// What the library answers, case by case.
+/// Returns what the library answers, case by case.
 fn library(cases: &[Case]) -> Vec<Option<Answer>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ocm/build");
     let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/ocm/build runs");
@@ -73,7 +73,7 @@ fn strings(list: &Value) -> BTreeSet<String> {
     list.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
-/// What the engine answers, by the input and the output of `simulate rollout`.
+/// Returns what the engine answers, by the input and the output of `simulate rollout`.
 fn engine_output(case: &Case) -> Value {
     let input = Scenario::read(&case.scenario().to_string()).unwrap().into_input();
     decision_json(&advance(&input, now()))

@@ -71,7 +71,7 @@ pub(super) struct Answer {
     pub(super) recheck: Option<i64>,
 }
 
-/// The answer with some rows in force; `None` where the strategy is refused.
+/// Returns the answer with some rows in force; `None` where the strategy is refused.
 pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
     let has = |row| rows.contains(&row);
     let options = Options::read(&case.strategy, rows)?;
@@ -106,7 +106,7 @@ pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
     Some(Answer { rollout, timed_out: pass.timed_out, removed, breach: pass.breach, recheck })
 }
 
-/// The groups that are walked, in order.
+/// Returns the groups that are walked, in order.
 fn walked(groups: &[Group], rows: &BTreeSet<Row>) -> Vec<Group> {
     let count = i32::try_from(groups.len()).unwrap();
     let mut groups: Vec<Group> =
@@ -296,7 +296,7 @@ impl Asked<'_> {
         mandatory.iter().any(|group| failed(group) > 0) || rest_breached
     }
 
-    /// One stage by name, so many at a time.
+    /// Returns one stage by name, so many at a time.
     fn by_name(&self, groups: &[Group], slots: usize, failures: usize, existing: &[&Cluster]) -> Pass {
         let mut existing = existing.to_vec();
         existing.sort_by_key(|c| &c.name);
@@ -327,7 +327,7 @@ impl Asked<'_> {
         pass
     }
 
-    /// Group by group.
+    /// Returns group by group.
     fn by_group(
         &self,
         groups: &[Group],
@@ -378,7 +378,7 @@ impl Asked<'_> {
         (pass, failed)
     }
 
-    /// What a cluster's report comes to by now.
+    /// Returns what a cluster's report comes to by now.
     fn judge(&self, cluster: &Cluster, pass: &mut Pass) -> Status {
         let assigned =
             cluster.assigned.filter(|_| self.has(Row::Assigned) || cluster.status == Status::ToApply);
@@ -410,7 +410,7 @@ impl Asked<'_> {
         cluster.status
     }
 
-    /// A number or a share of a total; `default` where that is nothing or too much.
+    /// Returns a number or a share of a total; `default` where that is nothing or too much.
     fn size(&self, size: &Value, total: usize, default: usize) -> Option<usize> {
         let count = match size.as_str() {
             None => size.as_i64()?,
@@ -432,7 +432,7 @@ impl Asked<'_> {
     }
 }
 
-/// All clusters of groups, by name.
+/// Returns all clusters of groups, by name.
 fn names(groups: &[Group]) -> BTreeSet<&str> {
     groups.iter().flat_map(|group| &group.clusters).map(String::as_str).collect()
 }

@@ -40,7 +40,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    /// `wheelwright hub`, which converts between versions itself.
+    /// Starts `wheelwright hub`, which converts between versions itself.
     pub(super) async fn embedded() -> Self {
         install_crypto();
         let mut definitions = crds::hub();
@@ -61,7 +61,7 @@ impl Hub {
         hub
     }
 
-    /// kube-apiserver with our definitions, our role and our webhook.
+    /// Starts kube-apiserver with our definitions, our role and our webhook.
     pub(super) async fn kubernetes() -> Self {
         let cluster = Cluster::start("published").await;
         let dir = tempfile::tempdir().unwrap();
@@ -161,14 +161,14 @@ impl Hub {
         self.apply(&rest.join("\n---\n"));
     }
 
-    /// An object as JSON; `Null` where there is none.
+    /// Returns an object as JSON; `Null` where there is none.
     pub(super) fn get(&self, args: &[&str]) -> Value {
         let args = [&["get", "--ignore-not-found", "-o", "json"][..], args].concat();
         let text = self.kubectl.run(&args);
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
     }
 
-    /// The kubeconfig of a service account of the add-ons' namespace.
+    /// Returns the kubeconfig of a service account of the add-ons' namespace.
     pub(super) fn kubectl_of(&self, account: &str) -> Kubectl {
         let token = self.kubectl.run(&["create", "token", account, "-n", NAMESPACE]);
         let credential = wheelwright::apiserver::Credential::Token(token.trim().to_owned());

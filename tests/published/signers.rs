@@ -19,7 +19,7 @@ fn subject() -> Subject {
     Subject { organizational_units: vec!["unit".into()], ..Subject::new("reader", &["readers"]) }
 }
 
-/// An authority with an RSA key, a template that names it, and the add-on on one cluster.
+/// Returns an authority with an RSA key, a template that names it, and the add-on on one cluster.
 fn objects() -> String {
     let addons = "addon.open-cluster-management.io/v1alpha1";
     let authority = json!({
@@ -63,7 +63,7 @@ fn ask(hub: &Hub, name: &str, subject: &Subject) {
     hub.kubectl.run(&["certificate", "approve", name]);
 }
 
-/// The certificate of a request, where it has one.
+/// Returns the certificate of a request, where it has one.
 fn issued(hub: &Hub, name: &str) -> Option<Certificate> {
     let request: Value = hub.get(&["csr", name]);
     let pem = STANDARD.decode(request["status"]["certificate"].as_str()?).unwrap();

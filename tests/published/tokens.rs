@@ -26,7 +26,8 @@ pub(super) fn allow(hub: &Hub) {
     hub.kubectl.run(&["create", "clusterrolebinding", "tokens", role, "--user=operator"]);
 }
 
-/// A template whose agents may read the ConfigMaps of their cluster's namespace, and the add-on on one cluster.
+/// Returns a template whose agents may read the ConfigMaps of their cluster's namespace, and the add-on on
+/// one cluster.
 fn objects() -> String {
     let addons = "addon.open-cluster-management.io/v1alpha1";
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});

@@ -18,7 +18,7 @@ fn mentions(page: &str) -> Vec<&str> {
     found
 }
 
-/// Whether a text names a file or a directory of the tree.
+/// Returns whether a text names a file or a directory of the tree.
 fn is_path(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-*<>{},".contains(c));
     let first = text.split('/').next().unwrap_or_default();
@@ -28,14 +28,14 @@ fn is_path(text: &str) -> bool {
     is_plain && !text.is_empty() && (is_below || is_file)
 }
 
-/// The paths that `{a,b}` of a path stands for.
+/// Returns the paths that `{a,b}` of a path stands for.
 fn alternatives(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
     let (inside, after) = rest.split_once('}').unwrap_or((rest, ""));
     inside.split(',').flat_map(|choice| alternatives(&format!("{before}{choice}{after}"))).collect()
 }
 
-/// Whether a path with placeholders (`<name>`, `*`) matches one that exists.
+/// Returns whether a path with placeholders (`<name>`, `*`) matches one that exists.
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, path): (Vec<_>, Vec<_>) =
         (pattern.trim_end_matches('/').split('/').collect(), path.split('/').collect());
@@ -50,7 +50,7 @@ fn part_matches(pattern: &str, part: &str) -> bool {
     part.len() > head.len() + tail.len() && part.starts_with(head) && part.ends_with(tail)
 }
 
-/// The paths of a page that match nothing in the tree.
+/// Returns the paths of a page that match nothing in the tree.
 fn missing(page: &str, tree: &BTreeSet<String>) -> Vec<String> {
     let paths = mentions(page).into_iter().filter(|text| is_path(text)).flat_map(alternatives);
     let exists = |path: &str| {
@@ -60,7 +60,7 @@ fn missing(page: &str, tree: &BTreeSet<String>) -> Vec<String> {
     paths.filter(|path| !exists(path)).collect()
 }
 
-/// Every file and directory of the tree.
+/// Returns every file and directory of the tree.
 fn tree() -> BTreeSet<String> {
     let files = list("");
     let directories: Vec<String> =
@@ -68,7 +68,7 @@ fn tree() -> BTreeSet<String> {
     files.into_iter().chain(directories).collect()
 }
 
-/// The hazards that sources cite as `docs/hazards.md#name`.
+/// Returns the hazards that sources cite as `docs/hazards.md#name`.
 fn citations(text: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
     text.split("hazards.md#")
@@ -92,7 +92,7 @@ fn bare_codes(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The tests that a page names: backticked words with `_` and without signs.
+/// Returns the tests that a page names: backticked words with `_` and without signs.
 fn tests_named(page: &str) -> Vec<&str> {
     let is_name = |text: &&str| {
         text.matches('_').count() > 1 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

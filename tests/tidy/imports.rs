@@ -53,14 +53,15 @@ const MODULES: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
 ];
 
-/// The crates that a manifest's `[dependencies]` name.
+/// Returns the crates that a manifest's `[dependencies]` name.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let section =
         manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]\n")).unwrap_or_default();
     section.lines().filter_map(|line| line.strip_prefix("wheelwright-")?.split(['.', ' ']).next())
 }
 
-/// The heads of all paths of a source text: `crate::a`, and `b` of `b::c` unless `b` is a module nearby.
+/// Returns the heads of all paths of a source text: `crate::a`, and `b` of `b::c` unless `b` is a module
+/// nearby.
 fn heads(text: &str) -> BTreeSet<&str> {
     let words = tokens(text);
     let nearby = nearby(&words);
@@ -96,7 +97,7 @@ fn nearby<'a>(words: &[&'a str]) -> BTreeSet<&'a str> {
     found
 }
 
-/// The first names of a path, or of each path of a group `{a::b, c}`.
+/// Returns the first names of a path, or of each path of a group `{a::b, c}`.
 fn branches<'a>(words: &[&'a str]) -> Vec<&'a str> {
     if words.first() != Some(&"{") {
         return words.first().into_iter().copied().collect();
@@ -119,7 +120,7 @@ fn branches<'a>(words: &[&'a str]) -> Vec<&'a str> {
     found
 }
 
-/// The module of the root package that a file belongs to.
+/// Returns the module of the root package that a file belongs to.
 fn module(path: &str) -> &str {
     let inside = path.trim_start_matches("src/");
     inside.split('/').next().unwrap_or_default().trim_end_matches(".rs")

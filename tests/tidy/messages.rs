@@ -11,7 +11,7 @@ use crate::golden;
 /// What stands before a literal that only programmers read.
 const FOR_PROGRAMMERS: [&[&str]; 2] = [&["expect", "("], &["reason", "="]];
 
-/// The texts of a source, in its order.
+/// Returns the texts of a source, in its order.
 fn messages(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let texts = literals(code).into_iter().filter_map(|(before, text)| {

@@ -30,7 +30,7 @@ fn read(directories: &[&str], end: &str) -> Files {
     files
 }
 
-/// The files below a directory.
+/// Returns the files below a directory.
 fn list(directory: &str) -> Vec<String> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(root().join(directory)).unwrap() {
@@ -46,7 +46,7 @@ fn list(directory: &str) -> Vec<String> {
     files
 }
 
-/// The sources of every crate, tests and benches included.
+/// Returns the sources of every crate, tests and benches included.
 fn sources() -> Files {
     read(&["src", "crates", "tests", "benches"], ".rs")
 }
@@ -55,7 +55,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether a file holds only tests: it stands in a `tests` folder, or is a `tests.rs`.
+/// Returns whether a file holds only tests: it stands in a `tests` folder, or is a `tests.rs`.
 fn is_test(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
 }

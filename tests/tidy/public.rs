@@ -28,7 +28,7 @@ enum Published {
 /// The words of source files, by path.
 type Words<'t> = BTreeMap<&'t str, Vec<&'t str>>;
 
-/// The names that a source text publishes.
+/// Returns the names that a source text publishes.
 fn published<'t>(words: &[&'t str]) -> Vec<(Published, &'t str)> {
     let after_pub = words.split(|word| *word == "pub").skip(1);
     after_pub
@@ -43,8 +43,8 @@ fn published<'t>(words: &[&'t str]) -> Vec<(Published, &'t str)> {
         .collect()
 }
 
-/// The names in what a source text publishes beside the name itself: the signatures of functions, the types of
-/// fields, the bodies of enums and traits. An alias and an associated type count, published or not.
+/// Returns the names in what a source text publishes beside the name itself: the signatures of functions, the
+/// types of fields, the bodies of enums and traits. An alias and an associated type count, published or not.
 fn signatures<'t>(words: &[&'t str]) -> BTreeSet<&'t str> {
     let mut found = BTreeSet::new();
     for at in 0..words.len() {
@@ -62,7 +62,7 @@ fn signatures<'t>(words: &[&'t str]) -> BTreeSet<&'t str> {
     found
 }
 
-/// The words before the first that ends them, outside of brackets.
+/// Returns the words before the first that ends them, outside of brackets.
 fn until<'w, 't>(words: &'w [&'t str], ends: &[&str]) -> &'w [&'t str] {
     let mut depth = 0;
     for (at, word) in words.iter().enumerate() {
@@ -80,7 +80,7 @@ fn until<'w, 't>(words: &'w [&'t str], ends: &[&str]) -> &'w [&'t str] {
     words
 }
 
-/// The words up to the end of the first block.
+/// Returns the words up to the end of the first block.
 pub(super) fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
     let mut depth = 0;
     for (at, word) in words.iter().enumerate() {
@@ -94,14 +94,14 @@ pub(super) fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
     words
 }
 
-/// The names that stand in a path of a source text, those of imports included.
+/// Returns the names that stand in a path of a source text, those of imports included.
 fn entered<'t>(words: &[&'t str]) -> BTreeSet<&'t str> {
     let paths = words.windows(2).filter(|pair| pair.contains(&"::")).flatten().copied();
     let imports = words.split(|word| *word == "use").skip(1).flat_map(|rest| until(rest, &[";"]).to_vec());
     paths.chain(imports).collect()
 }
 
-/// The names that a crate publishes and no file outside of its `src` uses.
+/// Returns the names that a crate publishes and no file outside of its `src` uses.
 fn unused(files: &Words<'_>, source: &str) -> Vec<String> {
     let (own, others): (Vec<_>, Vec<_>) = files.iter().partition(|(path, _)| path.starts_with(source));
     let used: BTreeSet<&str> = others.iter().flat_map(|(_, words)| words.iter().copied()).collect();
@@ -137,7 +137,7 @@ fn every_published_name_is_used_by_another_crate() {
     assert_none(crates.iter().flat_map(|name| unused(&files, &format!("crates/{name}/src/"))));
 }
 
-/// The names of `text` that no other crate uses, where one other file has the text `other`.
+/// Returns the names of `text` that no other crate uses, where one other file has the text `other`.
 fn unused_beside(text: &str, other: &str) -> Vec<String> {
     let own = ("crates/own/src/lib.rs".to_owned(), text.to_owned());
     let files = Files::from([own, ("crates/other/src/lib.rs".to_owned(), other.to_owned())]);

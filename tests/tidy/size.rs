@@ -19,8 +19,8 @@ const COLUMNS: usize = 110;
 /// How many lines are wider all the same; the number only goes down.
 const WIDE: usize = 120;
 
-/// Whether a line is wider than the limit and can be broken: a comment in sentences, or code without a
-/// literal. Tables, drawings, links and literals cannot.
+/// Returns whether a line is wider than the limit and can be broken: a comment in sentences, or code without
+/// a literal. Tables, drawings, links and literals cannot.
 fn is_wide(line: &str) -> bool {
     let text = line.trim_start();
     let comment = ["///", "//!", "//"].iter().find_map(|mark| text.strip_prefix(mark));

@@ -15,14 +15,14 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ManagedClusterSpec", "each field has readers in several controllers"),
 ];
 
-/// The specs of custom resources that a source text defines.
+/// Returns the specs of custom resources that a source text defines.
 fn defined(text: &str) -> Vec<&str> {
     let words = tokens(text);
     let structs = words.windows(3).filter(|words| words[..2] == ["pub", "struct"]).map(|words| words[2]);
     structs.filter(|name| name.ends_with("Spec") && *name != "RegistrationSpec").collect()
 }
 
-/// The types that a source text destructures without `..`.
+/// Returns the types that a source text destructures without `..`.
 fn destructured(text: &str) -> BTreeSet<&str> {
     let words = tokens(text);
     let patterns = words.split(|word| *word == "let").skip(1).filter_map(|words| {

@@ -1,6 +1,6 @@
 //! Words of Rust source: what a check of names and imports needs, and no more.
 
-/// Identifiers, `::` and single signs of a source text. Comments are left out; a literal becomes `"`.
+/// Returns identifiers, `::` and single signs of a source text. Comments are left out; a literal becomes `"`.
 pub(super) fn tokens(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -15,8 +15,8 @@ pub(super) fn tokens(text: &str) -> Vec<&str> {
     found
 }
 
-/// The literals of a source text without their quotes and escapes of lines, each with the two tokens before
-/// it.
+/// Returns the literals of a source text without their quotes and escapes of lines, each with the two tokens
+/// before it.
 pub(super) fn literals(text: &str) -> Vec<([&str; 2], String)> {
     let mut found = Vec::new();
     let mut before = ["", ""];
@@ -35,7 +35,7 @@ pub(super) fn literals(text: &str) -> Vec<([&str; 2], String)> {
     found
 }
 
-/// What stands between the quotes of a literal.
+/// Returns what stands between the quotes of a literal.
 fn content(literal: &str) -> String {
     let is_raw = literal.trim_start_matches('b').starts_with('r');
     let inner = literal.trim_start_matches(['b', 'c', 'r', '#']).trim_end_matches('#');
@@ -49,7 +49,7 @@ fn content(literal: &str) -> String {
     joined.replace("\\\"", "\"")
 }
 
-/// The length of the next piece of a text, and whether it is a token.
+/// Returns the length of the next piece of a text, and whether it is a token.
 fn next(text: &str, first: char) -> (usize, bool) {
     if first.is_whitespace() {
         (first.len_utf8(), false)
@@ -73,7 +73,7 @@ fn is_literal(token: &str) -> bool {
     quote.starts_with('"') || (quote.starts_with('\'') && token.len() > 1)
 }
 
-/// The length of `r#"…"#` at the start of a text.
+/// Returns the length of `r#"…"#` at the start of a text.
 fn raw_string(text: &str) -> Option<usize> {
     let start = text.strip_prefix('b').unwrap_or(text).strip_prefix('r')?;
     let hashes = start.len() - start.trim_start_matches('#').len();
@@ -83,13 +83,13 @@ fn raw_string(text: &str) -> Option<usize> {
     Some(text.len() - body.len() + closing)
 }
 
-/// The length of `"…"` at the start of a text.
+/// Returns the length of `"…"` at the start of a text.
 fn string(text: &str) -> Option<usize> {
     let body = text.strip_prefix('b').unwrap_or(text).strip_prefix('"')?;
     Some(text.len() - body.len() + closing(body, '"')?)
 }
 
-/// The length of `'c'` at the start of a text; a lifetime is none.
+/// Returns the length of `'c'` at the start of a text; a lifetime is none.
 fn character(text: &str) -> Option<usize> {
     let body = text.strip_prefix('b').unwrap_or(text).strip_prefix('\'')?;
     let is_escape = body.starts_with('\\');
@@ -97,7 +97,7 @@ fn character(text: &str) -> Option<usize> {
     (is_escape || body[..length].chars().count() == 2).then(|| text.len() - body.len() + length)
 }
 
-/// Where a literal ends, its closing quote included.
+/// Returns where a literal ends, its closing quote included.
 fn closing(body: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (position, c) in body.char_indices() {

@@ -62,12 +62,12 @@ impl Default for Condition {
 }
 
 impl Condition {
-    /// Whether the status is `True`.
+    /// Returns whether the status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == ConditionStatus::True
     }
 
-    /// Whether the status is `False`; `Unknown` is neither.
+    /// Returns whether the status is `False`; `Unknown` is neither.
     pub fn is_false(&self) -> bool {
         self.status == ConditionStatus::False
     }
@@ -107,7 +107,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// An observation without a message and without a generation.
+    /// Returns an observation without a message and without a generation.
     pub fn new(type_: &str, status: ConditionStatus, reason: &str) -> Self {
         Self {
             type_: type_.into(),
@@ -162,22 +162,22 @@ pub fn set_condition(conditions: &mut Vec<Condition>, observed: Observation, now
     *condition != before
 }
 
-/// The condition of a type, where it is set.
+/// Returns the condition of a type, where it is set.
 pub fn find_condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }
 
 /// A kind whose status has conditions.
 pub trait Conditions {
-    /// The conditions; none where there is no status.
+    /// Returns the conditions; none where there is no status.
     fn conditions(&self) -> &[Condition];
 
-    /// The condition of a type, where it is set.
+    /// Returns the condition of a type, where it is set.
     fn condition(&self, type_: &str) -> Option<&Condition> {
         find_condition(self.conditions(), type_)
     }
 
-    /// Whether the condition of a type is set and `True`.
+    /// Returns whether the condition of a type is set and `True`.
     fn holds(&self, type_: &str) -> bool {
         self.condition(type_).is_some_and(Condition::is_true)
     }

@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use super::kind::Crd;
 use super::{addon, cluster, gitops, work};
 
-/// Every definition, sorted by name.
+/// Returns every definition, sorted by name.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut all: Vec<_> = hub().into_iter().chain(spoke()).collect();
     all.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     all
 }
 
-/// The definitions a hub serves.
+/// Returns the definitions a hub serves.
 pub fn hub() -> Vec<CustomResourceDefinition> {
     vec![
         single::<cluster::v1::ManagedCluster>(),
@@ -37,7 +37,7 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// The definitions a spoke serves, for its agent.
+/// Returns the definitions a spoke serves, for its agent.
 pub fn spoke() -> Vec<CustomResourceDefinition> {
     vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
 }
@@ -68,23 +68,23 @@ pub fn convert_by(definition: &mut CustomResourceDefinition, client_config: Webh
         Some(CustomResourceConversion { strategy: "Webhook".into(), webhook: Some(webhook) });
 }
 
-/// A definition of one version.
+/// Returns a definition of one version.
 fn single<K: Crd>() -> CustomResourceDefinition {
     definition::<K>(vec![version::<K>(true, true)])
 }
 
-/// A definition of two versions that have the same fields.
+/// Returns a definition of two versions that have the same fields.
 fn twofold<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
     definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, true)])
 }
 
-/// A definition of two versions that differ; the newer one is served once somebody converts, see
+/// Returns a definition of two versions that differ; the newer one is served once somebody converts, see
 /// [`CONVERTIBLE`].
 fn convertible<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
     definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, false)])
 }
 
-/// A definition of several versions, named as its stored one is.
+/// Returns a definition of several versions, named as its stored one is.
 fn definition<Stored: Crd>(versions: Vec<Value>) -> CustomResourceDefinition {
     let (kind, plural, group) = (Stored::kind(&()), Stored::plural(&()), Stored::group(&()));
     let short_names = Some(Stored::SHORT_NAMES).filter(|names| !names.is_empty());
@@ -108,7 +108,7 @@ fn definition<Stored: Crd>(versions: Vec<Value>) -> CustomResourceDefinition {
     serde_json::from_value(definition).expect("built from the fields a definition has")
 }
 
-/// One version of a definition.
+/// Returns one version of a definition.
 fn version<K: Crd>(stored: bool, served: bool) -> Value {
     let subresources: Map<String, Value> =
         K::HAS_STATUS.then(|| ("status".to_owned(), json!({}))).into_iter().collect();

@@ -26,7 +26,7 @@ pub trait Crd: kube_core::Resource<DynamicType = ()> {
     /// Whether `status` is a subresource.
     const HAS_STATUS: bool;
 
-    /// The OpenAPI schema of the whole object.
+    /// Returns the OpenAPI schema of the whole object.
     fn schema() -> serde_json::Value;
 }
 
@@ -39,7 +39,7 @@ pub struct Root<K> {
 }
 
 impl<K> Root<K> {
-    /// The same fields at the root of another kind.
+    /// Returns the same fields at the root of another kind.
     pub fn cast<L>(self) -> Root<L> {
         Root { unknown: self.unknown, kind: PhantomData }
     }

@@ -39,7 +39,7 @@ macro_rules! open_enum {
             /// The values this version knows, as they are written.
             pub const VALUES: &[&str] = &[$($text),+];
 
-            /// The value as it is written.
+            /// Returns the value as it is written.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)+

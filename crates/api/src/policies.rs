@@ -7,7 +7,7 @@
 pub const ADMISSION_POLICIES: &str =
     include_str!("../../../charts/wheelwright/files/admission-policies.yaml");
 
-/// The documents of [`ADMISSION_POLICIES`].
+/// Returns the documents of [`ADMISSION_POLICIES`].
 pub fn documents() -> impl Iterator<Item = &'static str> {
     ADMISSION_POLICIES.split("\n---\n")
 }

@@ -5,7 +5,7 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-/// The schema of a type, with every reference resolved.
+/// Returns the schema of a type, with every reference resolved.
 pub(crate) fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| {
         s.inline_subschemas = true;
@@ -16,7 +16,8 @@ pub(crate) fn of<T: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// The schema of a whole object; `parts` are its fields beside the metadata, with whether they are required.
+/// Returns the schema of a whole object; `parts` are its fields beside the metadata, with whether they are
+/// required.
 pub(crate) fn root<const N: usize>(description: &str, parts: [(&str, Value, bool); N]) -> Value {
     let required: Vec<_> =
         parts.iter().filter(|(_, _, required)| *required).map(|(field, ..)| (*field).to_owned()).collect();
@@ -38,8 +39,8 @@ pub(crate) fn root<const N: usize>(description: &str, parts: [(&str, Value, bool
     schema
 }
 
-/// The schema of a list of objects of any kind; the API server checks no more than `apiVersion`, `kind` and
-/// `metadata` of each.
+/// Returns the schema of a list of objects of any kind; the API server checks no more than `apiVersion`,
+/// `kind` and `metadata` of each.
 pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -47,7 +48,7 @@ pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Doc comments as running text: single line breaks are spaces, empty lines stay.
+/// Returns doc comments as running text: single line breaks are spaces, empty lines stay.
 fn prose(doc: &str) -> String {
     let paragraphs = doc
         .split("\n\n")

@@ -57,7 +57,7 @@ fn ends(path: &str, with: &[&str]) -> bool {
     with.iter().any(|end| path.ends_with(end))
 }
 
-/// Values a schema allows, with fields and enumeration values it does not know yet.
+/// Returns values a schema allows, with fields and enumeration values it does not know yet.
 fn values(schema: &Value, path: &str, open: bool) -> BoxedStrategy<Value> {
     let open = open && !ends(path, CLOSED);
     if schema["x-kubernetes-int-or-string"] == true {
@@ -163,7 +163,7 @@ fn differences(before: &Value, after: &Value, schema: &Value, path: &str, found:
     }
 }
 
-/// Whether a value consists of defaults and empty values.
+/// Returns whether a value consists of defaults and empty values.
 fn is_default(value: &Value, schema: &Value) -> bool {
     let of_fields = |fields: &Map<String, Value>| {
         fields.iter().all(|(field, value)| is_empty(value) || is_default(value, &schema["properties"][field]))

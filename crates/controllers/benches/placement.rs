@@ -66,7 +66,7 @@ impl Hub {
         self.dispatcher.watched(&kind, listed, NOW);
     }
 
-    /// The object as the hub answers a write of it.
+    /// Returns the object as the hub answers a write of it.
     fn versioned(&mut self, mut object: Object) -> Object {
         self.version += 1;
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
@@ -116,7 +116,7 @@ impl Hub {
         }
     }
 
-    /// What an action makes of its object.
+    /// Returns what an action makes of its object.
     fn written(&self, action: &Action) -> Object {
         match action {
             Action::Create { object, .. } => object.clone(),
@@ -169,7 +169,7 @@ fn placement(i: usize, wanted: Option<usize>) -> Value {
     })
 }
 
-/// Resident memory in MiB.
+/// Returns resident memory in MiB.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();

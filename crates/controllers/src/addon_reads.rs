@@ -12,7 +12,7 @@ use engine::addon::selection::Selection;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View, Watches};
 
-/// The key of the ClusterManagementAddOn that a cluster's add-on belongs to; it has the same name.
+/// Returns the key of the ClusterManagementAddOn that a cluster's add-on belongs to; it has the same name.
 pub(super) fn key_of_addon(addon: &ManagedClusterAddOn) -> Key {
     Key::cluster(addon.name())
 }
@@ -41,7 +41,7 @@ pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
     });
 }
 
-/// The add-ons that install by a placement.
+/// Returns the add-ons that install by a placement.
 fn installed_by(placement: &Key, view: &impl View) -> Vec<Key> {
     let is_it = |p: &PlacementStrategy| p.namespace == placement.namespace && p.name == placement.name;
     let uses = |cma: &&Arc<ClusterManagementAddOn>| cma.spec.install_strategy.placements.iter().any(is_it);
@@ -59,7 +59,7 @@ pub(super) struct OnClusters {
     pub(super) unreadable: BTreeSet<String>,
 }
 
-/// The add-ons of one name on all clusters.
+/// Returns the add-ons of one name on all clusters.
 pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<OnClusters> {
     let refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
     let mut found = OnClusters::default();
@@ -79,14 +79,14 @@ pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<OnClusters> {
     Ok(found)
 }
 
-/// The keys of the add-ons of one name on all clusters, to wake them.
+/// Returns the keys of the add-ons of one name on all clusters, to wake them.
 pub(super) fn keys_of_clusters(addon: &str, view: &impl View) -> Vec<Key> {
     let clusters = view.keys::<ManagedCluster>(Query::ALL).into_iter();
     let keys = clusters.map(|cluster| Key::namespaced(cluster.name, addon));
     keys.filter(|key| !matches!(view.get::<ManagedClusterAddOn>(key), Ok(None))).collect()
 }
 
-/// The clusters that each placement selects.
+/// Returns the clusters that each placement selects.
 pub(super) fn placements_of(placements: &[PlacementStrategy], view: &impl View) -> Read<Vec<Selection>> {
     let keys = placements.iter().map(|strategy| Key::namespaced(&strategy.namespace, &strategy.name));
     keys.map(|placement| selection(&placement, view)).collect()

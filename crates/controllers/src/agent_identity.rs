@@ -28,12 +28,12 @@ impl Identity {
         (!cluster.is_empty() && !hub_hash.is_empty()).then_some(Self { cluster, agent_id, hub_hash })
     }
 
-    /// The value of the claim.
+    /// Returns the value of the claim.
     pub fn value(&self) -> String {
         format!("{}/{}/{}", self.cluster, self.agent_id, self.hub_hash)
     }
 
-    /// The claim; its label keeps it from being reported to the hub.
+    /// Returns the claim; its label keeps it from being reported to the hub.
     pub fn claim(&self) -> Object {
         let metadata = ObjectMeta {
             name: Some(AGENT_CLAIM.into()),
@@ -44,12 +44,12 @@ impl Identity {
         Object::from_typed(&ClusterClaim { metadata, spec, ..ClusterClaim::default() })
     }
 
-    /// The name of a ManifestWork's AppliedManifestWork.
+    /// Returns the name of a ManifestWork's AppliedManifestWork.
     pub(crate) fn applied_name(&self, work: &str) -> String {
         format!("{}-{work}", self.hub_hash)
     }
 
-    /// The ManifestWork of an AppliedManifestWork, if it belongs to this hub.
+    /// Returns the ManifestWork of an AppliedManifestWork, if it belongs to this hub.
     pub fn work(&self, applied: &str) -> Option<Key> {
         let work = applied.strip_prefix(&self.hub_hash)?.strip_prefix('-')?;
         Some(Key::namespaced(&self.cluster, work))
@@ -70,20 +70,20 @@ pub struct ClaimOptions {
 }
 
 impl Default for ClaimOptions {
-    /// Those of Open Cluster Management's agent.
+    /// Returns those of Open Cluster Management's agent.
     fn default() -> Self {
         Self { enabled: true, max_custom: 20, reserved_suffixes: Vec::new() }
     }
 }
 
-/// The options in the claim of this agent; the default ones where it has none.
+/// Returns the options in the claim of this agent; the default ones where it has none.
 pub(super) fn claim_options(view: &impl View) -> Read<ClaimOptions> {
     let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
     let text = claim.as_ref().and_then(|claim| claim.annotation(AGENT_OPTIONS_ANNOTATION));
     Ok(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
 }
 
-/// The identity of this agent; `None` until its claim exists.
+/// Returns the identity of this agent; `None` until its claim exists.
 pub(super) fn identity(view: &impl View) -> Read<Option<Identity>> {
     let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
     Ok(claim.and_then(|claim| Identity::parse(&claim.spec.value)))

@@ -14,12 +14,12 @@ use engine::rollout::Size;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// The placement of a decision.
+/// Returns the placement of a decision.
 pub(super) fn placement_of(decision: &PlacementDecision) -> Option<Key> {
     Some(Key::namespaced(decision.namespace(), decision.label(PLACEMENT_LABEL)?))
 }
 
-/// The clusters that a placement selects.
+/// Returns the clusters that a placement selects.
 pub(super) fn selection(placement: &Key, view: &impl View) -> Read<Selection> {
     let object = view.get::<Placement>(placement)?;
     let query = Query::label(PLACEMENT_LABEL, &placement.name).within(&placement.namespace);
@@ -27,18 +27,18 @@ pub(super) fn selection(placement: &Key, view: &impl View) -> Read<Selection> {
     Ok(Selection::read(object.as_deref(), decisions.iter().map(Arc::as_ref)))
 }
 
-/// The size of a placement's decision groups, where it sets one.
+/// Returns the size of a placement's decision groups, where it sets one.
 pub(super) fn group_size(placement: &Placement) -> Option<Size> {
     let groups = placement.spec.decision_strategy.as_ref()?.group_strategy.as_ref()?;
     Size::read("clustersPerDecisionGroup", &groups.clusters_per_decision_group).ok()
 }
 
-/// Whether a cluster is silent: the hub has set its availability to Unknown.
+/// Returns whether a cluster is silent: the hub has set its availability to Unknown.
 pub(super) fn is_unreachable(cluster: &ManagedCluster) -> bool {
     cluster.condition(AVAILABLE).is_some_and(|condition| condition.status == ConditionStatus::Unknown)
 }
 
-/// Since when the cluster is available; `None` if it is not.
+/// Returns since when the cluster is available; `None` if it is not.
 pub(super) fn answers_since(cluster: &ManagedCluster) -> Option<Timestamp> {
     let available = cluster.condition(AVAILABLE).filter(|condition| condition.is_true());
     available.map(|condition: &Condition| condition.last_transition_time.0)

@@ -38,8 +38,8 @@ impl RolloutOwner<'_> {
     }
 }
 
-/// The policy that names a subject, else the one that names none. The policy that the operator made comes
-/// last.
+/// Returns the policy that names a subject, else the one that names none. The policy that the operator made
+/// comes last.
 pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
     policies: &'a [P],
     subject: RolloutOwner<'_>,
@@ -54,7 +54,7 @@ pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
     named.or_else(of_people).or_else(|| find(&|policy| is_for_all(policy) && is_made(policy)))
 }
 
-/// The policy in effect for a subject, see [`choose`].
+/// Returns the policy in effect for a subject, see [`choose`].
 pub(super) fn object_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     Ok(choose(&policies, subject).cloned())
@@ -70,8 +70,8 @@ pub(super) fn create_default() -> Action {
     Action::create(Object::from_typed(&policy))
 }
 
-/// The record of the removals of an add-on, in any policy: it stays known when another policy comes into
-/// force.
+/// Returns the record of the removals of an add-on, in any policy: it stays known when another policy comes
+/// into force.
 pub(super) fn removals_of(add_on: &str, view: &impl View) -> Read<RemovalStatus> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let records =
@@ -84,8 +84,9 @@ pub(super) fn removals_of(add_on: &str, view: &impl View) -> Read<RemovalStatus>
     Ok(all)
 }
 
-/// The steps that make `record` the only record of the removals of an add-on, in the policy of `object`. An
-/// older record goes when the new one is written: between two writes there are two, and never none.
+/// Returns the steps that make `record` the only record of the removals of an add-on, in the policy of
+/// `object`. An older record goes when the new one is written: between two writes there are two, and never
+/// none.
 pub(super) fn remember_removals(
     object: &RolloutPolicy,
     record: &RemovalStatus,
@@ -109,7 +110,7 @@ pub(super) fn remember_removals(
     Ok([in_force, others].map(|policies| policies.iter().filter_map(write).collect()))
 }
 
-/// The policy of a subject and the approvals that it carries.
+/// Returns the policy of a subject and the approvals that it carries.
 pub(super) fn policy_for(
     subject: RolloutOwner<'_>,
     view: &impl View,
@@ -120,7 +121,7 @@ pub(super) fn policy_for(
     })
 }
 
-/// The record, in a policy's status, of the rollout of a subject on the clusters of a placement.
+/// Returns the record, in a policy's status, of the rollout of a subject on the clusters of a placement.
 pub(super) fn remembered<'a>(
     policy: &'a RolloutPolicy,
     subject: RolloutOwner<'_>,
@@ -133,7 +134,7 @@ pub(super) fn remembered<'a>(
     })
 }
 
-/// The wanted record of a rollout in a policy's status.
+/// Returns the wanted record of a rollout in a policy's status.
 pub(super) fn rollout_status(
     subject: RolloutOwner<'_>,
     placement: &Key,
@@ -189,7 +190,7 @@ fn counts(counts: &Counts) -> RolloutCounts {
     }
 }
 
-/// The write that makes the status record exactly these rollouts of a subject.
+/// Returns the write that makes the status record exactly these rollouts of a subject.
 pub(super) fn remember(
     policy: &RolloutPolicy,
     subject: RolloutOwner<'_>,

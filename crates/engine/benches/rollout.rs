@@ -23,7 +23,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const LIMIT: Duration = Duration::from_millis(20);
 const ROUNDS: usize = 21;
 
-/// The middle of a rollout: a canary group, ten groups of the rest, all kinds of reports.
+/// Returns the middle of a rollout: a canary group, ten groups of the rest, all kinds of reports.
 fn input(clusters: usize) -> Input {
     let options = Options {
         soak: SignedDuration::from_mins(1),
@@ -72,14 +72,14 @@ fn cluster(name: String, at: usize, input: &Input) -> Cluster {
     }
 }
 
-/// What any answer has to copy.
+/// Returns what any answer has to copy.
 fn baseline(input: &Input) -> BTreeMap<String, (GroupKey, String)> {
     let copy =
         |cluster: &Cluster| (cluster.name.clone(), (input.groups[0].key.clone(), cluster.wants.0.clone()));
     input.clusters.iter().map(copy).collect()
 }
 
-/// The fastest of some rounds: the others measure what else the machine does.
+/// Returns the fastest of some rounds: the others measure what else the machine does.
 fn time<T>(mut f: impl FnMut() -> T) -> Duration {
     let round = |_| {
         let start = Instant::now();

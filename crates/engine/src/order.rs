@@ -6,8 +6,8 @@
 
 use object::Gvk;
 
-/// The stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted in
-/// descending order.
+/// Returns the stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted
+/// in descending order.
 ///
 /// 0: kinds that make room for others (namespaces, definitions). 1: identities and permissions. 2: content
 /// that others refer to. 3: everything else. 4: kinds that start a rollout, after everything they refer to.
@@ -33,7 +33,8 @@ pub(crate) fn hub_stage(gvk: &Gvk) -> u8 {
 /// The number of stages of [`hub_stage`].
 pub(crate) const HUB_STAGES: u8 = 6;
 
-/// The position of a kind in the order in which OCM's agent applies manifests to a spoke, lowest first.
+/// Returns the position of a kind in the order in which OCM's agent applies manifests to a spoke, lowest
+/// first.
 pub fn spoke_rank(kind: &str) -> u32 {
     match kind {
         "PriorityClass"

@@ -162,7 +162,7 @@ impl Table {
         table
     }
 
-    /// Where objects of a kind start; [`Position::Unknown`] for kinds the table does not hold.
+    /// Returns where objects of a kind start; [`Position::Unknown`] for kinds the table does not hold.
     pub fn root(&self, api_version: &str, kind: &str) -> Position<'_> {
         let root = self.row(api_version, kind).and_then(|row| row.root);
         root.map_or(Position::Unknown, |name| {
@@ -170,12 +170,12 @@ impl Table {
         })
     }
 
-    /// [`Table::root`] by group, version and kind.
+    /// Calls [`Table::root`] by group, version and kind.
     pub(crate) fn root_of(&self, gvk: &Gvk) -> Position<'_> {
         self.root(&gvk.api_version(), &gvk.kind)
     }
 
-    /// Whether a kind lives in namespaces; `None` for kinds the table does not hold.
+    /// Returns whether a kind lives in namespaces; `None` for kinds the table does not hold.
     pub fn is_namespaced(&self, api_version: &str, kind: &str) -> Option<bool> {
         self.row(api_version, kind).map(|row| row.namespaced)
     }
@@ -220,12 +220,12 @@ impl MapKey<'static> {
 }
 
 impl<'a> Position<'a> {
-    /// A place described by a CRD's `openAPIV3Schema`.
+    /// Returns a place described by a CRD's `openAPIV3Schema`.
     pub fn schema(schema: &'a Value) -> Self {
         Self::Schema { schema, definitions: None }
     }
 
-    /// The place of a field of the object, or of an entry of the map, at this place.
+    /// Returns the place of a field of the object, or of an entry of the map, at this place.
     pub fn field(self, name: &str) -> Self {
         match self {
             Self::Unknown => Self::Unknown,
@@ -240,7 +240,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// The place of the items of the list at this place.
+    /// Returns the place of the items of the list at this place.
     pub fn items(self) -> Self {
         match self {
             Self::Builtin(Builtin { table, inside: Some((Relation::Items, ty)), .. }) => {
@@ -260,7 +260,7 @@ impl<'a> Position<'a> {
         Self::Schema { schema: target.unwrap_or(schema), definitions }
     }
 
-    /// How server-side apply owns the list at this place.
+    /// Returns how server-side apply owns the list at this place.
     pub fn list_type(self) -> ListType<'a> {
         match self {
             Self::Unknown => ListType::Atomic,
@@ -273,7 +273,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// How server-side apply owns the map or object at this place.
+    /// Returns how server-side apply owns the map or object at this place.
     pub fn map_type(self) -> MapType {
         let atomic = match self {
             Self::Unknown => false,
@@ -283,7 +283,7 @@ impl<'a> Position<'a> {
         if atomic { MapType::Atomic } else { MapType::Granular }
     }
 
-    /// How a strategic merge patch treats the value at this place.
+    /// Returns how a strategic merge patch treats the value at this place.
     pub fn patch_strategy(self) -> PatchStrategy<'a> {
         match self {
             Self::Unknown => PatchStrategy::default(),
@@ -301,7 +301,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Whether the object at this place has declared fields, rather than the entries of a map.
+    /// Returns whether the object at this place has declared fields, rather than the entries of a map.
     pub(crate) fn has_declared_fields(self) -> bool {
         match self {
             Self::Unknown => false,
@@ -310,7 +310,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Whether this place is known.
+    /// Returns whether this place is known.
     pub fn is_known(self) -> bool {
         !matches!(self, Self::Unknown)
     }

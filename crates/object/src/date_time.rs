@@ -19,12 +19,12 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is a constant")
 });
 
-/// Whether a text has the format `date-time`, as kube-apiserver checks it (`strfmt.IsDateTime`).
+/// Returns whether a text has the format `date-time`, as kube-apiserver checks it (`strfmt.IsDateTime`).
 pub fn is_date_time(text: &str) -> bool {
     parts(text).is_some()
 }
 
-/// The time that a text stands for; `None` where neither RFC 3339 nor [`is_date_time`] admits it.
+/// Returns the time that a text stands for; `None` where neither RFC 3339 nor [`is_date_time`] admits it.
 ///
 /// A time before the year 1 or after the last time there is becomes the first or the last one, so that it can
 /// be written again. The fraction is left out where only the pattern admits the text.
@@ -33,7 +33,7 @@ pub fn timestamp(text: &str) -> Option<Timestamp> {
     Some(read.max(first()))
 }
 
-/// The first time that four digits can say, and the zero of Go.
+/// Returns the first time that four digits can say, and the zero of Go.
 fn first() -> Timestamp {
     const YEAR_ONE: i64 = -62_135_596_800;
     Timestamp::from_second(YEAR_ONE).expect("the year 1 is in the range of times")

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The JSON merge patch (RFC 7386) that turns `old` into `new`; `None` when they are equal.
+/// Returns the JSON merge patch (RFC 7386) that turns `old` into `new`; `None` when they are equal.
 ///
 /// An absent field and `null` are the same, as they are for a merge patch. Lists are replaced whole.
 pub fn merge_diff(old: &Value, new: &Value) -> Option<Value> {

@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Option<SignedDuration> {
     Some(SignedDuration::from_nanos(if negative { -total } else { total }))
 }
 
-/// `number` × `scale`; the whole part exactly, the fraction to the nanosecond below.
+/// Returns `number` × `scale`; the whole part exactly, the fraction to the nanosecond below.
 #[expect(clippy::cast_possible_truncation, reason = "scale is a whole number and the fraction is below it")]
 fn nanos(number: &str, scale: f64) -> Option<i64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

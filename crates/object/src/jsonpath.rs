@@ -16,7 +16,7 @@ pub struct PathError {
     pub why: String,
 }
 
-/// The values a Kubernetes JSONPath leads to, in document order.
+/// Returns the values a Kubernetes JSONPath leads to, in document order.
 ///
 /// # Errors
 /// A path that cannot be read.
@@ -24,7 +24,7 @@ pub fn find<'a>(value: &'a Value, path: &str) -> Result<Vec<&'a Value>, PathErro
     value.query(&normalise(path)).map_err(|e| PathError { path: path.to_owned(), why: e.to_string() })
 }
 
-/// The places that a Kubernetes JSONPath leads to: names of fields and, in lists, indexes in decimal.
+/// Returns the places that a Kubernetes JSONPath leads to: names of fields and, in lists, indexes in decimal.
 ///
 /// # Errors
 /// A path that cannot be read.
@@ -35,7 +35,7 @@ pub fn locate(value: &Value, path: &str) -> Result<Vec<Vec<String>>, PathError> 
     Ok(found.into_iter().map(|found| steps(&found.path())).collect())
 }
 
-/// The steps of a normalised path of RFC 9535, such as `$['a'][0]`.
+/// Returns the steps of a normalised path of RFC 9535, such as `$['a'][0]`.
 fn steps(path: &str) -> Vec<String> {
     let mut steps = Vec::new();
     let mut chars = path.chars().skip(1);

@@ -26,17 +26,17 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a cluster-scoped object.
+    /// Returns the key of a cluster-scoped object.
     pub fn cluster(name: impl Into<String>) -> Self {
         Self { namespace: String::new(), name: name.into() }
     }
 
-    /// The key of a namespaced object.
+    /// Returns the key of a namespaced object.
     pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The key of a typed object.
+    /// Returns the key of a typed object.
     pub fn of<K: Kind>(object: &K) -> Self {
         let meta = object.meta();
         Self {
@@ -74,12 +74,12 @@ impl Gvk {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// The names of a typed kind.
+    /// Returns the names of a typed kind.
     pub fn of<K: Kind>() -> Self {
         Self { group: K::group(&()).into(), version: K::version(&()).into(), kind: K::kind(&()).into() }
     }
 
-    /// `group/version`, or `version` in the core group.
+    /// Returns `group/version`, or `version` in the core group.
     pub fn api_version(&self) -> String {
         match self.group.as_str() {
             "" => self.version.clone(),

@@ -97,7 +97,7 @@ impl Object {
             .map_err(|e| Malformed::WrongShape { what: self.reference().to_string(), why: e.to_string() })
     }
 
-    /// The value at a path of field names, `None` where any of them is absent.
+    /// Returns the value at a path of field names, `None` where any of them is absent.
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         let (first, rest) = path.split_first()?;
         rest.iter().try_fold(self.0.get(*first)?, |value, field| value.get(field))
@@ -107,62 +107,62 @@ impl Object {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// `apiVersion`, empty where it is absent.
+    /// Returns `apiVersion`, empty where it is absent.
     pub fn api_version(&self) -> &str {
         self.str_at(&["apiVersion"])
     }
 
-    /// `kind`, empty where it is absent.
+    /// Returns `kind`, empty where it is absent.
     pub fn kind(&self) -> &str {
         self.str_at(&["kind"])
     }
 
-    /// Group, version and kind.
+    /// Returns group, version and kind.
     pub fn gvk(&self) -> Gvk {
         Gvk::parse(self.api_version(), self.kind())
     }
 
-    /// `metadata.name`, empty where it is absent.
+    /// Returns `metadata.name`, empty where it is absent.
     pub fn name(&self) -> &str {
         self.str_at(&["metadata", "name"])
     }
 
-    /// `metadata.namespace`, empty where it is absent.
+    /// Returns `metadata.namespace`, empty where it is absent.
     pub fn namespace(&self) -> &str {
         self.str_at(&["metadata", "namespace"])
     }
 
-    /// `metadata.uid`, empty where it is absent.
+    /// Returns `metadata.uid`, empty where it is absent.
     pub fn uid(&self) -> &str {
         self.str_at(&["metadata", "uid"])
     }
 
-    /// `metadata.resourceVersion`, empty where it is absent.
+    /// Returns `metadata.resourceVersion`, empty where it is absent.
     pub fn resource_version(&self) -> &str {
         self.str_at(&["metadata", "resourceVersion"])
     }
 
-    /// `metadata.generation`, 0 where it is absent.
+    /// Returns `metadata.generation`, 0 where it is absent.
     pub fn generation(&self) -> i64 {
         self.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
     }
 
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// Returns whether `metadata.deletionTimestamp` is set.
     pub fn is_terminating(&self) -> bool {
         self.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
     }
 
-    /// `metadata.labels` as they are ordered in a selector: by key.
+    /// Returns `metadata.labels` as they are ordered in a selector: by key.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
         self.str_map(&["metadata", "labels"])
     }
 
-    /// One of `metadata.labels`.
+    /// Returns one of `metadata.labels`.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.at(&["metadata", "labels", key])?.as_str()
     }
 
-    /// `metadata.annotations`.
+    /// Returns `metadata.annotations`.
     pub fn annotations(&self) -> BTreeMap<&str, &str> {
         self.str_map(&["metadata", "annotations"])
     }
@@ -172,22 +172,22 @@ impl Object {
         entries.filter_map(|(k, v)| Some((k.as_str(), v.as_str()?))).collect()
     }
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> Key {
         Key::namespaced(self.namespace(), self.name())
     }
 
-    /// Kind and key.
+    /// Returns kind and key.
     pub fn reference(&self) -> ObjectRef {
         ObjectRef { gvk: self.gvk(), key: self.key() }
     }
 
-    /// `metadata`, created where it is absent or not an object.
+    /// Returns `metadata`, created where it is absent or not an object.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         self.field_mut("metadata")
     }
 
-    /// A top-level field as a JSON object, created where it is absent or something else.
+    /// Returns a top-level field as a JSON object, created where it is absent or something else.
     pub fn field_mut(&mut self, field: &str) -> &mut Map<String, Value> {
         let slot = self.0.entry(field).or_insert_with(|| Value::Object(Map::new()));
         if !slot.is_object() {
@@ -196,7 +196,7 @@ impl Object {
         slot.as_object_mut().expect("set to an object just above")
     }
 
-    /// The whole as a JSON value.
+    /// Returns the whole as a JSON value.
     pub fn into_value(self) -> Value {
         Value::Object(self.0)
     }

@@ -6,31 +6,31 @@ use crate::{Gvk, Kind};
 
 /// Fields of `metadata`, empty where they are absent. kube's `ResourceExt` copies the names.
 pub trait Metadata {
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     fn name(&self) -> &str;
 
-    /// `metadata.namespace`; empty for cluster-scoped objects.
+    /// Returns `metadata.namespace`; empty for cluster-scoped objects.
     fn namespace(&self) -> &str;
 
-    /// `metadata.uid`.
+    /// Returns `metadata.uid`.
     fn uid(&self) -> &str;
 
-    /// The value of a label.
+    /// Returns the value of a label.
     fn label(&self, name: &str) -> Option<&str>;
 
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     fn annotation(&self, name: &str) -> Option<&str>;
 
-    /// Whether the object has a finalizer.
+    /// Returns whether the object has a finalizer.
     fn has_finalizer(&self, finalizer: &str) -> bool;
 
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// Returns whether `metadata.deletionTimestamp` is set.
     fn is_terminating(&self) -> bool;
 
-    /// The object as an owner of others, which the garbage collector deletes after it.
+    /// Returns the object as an owner of others, which the garbage collector deletes after it.
     fn owner_reference(&self) -> OwnerReference;
 
-    /// The object as the controller of others, as client-go's `NewControllerRef`.
+    /// Returns the object as the controller of others, as client-go's `NewControllerRef`.
     fn controller_reference(&self) -> OwnerReference {
         OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..self.owner_reference() }
     }

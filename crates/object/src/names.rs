@@ -41,13 +41,14 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-/// Whether the text is an RFC 1123 label: at most 63 of lower case letters, digits and `-`, alphanumeric at
-/// both ends.
+/// Returns whether the text is an RFC 1123 label: at most 63 of lower case letters, digits and `-`,
+/// alphanumeric at both ends.
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 
-/// Whether the text is an RFC 1123 subdomain: parts like labels between dots, at most 253 bytes in all.
+/// Returns whether the text is an RFC 1123 subdomain: parts like labels between dots, at most 253 bytes in
+/// all.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_part)
 }

@@ -36,7 +36,7 @@ pub fn nanos(text: &str) -> Option<i128> {
     }
 }
 
-/// `digits` × 10^`exponent`.
+/// Returns `digits` × 10^`exponent`.
 fn scaled(digits: i128, exponent: i32) -> Option<i128> {
     let factor = 10_i128.checked_pow(exponent.unsigned_abs());
     if exponent < 0 { Some(factor.map_or(0, |factor| digits / factor)) } else { digits.checked_mul(factor?) }

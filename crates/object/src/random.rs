@@ -10,7 +10,7 @@ impl Random {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -19,12 +19,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 where the bound is 0.
+    /// Returns a number below `bound`; 0 where the bound is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.draw().checked_rem(bound).unwrap_or_default()
     }
 
-    /// True in `permille` of 1,000 cases.
+    /// Returns true in `permille` of 1,000 cases.
     pub fn chance(&mut self, permille: u32) -> bool {
         permille > 0 && self.below(1000) < u64::from(permille)
     }

@@ -14,16 +14,16 @@ pub trait Stored: DeserializeOwned + Send + Sync + 'static {
     /// a client that writes the entries must write all of them.
     const KEEPS_MANAGED_FIELDS: bool;
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     fn key(&self) -> Key;
 
-    /// `metadata.resourceVersion` as a number; 0 where it is absent.
+    /// Returns `metadata.resourceVersion` as a number; 0 where it is absent.
     ///
     /// Resource versions of one server are comparable integers
     /// ([KEP-5504](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5504-comparable-resource-version)).
     fn version(&self) -> u64;
 
-    /// The value of a label.
+    /// Returns the value of a label.
     fn label(&self, key: &str) -> Option<&str>;
 
     /// Drops the parts of the object that no controller reads and no cache should hold.
@@ -31,7 +31,7 @@ pub trait Stored: DeserializeOwned + Send + Sync + 'static {
     fn trim(self, gvk: &Gvk) -> Self;
 }
 
-/// A resource version as a number; see [`Stored::version`].
+/// Returns a resource version as a number; see [`Stored::version`].
 pub fn version(text: &str) -> u64 {
     text.parse().unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use regex::Regex;
 /// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
 
-/// One line of plain text of at most `max` characters, without secrets and control characters.
+/// Returns one line of plain text of at most `max` characters, without secrets and control characters.
 pub fn plain(text: &str, max: usize) -> String {
     // Patterns see a bounded prefix only: what is cut off anyway need not be searched. Eight bytes a
     // character leaves room for what redaction removes, and a secret that straddles the cut is redacted up to
@@ -32,8 +32,8 @@ pub fn plain(text: &str, max: usize) -> String {
     clip(line.trim(), max)
 }
 
-/// [`plain`], escaped so that no character of it means anything to Markdown, to HTML or to the reader of a
-/// workflow log.
+/// Returns [`plain`], escaped so that no character of it means anything to Markdown, to HTML or to the reader
+/// of a workflow log.
 pub fn markdown(text: &str, max: usize) -> String {
     let line = plain(text, max);
     let mut escaped = String::with_capacity(line.len());
@@ -58,7 +58,7 @@ pub fn markdown(text: &str, max: usize) -> String {
     escaped
 }
 
-/// At most `max` characters; one that was cut ends with `…`.
+/// Returns at most `max` characters; one that was cut ends with `…`.
 pub fn clip(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),

@@ -51,12 +51,12 @@ impl FileTree {
         self.files.insert(path.into(), Entry::Submodule);
     }
 
-    /// The entry at a path; `None` for absent paths and for directories.
+    /// Returns the entry at a path; `None` for absent paths and for directories.
     pub fn entry(&self, path: &str) -> Option<&Entry> {
         self.files.get(path)
     }
 
-    /// The bytes of the file at a path; `None` for links and submodules too.
+    /// Returns the bytes of the file at a path; `None` for links and submodules too.
     pub fn file(&self, path: &str) -> Option<&Arc<[u8]>> {
         match self.files.get(path)? {
             Entry::File(bytes) => Some(bytes),
@@ -64,12 +64,12 @@ impl FileTree {
         }
     }
 
-    /// Whether any file stands below a path; the root is the empty path.
+    /// Returns whether any file stands below a path; the root is the empty path.
     pub fn is_dir(&self, path: &str) -> bool {
         self.below(path).next().is_some()
     }
 
-    /// Everything below a directory, in path order; the root is the empty path.
+    /// Returns everything below a directory, in path order; the root is the empty path.
     pub fn below<'a>(&'a self, dir: &str) -> impl Iterator<Item = (&'a str, &'a Entry)> + use<'a> {
         let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
         let from = self.files.range(prefix.clone()..);

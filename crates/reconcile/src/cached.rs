@@ -117,12 +117,12 @@ impl<K: Stored> Cached<K> {
         self.unreadable.insert_mut(unreadable.key.clone(), Arc::new(unreadable));
     }
 
-    /// Whether the failure differs from the one that is recorded, or none is recorded.
+    /// Returns whether the failure differs from the one that is recorded, or none is recorded.
     pub(crate) fn is_news(&self, refused: &Unreadable) -> bool {
         self.unreadable.get(&refused.key).is_none_or(|known| known.why != refused.why)
     }
 
-    /// Whether the newest state of an object does not fit the type.
+    /// Returns whether the newest state of an object does not fit the type.
     pub(crate) fn is_unreadable(&self, key: &Key) -> bool {
         self.unreadable.contains_key(key)
     }
@@ -173,7 +173,7 @@ impl<K: Stored> Cached<K> {
         all.into_iter().map(|object| self.set(object)).collect()
     }
 
-    /// Whether the objects, or their absence, are known from the API server.
+    /// Returns whether the objects, or their absence, are known from the API server.
     pub(crate) fn is_listed(&self) -> bool {
         self.complete && !self.kept
     }
@@ -249,7 +249,7 @@ impl<K: Stored> Cached<K> {
         }
     }
 
-    /// The object at a key.
+    /// Returns the object at a key.
     ///
     /// # Errors
     /// The newest state of the object does not fit the type.
@@ -260,7 +260,7 @@ impl<K: Stored> Cached<K> {
         }
     }
 
-    /// The objects that match, in key order.
+    /// Returns the objects that match, in key order.
     ///
     /// An object whose newest state does not fit the type is listed as it was read last, as from a cache that
     /// is behind.
@@ -274,7 +274,7 @@ impl<K: Stored> Cached<K> {
         }
     }
 
-    /// The objects that could match and whose newest state does not fit the type, in key order.
+    /// Returns the objects that could match and whose newest state does not fit the type, in key order.
     pub(crate) fn refused(&self, query: Query<'_>) -> impl Iterator<Item = &Arc<Unreadable>> {
         self.unreadable.values().filter(move |refused| {
             let in_namespace = query.namespace.is_none_or(|namespace| refused.key.namespace == namespace);
@@ -288,7 +288,7 @@ impl<K: Stored> Cached<K> {
         })
     }
 
-    /// The objects that match and have been read, in key order.
+    /// Returns the objects that match and have been read, in key order.
     pub(crate) fn matching(&self, query: Query<'_>) -> Vec<Arc<K>> {
         let Some((label, value)) = query.label else {
             return match query.namespace {
@@ -312,17 +312,17 @@ impl<K: Stored> Cached<K> {
         objects
     }
 
-    /// Whether its first list has been read.
+    /// Returns whether its first list has been read.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Whether nothing has been read of the kind yet.
+    /// Returns whether nothing has been read of the kind yet.
     pub(crate) fn is_new(&self) -> bool {
         !self.complete && self.objects.is_empty()
     }
 
-    /// The cache, once its first list has been read.
+    /// Returns the cache, once its first list has been read.
     ///
     /// # Errors
     /// The first list has not been read.

@@ -75,7 +75,7 @@ impl Caches {
         }
     }
 
-    /// The cache of an observed kind; `create` makes one where there is none.
+    /// Returns the cache of an observed kind; `create` makes one where there is none.
     pub(crate) fn observed_mut(&mut self, gvk: &Gvk, create: bool) -> Option<&mut Cached<Object>> {
         if create && !self.observed.contains_key(gvk) {
             self.observed.insert(gvk.clone(), Arc::default());
@@ -83,7 +83,7 @@ impl Caches {
         self.observed.get_mut(gvk).map(Arc::make_mut)
     }
 
-    /// Whether the first list of an observed kind has been read.
+    /// Returns whether the first list of an observed kind has been read.
     pub(crate) fn is_observed(&self, gvk: &Gvk) -> bool {
         self.observed.get(gvk).is_some_and(|cached| cached.is_complete())
     }
@@ -132,7 +132,7 @@ impl Caches {
         true
     }
 
-    /// The answer to a lookup, where there is one.
+    /// Returns the answer to a lookup, where there is one.
     pub(crate) fn answer(&self, lookup: &Lookup) -> Option<&LookupResult> {
         self.lookups.get(lookup)
     }
@@ -147,12 +147,12 @@ impl Caches {
         self.lookups.remove_mut(lookup);
     }
 
-    /// Whether the API server has listed a kind. Objects that an earlier process kept do not count.
+    /// Returns whether the API server has listed a kind. Objects that an earlier process kept do not count.
     pub fn is_listed<K: Kind>(&self, site: Site) -> bool {
         self.kind::<K>(site).is_ok_and(Cached::is_listed)
     }
 
-    /// How many objects of a kind do not fit its type.
+    /// Returns how many objects of a kind do not fit its type.
     pub(crate) fn unreadable_of<K: Kind>(&self, site: Site) -> usize {
         self.kind::<K>(site).map(|cached| cached.refused(Query::ALL).count()).unwrap_or_default()
     }

@@ -113,8 +113,8 @@ impl<K> Clone for Change<K> {
 }
 
 impl<K> Change<K> {
-    /// Both sides, the newer first: for mapping functions that wake the keys that the object concerns or
-    /// concerned.
+    /// Returns both sides, the newer first: for mapping functions that wake the keys that the object concerns
+    /// or concerned.
     pub fn sides(&self) -> impl Iterator<Item = &K> {
         self.new.iter().chain(&self.old).map(std::convert::AsRef::as_ref)
     }

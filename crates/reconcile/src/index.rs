@@ -77,7 +77,7 @@ impl LentIndex {
 }
 
 impl IndexSlot {
-    /// Whether changes wait to be applied.
+    /// Returns whether changes wait to be applied.
     pub(crate) fn is_behind(&self) -> bool {
         !self.log.is_empty()
     }

@@ -119,7 +119,7 @@ impl WatchedKind {
         }
     }
 
-    /// Whether a plan asked for the kind at run time, so that it has no type here.
+    /// Returns whether a plan asked for the kind at run time, so that it has no type here.
     pub(crate) fn is_observed(&self) -> bool {
         self.representation == Representation::Whole
     }
@@ -176,7 +176,7 @@ struct IdentityMeta<'a> {
     labels: Option<&'a RawValue>,
 }
 
-/// An object that consists of its identity.
+/// Returns an object that consists of its identity.
 fn identity(Key { namespace, name }: &Key, resource_version: &str) -> Object {
     let metadata = [("namespace", namespace.as_str()), ("name", name), ("resourceVersion", resource_version)];
     let metadata = metadata.into_iter().filter(|(_, value)| !value.is_empty());

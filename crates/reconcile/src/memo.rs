@@ -42,7 +42,7 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the computation was cancelled.
+    /// Returns whether the computation was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -86,7 +86,7 @@ impl Computation {
 }
 
 impl Computed {
-    /// The end of a computation without a result; `why` says what happened to it.
+    /// Returns the end of a computation without a result; `why` says what happened to it.
     pub fn failed(id: u64, why: &str) -> Self {
         Self { id, output: Err(why.to_owned()) }
     }
@@ -204,7 +204,7 @@ impl Memos {
         Self { slots, wanted, waiting, at_once, started: 0, next_id: 0 }
     }
 
-    /// The results for a key.
+    /// Returns the results for a key.
     pub(crate) fn of(&self, controller: usize, key: &Key) -> KeyMemos {
         let slots = self.slots.get(&(controller, key.clone())).into_iter().flatten();
         slots.filter_map(|(type_id, slot)| Some((*type_id, slot.kept.clone()?))).collect()
@@ -245,7 +245,7 @@ impl Memos {
         self.waiting.remove(&running.id);
     }
 
-    /// The next computation to run, if the limit allows one more.
+    /// Returns the next computation to run, if the limit allows one more.
     pub(crate) fn start(&mut self, now: Timestamp) -> Option<Computation> {
         if self.started >= self.at_once {
             return None;
@@ -302,7 +302,7 @@ impl Memos {
         }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
         let expiries = self.wanted.values().filter_map(|(index, key, type_id)| {
             self.slots.get(&(*index, key.clone()))?.get(type_id)?.running.as_ref()?.expires

@@ -13,7 +13,7 @@ pub struct Executed {
 }
 
 impl Executed {
-    /// Whether every step was reached and every action succeeded.
+    /// Returns whether every step was reached and every action succeeded.
     pub fn is_success(&self) -> bool {
         self.outcomes.len() == self.plan.steps.len() && self.failures().next().is_none()
     }
@@ -79,7 +79,7 @@ impl Failure {
         Self { kind, message: format!("cannot write {target}: {message}") }
     }
 
-    /// A kind that the API server does not serve.
+    /// Returns a kind that the API server does not serve.
     pub fn not_served(gvk: &Gvk) -> Self {
         let message = format!(
             "{} {} is not served by the API server; is its CRD installed?",

@@ -30,7 +30,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan that writes nothing.
+    /// Returns a plan that writes nothing.
     pub fn nothing() -> Self {
         Self::default()
     }
@@ -48,7 +48,7 @@ impl Plan {
         self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Whether executing the plan writes anything.
+    /// Returns whether executing the plan writes anything.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.status.is_none() && self.events.is_empty()
     }
@@ -161,7 +161,7 @@ impl Action {
         }
     }
 
-    /// The API server it writes to; `None` for a push.
+    /// Returns the API server it writes to; `None` for a push.
     pub fn site(&self) -> Option<Site> {
         match self {
             Self::Apply { site, .. }
@@ -173,7 +173,7 @@ impl Action {
         }
     }
 
-    /// The object it writes; `None` for a push.
+    /// Returns the object it writes; `None` for a push.
     pub fn target(&self) -> Option<ObjectRef> {
         match self {
             Self::Apply { object, .. } | Self::Create { object, .. } | Self::Replace { object, .. } => {
@@ -184,7 +184,7 @@ impl Action {
         }
     }
 
-    /// The kind of object it writes; `None` for a push.
+    /// Returns the kind of object it writes; `None` for a push.
     pub fn gvk(&self) -> Option<Gvk> {
         match self {
             Self::Apply { object, .. } | Self::Create { object, .. } | Self::Replace { object, .. } => {
@@ -230,12 +230,12 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// The object is still the same one; its content may differ.
+    /// Requires that the object is still the same one; its content may differ.
     pub fn uid<K: Kind>(object: &K) -> Self {
         Self { uid: object.meta().uid.clone().unwrap_or_default(), resource_version: String::new() }
     }
 
-    /// The object has not been written since it was read.
+    /// Requires that the object has not been written since it was read.
     pub fn unchanged<K: Kind>(object: &K) -> Self {
         Self {
             resource_version: object.meta().resource_version.clone().unwrap_or_default(),
@@ -263,7 +263,7 @@ pub struct StatusWrite {
 }
 
 impl StatusWrite {
-    /// The write that turns the status of `old` into that of `new`; `None` when they are equal.
+    /// Returns the write that turns the status of `old` into that of `new`; `None` when they are equal.
     ///
     /// Both are the whole object; only their `status` is compared. Fields the type does not know are left as
     /// they are.
@@ -285,14 +285,14 @@ impl StatusWrite {
         })
     }
 
-    /// The same write, to the spoke.
+    /// Returns the same write, to the spoke.
     #[must_use]
     pub fn on(mut self, site: Site) -> Self {
         self.site = site;
         self
     }
 
-    /// As an action, for executors.
+    /// Returns it as an action, for executors.
     pub fn action(&self) -> Action {
         Action::Patch {
             site: self.site,

@@ -93,7 +93,7 @@ impl Backoff {
     /// loop.
     pub const CONFLICT: SignedDuration = SignedDuration::from_millis(20);
 
-    /// The wait after the `failures`-th failure in a row, counted from 1.
+    /// Returns the wait after the `failures`-th failure in a row, counted from 1.
     pub(crate) fn wait(kind: FailureKind, failures: u32) -> SignedDuration {
         match kind {
             FailureKind::Conflict if failures <= 5 => Self::CONFLICT,
@@ -110,14 +110,14 @@ impl Backoff {
     }
 }
 
-/// A time minus a duration.
+/// Returns a time minus a duration.
 pub(crate) fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.saturating_sub(by).unwrap_or(Timestamp::MIN)
 }
 
 impl WorkQueue {
-    /// A queue that leaves at least `spacing` between two plans of one key, so that a burst of changes is
-    /// planned once.
+    /// Returns a queue that leaves at least `spacing` between two plans of one key, so that a burst of
+    /// changes is planned once.
     pub(crate) fn with_spacing(spacing: SignedDuration) -> Self {
         Self { spacing, ..Self::default() }
     }
@@ -148,7 +148,7 @@ impl WorkQueue {
         }
     }
 
-    /// When the next key becomes due.
+    /// Returns when the next key becomes due.
     pub(crate) fn next_at(&self) -> Option<Timestamp> {
         self.changed.first().into_iter().chain(self.initial.first()).map(|(at, _)| *at).min()
     }
@@ -232,12 +232,12 @@ impl WorkQueue {
         }
     }
 
-    /// Keys that are running.
+    /// Returns keys that are running.
     pub(crate) fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Keys that are due or running.
+    /// Returns the number of keys that are due or running.
     pub(crate) fn len(&self) -> usize {
         self.due.len() + self.running.len()
     }

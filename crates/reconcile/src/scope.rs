@@ -26,7 +26,7 @@ pub struct Narrowed {
 }
 
 impl Scope {
-    /// The part of a kind's objects that is in scope.
+    /// Returns the part of a kind's objects that is in scope.
     pub fn narrow(&self, gvk: &Gvk, namespaced: bool) -> Narrowed {
         let Self::OneCluster(cluster) = self else { return Narrowed::default() };
         match gvk.kind.as_str() {

@@ -44,7 +44,7 @@ impl Snapshot {
         Self { caches, memos, lent: RefCell::new(lent), requested: RefCell::default() }
     }
 
-    /// The caches as they were when the decision began.
+    /// Returns the caches as they were when the decision began.
     pub(crate) fn caches(&self) -> &Caches {
         &self.caches
     }

@@ -7,7 +7,7 @@ use object::fields::covers;
 use object::{Kind, Metadata as _, Object};
 
 impl Action {
-    /// The same action on another API server; a push stays as it is.
+    /// Returns the same action on another API server; a push stays as it is.
     #[must_use]
     pub fn on(mut self, to: Site) -> Self {
         match &mut self {
@@ -50,8 +50,8 @@ impl Action {
 }
 
 impl<K> Change<K> {
-    /// Whether the fields that a controller decides from changed. They did if the object was created or
-    /// deleted.
+    /// Returns whether the fields that a controller decides from changed. They did if the object was created
+    /// or deleted.
     pub fn differs_in<'a, F: PartialEq>(&'a self, fields: impl Fn(&'a K) -> F) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => fields(old) != fields(new),
@@ -59,7 +59,7 @@ impl<K> Change<K> {
         }
     }
 
-    /// The object as it is now, or as it was before its deletion.
+    /// Returns the object as it is now, or as it was before its deletion.
     pub fn latest(&self) -> Option<&K> {
         self.sides().next()
     }

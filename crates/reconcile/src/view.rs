@@ -17,49 +17,49 @@ use object::{Gvk, Key, Kind, Object, ObjectRef};
 ///
 /// Objects are shared and never change; lookups by key, namespace and indexed label cost no scan.
 pub trait View {
-    /// The object at a key; `Ok(None)` only where it is known to be absent.
+    /// Returns the object at a key; `Ok(None)` only where it is known to be absent.
     ///
     /// # Errors
     /// [`ReadError`] where the kind has not been read completely, so that nothing may be concluded from
     /// absence.
     fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>>;
 
-    /// The objects that match, in key order.
+    /// Returns the objects that match, in key order.
     ///
     /// # Errors
     /// [`ReadError`] as for [`View::get_on`].
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
-    /// The objects that match and have been read, in key order; [`View::unreadable_on`] names the ones that
-    /// may be missing. It serves decisions that must go on for all other objects when one cannot be read, and
-    /// that treat no unreadable object as absent.
+    /// Returns the objects that match and have been read, in key order; [`View::unreadable_on`] names the
+    /// ones that may be missing. It serves decisions that must go on for all other objects when one cannot be
+    /// read, and that treat no unreadable object as absent.
     ///
     /// # Errors
     /// [`ReadError`] where the kind has not been read completely.
     fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
-    /// The objects that exist, could match and do not fit their type, in key order.
+    /// Returns the objects that exist, could match and do not fit their type, in key order.
     ///
     /// # Errors
     /// [`ReadError`] as for [`View::list_readable_on`].
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>>;
 
-    /// An object of the observed cluster, of a kind that an earlier [`Plan::observe`](super::Plan::observe)
-    /// asked for.
+    /// Returns an object of the observed cluster, of a kind that an earlier
+    /// [`Plan::observe`](super::Plan::observe) asked for.
     ///
     /// # Errors
     /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it.
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
 
-    /// The answer to a question to the observed cluster. The dispatcher answers the question, and plans the
-    /// key again when the answer changes.
+    /// Returns the answer to a question to the observed cluster. The dispatcher answers the question, and
+    /// plans the key again when the answer changes.
     ///
     /// # Errors
     /// [`ReadErrorReason::NotListed`] until it is answered, [`ReadErrorReason::Failed`] where the API server
     /// refuses to answer.
     fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer>;
 
-    /// How the observed cluster serves a kind; `None` where it does not.
+    /// Returns how the observed cluster serves a kind; `None` where it does not.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -70,7 +70,8 @@ pub trait View {
         }
     }
 
-    /// An object of the observed cluster. Unlike [`View::observed`] it keeps no other object of the kind.
+    /// Returns an object of the observed cluster. Unlike [`View::observed`] it keeps no other object of the
+    /// kind.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -81,7 +82,7 @@ pub trait View {
         }
     }
 
-    /// Whether a subject may do something on the observed cluster.
+    /// Returns whether a subject may do something on the observed cluster.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -94,7 +95,7 @@ pub trait View {
         }
     }
 
-    /// Whether the API server of the observed cluster is healthy.
+    /// Returns whether the API server of the observed cluster is healthy.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -107,7 +108,8 @@ pub trait View {
         }
     }
 
-    /// The state of the repository that a `ConfigRepo` names; `None` before the end of the first fetch.
+    /// Returns the state of the repository that a `ConfigRepo` names; `None` before the end of the first
+    /// fetch.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
 
     /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as of this view.
@@ -122,8 +124,8 @@ pub trait View {
         Ok(read(&mut I::build(self)?))
     }
 
-    /// The result of a computation that is too expensive for a plan. The view of a dispatcher requests the
-    /// result and the key is planned again when it is there; any other view computes it at once.
+    /// Returns the result of a computation that is too expensive for a plan. The view of a dispatcher
+    /// requests the result and the key is planned again when it is there; any other view computes it at once.
     ///
     /// # Errors
     /// [`ReadErrorReason::Pending`] until the result is there, [`ReadErrorReason::Failed`] where it took too
@@ -135,7 +137,7 @@ pub trait View {
         Ok(Arc::new(memo.compute(None, &Cancel::default())))
     }
 
-    /// [`View::get_on`] for the hub.
+    /// Calls [`View::get_on`] for the hub.
     ///
     /// # Errors
     /// [`ReadError`] as there.
@@ -143,7 +145,7 @@ pub trait View {
         self.get_on(Site::Hub, key)
     }
 
-    /// [`View::list_on`] for the hub.
+    /// Calls [`View::list_on`] for the hub.
     ///
     /// # Errors
     /// [`ReadError`] as there.
@@ -151,7 +153,7 @@ pub trait View {
         self.list_on(Site::Hub, query)
     }
 
-    /// [`View::list_readable_on`] for the hub.
+    /// Calls [`View::list_readable_on`] for the hub.
     ///
     /// # Errors
     /// [`ReadError`] as there.
@@ -159,7 +161,7 @@ pub trait View {
         self.list_readable_on(Site::Hub, query)
     }
 
-    /// [`View::unreadable_on`] for the hub.
+    /// Calls [`View::unreadable_on`] for the hub.
     ///
     /// # Errors
     /// [`ReadError`] as there.
@@ -167,25 +169,25 @@ pub trait View {
         self.unreadable_on::<K>(Site::Hub, query)
     }
 
-    /// The objects that match and have been read, for mapping functions: an object that cannot be read must
-    /// not keep the others from waking their keys. The list is empty before the first list of the kind, which
-    /// wakes the keys that it concerns.
+    /// Calls The objects that match and have been read, for mapping functions: an object that cannot be read
+    /// must not keep the others from waking their keys. The list is empty before the first list of the kind,
+    /// which wakes the keys that it concerns.
     fn readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Arc<K>> {
         self.list_readable_on(site, query).unwrap_or_default()
     }
 
-    /// [`View::readable_on`] for the hub.
+    /// Calls [`View::readable_on`] for the hub.
     fn readable<K: Kind>(&self, query: Query<'_>) -> Vec<Arc<K>> {
         self.readable_on(Site::Hub, query)
     }
 
-    /// The keys of the objects that match, to wake them.
+    /// Calls The keys of the objects that match, to wake them.
     fn keys_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Key> {
         let objects = self.readable_on::<K>(site, query);
         objects.iter().map(|object| Key::of(object.as_ref())).collect()
     }
 
-    /// [`View::keys_on`] for the hub.
+    /// Calls [`View::keys_on`] for the hub.
     fn keys<K: Kind>(&self, query: Query<'_>) -> Vec<Key> {
         self.keys_on::<K>(Site::Hub, query)
     }
@@ -223,7 +225,7 @@ pub enum ReadErrorReason {
 }
 
 impl ReadErrorReason {
-    /// The label value for metrics.
+    /// Returns the label value for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotWatched => "not_watched",
@@ -236,29 +238,29 @@ impl ReadErrorReason {
 }
 
 impl ReadError {
-    /// No watch fills the cache of a kind.
+    /// Returns the error that no watch fills the cache of a kind.
     pub(crate) fn not_watched(what: impl Into<String>) -> Self {
         Self { what: what.into(), why: "nothing watches it".into(), reason: ReadErrorReason::NotWatched }
     }
 
-    /// The first list of a kind has not been read to its end.
+    /// Returns the error that the first list of a kind has not been read to its end.
     pub(crate) fn not_listed(what: impl Into<String>) -> Self {
         let why = "its first list has not been read yet".into();
         Self { what: what.into(), why, reason: ReadErrorReason::NotListed }
     }
 
-    /// The API server has not answered yet.
+    /// Returns the error that the API server has not answered yet.
     pub(crate) fn not_answered(what: String) -> Self {
         let why = "the API server has not answered yet".into();
         Self { what, why, reason: ReadErrorReason::NotListed }
     }
 
-    /// The API server refuses to answer.
+    /// Returns the error that the API server refuses to answer.
     pub(crate) fn refused(what: String, why: String) -> Self {
         Self { what, why, reason: ReadErrorReason::Failed }
     }
 
-    /// Whether the failure ends by itself: a list is read, or a result is computed.
+    /// Returns whether the failure ends by itself: a list is read, or a result is computed.
     pub fn is_coming(&self) -> bool {
         match self.reason {
             ReadErrorReason::NotListed | ReadErrorReason::Pending => true,
@@ -266,7 +268,7 @@ impl ReadError {
         }
     }
 
-    /// Whether one object does not fit its type, which concerns the reads of that object only.
+    /// Returns whether one object does not fit its type, which concerns the reads of that object only.
     pub fn is_unreadable(&self) -> bool {
         self.reason == ReadErrorReason::Unreadable
     }
@@ -298,17 +300,17 @@ impl<'a> Query<'a> {
     /// Every object of the kind.
     pub const ALL: Query<'static> = Query { namespace: None, label: None };
 
-    /// Those of one namespace.
+    /// Selects the objects of one namespace.
     pub fn namespace(namespace: &'a str) -> Self {
         Self { namespace: Some(namespace), label: None }
     }
 
-    /// Those with one label.
+    /// Selects the objects with one label.
     pub fn label(key: &'a str, value: &'a str) -> Self {
         Self { namespace: None, label: Some((key, value)) }
     }
 
-    /// The same, of one namespace.
+    /// Selects the same objects, of one namespace only.
     #[must_use]
     pub fn within(self, namespace: &'a str) -> Self {
         Self { namespace: Some(namespace), ..self }
@@ -332,7 +334,7 @@ pub struct SourceIdentity {
 }
 
 impl SourceIdentity {
-    /// The identity that a fetch for a ConfigRepo has now.
+    /// Returns the identity that a fetch for a ConfigRepo has now.
     pub fn of(repo: &ConfigRepo) -> Self {
         Self {
             uid: repo.metadata.uid.clone().unwrap_or_default(),

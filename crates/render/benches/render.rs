@@ -47,7 +47,7 @@ fn render_all(tree: &FileTree, roots: &[String], threads: usize) -> Vec<Rendered
     })
 }
 
-/// The fastest of several runs: what else the machine does only adds.
+/// Returns the fastest of several runs: what else the machine does only adds.
 fn fastest(mut run: impl FnMut() -> Duration) -> Duration {
     (0..REPEATS).map(|_| run()).min().unwrap()
 }
@@ -107,7 +107,7 @@ fn main() {
     }
 }
 
-/// The mean time of a process, and a check that both make the same text.
+/// Returns the mean time of a process, and a check that both make the same text.
 fn kubectl(tree: &FileTree) -> Option<Duration> {
     Command::new("kubectl").arg("version").arg("--client").output().ok()?;
     let dir = tempfile::tempdir().unwrap();

@@ -31,7 +31,7 @@ fn tree(count: usize) -> FileTree {
     tree
 }
 
-/// The least CPU time of several runs.
+/// Returns the least CPU time of several runs.
 fn least(mut run: impl FnMut()) -> f64 {
     let times = (0..REPEATS).map(|_| {
         let before = cpu_seconds();

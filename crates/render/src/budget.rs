@@ -13,12 +13,12 @@ pub(super) struct Budget<'a> {
 }
 
 impl<'a> Budget<'a> {
-    /// The budget of a new rendering. `is_cancelled` is asked at every spending.
+    /// Returns the budget of a new rendering. `is_cancelled` is asked at every spending.
     pub(super) fn new(is_cancelled: &'a dyn Fn() -> bool) -> Self {
         Self { left: Cell::new(MAX_RENDER_BYTES), is_cancelled }
     }
 
-    /// The bytes that are left.
+    /// Returns the bytes that are left.
     pub(super) fn left(&self) -> usize {
         self.left.get()
     }

@@ -82,7 +82,7 @@ impl<'a> Build<'a> {
         Ok(resmap.into_vec())
     }
 
-    /// The manifests of a directory without a kustomization, by name.
+    /// Returns the manifests of a directory without a kustomization, by name.
     fn plain(&mut self, dir: &str) -> Result<Vec<Resource>> {
         let is_manifest = |name: &String| {
             [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending)) && !name.starts_with('.')
@@ -238,7 +238,8 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// The objects that configure generators, transformers or validators: inline, or of a file or directory.
+    /// Returns the objects that configure generators, transformers or validators: inline, or of a file or
+    /// directory.
     fn config_objects(&mut self, dir: &str, text: &Text) -> Result<Vec<Resource>> {
         let inline = documents(text.text.as_bytes())
             .ok()
@@ -268,7 +269,7 @@ impl<'a> Build<'a> {
         self.source.budget.spend(bytes).map_err(|error| Box::new(RenderError { file: file.into(), ..*error }))
     }
 
-    /// The documents of a file that a kustomization names.
+    /// Returns the documents of a file that a kustomization names.
     pub(super) fn documents(&self, dir: &str, path: &Text) -> Result<(String, Vec<Node>)> {
         let (file, bytes) = self.source.read(dir, &path.text).map_err(|error| at(path, error))?;
         let nodes = documents(&bytes)
@@ -340,13 +341,14 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The path of a file from the outermost directory, if origins are tracked.
+    /// Returns the path of a file from the outermost directory, if origins are tracked.
     pub(super) fn origin_of(&self, path: &str) -> Option<String> {
         let here = self.stack.last().map(|frame| frame.origin.as_str()).unwrap_or_default();
         self.metadata.any().then(|| relative_join(here, path))
     }
 
-    /// The origin of the objects that a generator or transformer of this kustomization makes or changes.
+    /// Returns the origin of the objects that a generator or transformer of this kustomization makes or
+    /// changes.
     pub(super) fn configured(&self, kind: &str) -> Option<Origin> {
         let frame = self.stack.last()?;
         let name = frame.file.rsplit('/').next().unwrap_or_default();

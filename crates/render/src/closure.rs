@@ -46,7 +46,7 @@ impl PartialEq for PathEntry {
 impl Eq for PathEntry {}
 
 impl Closure {
-    /// The files that were read, in order.
+    /// Returns the files that were read, in order.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
         self.seen.iter().filter_map(|(path, seen)| match seen {
             PathEntry::File(bytes) => Some((path.as_str(), bytes)),
@@ -54,7 +54,7 @@ impl Closure {
         })
     }
 
-    /// A digest of all answers; equal digests mean equal renderings.
+    /// Returns a digest of all answers; equal digests mean equal renderings.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         for (path, seen) in &self.seen {
@@ -73,7 +73,7 @@ impl Closure {
         object::hex(hash.finalize())
     }
 
-    /// Whether a tree gives the same answers.
+    /// Returns whether a tree gives the same answers.
     pub fn holds_in(&self, tree: &FileTree) -> bool {
         self.seen.iter().all(|(path, seen)| match seen {
             PathEntry::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
@@ -84,7 +84,7 @@ impl Closure {
     }
 }
 
-/// The answer of a tree for a path.
+/// Returns the answer of a tree for a path.
 pub(super) fn entry(tree: &FileTree, path: &str) -> PathEntry {
     match tree.entry(path) {
         Some(Entry::File(bytes)) => PathEntry::File(bytes.clone()),
@@ -94,7 +94,7 @@ pub(super) fn entry(tree: &FileTree, path: &str) -> PathEntry {
     }
 }
 
-/// The names of the files directly in a directory, in order.
+/// Returns the names of the files directly in a directory, in order.
 pub(super) fn file_names(tree: &FileTree, dir: &str) -> Vec<String> {
     let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
     let names = tree.below(dir).filter_map(|(path, _)| path.get(skip..)).filter(|name| !name.contains('/'));

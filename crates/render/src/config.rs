@@ -216,7 +216,7 @@ pub(super) fn merge_specs(mine: &mut Vec<FieldSpec>, theirs: &[FieldSpec]) -> Re
     Ok(())
 }
 
-/// Whether a selector, of which empty parts mean any, selects a kind.
+/// Returns whether a selector, of which empty parts mean any, selects a kind.
 pub(super) fn is_selected(gvk: &Gvk, selector: &Gvk) -> bool {
     let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
     fits(&selector.group, &gvk.group)

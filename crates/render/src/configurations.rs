@@ -29,7 +29,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// The fields that this kustomization's transformers change.
+    /// Returns the fields that this kustomization's transformers change.
     pub(super) fn config_of(&mut self, dir: &str, kustomization: &Kustomization) -> Result<Arc<Config>> {
         let mut config = DEFAULT.clone();
         for path in &kustomization.configurations {

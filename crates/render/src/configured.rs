@@ -40,7 +40,7 @@ impl<'a> ConfigObject<'a> {
         self.fields.list("fieldSpecs", FieldSpec::read)
     }
 
-    /// The origin that annotations of generated and transformed objects name.
+    /// Returns the origin that annotations of generated and transformed objects name.
     pub(super) fn origin(&self) -> Option<Origin> {
         let configured_in = self.object.origin.as_ref()?.path.clone();
         let object = self.object;

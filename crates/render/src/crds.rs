@@ -9,7 +9,7 @@ use super::kustomization::FieldSpec;
 use super::limits::MAX_DEPTH;
 use object::Gvk;
 
-/// The fields that a file of definitions names.
+/// Returns the fields that a file of definitions names.
 ///
 /// # Errors
 /// Two definitions contradict each other. The error knows no file yet.

@@ -31,12 +31,12 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Located<'a> {
-    /// The whole of a file.
+    /// Returns the whole of a file.
     pub(super) fn root(file: &'a str, node: &'a Node) -> Self {
         Self { file, field: String::new(), line: node.line, node }
     }
 
-    /// A mistake at this place.
+    /// Returns a mistake at this place.
     pub(super) fn error(&self, reason: Reason, message: impl Into<String>) -> Box<RenderError> {
         let error = RenderError::new(reason, self.file, message).line(self.line);
         Box::new(if self.field.is_empty() { error } else { error.field(self.field.clone()) })
@@ -46,7 +46,7 @@ impl<'a> Located<'a> {
         self.error(Reason::InvalidValue, format!("must be {expected}, not {}", self.node.kind()))
     }
 
-    /// The fields of this map; none for `null`.
+    /// Returns the fields of this map; none for `null`.
     pub(super) fn fields(&self) -> Result<Fields<'a>> {
         static NOTHING: Map = Map::new();
         let map = if self.node.is_null() {
@@ -57,7 +57,7 @@ impl<'a> Located<'a> {
         Ok(Fields { file: self.file, field: self.field.clone(), map, known: Vec::new() })
     }
 
-    /// The items of this list.
+    /// Returns the items of this list.
     pub(super) fn items(&self) -> Result<Vec<Located<'a>>> {
         let items = self.node.as_list().ok_or_else(|| self.wrong_shape("a list"))?;
         let item = |(index, node): (usize, &'a Node)| Located {
@@ -78,7 +78,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// This string; empty for `null`.
+    /// Returns this string; empty for `null`.
     pub(super) fn string(&self) -> Result<String> {
         match self.json()? {
             Json::String(text) => Ok(text),
@@ -94,7 +94,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// This boolean.
+    /// Returns this boolean.
     pub(super) fn bool(&self) -> Result<bool> {
         match self.json()? {
             Json::Bool(value) => Ok(value),
@@ -103,7 +103,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// This integer.
+    /// Returns this integer.
     pub(super) fn integer(&self) -> Result<i64> {
         match self.json()? {
             Json::Number(number) => number.as_i64().ok_or_else(|| self.wrong_shape("an integer")),
@@ -112,12 +112,12 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// The strings of this list.
+    /// Returns the strings of this list.
     pub(super) fn strings(&self) -> Result<Vec<String>> {
         self.items()?.iter().map(Located::string).collect()
     }
 
-    /// This map of strings.
+    /// Returns this map of strings.
     pub(super) fn string_map(&self) -> Result<BTreeMap<String, String>> {
         let fields = self.fields()?;
         fields.entries().map(|(key, value)| Ok((key, value.string()?))).collect()
@@ -136,7 +136,7 @@ fn kind_of(json: &Json) -> &'static str {
 }
 
 impl<'a> Fields<'a> {
-    /// All fields, with keys as YAML 1.1 reads them.
+    /// Returns all fields, with keys as YAML 1.1 reads them.
     fn entries(&self) -> impl Iterator<Item = (String, Located<'a>)> {
         self.map.iter().map(|(key, entry)| {
             let field = if self.field.is_empty() { key.clone() } else { format!("{}.{key}", self.field) };

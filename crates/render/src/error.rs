@@ -78,7 +78,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The name, as conditions carry it.
+    /// Returns the name, as conditions carry it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotFound => "NotFound",
@@ -99,7 +99,7 @@ impl Reason {
 }
 
 impl RenderError {
-    /// A mistake in a file.
+    /// Returns a mistake in a file.
     pub fn new(reason: Reason, file: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -114,12 +114,12 @@ impl RenderError {
         }
     }
 
-    /// A mistake at a place.
+    /// Returns a mistake at a place.
     pub fn at(reason: Reason, location: &Location, message: impl Into<String>) -> Self {
         Self::new(reason, location.file.clone(), message).line(location.line)
     }
 
-    /// A text that cannot be parsed.
+    /// Returns a text that cannot be parsed.
     pub fn malformed(file: impl Into<String>, malformed: Malformed) -> Self {
         let line = malformed.line;
         Self::new(Reason::Malformed, file, malformed.why).line(line)

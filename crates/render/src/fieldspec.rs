@@ -51,8 +51,8 @@ pub(super) fn visit(
     })
 }
 
-/// Whether a walk that creates nothing finds a field to set, or a mistake on the way. An object without one
-/// is not copied.
+/// Returns whether a walk that creates nothing finds a field to set, or a mistake on the way. An object
+/// without one is not copied.
 fn is_there(node: &Node, path: &[String]) -> bool {
     let Some((part, rest)) = path.split_first() else { return true };
     match &node.value {
@@ -92,7 +92,7 @@ fn walk(
     }
 }
 
-/// The field of a map; `null` becomes what is asked for.
+/// Returns the field of a map; `null` becomes what is asked for.
 fn field<'a>(map: &'a mut Map, part: &str, is_last: bool, create: Create) -> Result<Option<&'a mut Node>> {
     let (name, is_list) = part.strip_suffix("[]").map_or((part, false), |name| (name, true));
     if name.is_empty() {

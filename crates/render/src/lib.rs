@@ -63,7 +63,7 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// The text that `kubectl kustomize` prints.
+    /// Returns the text that `kubectl kustomize` prints.
     pub fn to_yaml(&self) -> String {
         yaml::print_stream(self.objects.iter().map(|rendered| &rendered.object.0))
     }

@@ -29,7 +29,7 @@ struct Made {
 }
 
 impl RenderMemo {
-    /// The parts to render with.
+    /// Returns the parts to render with.
     pub(super) fn parts(&self) -> Parts {
         self.parts.clone()
     }

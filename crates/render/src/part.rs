@@ -54,7 +54,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The parts for the next rendering.
+    /// Returns the parts for the next rendering.
     pub(super) fn for_next(self) -> Self {
         Self { last: self.current, ..Self::default() }
     }
@@ -128,8 +128,8 @@ impl Build<'_> {
         Ok(accumulated)
     }
 
-    /// A part that is rendered already and fits into the limits. One that does not is rendered again, so
-    /// that the error names the place.
+    /// Returns a part that is rendered already and fits into the limits. One that does not is rendered again,
+    /// so that the error names the place.
     fn known_part(&mut self, dir: &str) -> Option<Arc<Part>> {
         let fits = |part: &Part| {
             part.spent <= self.source.budget.left()

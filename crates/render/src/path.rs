@@ -25,7 +25,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// The shape of a value.
+    /// Returns the shape of a value.
     pub(super) fn of(node: &Node) -> Self {
         match node.value {
             Value::Scalar(_) => Self::Scalar,
@@ -43,7 +43,7 @@ impl Shape {
     }
 }
 
-/// The one value that a path leads to; lists take an index, `-` for the last item, or `[key=value]`.
+/// Returns the one value that a path leads to; lists take an index, `-` for the last item, or `[key=value]`.
 ///
 /// # Errors
 /// A sentence, where a part of the path has no meaning.
@@ -85,7 +85,7 @@ fn list(node: &Node) -> Result<&[Node], String> {
     node.as_list().ok_or_else(|| format!("a list is expected, not {}", node.kind()))
 }
 
-/// `[key=value]`; the key is empty in `[=value]`.
+/// Reads `[key=value]`; the key is empty in `[=value]`.
 fn item_condition(part: &str) -> Result<Option<(&str, &str)>, String> {
     let Some(inner) = part.strip_prefix('[').and_then(|part| part.strip_suffix(']')) else { return Ok(None) };
     inner.split_once('=').map(Some).ok_or_else(|| format!("{part:?} must be [key=value]"))
@@ -96,7 +96,7 @@ pub(super) fn parts(path: &str) -> Vec<String> {
     split_dotted(path)
 }
 
-/// All values that a path leads to, made where `create` says so and they are absent.
+/// Returns all values that a path leads to, made where `create` says so and they are absent.
 ///
 /// # Errors
 /// A sentence, where a part of the path has no meaning or no value.
@@ -110,7 +110,7 @@ pub(super) fn find_all(
     Ok(found)
 }
 
-/// The value at the end of steps.
+/// Returns the value at the end of steps.
 pub(super) fn at_mut<'a>(node: &'a mut Node, steps: &[Step]) -> Option<&'a mut Node> {
     steps.iter().try_fold(node, |node, step| match (&mut node.value, step) {
         (Value::Map(map), Step::Field(field)) => map.get_mut(field).map(|entry| &mut entry.node),
@@ -119,7 +119,7 @@ pub(super) fn at_mut<'a>(node: &'a mut Node, steps: &[Step]) -> Option<&'a mut N
     })
 }
 
-/// The shape of what a part leads from, by the part that follows it.
+/// Returns the shape of what a part leads from, by the part that follows it.
 fn shape_before(next: Option<&String>, last: Shape) -> Shape {
     match next {
         None => last,

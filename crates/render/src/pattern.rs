@@ -76,7 +76,7 @@ fn escape<'p>(text: &'p str, out: &mut String) -> &'p str {
     text.get(c.len_utf8()..).unwrap_or_default()
 }
 
-/// Whether the text starts with `2}`, `2,}` or `2,3}`.
+/// Returns whether the text starts with `2}`, `2,}` or `2,3}`.
 fn is_repetition(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     text.split_once('}').is_some_and(|(inside, _)| match inside.split_once(',') {

@@ -3,8 +3,8 @@
 /// The directory that `kustomize localize` keeps copies in.
 const COPIES: &str = "localized-files";
 
-/// The path, from the kustomization, of a copy of something remote; `None` where the text names nothing
-/// remote.
+/// Returns the path, from the kustomization, of a copy of something remote; `None` where the text names
+/// nothing remote.
 pub(super) fn vendored(text: &str) -> Option<String> {
     let (url, query) = text.split_once('?').unwrap_or((text, ""));
     let reference =

@@ -35,7 +35,7 @@ impl DerefMut for ResMap {
 }
 
 impl ResMap {
-    /// The objects alone.
+    /// Returns the objects alone.
     pub(super) fn into_vec(self) -> Vec<Resource> {
         self.resources
     }

@@ -83,7 +83,7 @@ pub(super) struct Resource {
 }
 
 impl Resource {
-    /// An object without history.
+    /// Returns an object without history.
     pub(super) fn new(node: Node, location: Location) -> Self {
         Self {
             node: node.into(),
@@ -99,27 +99,27 @@ impl Resource {
         }
     }
 
-    /// `apiVersion`.
+    /// Returns `apiVersion`.
     pub(super) fn api_version(&self) -> &str {
         self.node.get("apiVersion").map(Node::text).unwrap_or_default()
     }
 
-    /// `kind`.
+    /// Returns `kind`.
     pub(super) fn kind(&self) -> &str {
         self.node.get("kind").map(Node::text).unwrap_or_default()
     }
 
-    /// Group, version and kind.
+    /// Returns group, version and kind.
     pub(super) fn gvk(&self) -> Gvk {
         Gvk::parse(self.api_version(), self.kind())
     }
 
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     pub(super) fn name(&self) -> &str {
         self.meta("name")
     }
 
-    /// `metadata.namespace`; empty if it is absent.
+    /// Returns `metadata.namespace`; empty if it is absent.
     pub(super) fn namespace(&self) -> &str {
         self.meta("namespace")
     }
@@ -129,12 +129,12 @@ impl Resource {
         node.map(Node::text).unwrap_or_default()
     }
 
-    /// Whether the kind is known to live outside of namespaces.
+    /// Returns whether the kind is known to live outside of namespaces.
     pub(super) fn is_cluster_scoped(&self) -> bool {
         BUILTIN.is_namespaced(self.api_version(), self.kind()) == Some(false)
     }
 
-    /// The namespace as far as identity goes.
+    /// Returns the namespace as far as identity goes.
     pub(super) fn effective_namespace(&self) -> &str {
         match self.namespace() {
             _ if self.is_cluster_scoped() => NOT_NAMESPACED,
@@ -143,12 +143,12 @@ impl Resource {
         }
     }
 
-    /// Its identity now.
+    /// Returns its identity now.
     pub(super) fn id(&self) -> Id {
         Id { gvk: self.gvk(), name: self.name().into(), namespace: self.effective_namespace().into() }
     }
 
-    /// Its earlier identities, oldest first.
+    /// Returns its earlier identities, oldest first.
     pub(super) fn previous_ids(&self) -> impl DoubleEndedIterator<Item = Id> {
         self.previous.iter().map(|previous| Id {
             gvk: Gvk { kind: previous.kind.clone(), ..self.gvk() },
@@ -157,12 +157,12 @@ impl Resource {
         })
     }
 
-    /// Its first identity.
+    /// Returns its first identity.
     pub(super) fn original_id(&self) -> Id {
         self.previous_ids().next().unwrap_or_else(|| self.id())
     }
 
-    /// Everything it was, and is.
+    /// Returns every identity that it had and has.
     pub(super) fn all_ids(&self) -> impl Iterator<Item = Id> {
         self.previous_ids().chain([self.id()])
     }
@@ -182,13 +182,13 @@ impl Resource {
         }
     }
 
-    /// Whether kustomize would hold annotations of its own in it, which it removes in the end; a JSON patch
-    /// then finds a map to change.
+    /// Returns whether kustomize would hold annotations of its own in it, which it removes in the end; a JSON
+    /// patch then finds a map to change.
     pub(super) fn is_annotated(&self) -> bool {
         !self.previous.is_empty() || self.needs_hash || self.origin.is_some()
     }
 
-    /// A text that fields are going to share.
+    /// Returns a text that fields are going to share.
     pub(super) fn share(&mut self, text: &str) -> Node {
         let scalar = Scalar::string(text);
         self.shared.push(scalar.clone());
@@ -242,12 +242,12 @@ impl Resource {
         set_text(&mut self.node, "kind", kind);
     }
 
-    /// Whether it is empty.
+    /// Returns whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.node.is_empty()
     }
 
-    /// Labels or annotations, with the texts of all values.
+    /// Returns labels or annotations, with the texts of all values.
     pub(super) fn string_map(&self, field: &str) -> BTreeMap<&str, &str> {
         let map = self.node.get("metadata").and_then(|meta| meta.get(field)?.as_map());
         map.into_iter().flatten().map(|(key, entry)| (key.as_str(), entry.node.text())).collect()
@@ -264,7 +264,7 @@ impl Resource {
         }
     }
 
-    /// Whether a selector selects it, by what it was at first or is now.
+    /// Returns whether a selector selects it, by what it was at first or is now.
     pub(super) fn is_selected(&self, selector: &Selector) -> bool {
         let (original, current) = (self.original_id(), self.id());
         let either = |matches: fn(&Selector, &str) -> bool, a: &str, b: &str| {
@@ -276,7 +276,7 @@ impl Resource {
             && self.meets_labels(selector)
     }
 
-    /// Whether labels and annotations meet the conditions of a selector.
+    /// Returns whether labels and annotations meet the conditions of a selector.
     pub(super) fn meets_labels(&self, selector: &Selector) -> bool {
         let meets = |field, selector: &object::Selector| {
             selector.is_empty() || {
@@ -299,7 +299,7 @@ pub(super) fn set_text(map: &mut Node, field: &str, text: &str) {
     }
 }
 
-/// The style of a scalar after its text changes: an explicit type is dropped.
+/// Returns the style of a scalar after its text changes: an explicit type is dropped.
 pub(super) fn untagged(style: Style) -> Style {
     match style {
         Style::Tagged => Style::Plain,

@@ -29,12 +29,12 @@ struct Document {
 }
 
 impl Schemas {
-    /// Whether no kustomization has brought any.
+    /// Returns whether no kustomization has brought any.
     pub(super) fn are_builtin(&self) -> bool {
         self.document.is_none() && self.crds.is_empty()
     }
 
-    /// The schemas of the roots of objects, by kind.
+    /// Returns the schemas of the roots of objects, by kind.
     pub(super) fn root(&self, api_version: &str, kind: &str) -> Position<'_> {
         let key = (api_version.to_owned(), kind.to_owned());
         if let Some(schema) = self.crds.get(&key) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(super) struct Shared<T>(Arc<T>);
 
 impl<T: Clone> Shared<T> {
-    /// The value alone.
+    /// Returns the value alone.
     pub(super) fn into_inner(self) -> T {
         Arc::unwrap_or_clone(self.0)
     }

@@ -36,7 +36,7 @@ impl<'a> Source<'a> {
         Self { tree, records, directories: Cell::new(0), budget }
     }
 
-    /// The paths that were read so far.
+    /// Returns the paths that were read so far.
     pub(super) fn into_closure(self) -> Closure {
         self.records.into_inner().into_iter().next().unwrap_or_default()
     }
@@ -60,7 +60,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether the tree gives the answers of a closure.
+    /// Returns whether the tree gives the answers of a closure.
     pub(super) fn holds(&self, closure: &Closure) -> bool {
         closure.holds_in(self.tree)
     }
@@ -71,12 +71,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Number of directories that were entered so far.
+    /// Returns the number of directories that were entered so far.
     pub(super) fn directories(&self) -> usize {
         self.directories.get()
     }
 
-    /// Whether more directories may be entered.
+    /// Returns whether more directories may be entered.
     pub(super) fn may_enter(&self, more: usize) -> bool {
         self.directories.get().saturating_add(more) <= MAX_DIRECTORIES
     }
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
         self.directories.set(self.directories.get() + more);
     }
 
-    /// The bytes of a file that was read before, for excerpts.
+    /// Returns the bytes of a file that was read before, for excerpts.
     pub(super) fn text_of(&self, file: &str) -> Option<String> {
         self.tree.file(file).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
@@ -112,14 +112,14 @@ impl<'a> Source<'a> {
         seen
     }
 
-    /// The names of the files directly in a directory, in order.
+    /// Returns the names of the files directly in a directory, in order.
     pub(super) fn names(&self, dir: &str) -> Vec<String> {
         let names = file_names(self.tree, dir);
         self.record(format!("{dir}/"), PathEntry::Names(names.clone()));
         names
     }
 
-    /// The file at a path; links of its directories are not followed.
+    /// Returns the file at a path; links of its directories are not followed.
     pub(super) fn file_at(&self, path: &str) -> Option<Arc<[u8]>> {
         match self.entry(path) {
             PathEntry::File(bytes) => Some(bytes),
@@ -140,7 +140,7 @@ impl<'a> Source<'a> {
         self.follow(&join(dir, path)?)
     }
 
-    /// The file that a path leads to.
+    /// Returns the file that a path leads to.
     ///
     /// # Errors
     /// As [`Source::find`], and if the file does not exist.

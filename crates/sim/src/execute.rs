@@ -38,7 +38,7 @@ impl Servers<'_> {
         }
     }
 
-    /// The revisions of the hub and of the spoke; absent where a store cannot be reached.
+    /// Returns the revisions of the hub and of the spoke; absent where a store cannot be reached.
     pub(super) fn revisions(&self) -> (Option<u64>, Option<u64>) {
         let revision = |site| self.readable(site).map(Store::revision);
         (revision(Site::Hub), revision(Site::Spoke))

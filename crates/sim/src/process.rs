@@ -90,12 +90,12 @@ impl Process {
         self.left = Some(writes);
     }
 
-    /// Whether no crash is due.
+    /// Returns whether no crash is due.
     pub(super) fn is_safe(&self) -> bool {
         self.left.is_none()
     }
 
-    /// Whether it has crashed; its pending commands are lost.
+    /// Returns whether it has crashed; its pending commands are lost.
     pub(super) fn is_dead(&self) -> bool {
         self.left == Some(0)
     }
@@ -105,7 +105,7 @@ impl Process {
         self.clock = ahead;
     }
 
-    /// How far its clock is ahead of that of the world.
+    /// Returns how far its clock is ahead of that of the world.
     pub(super) fn clock(&self) -> SignedDuration {
         self.clock
     }
@@ -114,12 +114,12 @@ impl Process {
         own.saturating_sub(self.clock).unwrap_or(own)
     }
 
-    /// Everything that it has read.
+    /// Returns everything that it has read.
     pub(super) fn caches(&self) -> Caches {
         self.dispatcher.caches()
     }
 
-    /// When the next key is due.
+    /// Returns when the next key is due.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.dispatcher.next_at().map(|at| self.world_time(at))
     }

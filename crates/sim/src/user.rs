@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// The identity of the source that a ConfigRepo names now.
+    /// Returns the identity of the source that a ConfigRepo names now.
     fn identity(&self, repo: &Key) -> SourceIdentity {
         let found = self.hub.get(&ResourcePath::of::<ConfigRepo>(repo)).ok();
         let repo = found.and_then(|object| object.to_typed::<ConfigRepo>().ok());
@@ -120,7 +120,7 @@ impl World {
         self.operator.set_source(repo, source, self.now);
     }
 
-    /// Everything that the agent of a cluster has read.
+    /// Returns everything that the agent of a cluster has read.
     pub fn agent_caches(&self, cluster: &str) -> Option<Caches> {
         self.spokes.get(cluster).map(|spoke| spoke.agent.caches())
     }
@@ -140,7 +140,7 @@ impl World {
         self.operator.crash_after(writes);
     }
 
-    /// Whether a crash of the operator is still due.
+    /// Returns whether a crash of the operator is still due.
     pub fn crashes_operator(&self) -> bool {
         !self.operator.is_safe()
     }
@@ -170,12 +170,12 @@ impl World {
         Process::start(Scope::OneCluster(cluster.into()), Some(cluster), self.setup.agent)
     }
 
-    /// A typed object of the hub.
+    /// Returns a typed object of the hub.
     pub fn get<K: Kind>(&self, key: &Key) -> Option<K> {
         self.hub.get(&ResourcePath::of::<K>(key)).ok()?.to_typed().ok()
     }
 
-    /// All objects of a kind on the hub, in key order.
+    /// Returns all objects of a kind on the hub, in key order.
     pub fn list<K: Kind>(&self) -> Vec<K> {
         let list = self.hub.list(&ResourcePath::all::<K>(), &ListOptions::default());
         list.map(|list| list.items.iter().filter_map(|item| item.to_typed().ok()).collect())

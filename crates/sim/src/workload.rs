@@ -74,7 +74,7 @@ pub fn step(object: &Object, environment: &Environment, now: Timestamp) -> Step 
     Step { metadata, status: merge_diff(&before, &after), wake_at }
 }
 
-/// The status of a workload whose newest pods are ready; `None` for other kinds.
+/// Returns the status of a workload whose newest pods are ready; `None` for other kinds.
 pub(crate) fn ready(object: &Object, now: Timestamp) -> Option<Value> {
     let is_workload = matches!(
         (object.api_version(), object.kind()),

@@ -41,7 +41,7 @@ thread_local! {
     static STORE: OnceCell<Store> = const { OnceCell::new() };
 }
 
-/// A store of its own, with a kind that has most of what a schema can have.
+/// Returns a store of its own, with a kind that has most of what a schema can have.
 fn store() -> Store {
     let made = || {
         let mut store = Store::new(1, now());
@@ -106,7 +106,7 @@ fn check(store: &mut Store) {
     }
 }
 
-/// Two parts of an input, parted by the first line end.
+/// Returns two parts of an input, parted by the first line end.
 fn halves(data: &[u8]) -> Option<(&str, &str)> {
     std::str::from_utf8(data).ok()?.split_once('\n')
 }

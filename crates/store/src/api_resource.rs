@@ -151,17 +151,17 @@ pub struct Column {
 }
 
 impl ApiResource {
-    /// Group and plural name.
+    /// Returns group and plural name.
     pub fn id(&self) -> GroupResource {
         GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
-    /// Where its objects are: events of both groups are stored in one place.
+    /// Returns where its objects are: events of both groups are stored in one place.
     pub(super) fn id_of_storage(&self) -> GroupResource {
         self.builtin.and_then(BuiltinKind::storage).unwrap_or_else(|| self.id())
     }
 
-    /// Whether a CustomResourceDefinition made it.
+    /// Returns whether a CustomResourceDefinition made it.
     pub fn is_custom(&self) -> bool {
         self.builtin.is_none()
     }
@@ -171,27 +171,27 @@ impl ApiResource {
         self.builtin.map_or(&[], |kind| kind.subresources)
     }
 
-    /// Whether one request can delete a whole collection.
+    /// Returns whether one request can delete a whole collection.
     pub fn has_collection_delete(&self) -> bool {
         self.builtin.is_none_or(|kind| kind.has_collection_delete)
     }
 
-    /// Whether a deletion is answered with the object instead of a `Status`.
+    /// Returns whether a deletion is answered with the object instead of a `Status`.
     pub fn returns_deleted(&self) -> bool {
         self.builtin.is_some_and(|kind| kind.returns_deleted)
     }
 
-    /// The columns that `kubectl get` prints; `None` for custom kinds, whose versions have them.
+    /// Returns the columns that `kubectl get` prints; `None` for custom kinds, whose versions have them.
     pub fn printer_columns(&self) -> Option<&'static [PrinterColumn]> {
         self.builtin.map(|kind| kind.columns)
     }
 
-    /// A served version.
+    /// Returns a served version.
     pub fn served(&self, version: &str) -> Option<&Version> {
         self.versions.iter().find(|v| v.served && v.name == version)
     }
 
-    /// `group/version`, or `version` in the core group.
+    /// Returns `group/version`, or `version` in the core group.
     pub fn api_version(&self, version: &str) -> String {
         if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
     }

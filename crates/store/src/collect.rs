@@ -105,7 +105,7 @@ enum OwnerState {
     Unknown,
 }
 
-/// When an object was last written, as far as its metadata says; a time to come says nothing.
+/// Returns when an object was last written, as far as its metadata says; a time to come says nothing.
 fn last_write(object: &Object, now: Timestamp) -> Option<Timestamp> {
     let managed = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten();
     let times =

@@ -39,8 +39,8 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// About how many bytes are kept for this change; what was there before belongs to the change that made
-    /// it.
+    /// Returns about how many bytes are kept for this change; what was there before belongs to the change
+    /// that made it.
     fn weight(&self) -> usize {
         let fields =
             |object: &Arc<Object>| object.0.iter().map(|(name, value)| name.len() + weight(value)).sum();
@@ -48,7 +48,7 @@ impl Change {
     }
 }
 
-/// About how many bytes a value takes in memory.
+/// Returns about how many bytes a value takes in memory.
 fn weight(value: &Value) -> usize {
     let below = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -64,7 +64,7 @@ impl Collection {
         Self { resource, objects: BTreeMap::new(), log: VecDeque::new(), log_bytes: 0, compacted: revision }
     }
 
-    /// The objects of one namespace, or of all where it is empty.
+    /// Returns the objects of one namespace, or of all where it is empty.
     pub(super) fn within<'a>(
         &'a self,
         namespace: &'a str,
@@ -83,7 +83,7 @@ impl Collection {
         })
     }
 
-    /// The objects as they were at a revision; `None` where that is forgotten.
+    /// Returns the objects as they were at a revision; `None` where that is forgotten.
     pub(super) fn at(&self, revision: u64) -> Option<BTreeMap<&Key, &Arc<Object>>> {
         let mut objects: BTreeMap<_, _> = self.objects.iter().collect();
         let undone: Vec<_> = self.since(revision)?.collect();

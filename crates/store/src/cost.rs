@@ -57,7 +57,7 @@ impl Meter {
         Self { known: values.map(measure).fold(Bound::default(), Bound::or), steps: 0.0 }
     }
 
-    /// The upper bound of the value of an expression.
+    /// Returns the upper bound of the value of an expression.
     ///
     /// # Errors
     /// Where the expressions so far might take more steps than [`BUDGET`]; it must not be evaluated.
@@ -77,7 +77,7 @@ impl Meter {
 }
 
 impl Bound {
-    /// A value that is one of two.
+    /// Returns a value that is one of two.
     fn or(self, other: Self) -> Self {
         Self { steps: 1.0, length: self.length.max(other.length), weight: self.weight.max(other.weight) }
     }
@@ -172,7 +172,7 @@ impl Estimate {
         }
     }
 
-    /// The sum of expressions that stand beside each other.
+    /// Returns the sum of expressions that stand beside each other.
     fn all<'e>(&mut self, parts: impl Iterator<Item = &'e Expr>) -> Bound {
         let (mut sum, mut count) = (Bound { steps: 1.0, length: 0.0, weight: 1.0 }, 0);
         for part in parts {
@@ -232,7 +232,7 @@ impl Estimate {
     }
 }
 
-/// The expressions of an entry.
+/// Returns the expressions of an entry.
 fn parts(entry: &EntryExpr) -> Vec<&Expr> {
     match entry {
         EntryExpr::StructField(field) => vec![&field.value.expr],

@@ -191,14 +191,14 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Whether nothing holds a terminating object any more.
+/// Returns whether nothing holds a terminating object any more.
 pub(super) fn is_finalized(resource: &ApiResource, object: &Object) -> bool {
     let is_held = resource.id() == GroupResource::namespaces()
         && object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     !is_held && metadata::strings(object, "finalizers").is_empty()
 }
 
-/// The object as a deletion leaves it where something holds it.
+/// Returns the object as a deletion leaves it where something holds it.
 fn going(resource: &ApiResource, old: &Object, propagation: Option<Propagation>, now: Timestamp) -> Object {
     let mut new = old.clone();
     if let Some(propagation) = propagation {

@@ -33,23 +33,23 @@ impl FieldError {
         Self { reason, field: field.into(), message }
     }
 
-    /// The value may not be this; `value` is printed as JSON.
+    /// Returns the problem that the value may not be this; `value` is printed as JSON.
     pub fn invalid(field: impl Into<String>, value: &serde_json::Value, why: impl std::fmt::Display) -> Self {
         Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
     }
 
-    /// The value has the wrong type.
+    /// Returns the problem that the value has the wrong type.
     pub(crate) fn type_invalid(field: impl Into<String>, found: &str, why: impl std::fmt::Display) -> Self {
         Self::new("FieldValueTypeInvalid", field, format!("Invalid value: {found:?}: {why}"))
     }
 
-    /// The value is missing.
+    /// Returns the problem that the value is missing.
     pub fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
         Self::new("FieldValueRequired", field, message)
     }
 
-    /// The value is not one of those there are.
+    /// Returns the problem that the value is not one of those there are.
     pub fn unsupported<'a>(
         field: impl Into<String>,
         value: &serde_json::Value,
@@ -63,22 +63,22 @@ impl FieldError {
         )
     }
 
-    /// The value stands there twice.
+    /// Returns the problem that the value stands there twice.
     pub(crate) fn duplicate(field: impl Into<String>, value: &serde_json::Value) -> Self {
         Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value}"))
     }
 
-    /// The value may not be set, or not by this request.
+    /// Returns the problem that the value may not be set, or not by this request.
     pub fn forbidden(field: impl Into<String>, why: impl std::fmt::Display) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
     }
 
-    /// The text is too long.
+    /// Returns the problem that the text is too long.
     pub fn too_long(field: impl Into<String>, most: u64) -> Self {
         Self::new("FieldValueTooLong", field, format!("Too long: may not be more than {most} bytes"))
     }
 
-    /// The list or map has too many entries.
+    /// Returns the problem that the list or map has too many entries.
     pub(crate) fn too_many(field: impl Into<String>, found: usize, most: u64) -> Self {
         Self::new("FieldValueTooMany", field, format!("Too many: {found}: must have at most {most} items"))
     }
@@ -102,32 +102,32 @@ impl ApiError {
         }))
     }
 
-    /// The `Status` as it goes over the wire.
+    /// Returns the `Status` as it goes over the wire.
     pub fn status(&self) -> &Status {
         &self.0
     }
 
-    /// HTTP status code.
+    /// Returns the HTTP status code.
     pub fn code(&self) -> u16 {
         self.0.code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500)
     }
 
-    /// CamelCase word, such as `NotFound`.
+    /// Returns the CamelCase word, such as `NotFound`.
     pub fn reason(&self) -> &str {
         self.0.reason.as_deref().unwrap_or_default()
     }
 
-    /// The sentence for people.
+    /// Returns the sentence for people.
     pub fn message(&self) -> &str {
         self.0.message.as_deref().unwrap_or_default()
     }
 
-    /// The problems field by field; empty if the refusal is not about fields.
+    /// Returns the problems field by field; empty if the refusal is not about fields.
     pub fn causes(&self) -> &[StatusCause] {
         self.0.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default()
     }
 
-    /// 404 for a path that is not served at all.
+    /// Returns 404 for a path that is not served at all.
     pub fn no_such_path() -> Self {
         let details = StatusDetails::default();
         Self::failure(
@@ -138,7 +138,7 @@ impl ApiError {
         )
     }
 
-    /// 404 for an object that does not exist.
+    /// Returns 404 for an object that does not exist.
     pub fn not_found(target: &ResourcePath) -> Self {
         Self::failure(
             404,
@@ -148,7 +148,7 @@ impl ApiError {
         )
     }
 
-    /// 409 for an object that exists already.
+    /// Returns 409 for an object that exists already.
     pub(crate) fn already_exists(target: &ResourcePath) -> Self {
         Self::failure(
             409,
@@ -158,14 +158,14 @@ impl ApiError {
         )
     }
 
-    /// 409 for a write that lost a race.
+    /// Returns 409 for a write that lost a race.
     pub fn conflict(target: &ResourcePath, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} {:?}: {why}", target.qualified(), target.name);
         Self::failure(409, "Conflict", message, Some(target.details()))
     }
 
-    /// 409 for a server-side apply of fields that others own; one cause per field.
+    /// Returns 409 for a server-side apply of fields that others own; one cause per field.
     pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let causes = conflicts.iter().map(|(manager, field)| StatusCause {
             field: Some(field.clone()),
@@ -192,7 +192,7 @@ impl ApiError {
         Self::failure(409, "Conflict", message, Some(details))
     }
 
-    /// 422 with every field that is wrong.
+    /// Returns 422 with every field that is wrong.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut listed: Vec<String> = Vec::new();
         for error in errors.iter().map(ToString::to_string) {
@@ -218,17 +218,17 @@ impl ApiError {
         Self::failure(422, "Invalid", format!("{qualified} {name:?} is invalid: {list}"), Some(details))
     }
 
-    /// 422 for an object of a resource.
+    /// Returns 422 for an object of a resource.
     pub(crate) fn invalid_object(resource: &ApiResource, name: &str, errors: &[FieldError]) -> Self {
         Self::invalid(&resource.group, &resource.kind, name, errors)
     }
 
-    /// 400 for a request that makes no sense.
+    /// Returns 400 for a request that makes no sense.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, "BadRequest", message.into(), None)
     }
 
-    /// 403 for a write that a rule of the server forbids to every user.
+    /// Returns 403 for a write that a rule of the server forbids to every user.
     pub fn forbidden(target: &ResourcePath, why: &str) -> Self {
         let name = if target.name.is_empty() { String::new() } else { format!(" {:?}", target.name) };
         Self::failure(
@@ -239,7 +239,7 @@ impl ApiError {
         )
     }
 
-    /// The refusal of an admission policy: 403, or what the reason of its validation says.
+    /// Returns the refusal of an admission policy: 403, or what the reason of its validation says.
     pub(crate) fn denied_by_policy(target: &ResourcePath, why: &str, reason: &str) -> Self {
         let Self(mut status) = Self::forbidden(target, why);
         let code = match reason {
@@ -255,22 +255,22 @@ impl ApiError {
         Self(status)
     }
 
-    /// 403 for a path that names no objects.
+    /// Returns 403 for a path that names no objects.
     pub fn forbidden_path(why: &str) -> Self {
         Self::failure(403, "Forbidden", format!("forbidden: {why}"), Some(StatusDetails::default()))
     }
 
-    /// 401 for credentials that are not good.
+    /// Returns 401 for credentials that are not good.
     pub fn unauthorized() -> Self {
         Self::failure(401, "Unauthorized", "Unauthorized".into(), None)
     }
 
-    /// 406 for a representation that there is none of.
+    /// Returns 406 for a representation that there is none of.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::failure(406, "NotAcceptable", message.into(), None)
     }
 
-    /// 403 for content of a namespace that is going away.
+    /// Returns 403 for content of a namespace that is going away.
     pub(crate) fn namespace_terminating(target: &ResourcePath) -> Self {
         let namespace = &target.namespace;
         let why =
@@ -285,25 +285,25 @@ impl ApiError {
         Self(status)
     }
 
-    /// 410 for a resource version, or a continue token, with a history that is gone.
+    /// Returns 410 for a resource version, or a continue token, with a history that is gone.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message.into(), None)
     }
 
-    /// 405 for a verb that the resource does not know.
+    /// Returns 405 for a verb that the resource does not know.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::failure(405, "MethodNotAllowed", message.into(), Some(StatusDetails::default()))
     }
 
-    /// 405 for a verb that a subresource of an object does not know.
+    /// Returns 405 for a verb that a subresource of an object does not know.
     pub(crate) fn method_not_allowed_on(target: &ResourcePath) -> Self {
         let Self(mut status) = Self::method_not_allowed();
         status.details = Some(StatusDetails { name: None, ..target.details() });
         Self(status)
     }
 
-    /// 504 for a resource version that lies in the future.
+    /// Returns 504 for a resource version that lies in the future.
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let cause = StatusCause {
             reason: Some("ResourceVersionTooLarge".into()),
@@ -319,41 +319,41 @@ impl ApiError {
         Self::failure(504, "Timeout", message, Some(details))
     }
 
-    /// 504 for a request with a body that does not arrive.
+    /// Returns 504 for a request with a body that does not arrive.
     pub fn request_timeout() -> Self {
         let message = "Timeout: request did not complete within the allotted timeout";
         Self::failure(504, "Timeout", message.into(), Some(StatusDetails::default()))
     }
 
-    /// 429 for a request that the server has no room for now.
+    /// Returns 429 for a request that the server has no room for now.
     pub fn too_many_requests() -> Self {
         let details = StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() };
         let message = "too many requests, please try again later";
         Self::failure(429, "TooManyRequests", message.into(), Some(details))
     }
 
-    /// 413 for an object that is too large to store.
+    /// Returns 413 for an object that is too large to store.
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::failure(413, "RequestEntityTooLarge", message.into(), None)
     }
 
-    /// 422 for a JSON patch that does not fit the object; kube-apiserver does not say why.
+    /// Returns 422 for a JSON patch that does not fit the object; kube-apiserver does not say why.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::failure(422, "Invalid", message.into(), Some(StatusDetails::default()))
     }
 
-    /// 500 without a reason, as kube-apiserver answers for an error without a type.
+    /// Returns 500 without a reason, as kube-apiserver answers for an error without a type.
     pub fn unexpected(message: impl Into<String>) -> Self {
         Self::failure(500, "", message.into(), None)
     }
 
-    /// 415 for a patch type that the resource does not take.
+    /// Returns 415 for a patch type that the resource does not take.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::failure(415, "UnsupportedMediaType", message.into(), None)
     }
 
-    /// 500 for what should not have happened.
+    /// Returns 500 for what should not have happened.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         let cause = StatusCause { message: Some(message.to_string()), ..StatusCause::default() };
         let details = StatusDetails { causes: Some(vec![cause]), ..StatusDetails::default() };

@@ -33,7 +33,7 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether an object is selected, given how to read a field of it (absent fields read as empty).
+    /// Returns whether an object is selected, given how to read a field of it (absent fields read as empty).
     pub(super) fn matches<'a>(&self, field: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
         self.requirements.iter().all(|(path, equal, value)| (field(path) == *value) == *equal)
     }

@@ -11,7 +11,7 @@ impl Ids {
         Self(Random::new(seed))
     }
 
-    /// A version 4 UUID.
+    /// Returns a version 4 UUID.
     pub(super) fn uid(&mut self) -> String {
         let (a, b) = (self.0.draw(), self.0.draw());
         format!(
@@ -24,13 +24,13 @@ impl Ids {
         )
     }
 
-    /// An address for a service, out of 10.96.0.0/12.
+    /// Returns an address for a service, out of 10.96.0.0/12.
     pub(super) fn address(&mut self) -> String {
         let bits = self.0.draw();
         format!("10.{}.{}.{}", 96 + (bits >> 16) % 16, (bits >> 8) & 0xff, 1 + bits % 254)
     }
 
-    /// The suffix for `metadata.generateName`: five characters that spell no words.
+    /// Returns the suffix for `metadata.generateName`: five characters that spell no words.
     pub(super) fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let bits = self.0.draw();

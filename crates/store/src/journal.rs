@@ -27,12 +27,12 @@ impl Store {
         self.journal.get_or_insert_default();
     }
 
-    /// The writes since the journal was last taken; empty where none is kept.
+    /// Returns the writes since the journal was last taken; empty where none is kept.
     pub fn take_journal(&mut self) -> Vec<Entry> {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Every object as an entry, for a snapshot; definitions of kinds come before all else.
+    /// Returns every object as an entry, for a snapshot; definitions of kinds come before all else.
     pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
         let definitions_first = |id: &GroupResource| id.resource != "customresourcedefinitions";
         let mut collections: Vec<_> = self.collections.iter().collect();
@@ -45,7 +45,7 @@ impl Store {
         })
     }
 
-    /// The API machine that these entries left behind: a snapshot, then the journal since.
+    /// Returns the API machine that these entries left behind: a snapshot, then the journal since.
     ///
     /// `seed` must differ from the one before, so that no uid is given twice; versions up to `reserved` are
     /// not given again. History before the restart is forgotten, so watchers of then get 410. Entries of
@@ -98,8 +98,8 @@ impl Store {
         self.skip_to(revision);
     }
 
-    /// A copy that takes writes and keeps a journal of them, while this one [follows](Store::follow) as they
-    /// become durable.
+    /// Returns a copy that takes writes and keeps a journal of them, while this one [follows](Store::follow)
+    /// as they become durable.
     pub fn branch(&self) -> Self {
         let mut branch = self.clone();
         branch.journal = Some(Vec::new());

@@ -71,8 +71,8 @@ pub use watch::{EventType, Watch, WatchEvent, WatchOptions};
 use collection::{Change, Collection};
 use ids::Ids;
 
-/// The definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an OpenAPI
-/// document.
+/// Returns the definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an
+/// OpenAPI document.
 pub fn definitions() -> &'static serde_json::Map<String, serde_json::Value> {
     &builtin::DEFINITIONS.openapi
 }
@@ -96,7 +96,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// An API machine with the built-in kinds and the namespaces every cluster has.
+    /// Returns an API machine with the built-in kinds and the namespaces every cluster has.
     pub fn new(seed: u64, now: Timestamp) -> Self {
         let mut store = Self::bare(seed);
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
@@ -113,7 +113,7 @@ impl Store {
         store
     }
 
-    /// An API machine with the built-in kinds and no object at all, for [`Store::restore`].
+    /// Returns an API machine with the built-in kinds and no object at all, for [`Store::restore`].
     fn bare(seed: u64) -> Self {
         let collections = builtin::resources()
             .into_iter()
@@ -139,23 +139,23 @@ impl Store {
         self
     }
 
-    /// The resource version of the last write.
+    /// Returns the resource version of the last write.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Everything that is served, ordered by group and plural name.
+    /// Returns everything that is served, ordered by group and plural name.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<ApiResource>> {
         self.collections.values().map(|collection| &collection.resource).chain(self.aliases.values())
     }
 
-    /// The resource of a kind that serves its version.
+    /// Returns the resource of a kind that serves its version.
     pub fn resource_of(&self, gvk: &Gvk) -> Option<&Arc<ApiResource>> {
         self.resources()
             .find(|r| r.group == gvk.group && r.kind == gvk.kind && r.served(&gvk.version).is_some())
     }
 
-    /// The path of an object; `None` where its kind is not served in that version.
+    /// Returns the path of an object; `None` where its kind is not served in that version.
     pub fn target(&self, object: &ObjectRef) -> Option<ResourcePath> {
         let resource = self.resource_of(&object.gvk)?;
         Some(ResourcePath::resource(&resource.group, &object.gvk.version, &resource.plural).at(&object.key))

@@ -35,7 +35,7 @@ pub(super) fn check_depth(object: &Object) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether a value has more levels of lists and maps than this; it looks no deeper.
+/// Returns whether a value has more levels of lists and maps than this; it looks no deeper.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     let below = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
     match value {
@@ -64,7 +64,7 @@ pub(super) fn json_patch(value: &mut Value, patch: &json_patch::Patch) -> Result
     Ok(())
 }
 
-/// The operation in the place of one on a field that is not there: the library of kube-apiserver
+/// Returns the operation in the place of one on a field that is not there: the library of kube-apiserver
 /// (evanphx/json-patch) replaces it, copies null from it, and finds null in it.
 fn of_go(value: &Value, operation: &json_patch::PatchOperation) -> Option<json_patch::PatchOperation> {
     use json_patch::PatchOperation::{Add, Copy, Move, Remove, Replace, Test};
@@ -88,7 +88,7 @@ fn of_go(value: &Value, operation: &json_patch::PatchOperation) -> Option<json_p
     }
 }
 
-/// The bytes that an operation copies, if it stays within the limits.
+/// Returns the bytes that an operation copies, if it stays within the limits.
 fn check_operation(
     value: &Value,
     operation: &json_patch::PatchOperation,

@@ -21,7 +21,7 @@ pub(super) const GENERATED_NAME_LIMIT: usize = 63 - 5;
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-/// A moment as `metav1.Time` prints it.
+/// Returns a moment as `metav1.Time` prints it.
 pub(super) fn time(now: Timestamp) -> Value {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
 }
@@ -65,7 +65,7 @@ pub(super) fn tidy(object: &mut Object) {
         .retain(|field, value| !empty(value) || (field == "managedFields" && value.is_array()));
 }
 
-/// The problems of the metadata of an object, whatever it was before.
+/// Returns the problems of the metadata of an object, whatever it was before.
 pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_name(resource, object, &mut errors);
@@ -171,7 +171,7 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The problems of the change of metadata from `old` to `new`.
+/// Returns the problems of the change of metadata from `old` to `new`.
 pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
@@ -199,7 +199,7 @@ pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
     errors
 }
 
-/// A list of strings of the metadata.
+/// Returns a list of strings of the metadata.
 pub(super) fn strings(object: &Object, field: &str) -> Vec<String> {
     let list = object.at(&["metadata", field]).and_then(Value::as_array).into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -213,7 +213,8 @@ pub(super) struct Owner {
     pub(super) blocks: bool,
 }
 
-/// The owners an object names; a cluster-scoped owner has to be told from a namespaced one by its kind.
+/// Returns the owners an object names; a cluster-scoped owner has to be told from a namespaced one by its
+/// kind.
 pub(super) fn owners(object: &Object) -> Vec<Owner> {
     let list = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
     let text =

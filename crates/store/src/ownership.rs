@@ -17,7 +17,7 @@ pub(super) struct Applied {
     pub(super) managed_fields: Vec<Value>,
 }
 
-/// How fields are owned in a version of a resource.
+/// Returns how fields are owned in a version of a resource.
 pub(super) fn position(scope: &RequestScope) -> Position<'_> {
     let resource = scope.resource();
     if resource.is_custom() {
@@ -41,7 +41,7 @@ fn time(request: &WriteRequest<'_>) -> String {
     metadata::time(request.now).as_str().unwrap_or_default().to_owned()
 }
 
-/// The object without the entries themselves, and the entries.
+/// Returns the object without the entries themselves, and the entries.
 fn split(object: &Object) -> (Value, Owners) {
     let mut fields = object.0.clone();
     let entries = fields
@@ -75,8 +75,8 @@ pub(super) fn apply(
     Ok(Applied { object, managed_fields: owners.to_values() })
 }
 
-/// The part of a configuration that the subresource covers; the rest is ignored, as upstream's reset fields
-/// are.
+/// Returns the part of a configuration that the subresource covers; the rest is ignored, as upstream's reset
+/// fields are.
 fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
     let mut config = config.clone();
     if request.target.subresource.is_empty() {
@@ -92,7 +92,7 @@ fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
     config
 }
 
-/// The entries after an update that turned `old` into `new`.
+/// Returns the entries after an update that turned `old` into `new`.
 ///
 /// Entries that the writer took out of the object stay, unless it emptied the list on purpose.
 pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {

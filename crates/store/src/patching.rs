@@ -8,7 +8,7 @@ use object::patch::strategic_merge;
 use super::write_request::WriteRequest;
 use super::{ApiError, Patch, limits};
 
-/// The object after a patch.
+/// Returns the object after a patch.
 pub(super) fn patched(
     request: &WriteRequest<'_>,
     object: &Object,
@@ -66,7 +66,7 @@ fn json_operations(patch: &Value) -> Result<json_patch::Patch, ApiError> {
     Ok(json_patch::Patch(operations))
 }
 
-/// 415: a strategic merge needs the types of Go, which custom resources do not have.
+/// Returns 415: a strategic merge needs the types of Go, which custom resources do not have.
 pub(super) fn no_strategic_merge() -> ApiError {
     let why = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
     ApiError::unsupported_media_type(why)

@@ -73,7 +73,7 @@ impl Pruning {
     }
 }
 
-/// Whether a value is an empty list, or an empty map rather than an object of declared fields.
+/// Returns whether a value is an empty list, or an empty map rather than an object of declared fields.
 fn is_empty(schema: &Schema, value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
@@ -129,7 +129,7 @@ pub(super) fn fill(schema: &Schema, value: &mut Value) {
     }
 }
 
-/// Where a value has another type than its schema says, as Go's JSON decoder words it: `number`,
+/// Returns where a value has another type than its schema says, as Go's JSON decoder words it: `number`,
 /// `spec.replicas`, `int32`.
 pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<String> {
     if !value.is_null() && !admits(schema, value) {
@@ -176,8 +176,8 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
     }
 }
 
-/// Where a value of a configuration has another type than its schema says; any number is one, formats are not
-/// looked at.
+/// Returns where a value of a configuration has another type than its schema says; any number is one, formats
+/// are not looked at.
 pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> Option<String> {
     let fits = match (schema.type_, value) {
         (_, Value::Null) | (Type::IntOrString | Type::Integer, Value::Number(_)) => true,

@@ -35,19 +35,19 @@ pub enum On {
 }
 
 impl Attributes {
-    /// An action on objects.
+    /// Returns an action on objects.
     pub fn objects(verb: impl Into<String>, target: ResourcePath) -> Self {
         Self { verb: verb.into(), on: On::Objects(target) }
     }
 
-    /// A request for a path that names no objects.
+    /// Returns a request for a path that names no objects.
     pub fn path(verb: impl Into<String>, path: impl Into<String>) -> Self {
         Self { verb: verb.into(), on: On::Path(path.into()) }
     }
 }
 
 impl Store {
-    /// Whether the roles bound to a user, or to one of its groups, allow an action.
+    /// Returns whether the roles bound to a user, or to one of its groups, allow an action.
     pub fn allows(&self, user: &User, wanted: &Attributes) -> bool {
         let namespace = match &wanted.on {
             On::Objects(target) => target.namespace.as_str(),
@@ -56,7 +56,7 @@ impl Store {
         is_master(user) || self.rules_of(user, namespace).any(|rule| covers(&rule, wanted))
     }
 
-    /// The rules that hold for a user in a namespace, those that hold everywhere included.
+    /// Returns the rules that hold for a user in a namespace, those that hold everywhere included.
     pub fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule> {
         let everything = is_master(user).then(|| {
             let all = || Some(vec!["*".to_owned()]);
@@ -98,7 +98,7 @@ impl Store {
         self.collections.get(&GroupResource::new(GROUP, resource))
     }
 
-    /// The rules of the role that a binding names; none where it does not exist.
+    /// Returns the rules of the role that a binding names; none where it does not exist.
     fn rules_bound(&self, binding: &Object) -> Vec<PolicyRule> {
         let Some(role) = read::<RoleRef>(binding, "roleRef") else { return Vec::new() };
         let (resource, key) = match role.kind.as_str() {
@@ -111,8 +111,8 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// The rules of a role: its own, or those of the roles it gathers (a real cluster has a controller copy
-    /// them).
+    /// Returns the rules of a role: its own, or those of the roles it gathers (a real cluster has a
+    /// controller copy them).
     fn rules_in(&self, role: &Object) -> Vec<PolicyRule> {
         let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
         let selectors: Vec<Selector> = selectors
@@ -213,8 +213,8 @@ impl Store {
     }
 }
 
-/// Whether an update changes finalizers and owners alone, which a client that deletes the object must be able
-/// to do.
+/// Returns whether an update changes finalizers and owners alone, which a client that deletes the object must
+/// be able to do.
 fn only_releases(old: &Object, new: &Object) -> bool {
     let rest = |object: &Object| {
         let mut object = object.clone();
@@ -226,7 +226,7 @@ fn only_releases(old: &Object, new: &Object) -> bool {
     rest(old) == rest(new)
 }
 
-/// The role that a binding names.
+/// Returns the role that a binding names.
 fn role_bound(target: &ResourcePath, binding: &Object) -> ResourcePath {
     let role = read::<RoleRef>(binding, "roleRef").unwrap_or_default();
     let path = ResourcePath { name: role.name, ..target.clone() };
@@ -245,7 +245,7 @@ fn read<T: serde::de::DeserializeOwned>(object: &Object, field: &str) -> Option<
     T::deserialize(object.0.get(field)?).ok()
 }
 
-/// Whether a binding names a user.
+/// Returns whether a binding names a user.
 fn names(binding: &Object, user: &User) -> bool {
     let subjects = read::<Vec<Subject>>(binding, "subjects").unwrap_or_default();
     subjects.iter().any(|subject| match subject.kind.as_str() {
@@ -268,7 +268,7 @@ fn list(of: &Option<Vec<String>>) -> &[String] {
     of.as_deref().unwrap_or_default()
 }
 
-/// Whether a rule allows an action.
+/// Returns whether a rule allows an action.
 fn covers(rule: &PolicyRule, wanted: &Attributes) -> bool {
     holds(&rule.verbs, &wanted.verb)
         && match &wanted.on {
@@ -296,7 +296,7 @@ fn matches_resource(rule: &str, resource: &str) -> bool {
     rule == "*" || rule == resource || rule.strip_prefix("*/").is_some_and(|of| Some(of) == subresource)
 }
 
-/// A rule as rules of one verb, one group, one resource and one name each.
+/// Returns a rule as rules of one verb, one group, one resource and one name each.
 fn single_rules(rule: &PolicyRule) -> Vec<PolicyRule> {
     let mut singles = Vec::new();
     let one = |text: &String| Some(vec![text.clone()]);
@@ -328,7 +328,7 @@ fn single_rules(rule: &PolicyRule) -> Vec<PolicyRule> {
     singles
 }
 
-/// Whether a rule allows everything that a single rule does.
+/// Returns whether a rule allows everything that a single rule does.
 fn encloses(rule: &PolicyRule, single: &PolicyRule) -> bool {
     let all = |of: &[String], by: &dyn Fn(&str) -> bool| of.iter().all(|one| by(one));
     let names = list(&rule.resource_names);
@@ -344,7 +344,7 @@ fn encloses(rule: &PolicyRule, single: &PolicyRule) -> bool {
                 && all(list(&single.resource_names), &|name| names.iter().any(|n| n == name))))
 }
 
-/// `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`, as kube-apiserver writes missing rules.
+/// Returns `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`, as kube-apiserver writes missing rules.
 fn text(rule: &PolicyRule) -> String {
     let fields = [
         ("NonResourceURLs", list(&rule.non_resource_urls)),

@@ -65,7 +65,8 @@ impl Filter {
     }
 }
 
-/// The field of a stored event, which is one of the core group, that a field selector of either group names.
+/// Returns the field of a stored event, which is one of the core group, that a field selector of either group
+/// names.
 fn stored_event_field(path: &str) -> String {
     match path {
         "source" => "source.component".into(),
@@ -109,7 +110,7 @@ pub(super) fn too_large(wanted: u64, current: u64) -> ApiError {
 }
 
 impl Store {
-    /// The collection and the version a path leads to.
+    /// Returns the collection and the version a path leads to.
     pub(super) fn scope(&self, target: &ResourcePath) -> Result<(&Collection, RequestScope), ApiError> {
         let id = GroupResource::new(target.group.clone(), target.resource.clone());
         let alias = self.aliases.get(&id);
@@ -127,7 +128,7 @@ impl Store {
         Ok((collection, RequestScope { resource: served, version }))
     }
 
-    /// The object in the version of a scope; the stored one itself where that is the storage version.
+    /// Returns the object in the version of a scope; the stored one itself where that is the storage version.
     pub(super) fn through(
         &self,
         scope: &RequestScope,
@@ -140,7 +141,7 @@ impl Store {
         self.convert(object, scope.resource(), &wanted).map(Arc::new)
     }
 
-    /// One object.
+    /// Returns one object.
     ///
     /// # Errors
     /// 404 for a path that is not served, or an object that does not exist.
@@ -157,7 +158,7 @@ impl Store {
         self.through(&scope, object)
     }
 
-    /// The objects of a resource, in one namespace or in all.
+    /// Returns the objects of a resource, in one namespace or in all.
     ///
     /// # Errors
     /// 404 for a path that is not served, 400 for selectors or revisions that cannot be read, 410 for a page
@@ -201,7 +202,7 @@ impl Store {
         })
     }
 
-    /// The moment a list shows, and the key it goes on after; `None` for a first page of now.
+    /// Returns the moment a list shows, and the key it goes on after; `None` for a first page of now.
     fn page(&self, options: &ListOptions) -> Result<Option<(u64, Option<Key>)>, ApiError> {
         if !options.continue_token.is_empty() {
             let read = URL_SAFE_NO_PAD

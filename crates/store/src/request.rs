@@ -29,22 +29,22 @@ pub struct ResourcePath {
 }
 
 impl ResourcePath {
-    /// All objects of a resource.
+    /// Returns all objects of a resource.
     pub fn resource(group: &str, version: &str, resource: &str) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into(), ..Self::default() }
     }
 
-    /// All objects of a typed kind.
+    /// Returns all objects of a typed kind.
     pub fn all<K: Kind>() -> Self {
         Self::resource(&K::group(&()), &K::version(&()), &K::plural(&()))
     }
 
-    /// One object of a typed kind.
+    /// Returns one object of a typed kind.
     pub fn of<K: Kind>(key: &Key) -> Self {
         Self::all::<K>().at(key)
     }
 
-    /// The object at a key.
+    /// Returns the object at a key.
     #[must_use]
     pub fn at(mut self, key: &Key) -> Self {
         self.namespace.clone_from(&key.namespace);
@@ -52,21 +52,21 @@ impl ResourcePath {
         self
     }
 
-    /// The same within a namespace.
+    /// Returns the same within a namespace.
     #[must_use]
     pub fn within(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// The object of that name.
+    /// Returns the object of that name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// A subresource of it.
+    /// Returns a subresource of it.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "nobody subtracts from a path")]
     pub fn sub(mut self, subresource: impl Into<String>) -> Self {
@@ -74,17 +74,17 @@ impl ResourcePath {
         self
     }
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> Key {
         Key::namespaced(self.namespace.clone(), self.name.clone())
     }
 
-    /// `group/version`, or `version` in the core group.
+    /// Returns `group/version`, or `version` in the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// `resource.group`, as messages name it.
+    /// Returns `resource.group`, as messages name it.
     pub(super) fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.resource.clone()
@@ -118,7 +118,7 @@ pub struct User {
 }
 
 impl User {
-    /// The administrator of the API machine itself.
+    /// Returns the administrator of the API machine itself.
     pub fn admin() -> Self {
         Self {
             name: "system:admin".into(),
@@ -168,28 +168,28 @@ impl WriteOptions {
         }
     }
 
-    /// The same as another user.
+    /// Returns the same as another user.
     #[must_use]
     pub fn by(mut self, user: Arc<User>) -> Self {
         self.user = user;
         self
     }
 
-    /// The same, taking fields from other managers.
+    /// Returns the same, taking fields from other managers.
     #[must_use]
     pub fn forced(mut self) -> Self {
         self.force = true;
         self
     }
 
-    /// The same, refusing unknown fields.
+    /// Returns the same, refusing unknown fields.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.field_validation = FieldValidation::Strict;
         self
     }
 
-    /// The same without storing.
+    /// Returns the same without storing.
     #[must_use]
     pub fn dry(mut self) -> Self {
         self.dry_run = true;
@@ -292,7 +292,7 @@ pub enum Deleted {
 }
 
 impl Deleted {
-    /// The object, gone or going.
+    /// Returns the object, gone or going.
     pub fn object(&self) -> &Arc<Object> {
         match self {
             Self::Gone(object) | Self::Terminating(object) => object,

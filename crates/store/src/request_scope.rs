@@ -13,17 +13,17 @@ pub struct RequestScope {
 }
 
 impl RequestScope {
-    /// The resource.
+    /// Returns the resource.
     pub fn resource(&self) -> &Arc<ApiResource> {
         &self.resource
     }
 
-    /// The version.
+    /// Returns the version.
     pub fn version(&self) -> &Version {
         self.resource.versions.get(self.version).expect("a scope is made from the index of a version")
     }
 
-    /// `group/version` of the objects seen.
+    /// Returns `group/version` of the objects seen.
     pub fn api_version(&self) -> String {
         self.resource.api_version(&self.version().name)
     }

@@ -26,7 +26,7 @@ impl std::fmt::Debug for Rules {
 }
 
 impl Rules {
-    /// The rules of a schema; `None` where it has none.
+    /// Returns the rules of a schema; `None` where it has none.
     pub(super) fn compile(schema: &Value) -> Option<Self> {
         has_rules(schema).then(|| {
             let mut compiled = compile_schema(schema);
@@ -35,7 +35,7 @@ impl Rules {
         })
     }
 
-    /// The problems that the rules find in an object, and in its change from `old`.
+    /// Returns the problems that the rules find in an object, and in its change from `old`.
     pub(super) fn check(
         &self,
         scope: &RequestScope,
@@ -117,7 +117,7 @@ impl Ruled<'_> {
     }
 }
 
-/// Whether the schema has rules itself, in a combination too.
+/// Returns whether the schema has rules itself, in a combination too.
 fn is_ruled(schema: &CompiledSchema) -> bool {
     !schema.validations.is_empty()
         || [&schema.all_of, &schema.any_of, &schema.one_of].iter().any(|branches| !branches.is_empty())
@@ -140,7 +140,7 @@ fn prune(schema: &mut CompiledSchema) -> bool {
         || schema.additional_properties.is_some()
 }
 
-/// The rules of a field.
+/// Returns the rules of a field.
 fn below<'v>(rules: &'v CompiledSchema, name: &str) -> Option<&'v CompiledSchema> {
     let others = rules.additional_properties.as_deref().filter(|_| !rules.preserve_unknown_fields);
     rules.properties.get(name).or(others)
@@ -183,7 +183,7 @@ fn has_rules(schema: &Value) -> bool {
     }
 }
 
-/// The value at a path like `spec.list[3].name`.
+/// Returns the value at a path like `spec.list[3].name`.
 fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     path.split(['.', '[']).filter(|part| !part.is_empty()).try_fold(object, |value, part| {
         match part.strip_suffix(']') {

@@ -39,7 +39,8 @@ pub(super) fn check(scale: &Scale, object: &Object, errors: &mut Vec<FieldError>
     }
 }
 
-/// The value at a path, if there is one; the value on the way that is no map where there cannot be one.
+/// Returns the value at a path, if there is one; the value on the way that is no map where there cannot be
+/// one.
 fn nested<'v>(whole: &'v Value, path: &[String]) -> Result<Option<&'v Value>, &'v Value> {
     let mut at = whole;
     for name in path {
@@ -55,7 +56,7 @@ fn nested<'v>(whole: &'v Value, path: &[String]) -> Result<Option<&'v Value>, &'
     Ok((!at.is_null()).then_some(at))
 }
 
-/// The `autoscaling/v1` Scale of an object.
+/// Returns the `autoscaling/v1` Scale of an object.
 ///
 /// # Errors
 /// 404 where its version has none, 500 where a custom object does not say how many replicas it wants.
@@ -91,7 +92,7 @@ pub(super) fn read(version: &Version, object: &Object) -> Result<Object, ApiErro
     Object::from_value(whole).map_err(ApiError::internal)
 }
 
-/// The object with the replicas that a Scale asks for.
+/// Returns the object with the replicas that a Scale asks for.
 ///
 /// # Errors
 /// 404 where its version has none, 400 or 422 where the replicas are no int32.
@@ -125,7 +126,7 @@ pub(super) fn write(
     Ok(object)
 }
 
-/// Labels and expressions as `a=b,c in (d)`; a text stays as it is.
+/// Returns labels and expressions as `a=b,c in (d)`; a text stays as it is.
 fn selector_text(selector: Option<&Value>) -> String {
     match selector {
         Some(Value::String(text)) => text.clone(),

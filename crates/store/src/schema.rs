@@ -120,17 +120,17 @@ pub(super) struct Refs<'a> {
 }
 
 impl<'a> Refs<'a> {
-    /// No definitions, as in a CustomResourceDefinition.
+    /// Returns no definitions, as in a CustomResourceDefinition.
     pub(super) fn none() -> Refs<'static> {
         Refs { definitions: None, read: BTreeMap::new() }
     }
 
-    /// The definitions of an OpenAPI document.
+    /// Returns the definitions of an OpenAPI document.
     pub(super) fn new(definitions: &'a Map<String, Value>) -> Self {
         Self { definitions: Some(definitions), read: BTreeMap::new() }
     }
 
-    /// The schema of a definition. One that contains itself is free-form where it comes round again.
+    /// Returns the schema of a definition. One that contains itself is free-form where it comes round again.
     pub(super) fn definition(&mut self, name: &str) -> Arc<Schema> {
         if let Some(read) = self.read.get(name) {
             return read.clone().unwrap_or_else(|| Arc::new(Schema { preserve: true, ..Schema::default() }));
@@ -152,7 +152,7 @@ impl<'a> Refs<'a> {
 }
 
 impl Schema {
-    /// The shape of the value under a field, `None` where the schema does not know the field.
+    /// Returns the shape of the value under a field, `None` where the schema does not know the field.
     pub fn field(&self, name: &str) -> Option<&Arc<Schema>> {
         self.properties.get(name).or(self.values.as_ref())
     }
@@ -240,7 +240,7 @@ impl Type {
         }
     }
 
-    /// The name in a schema; empty where none is declared.
+    /// Returns the name in a schema; empty where none is declared.
     pub fn name(self) -> &'static str {
         match self {
             Self::Any => "",
@@ -254,7 +254,7 @@ impl Type {
         }
     }
 
-    /// Whether a value is of the type; a number without a fraction is an integer.
+    /// Returns whether a value is of the type; a number without a fraction is an integer.
     pub(crate) fn admits(self, value: &Value) -> bool {
         let whole = |n: &serde_json::Number| {
             n.is_i64() || n.as_f64().is_some_and(|n| n.fract() == 0.0 && n.abs() <= EXACT)
@@ -272,7 +272,7 @@ impl Type {
 }
 
 impl Checks {
-    /// `None` where the schema limits nothing.
+    /// Returns `None` where the schema limits nothing.
     fn read(value: &Value, refs: &mut Refs<'_>) -> Option<Self> {
         const WORDS: [&str; 18] = [
             "enum",

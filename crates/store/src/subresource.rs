@@ -23,7 +23,7 @@ pub(super) fn known(scope: &RequestScope, target: &ResourcePath) -> Result<(), A
     }
 }
 
-/// The part of `new` that a write through a subresource may change: the rest comes from `old`.
+/// Returns the part of `new` that a write through a subresource may change: the rest comes from `old`.
 pub(super) fn restrict(scope: &RequestScope, subresource: &str, old: &Object, mut new: Object) -> Object {
     match subresource {
         "" | "scale" => {
@@ -37,7 +37,7 @@ pub(super) fn restrict(scope: &RequestScope, subresource: &str, old: &Object, mu
     }
 }
 
-/// `old` with the given top-level fields, and the bookkeeping of this write, from `new`.
+/// Returns `old` with the given top-level fields, and the bookkeeping of this write, from `new`.
 fn only(old: &Object, new: &Object, fields: &[&str]) -> Object {
     let mut restricted = old.clone();
     for field in fields {

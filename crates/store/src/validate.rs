@@ -37,7 +37,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether rules are not evaluated on an object with this error (apiextensions `hasBlockingErr`).
+/// Returns whether rules are not evaluated on an object with this error (apiextensions `hasBlockingErr`).
 fn keeps_rules_away(error: &FieldError) -> bool {
     matches!(
         error.reason,
@@ -49,7 +49,7 @@ fn keeps_rules_away(error: &FieldError) -> bool {
     )
 }
 
-/// The problems of a value by itself, as for a default.
+/// Returns the problems of a value by itself, as for a default.
 pub(super) fn check_value(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Errors { custom: true, found: Vec::new() };
     errors.value(schema, value, None, path);
@@ -67,7 +67,7 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// The type of a value, as messages name it.
+/// Returns the type of a value, as messages name it.
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -300,7 +300,7 @@ fn is_required(path: &str, name: &str) -> bool {
     }
 }
 
-/// The item of the old list that an item comes from, told by its keys.
+/// Returns the item of the old list that an item comes from, told by its keys.
 fn same_item<'v>(schema: &Schema, item: &Value, old: Option<&'v Value>) -> Option<&'v Value> {
     let mut olds = old?.as_array()?.iter();
     match &schema.list {

@@ -58,7 +58,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// As on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -106,7 +106,7 @@ impl Store {
         Ok(watch)
     }
 
-    /// The events since the last poll, in the order in which they happened.
+    /// Returns the events since the last poll, in the order in which they happened.
     ///
     /// # Errors
     /// 410 `Expired` where the watcher fell so far behind that the history it needs is forgotten, or its
@@ -142,8 +142,8 @@ impl Store {
         Ok(events)
     }
 
-    /// A bookmark of where the watcher stands; `initial` marks the end of the objects there were when it
-    /// began.
+    /// Returns a bookmark of where the watcher stands; `initial` marks the end of the objects there were when
+    /// it began.
     pub fn bookmark(&self, watch: &Watch, initial: bool) -> WatchEvent {
         let resource = watch.scope.resource();
         let mut metadata = json!({ "resourceVersion": watch.position.to_string() });
@@ -169,12 +169,12 @@ impl Store {
 }
 
 impl Watch {
-    /// The revision up to which everything has been sent.
+    /// Returns the revision up to which everything has been sent.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The resource and version that is watched.
+    /// Returns the resource and version that is watched.
     pub fn scope(&self) -> &RequestScope {
         &self.scope
     }
@@ -184,8 +184,8 @@ fn too_old(position: u64, oldest: u64) -> ApiError {
     ApiError::expired(format!("too old resource version: {position} ({oldest})"))
 }
 
-/// What a change looks like through a selector: an object that stops matching is deleted, as far as the
-/// watcher can tell.
+/// Returns what a change looks like through a selector: an object that stops matching is deleted, as far as
+/// the watcher can tell.
 fn event_for(filter: &Filter, change: &Change) -> Option<(EventType, Arc<Object>)> {
     let visible = |side: &Option<Arc<Object>>| side.clone().filter(|object| filter.selects(object));
     match (visible(&change.old), visible(&change.new)) {

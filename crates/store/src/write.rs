@@ -198,7 +198,7 @@ impl Store {
         Ok(Written { object: Arc::new(shown), ..written })
     }
 
-    /// The stored object in the version of the request.
+    /// Returns the stored object in the version of the request.
     fn current(&self, request: &WriteRequest<'_>) -> Result<Option<Arc<Object>>, ApiError> {
         let (collection, _) = self.scope(request.target)?;
         collection
@@ -313,7 +313,7 @@ impl Store {
         }
     }
 
-    /// The problems that the rules of the kind find in an object.
+    /// Returns the problems that the rules of the kind find in an object.
     fn check_kind_rules(
         &self,
         request: &WriteRequest<'_>,

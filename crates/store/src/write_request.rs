@@ -76,8 +76,8 @@ impl WriteRequest<'_> {
         )))
     }
 
-    /// Where a body does not have the types that it is decoded to: those of Go for built-in kinds and for metadata, and for a
-    /// configuration to apply those of the schema.
+    /// Returns where a body does not have the types that it is decoded to: those of Go for built-in kinds and
+    /// for metadata, and for a configuration to apply those of the schema.
     fn mistyped(&self, object: &Object) -> Option<String> {
         let (kind, schema) = (&self.scope.resource().kind, &self.scope.version().schema);
         let whole = Value::Object(object.0.clone());
@@ -91,7 +91,7 @@ impl WriteRequest<'_> {
         })
     }
 
-    /// The refusal of a body that has other types than its kind.
+    /// Returns the refusal of a body that has other types than its kind.
     pub(super) fn undecodable(&self, object: &Object, why: &str) -> ApiError {
         let (kind, version) = (&self.scope.resource().kind, &self.scope.version().name);
         let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");

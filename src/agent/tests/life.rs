@@ -50,7 +50,7 @@ fn hub(kubeconfig: &str) -> Hub {
     Hub::read(&Bootstrap::Given(Box::new(kube::config::Kubeconfig::from_yaml(kubeconfig).unwrap()))).unwrap()
 }
 
-/// A client of an API server that answers with a status and a body.
+/// Returns a client of an API server that answers with a status and a body.
 fn client(answer: impl Fn(&Request<Body>) -> (u16, Value) + Clone + Send + Sync + 'static) -> kube::Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let (code, body) = answer(&request);
@@ -68,7 +68,7 @@ fn refusal(code: u16) -> (u16, Value) {
     )
 }
 
-/// An identity that is to be renewed since a while.
+/// Returns an identity that is to be renewed since a while.
 fn due(hub: &Hub) -> Credentials {
     let made = now().checked_sub(jiff::SignedDuration::from_hours(90)).unwrap();
     let subject = Subject::new("system:open-cluster-management:c1:agent1", &[]);
@@ -83,7 +83,7 @@ fn options(spoke: kube::Client) -> AgentOptions {
     AgentOptions::new(Bootstrap::Given(Box::new(kubeconfig)), spoke, "c1")
 }
 
-/// How the life of an identity that is to be renewed ends within an hour, on a hub that answers so.
+/// Returns how the life of an identity that is to be renewed ends within an hour, on a hub that answers so.
 async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<End> {
     let (hub, client) = (hub(KUBECONFIG), client(answer));
     let (credentials, options) = (due(&hub), options(client.clone()));

@@ -15,7 +15,7 @@ async fn cluster() -> Server {
     server
 }
 
-/// The agent of a hub that keeps its identity in a namespace.
+/// Returns the agent of a hub that keeps its identity in a namespace.
 fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Identity) {
     let kubeconfig = format!(
         "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: h, user: u}}}}],

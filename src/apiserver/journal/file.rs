@@ -173,7 +173,7 @@ impl JournalFile {
         self.file.sync_data().map_err(io("sync", &self.path))
     }
 
-    /// Whether beginning it anew would make it much shorter.
+    /// Returns whether beginning it anew would make it much shorter.
     pub(super) fn is_long(&self) -> bool {
         self.length > (self.base * GROWTH).max(SMALLEST)
     }

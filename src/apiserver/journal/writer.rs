@@ -31,12 +31,13 @@ impl Stores {
         Self { head: Mutex::new(store.branch()), durable: Some(Mutex::new(store)) }
     }
 
-    /// The store that reads see.
+    /// Returns the store that reads see.
     pub(in super::super) fn shown(&self) -> MutexGuard<'_, Store> {
         lock(self.durable.as_ref().unwrap_or(&self.head))
     }
 
-    /// The store that writes change. Its holder may lock the one that reads see; the reverse order is a deadlock.
+    /// Returns the store that writes change. Its holder may lock the one that reads see; the reverse order is
+    /// a deadlock.
     pub(in super::super) fn head(&self) -> MutexGuard<'_, Store> {
         lock(&self.head)
     }
@@ -130,7 +131,7 @@ impl Journal {
         Durable(wait)
     }
 
-    /// Why the last write was refused, if it was.
+    /// Returns why the last write was refused, if it was.
     pub(in super::super) fn failure(&self) -> Option<String> {
         lock(&self.failure).clone()
     }

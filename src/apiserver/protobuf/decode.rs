@@ -88,7 +88,7 @@ impl Table {
     }
 }
 
-/// The fields of a message; those that the type does not know are left out.
+/// Returns the fields of a message; those that the type does not know are left out.
 fn message(type_: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>, String> {
     if depth > MAX_DEPTH {
         return Err("the protobuf message is nested too deeply".into());
@@ -183,7 +183,7 @@ fn value(type_: &str, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
     }
 }
 
-/// A JSON schema where it is there, else what may stand in its place.
+/// Returns a JSON schema where it is there, else what may stand in its place.
 fn schema_or(type_: &str, bytes: &[u8], depth: usize) -> Result<Value, String> {
     const SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
     let schema_at = if type_ == "schemaorbool" { 2 } else { 1 };
@@ -235,7 +235,7 @@ fn utf8(bytes: &[u8]) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|e| e.to_string())
 }
 
-/// The fields of a message as they stand on the wire.
+/// Returns the fields of a message as they stand on the wire.
 fn parts(mut bytes: &[u8]) -> Result<Vec<(u64, Wire<'_>)>, String> {
     let mut parts = Vec::new();
     while !bytes.is_empty() {
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A length-delimited field.
+    /// Returns a length-delimited field.
     fn field(number: u8, inner: &[u8]) -> Vec<u8> {
         let tag =
             if number < 16 { vec![number << 3 | 2] } else { vec![(number << 3 | 2) | 0x80, number >> 4] };

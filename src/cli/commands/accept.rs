@@ -83,7 +83,8 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
     cluster.holds(api::names::cluster_conditions::JOINED)
 }
 
-/// The requests of a cluster for its first certificate that have no answer. A request for anything else is not approved here.
+/// Returns the requests of a cluster for its first certificate that have no answer. A request for anything
+/// else is not approved here.
 async fn requests(
     client: &kube::Client,
     cluster: &str,
@@ -131,7 +132,7 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
     Ok(())
 }
 
-/// Whether nobody has answered a request.
+/// Returns whether nobody has answered a request.
 fn is_open(request: &CertificateSigningRequest) -> bool {
     request.status.iter().flat_map(|status| status.conditions.iter().flatten()).next().is_none()
 }

@@ -229,7 +229,7 @@ fn namespace(args: &Args) -> String {
     named.filter(|name| !name.is_empty()).unwrap_or_else(|| AGENT_NAMESPACE.to_owned())
 }
 
-/// The addresses of the cluster, with the CA bundle of its own kubeconfig.
+/// Returns the addresses of the cluster, with the CA bundle of its own kubeconfig.
 fn client_configs(urls: &[String], config: &kube::Config) -> Result<Vec<ClientConfig>, CommandError> {
     let bundle = config.root_cert.iter().flatten().map(|der| {
         let lines: Vec<String> = STANDARD

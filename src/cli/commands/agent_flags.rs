@@ -123,7 +123,7 @@ impl FeatureGates {
     }
 }
 
-/// The arguments for a command line of a pod of OCM's agents, such as `/registration agent
+/// Returns the arguments for a command line of a pod of OCM's agents, such as `/registration agent
 /// --spoke-cluster-name=c1`, where the image begins with this program or a link of that name is the program.
 /// Other command lines stay.
 pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {

@@ -122,7 +122,7 @@ impl Args {
     }
 }
 
-/// When an event was last seen.
+/// Returns when an event was last seen.
 fn time(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref().map(|series| series.last_observed_time.0);
     let core = event.deprecated_last_timestamp.as_ref().map(|time| time.0);
@@ -153,7 +153,7 @@ fn line(event: &Event, now: Timestamp, style: Style) -> String {
     )
 }
 
-/// Time since an event, in the largest unit.
+/// Returns the time since an event, in the largest unit.
 fn age(time: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(time).as_secs().max(0);
     match seconds {

@@ -75,7 +75,7 @@ fn refuse_large_files() -> std::io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(SIGXFSZ))
 }
 
-/// The definitions of the kinds, with all versions served, because this hub converts between them.
+/// Returns the definitions of the kinds, with all versions served, because this hub converts between them.
 fn definitions() -> Vec<Object> {
     let all = crds::hub().into_iter().map(|mut definition| {
         crds::serve_all(&mut definition);

@@ -87,7 +87,7 @@ impl Args {
         Ok(Installer { hub, dry_run: self.dry_run, take_ownership: self.take_ownership })
     }
 
-    /// The options of the installation that the hub has.
+    /// Returns the options of the installation that the hub has.
     async fn installed(&self, installer: &Installer) -> Result<Option<Options>, CommandError> {
         let target = ObjectRef::of::<Deployment>(Key::namespaced(&self.namespace, OPERATOR));
         let Some(deployment) = installer.find(&target).await? else { return Ok(None) };
@@ -130,7 +130,8 @@ async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mu
     Ok(ExitCode::SUCCESS)
 }
 
-/// The objects that an earlier version installed and this one does not have. Definitions hold the fleet and stay.
+/// Returns the objects that an earlier version installed and this one does not have. Definitions hold the
+/// fleet and stay.
 async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, CommandError> {
     let mut installed = installer.installed(&kinds(wanted)).await?;
     let keep: BTreeSet<ObjectRef> = wanted.iter().map(Object::reference).collect();
@@ -138,7 +139,7 @@ async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, 
     Ok(installed)
 }
 
-/// The kinds of the installed objects, without definitions and namespaces.
+/// Returns the kinds of the installed objects, without definitions and namespaces.
 pub(super) fn kinds(wanted: &[Object]) -> BTreeSet<Gvk> {
     let is_own = |object: &&Object| !["CustomResourceDefinition", "Namespace"].contains(&object.kind());
     wanted.iter().filter(is_own).map(Object::gvk).collect()

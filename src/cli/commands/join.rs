@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 impl Args {
-    /// The text of the bootstrap kubeconfig.
+    /// Returns the text of the bootstrap kubeconfig.
     fn bootstrap(&self) -> Result<String, CommandError> {
         if let Some(file) = &self.hub_kubeconfig {
             let read = std::fs::read_to_string(file);

@@ -166,7 +166,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     })
 }
 
-/// The directory for mirrors that the XDG Base Directory Specification names.
+/// Returns the directory for mirrors that the XDG Base Directory Specification names.
 fn default_cache_dir() -> Result<PathBuf, CommandError> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
@@ -221,8 +221,8 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     Ok(())
 }
 
-/// The full path of a directory of this machine, because the operator may run in another one. A URL stays as
-/// it is.
+/// Returns the full path of a directory of this machine, because the operator may run in another one. A URL
+/// stays as it is.
 fn absolute(url: &str) -> String {
     match Path::new(url).canonicalize() {
         Ok(path) => path.to_string_lossy().into_owned(),

@@ -124,7 +124,7 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rollout of a recorded fleet, with another strategy or revision.
+/// Returns the rollout of a recorded fleet, with another strategy or revision.
 fn recorded(args: &Recorded, snapshot: &Path) -> Result<Input, CommandError> {
     let Recorded { snapshot: _, name, placement, strategy: file, revision } = args;
     let name = name.as_deref().unwrap_or_default();

@@ -29,7 +29,7 @@ pub(in crate::cli) enum Change {
 }
 
 impl Change {
-    /// The word for people.
+    /// Returns the word for people.
     pub(in crate::cli) fn word(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -56,14 +56,14 @@ impl Installer {
         api_of(&self.hub, &ApiResource::from_gvk(&names), namespace)
     }
 
-    /// The object as the hub has it.
+    /// Returns the object as the hub has it.
     pub(in crate::cli) async fn find(&self, target: &ObjectRef) -> Result<Option<Object>, CommandError> {
         let found = self.api(&target.gvk, &target.key.namespace).get_opt(&target.key.name).await;
         let found = found.map_err(failed(format!("read {target}")))?;
         Ok(found.map(|found| read(&found)).transpose()?)
     }
 
-    /// The objects of some names that the hub has.
+    /// Returns the objects of some names that the hub has.
     ///
     /// # Errors
     /// The hub cannot be read, or an object belongs to another owner and may not be taken over.
@@ -128,7 +128,7 @@ impl Installer {
         })
     }
 
-    /// The objects of some kinds that this program installed, without definitions.
+    /// Returns the objects of some kinds that this program installed, without definitions.
     pub(in crate::cli) async fn installed(&self, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
         let params = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
         let mut installed = Vec::new();
@@ -161,19 +161,19 @@ fn read(object: &DynamicObject) -> anyhow::Result<Object> {
     Ok(Object::from_value(serde_json::to_value(object)?)?)
 }
 
-/// Whether this program has made the object, or could only have been made by this product.
+/// Returns whether this program has made the object, or could only have been made by this product.
 pub(super) fn is_ours(object: &Object) -> bool {
     let is_namespace = object.kind() == "Namespace";
     let is_definition = object.kind() == "CustomResourceDefinition" && object.name().ends_with(GITOPS_GROUP);
     is_namespace || is_definition || object.label(MANAGED_BY) == Some(MANAGER)
 }
 
-/// Whether an object is one that other components of Open Cluster Management bring too.
+/// Returns whether an object is one that other components of Open Cluster Management bring too.
 fn is_shared(object: &Object) -> bool {
     object.kind() == "CustomResourceDefinition" || object.name().starts_with("open-cluster-management:")
 }
 
-/// The object as people compare it, without the fields that the API server keeps.
+/// Returns the object as people compare it, without the fields that the API server keeps.
 fn content(object: &Object) -> BTreeMap<&str, serde_json::Value> {
     let mut content = BTreeMap::new();
     for (field, value) in object.0.iter().filter(|(field, _)| *field != "status") {

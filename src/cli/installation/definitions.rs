@@ -50,7 +50,7 @@ pub(in crate::cli) async fn stop_conversion(
     Ok(stopped)
 }
 
-/// The change of a definition that the webhook of a namespace converts, as a JSON patch.
+/// Returns the change of a definition that the webhook of a namespace converts, as a JSON patch.
 fn without_webhook(definition: &CustomResourceDefinition, namespace: &str) -> Option<Value> {
     let webhook = definition.spec.conversion.as_ref()?.webhook.as_ref()?;
     let service = webhook.client_config.as_ref()?.service.as_ref()?;

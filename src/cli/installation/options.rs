@@ -43,7 +43,7 @@ pub(in crate::cli) struct Options {
 }
 
 impl Options {
-    /// These options, and those of an installation where these say nothing.
+    /// Returns these options, and those of an installation where these say nothing.
     pub(in crate::cli) fn over(self, installed: Self) -> Self {
         let Self { image, replicas, controllers, git_hosts, extra_args } = self;
         Self {
@@ -55,7 +55,7 @@ impl Options {
         }
     }
 
-    /// The options that a Deployment was installed with.
+    /// Returns the options that a Deployment was installed with.
     pub(in crate::cli) fn of(deployment: &Object) -> Result<Self, serde_json::Error> {
         let annotations = deployment.annotations();
         annotations
@@ -64,8 +64,8 @@ impl Options {
     }
 }
 
-/// Everything that is installed, in the order in which it is applied: definitions, the namespace, and the objects of the chart, the
-/// Deployment last.
+/// Returns everything that is installed, in the order in which it is applied: definitions, the namespace, and
+/// the objects of the chart, the Deployment last.
 pub(in crate::cli) fn manifests(namespace: &str, options: &Options) -> anyhow::Result<Vec<Object>> {
     let mut objects: Vec<Object> = crds::all().iter().map(Object::from_typed).collect();
     let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -123,7 +123,7 @@ fn configure(deployment: &mut Object, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The place of an argument, or the end.
+/// Returns the place of an argument, or the end.
 fn place(arguments: &[Value], start: &str) -> usize {
     let is_it = |argument: &Value| argument.as_str().is_some_and(|text| text.starts_with(start));
     arguments.iter().position(is_it).unwrap_or(arguments.len())

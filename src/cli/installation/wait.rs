@@ -58,7 +58,8 @@ pub(in crate::cli) async fn definitions_served(
     Ok(())
 }
 
-/// Whether an API server answers for the objects of a definition. It opens their storage a while after it has established the definition.
+/// Returns whether an API server answers for the objects of a definition. It opens their storage a while
+/// after it has established the definition.
 async fn is_served(hub: &kube::Client, name: &str) -> Result<bool, CommandError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
     let definition = definitions.get(name).await.map_err(failed(format!("read the definition {name}")))?;
@@ -111,7 +112,7 @@ pub(in crate::cli) async fn deployment_available(
     }
 }
 
-/// The reasons why containers of the operator do not run, each once.
+/// Returns the reasons why containers of the operator do not run, each once.
 async fn waiting(hub: &kube::Client, namespace: &str) -> Result<Vec<String>, CommandError> {
     let pods: Api<Pod> = Api::namespaced(hub.clone(), namespace);
     let params = ListParams::default().labels("app.kubernetes.io/name=wheelwright");

@@ -33,7 +33,7 @@ fn section(command: &mut clap::Command, name: &str, page: &mut String) {
     }
 }
 
-/// An argument as a person writes it.
+/// Returns an argument as a person writes it.
 fn shown(argument: &clap::Arg) -> String {
     let value =
         argument.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -81,14 +81,14 @@ fn the_reference_of_the_command_line_is_its_help() {
     assert!(page == std::fs::read_to_string(&file).unwrap(), "run with BLESS=1 and review");
 }
 
-/// The pages of the project.
+/// Returns the pages of the project.
 fn pages() -> Vec<PathBuf> {
     let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let readmes = ["README.md", "examples-repo/README.md"].map(|page| root().join(page));
     docs.chain(readmes).filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
 }
 
-/// The words of a command line as a shell takes them, up to a comment, a pipe or a redirection.
+/// Returns the words of a command line as a shell takes them, up to a comment, a pipe or a redirection.
 fn words(line: &str) -> Vec<String> {
     let line = line.split(" #").next().unwrap_or_default();
     let end =

@@ -21,7 +21,7 @@ fn cluster(name: String, state: ClusterState) -> ClusterSummary {
     ClusterSummary { name, runs, state, available: true, message: "<script>alert(1)</script>\r\n".into() }
 }
 
-/// The content of a page for somebody who may see everything.
+/// Returns the content of a page for somebody who may see everything.
 fn content(overview: &Overview) -> String {
     page::content(&Shown::to(&Rights::every(), overview))
 }
@@ -162,7 +162,8 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     check(&repository, &["a/fleet"], &["<button", "proxy"]);
 }
 
-/// A hub that answers reviews: the token `good` is somebody's, and only what `allows` says is allowed.
+/// Returns a hub that answers reviews: the token `good` is somebody's, and only what `allows` says is
+/// allowed.
 fn hub(allows: fn(&Value) -> bool, reviews: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
     let reviews = Arc::clone(reviews);
     let service = tower::service_fn(move |request: Request<Body>| {

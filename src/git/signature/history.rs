@@ -71,8 +71,8 @@ pub(in crate::git) fn verify(
     Ok(())
 }
 
-/// The tip, and all commits that lead to it and not to the accepted one, oldest first. Without an accepted
-/// commit, the tip.
+/// Returns the tip, and all commits that lead to it and not to the accepted one, oldest first. Without an
+/// accepted commit, the tip.
 fn commits(repo: &Repository, tip: Oid, accepted: Option<&str>) -> Result<Vec<Oid>, Error> {
     let failed = |e: git2::Error| Error::cache(&e);
     let known = accepted.and_then(|accepted| Oid::from_str(accepted).ok());

@@ -71,7 +71,7 @@ pub(super) fn tag(raw: &[u8], name: &str) -> Result<Signed, Refusal> {
     signed(payload.to_vec(), signature.to_vec())
 }
 
-/// The header, which ends before the first empty line, and the rest.
+/// Returns the header, which ends before the first empty line, and the rest.
 fn header_and_message(raw: &[u8]) -> (&[u8], &[u8]) {
     let end = raw.windows(2).position(|pair| pair == b"\n\n").map_or(raw.len(), |at| at + 1);
     raw.split_at_checked(end).unwrap_or((raw, &[]))

@@ -91,7 +91,7 @@ impl Certificates {
         Err(refusal)
     }
 
-    /// The keys that the signature says it may be from.
+    /// Returns the keys that the signature says it may be from.
     fn candidates(&self, signature: &Signature) -> impl Iterator<Item = Candidate<'_>> {
         let all = self.keys.iter().flat_map(|key| {
             let subkeys = key.public_subkeys.iter().map(move |subkey| Candidate::Sub(key, subkey));
@@ -155,7 +155,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// The first user id and the fingerprints.
+    /// Returns the first user id and the fingerprints.
     fn name(&self) -> String {
         let (Self::Primary(certificate) | Self::Sub(certificate, _)) = self;
         let user =
@@ -218,7 +218,7 @@ fn check_algorithm(key: &impl KeyDetails) -> Result<(), &'static str> {
     }
 }
 
-/// Whether a signature names a key. One that names none may be of any.
+/// Returns whether a signature names a key. One that names none may be of any.
 fn is_issuer(signature: &Signature, key: &impl KeyDetails) -> bool {
     let (ids, fingerprints) = (signature.issuer_key_id(), signature.issuer_fingerprint());
     ids.is_empty() && fingerprints.is_empty()
@@ -226,7 +226,7 @@ fn is_issuer(signature: &Signature, key: &impl KeyDetails) -> bool {
         || fingerprints.contains(&&key.fingerprint())
 }
 
-/// The key that a signature names.
+/// Returns the key that a signature names.
 fn name_of(signature: &Signature) -> String {
     match (signature.issuer_fingerprint().first(), signature.issuer_key_id().first()) {
         (Some(fingerprint), _) => format!("the OpenPGP key {fingerprint:X}"),
@@ -235,7 +235,7 @@ fn name_of(signature: &Signature) -> String {
     }
 }
 
-/// The newest valid signature of a key over itself or over one of its user ids.
+/// Returns the newest valid signature of a key over itself or over one of its user ids.
 fn newest_self_signature(certificate: &SignedPublicKey) -> Option<&Signature> {
     let primary = &certificate.primary_key;
     let direct = certificate
@@ -254,8 +254,8 @@ fn newest_self_signature(certificate: &SignedPublicKey) -> Option<&Signature> {
     newest(direct.chain(users))
 }
 
-/// The newest valid signature that makes a key a subkey that may sign. The subkey agrees by a signature of
-/// its own.
+/// Returns the newest valid signature that makes a key a subkey that may sign. The subkey agrees by a
+/// signature of its own.
 fn newest_binding<'a>(primary: &PublicKey, subkey: &'a SignedPublicSubKey) -> Option<&'a Signature> {
     let binds = |one: &&Signature| {
         one.typ() == Some(SignatureType::SubkeyBinding)

@@ -61,7 +61,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// CamelCase word for conditions, events and metrics.
+    /// Returns the CamelCase word for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unsigned => "SignatureMissing",

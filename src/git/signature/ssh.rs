@@ -97,7 +97,7 @@ impl Signers {
     }
 }
 
-/// The lines that are neither empty nor comments, with their numbers.
+/// Returns the lines that are neither empty nor comments, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
@@ -190,7 +190,7 @@ impl Signer {
     }
 }
 
-/// The first field of a line, and the rest.
+/// Returns the first field of a line, and the rest.
 fn field(line: &str) -> (&str, &str) {
     let (first, rest) = split_outside_quotes(line, ' ');
     (first, rest.trim_start())

@@ -36,7 +36,7 @@ impl Author {
         author
     }
 
-    /// With a home for gpg.
+    /// Sets a home for gpg.
     pub(super) fn with_gpg() -> Self {
         let mut author = Self::new();
         let home = author.root().join("gpg");

@@ -33,7 +33,7 @@ impl Forge {
         self.dir.path().join("config.git")
     }
 
-    /// The directory that the repository and the caches are in.
+    /// Returns the directory that the repository and the caches are in.
     pub(super) fn root(&self) -> PathBuf {
         self.dir.path().to_owned()
     }
@@ -46,7 +46,7 @@ impl Forge {
         format!("file://{}", self.path().display())
     }
 
-    /// A mirror with its own cache, as another process would have.
+    /// Returns a mirror with its own cache, as another process would have.
     pub(super) fn mirror(&self, cache: &str, url: &str) -> Mirror {
         let cache = self.dir.path().join(cache);
         std::fs::create_dir_all(&cache).unwrap();
@@ -100,7 +100,7 @@ impl Forge {
         Some(String::from_utf8(blob.content().to_vec()).unwrap())
     }
 
-    /// The commits of a branch, newest first; fails on merges, which we never make.
+    /// Returns the commits of a branch, newest first; fails on merges, which we never make.
     pub(super) fn history(&self, branch: &str) -> Vec<String> {
         let repo = self.repo();
         let mut next = self.tip(branch).map(|id| repo.find_commit(id).unwrap());

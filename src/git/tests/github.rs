@@ -11,7 +11,7 @@ use super::forge::Forge;
 use super::web::{App, Behaviour, Web};
 use crate::git::{Credentials, Error, History, Mirror, RefSpec};
 
-/// A new key, as GitHub lets it be downloaded, and its public half.
+/// Returns a new key, as GitHub lets it be downloaded, and its public half.
 fn key(forge: &Forge, name: &str) -> (String, Vec<u8>) {
     let file = forge.root().join(name);
     let mut command = Command::new("ssh-keygen");
@@ -33,7 +33,7 @@ struct Server {
 }
 
 impl Server {
-    /// A server that issues tokens of some lifetime to app 7, installation 42.
+    /// Returns a server that issues tokens of some lifetime to app 7, installation 42.
     fn start(lifetime: i64) -> Self {
         let forge = Forge::new();
         let (key, public_key) = key(&forge, "app-key");

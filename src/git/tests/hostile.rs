@@ -110,7 +110,7 @@ fn a_sha256_repository_is_refused_by_name() {
     assert!(error.to_string().contains("SHA-256"), "{error}");
 }
 
-/// A zlib stream without compression.
+/// Returns a zlib stream without compression.
 fn stored(bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![0x78, 0x01];
     let mut blocks = bytes.chunks(60_000).peekable();
@@ -130,7 +130,7 @@ fn stored(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The header of an object in a pack.
+/// Returns the header of an object in a pack.
 fn object_header(kind: u8, mut size: usize) -> Vec<u8> {
     let mut byte = (kind << 4) | u8::try_from(size & 15).unwrap();
     size >>= 4;

@@ -134,7 +134,7 @@ fn https_goes_through_the_proxy_of_the_secret() {
     assert!(!error.to_string().contains("wrong"), "{error}");
 }
 
-/// A server that sends `bytes` again and again, with a pause before each, after `first`.
+/// Returns a server that sends `bytes` again and again, with a pause before each, after `first`.
 fn endless(first: &'static [u8], bytes: &'static [u8], pause: Duration) -> Server {
     Server::start("git", "config.git", move |mut stream| {
         let _ = stream.read(&mut [0; 1024]);

@@ -42,7 +42,8 @@ pub(super) struct App {
 }
 
 impl App {
-    /// The number of the token that a request asks for, if its proof is that of app 7 and still valid.
+    /// Returns the number of the token that a request asks for, if its proof is that of app 7 and still
+    /// valid.
     fn issues(&self, seen: &Received) -> Option<String> {
         let proof = seen.headers.get("authorization")?.strip_prefix("Bearer ")?;
         let (message, signature) = proof.rsplit_once('.')?;
@@ -118,7 +119,7 @@ impl Web {
         Self { url, address, seen, authority, client, ending, thread: Some(thread) }
     }
 
-    /// Credentials that trust the server, and further keys of the Secret.
+    /// Returns credentials that trust the server, and further keys of the Secret.
     pub(super) fn credentials(&self, further: &[(&str, &str)]) -> Credentials {
         let authority = self.authority.certificate_pem();
         let data = [("ca.crt", authority.as_str())].into_iter().chain(further.iter().copied());
@@ -126,7 +127,7 @@ impl Web {
         Credentials::from_secret(&data.collect()).unwrap()
     }
 
-    /// The certificate of a client and its key, as keys of a Secret.
+    /// Returns the certificate of a client and its key, as keys of a Secret.
     pub(super) fn client_certificate(&self) -> [(&str, &str); 2] {
         [("tls.crt", &self.client.certificate), ("tls.key", &self.client.key)]
     }

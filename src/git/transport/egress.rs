@@ -124,7 +124,8 @@ fn reach_v6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
-/// The IPv4 address that an IPv6 address leads to: mapped, translated (64:ff9b::/96) or 6to4 (2002::/16).
+/// Returns the IPv4 address that an IPv6 address leads to: mapped, translated (64:ff9b::/96) or 6to4
+/// (2002::/16).
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));

@@ -24,7 +24,7 @@ struct Issued {
     expires_at: Timestamp,
 }
 
-/// The value of the header `Authorization`, if there are credentials.
+/// Returns the value of the header `Authorization`, if there are credentials.
 pub(super) async fn authorization(session: &Session) -> Result<Option<String>, Error> {
     let Some(app) = session.credentials.github_app() else { return Ok(session.credentials.basic()) };
     if app.login().is_none() {

@@ -35,7 +35,8 @@ impl Proxy {
         is_host.then(|| Self { host: host.to_owned(), port, login })
     }
 
-    /// The proxy that the environment names for a host (`HTTPS_PROXY`, but for the hosts of `NO_PROXY`).
+    /// Returns the proxy that the environment names for a host (`HTTPS_PROXY`, but for the hosts of
+    /// `NO_PROXY`).
     pub(super) fn of_environment(host: &str) -> Option<Self> {
         let variable = |name: &str| {
             let value = std::env::var(name).or_else(|_| std::env::var(name.to_lowercase())).ok();

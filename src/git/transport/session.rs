@@ -105,12 +105,12 @@ impl Session {
         operation()
     }
 
-    /// The session of this thread.
+    /// Returns the session of this thread.
     pub(super) fn current() -> Option<Arc<Self>> {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// The error of an operation: the failure of the connection if there is one.
+    /// Returns the error of an operation: the failure of the connection if there is one.
     pub(in crate::git) fn explain(&self, error: &git2::Error) -> Error {
         let failure = self.failure.lock().expect("no thread panics while it holds the failure").clone();
         match failure {
@@ -147,7 +147,7 @@ impl Session {
         Err(failure)
     }
 
-    /// An error for a server that cannot be reached or understood.
+    /// Returns an error for a server that cannot be reached or understood.
     pub(super) fn unreachable(&self, why: impl std::fmt::Display) -> Error {
         Error::unreachable(self.remote.url(), &why.to_string())
     }
@@ -210,7 +210,7 @@ impl Session {
         )))
     }
 
-    /// An error for an answer that is refused.
+    /// Returns an error for an answer that is refused.
     pub(super) fn refuse(&self, why: &str) -> Error {
         Error::Content(format!("{} sends a pack that is refused: {why}", self.remote))
     }

@@ -32,8 +32,8 @@ pub(super) async fn connect(
     })
 }
 
-/// The authorities of the Secret if it names some, else those of the machine; and the certificate of the
-/// client.
+/// Returns the authorities of the Secret if it names some, else those of the machine; and the certificate of
+/// the client.
 fn config(credentials: &Credentials) -> Result<ClientConfig, Error> {
     let refuse = |key: &str, why: &dyn std::fmt::Display| {
         Error::Credentials(format!("key {key} of the Secret cannot be used: {why}"))
@@ -66,7 +66,7 @@ fn config(credentials: &Credentials) -> Result<ClientConfig, Error> {
     builder.with_client_auth_cert(chain, key).map_err(|e| refuse("tls.crt", &e))
 }
 
-/// The certificate authorities of the machine, read once.
+/// Returns the certificate authorities of the machine, read once.
 fn machine_authorities() -> &'static Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     ROOTS.get_or_init(|| {

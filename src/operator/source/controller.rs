@@ -97,19 +97,19 @@ struct Fetched {
 }
 
 impl SourceController {
-    /// A controller that reads credentials from a hub.
+    /// Returns a controller that reads credentials from a hub.
     pub fn new(hub: kube::Client, options: SourceOptions) -> Self {
         let mirrors = Arc::new(Mirrors::new(hub.clone(), options));
         Self { mirrors, hub, hints: mpsc::channel(MAX_HINTS) }
     }
 
-    /// The receiver of webhooks. With an election, all candidates receive them.
+    /// Returns the receiver of webhooks. With an election, all candidates receive them.
     pub(crate) fn webhooks(&self, leadership: Option<Leadership>) -> Webhooks {
         let (hub, mirrors, hints) = (self.hub.clone(), Arc::clone(&self.mirrors), self.hints.0.clone());
         Webhooks { hub, mirrors, hints, leadership }
     }
 
-    /// The function by which the shell pushes.
+    /// Returns the function by which the shell pushes.
     pub fn push(&self) -> PushFn {
         let mirrors = Arc::clone(&self.mirrors);
         Arc::new(move |push| {
@@ -231,7 +231,7 @@ async fn fetch(mirrors: Arc<Mirrors>, repo: Arc<ConfigRepo>, before: Source) -> 
     Fetched { key, source }
 }
 
-/// The error, and the hint that needs a name of the hub API.
+/// Returns the error, and the hint that needs a name of the hub API.
 fn message(error: &git::Error) -> String {
     match error {
         git::Error::Rewound { to, .. } => {

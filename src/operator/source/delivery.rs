@@ -111,7 +111,8 @@ fn items<'a>(body: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> 
 }
 
 impl Notice {
-    /// Whether a repository and reference may have changed. A delivery that names no reference concerns all.
+    /// Returns whether a repository and reference may have changed. A delivery that names no reference
+    /// concerns all.
     pub(super) fn concerns(&self, url: &str, reference: &GitRef) -> bool {
         let Ok(ours) = Remote::parse(url) else { return false };
         let is_ours = |url: &String| Remote::parse(url).is_ok_and(|theirs| theirs.is_same_place(&ours));

@@ -107,7 +107,7 @@ impl Mirrors {
         }
     }
 
-    /// The addresses that connections may lead to.
+    /// Returns the addresses that connections may lead to.
     fn egress(&self) -> Egress {
         let SourceOptions { cache: _, local_repositories, hosts } = &self.options;
         Egress::Hosts { names: hosts.clone(), loopback: *local_repositories }
@@ -258,7 +258,8 @@ impl Mirrors {
         Err(Error::Abandoned { url })
     }
 
-    /// The mirror of a key and the directory for it; `None` if too many operations on the remote do not end.
+    /// Returns the mirror of a key and the directory for it; `None` if too many operations on the remote do
+    /// not end.
     fn slot(&self, key: &MirrorKey) -> Option<(SharedMirror, PathBuf)> {
         let mut slots = self.slots.lock().expect("no task panics while it holds the map");
         let slot = slots.entry(key.clone()).or_default();
@@ -285,7 +286,7 @@ impl Mirrors {
         }
     }
 
-    /// The signatures that the commits of a ConfigRepo must have.
+    /// Returns the signatures that the commits of a ConfigRepo must have.
     async fn verification(
         &self,
         namespace: &str,
@@ -338,8 +339,8 @@ fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     }
 }
 
-/// The commit that was accepted last from the same reference of the same URL, and the commit that a person
-/// allowed after it.
+/// Returns the commit that was accepted last from the same reference of the same URL, and the commit that a
+/// person allowed after it.
 fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
     let (url, reference) = (&repo.spec.url, repo.spec.r#ref.name());
     let status = repo.status.as_ref();

@@ -34,7 +34,7 @@ pub(super) async fn ensure(client: &kube::Client, webhook: &WebhookClientConfig)
     Ok(())
 }
 
-/// The address of another webhook that converts a definition.
+/// Returns the address of another webhook that converts a definition.
 fn other(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<String> {
     let held = definition.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?;
     let place = |config: &WebhookClientConfig| {
@@ -45,7 +45,7 @@ fn other(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -
     (place(held) != place(webhook)).then(|| place(held))
 }
 
-/// The change of a definition, as a JSON patch of the version that was read.
+/// Returns the change of a definition, as a JSON patch of the version that was read.
 fn change(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<Value> {
     let mut wanted = definition.clone();
     crds::convert_by(&mut wanted, webhook.clone());

@@ -51,7 +51,7 @@ pub struct WebhookOptions {
 }
 
 impl WebhookOptions {
-    /// The name that the certificate is for.
+    /// Returns the name that the certificate is for.
     fn host(&self) -> String {
         match &self.address {
             WebhookAddress::Service(name) => format!("{name}.{}.svc", self.namespace),
@@ -63,7 +63,7 @@ impl WebhookOptions {
         }
     }
 
-    /// The webhook configuration for a definition.
+    /// Returns the webhook configuration for a definition.
     fn client_config(&self, authorities: &str) -> WebhookClientConfig {
         let ca_bundle = Some(ByteString(authorities.as_bytes().to_vec()));
         match &self.address {

@@ -43,7 +43,7 @@ fn fleet() -> Overview {
     }
 }
 
-/// Every metric, with values.
+/// Returns every metric, with values.
 fn all() -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     crate::shell::register_samples(&mut registry);
@@ -68,7 +68,7 @@ fn the_state_of_the_fleet_is_told() {
     }
 }
 
-/// The names of the labels of a metric, without those of histograms.
+/// Returns the names of the labels of a metric, without those of histograms.
 fn labels(text: &str, name: &str) -> BTreeSet<String> {
     let samples = text.lines().filter(|line| !line.starts_with('#') && line.starts_with(name));
     let inside = samples.filter_map(|line| line.split_once('{')?.1.split_once('}').map(|(labels, _)| labels));

@@ -32,13 +32,13 @@ pub(super) enum AnswerError {
     TooLarge(usize),
 }
 
-/// Whether an answer was longer than the limit.
+/// Returns whether an answer was longer than the limit.
 pub(in crate::shell) fn is_too_large(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     matches!(error.downcast_ref(), Some(AnswerError::TooLarge(_)))
 }
 
-/// The time for which a server that refused a request wants no requests.
+/// Returns the time for which a server that refused a request wants no requests.
 pub(in crate::shell) fn retry_after(error: &kube::Error) -> Duration {
     let kube::Error::Api(status) = error else { return Duration::ZERO };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -100,8 +100,8 @@ where
     }
 }
 
-/// The refusal with the time of the header `Retry-After`, which kube's errors do not carry. A server that is
-/// too busy to make a `Status` sends only that header.
+/// Returns the refusal with the time of the header `Retry-After`, which kube's errors do not carry. A server
+/// that is too busy to make a `Status` sends only that header.
 fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Vec<u8>> {
     // No API server sends the other form of the header, a date.
     let seconds: u32 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;

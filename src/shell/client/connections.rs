@@ -70,7 +70,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         Ok(response.map(|body| body.map_frame(hold)))
     }
 
-    /// The first client with room for a watch.
+    /// Returns the first client with room for a watch.
     fn for_a_watch(&self) -> (HttpClient<C, Body>, Option<OwnedSemaphorePermit>) {
         // A panic leaves the list consistent, because it only grows.
         let mut clients = self.watches.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -87,7 +87,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     }
 }
 
-/// Whether a request asks for a stream of changes.
+/// Returns whether a request asks for a stream of changes.
 pub(super) fn is_watch<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))

@@ -88,7 +88,7 @@ fn with_authorization<C>(tunnel: Tunnel<C>, authorization: Option<http::HeaderVa
     }
 }
 
-/// A client that makes its connections, to the server or to a proxy, by `inner`.
+/// Returns a client that makes its connections, to the server or to a proxy, by `inner`.
 fn connected_by<C>(config: Config, inner: C, leadership: Option<Leadership>) -> kube::Result<Client>
 where
     C: Service<http::Uri> + Clone + Send + Sync + 'static,

@@ -18,7 +18,7 @@ pub(super) enum Proxy {
     Socks5 { url: Uri, user: Option<(String, String)> },
 }
 
-/// The proxy for the cluster of a configuration.
+/// Returns the proxy for the cluster of a configuration.
 ///
 /// # Errors
 /// The scheme is not supported.

@@ -16,7 +16,7 @@ use tower::BoxError;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
-/// The TLS configuration for the API server of a configuration.
+/// Returns the TLS configuration for the API server of a configuration.
 ///
 /// # Errors
 /// A certificate or a key does not parse.

@@ -92,7 +92,7 @@ impl Election {
         }
     }
 
-    /// Until when this process may write.
+    /// Returns until when this process may write.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
@@ -149,7 +149,8 @@ impl Election {
         self.prolong.send_replace(Term { sent, lasts: self.options.renew_deadline });
     }
 
-    /// The time until the next attempt: earlier than usual if the lease of another candidate expires before.
+    /// Returns the time until the next attempt: earlier than usual if the lease of another candidate expires
+    /// before.
     fn wait(&self) -> Duration {
         let expires = self.observed.as_ref().map(|(lease, since)| *since + self.respected(lease));
         let left =
@@ -186,13 +187,13 @@ impl Election {
         self.observed.as_ref().is_some_and(|(lease, since)| since.elapsed() >= self.respected(lease))
     }
 
-    /// How long other candidates respect a lease: the duration that its holder wrote.
+    /// Returns how long other candidates respect a lease: the duration that its holder wrote.
     fn respected(&self, lease: &Lease) -> Duration {
         let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
         seconds.and_then(|s| u64::try_from(s).ok()).map_or(self.options.lease, Duration::from_secs)
     }
 
-    /// The lease with this candidate as its holder.
+    /// Returns the lease with this candidate as its holder.
     fn claim(&self, current: Option<&Lease>) -> Lease {
         let mut lease = current.cloned().unwrap_or_default();
         lease.metadata.name = Some(self.options.name.clone());

@@ -26,25 +26,25 @@ pub(super) struct Term {
 pub(in crate::shell) struct NotLeading;
 
 impl Term {
-    /// A term that is over.
+    /// Returns a term that is over.
     pub(super) fn over() -> Self {
         Self { sent: Moment::now(), lasts: Duration::ZERO }
     }
 
-    /// Its end by the clock of timers, which stand still while the machine is suspended.
+    /// Returns its end by the clock of timers, which stand still while the machine is suspended.
     fn until(self) -> Instant {
         self.sent.instant + self.lasts
     }
 }
 
 impl Leadership {
-    /// A leadership that has ended already, with the sender that starts and extends it.
+    /// Returns a leadership that has ended already, with the sender that starts and extends it.
     pub(super) fn new() -> (watch::Sender<Term>, Self) {
         let (sender, receiver) = watch::channel(Term::over());
         (sender, Self(receiver))
     }
 
-    /// Whether the process may write now.
+    /// Returns whether the process may write now.
     pub fn holds(&self) -> bool {
         let Term { sent, lasts } = *self.0.borrow();
         Moment::now().since(sent) < lasts
@@ -55,7 +55,7 @@ impl Leadership {
         if self.holds() { Ok(()) } else { Err(NotLeading) }
     }
 
-    /// When it ends unless it is extended.
+    /// Returns when it ends unless it is extended.
     pub(super) fn until(&self) -> Instant {
         self.0.borrow().until()
     }

@@ -178,7 +178,7 @@ async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
     assert!(log.requests.iter().skip(2).all(|(is_watch, _, from)| !is_watch || from == "9"));
 }
 
-/// The answer to an own write.
+/// Returns the answer to an own write.
 fn written() -> Object {
     let metadata = json!({ "name": "a", "resourceVersion": "6" });
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });

@@ -1,22 +1,22 @@
 //! Names of the service account with which an add-on registers by token. They are OCM's: its agents find the
 //! account by its name, and its uid in the message of a condition.
 
-/// The name of the service account, in the namespace of the cluster on the hub.
+/// Returns the name of the service account, in the namespace of the cluster on the hub.
 pub fn account(addon: &str) -> String {
     format!("{addon}-agent")
 }
 
-/// The user name of the service account.
+/// Returns the user name of the service account.
 pub fn user(cluster: &str, addon: &str) -> String {
     format!("system:serviceaccount:{cluster}:{}", account(addon))
 }
 
-/// The message of the condition `TokenInfrastructureReady`.
+/// Returns the message of the condition `TokenInfrastructureReady`.
 pub fn ready_message(cluster: &str, addon: &str, uid: &str) -> String {
     format!("ServiceAccount {cluster}/{} (UID: {uid}) is ready", account(addon))
 }
 
-/// The uid of the service account in a message of the condition.
+/// Returns the uid of the service account in a message of the condition.
 pub fn uid_in(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("UID: ")?;
     let (uid, _) = rest.split_once(')')?;

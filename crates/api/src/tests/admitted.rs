@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::each_kind;
 use crate::Crd;
 
-/// Values that kube-apiserver stores under a schema. It checks formats by pattern, integers by their width,
-/// and nothing of what is inside a preserved field.
+/// Returns values that kube-apiserver stores under a schema. It checks formats by pattern, integers by their
+/// width, and nothing of what is inside a preserved field.
 fn admitted(schema: &Value) -> BoxedStrategy<Value> {
     let values = if schema["x-kubernetes-int-or-string"] == true {
         prop_oneof![

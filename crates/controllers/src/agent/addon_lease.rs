@@ -68,7 +68,8 @@ fn is_unknown(cluster: &ManagedCluster) -> bool {
     cluster.condition(cluster_conditions::AVAILABLE).is_some_and(|available| available.status == Unknown)
 }
 
-/// The availability of an add-on, in OCM's words; a lease that is valid wakes the key when it expires.
+/// Returns the availability of an add-on, in OCM's words; a lease that is valid wakes the key when it
+/// expires.
 fn observe(addon: &str, lease: Option<&Lease>, plan: &mut Plan, now: Timestamp) -> Observation {
     let observation = |status, reason| Observation::new(addon_conditions::AVAILABLE, status, reason);
     let Some(lease) = lease else {

@@ -79,8 +79,8 @@ impl Controller for ClusterStatusController {
     }
 }
 
-/// Whether the hub reports the cluster as unknown with good reason: the agent cannot renew its lease. If the
-/// agent then reported the cluster as available, hub and agent would overwrite each other's condition
+/// Returns whether the hub reports the cluster as unknown with good reason: the agent cannot renew its lease.
+/// If the agent then reported the cluster as available, hub and agent would overwrite each other's condition
 /// without end.
 fn is_silent(cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<bool> {
     if !is_unknown(cluster) {
@@ -96,7 +96,7 @@ fn is_unknown(cluster: &ManagedCluster) -> bool {
     cluster.condition(AVAILABLE).is_some_and(|available| available.status == Unknown)
 }
 
-/// The condition for a health of the spoke's API server, in OCM's words.
+/// Returns the condition for a health of the spoke's API server, in OCM's words.
 fn available(health: ServerHealth) -> Observation {
     match health {
         ServerHealth::Healthy => Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
@@ -124,7 +124,7 @@ fn availability_event(cluster: &ManagedCluster, is_available: bool) -> Event {
     event(cluster, event_type, reason, message)
 }
 
-/// An event in the namespace of the cluster, where an agent may write.
+/// Returns an event in the namespace of the cluster, where an agent may write.
 fn event(cluster: &ManagedCluster, event_type: EventType, reason: &str, message: String) -> Event {
     Event {
         regarding: ObjectRef::of::<ManagedCluster>(Key::namespaced(cluster.name(), cluster.name())),

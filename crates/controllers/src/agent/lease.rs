@@ -54,8 +54,8 @@ impl Controller for LeaseController {
     }
 }
 
-/// How early this cluster renews: up to a quarter of the period, so that the clusters of a fleet that starts
-/// at once spread out.
+/// Returns how early this cluster renews: up to a quarter of the period, so that the clusters of a fleet that
+/// starts at once spread out.
 fn head_start(cluster: &str, period: SignedDuration) -> SignedDuration {
     let hash = cluster.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let seconds = i32::try_from(period.as_secs()).unwrap_or(60);

@@ -97,7 +97,7 @@ fn applied() -> Observation {
         .message("Namespace successfully applied and managed")
 }
 
-/// The cluster of the key, if it is accepted and this agent is its agent.
+/// Returns the cluster of the key, if it is accepted and this agent is its agent.
 fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<ManagedCluster>, Identity)>> {
     let Some(identity) = agent_identity::identity(view)?.filter(|identity| identity.cluster == key.name)
     else {
@@ -107,7 +107,7 @@ fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<Manag
     Ok(cluster.map(|cluster| (cluster, identity)))
 }
 
-/// The label that says whether a set of this hub wants a namespace.
+/// Returns the label that says whether a set of this hub wants a namespace.
 fn label(identity: &Identity) -> String {
     let hash: String = identity.hub_hash.chars().take(LABEL).collect();
     format!("{MANAGED_NAMESPACE_LABEL_PREFIX}{hash}")
@@ -138,7 +138,7 @@ fn release(namespace: &Namespace, label: &str) -> Action {
     }
 }
 
-/// The outcome of the write of a namespace; `None` if none was attempted.
+/// Returns the outcome of the write of a namespace; `None` if none was attempted.
 fn outcome<'a>(done: &'a Executed, namespace: &str) -> Option<&'a Outcome> {
     let steps = done.plan.steps.iter().zip(&done.outcomes);
     let mut actions = steps.flat_map(|(actions, outcomes)| actions.iter().zip(outcomes));

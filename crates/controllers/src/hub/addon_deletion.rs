@@ -22,7 +22,8 @@ use reconcile::{Action, Plan, Read, StatusWrite, View};
 /// The finalizer with which the API server keeps an object until its dependents have no owner.
 const ORPHAN: &str = "orphan";
 
-/// The deletion with which clusters lose the add-on, within the budget or approved; `None` if they keep it.
+/// Returns the deletion with which clusters lose the add-on, within the budget or approved; `None` if they
+/// keep it.
 pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
     let is_held =
         cma.is_terminating() && cma.has_finalizer(ADDON_REMOVAL_FINALIZER) && !cma.has_finalizer(ORPHAN);

@@ -60,7 +60,7 @@ impl Controller for AddonFeatureController {
     }
 }
 
-/// The health of an add-on, as the value of its label.
+/// Returns the health of an add-on, as the value of its label.
 fn feature(addon: &ManagedClusterAddOn) -> &'static str {
     match addon.condition(addon_conditions::AVAILABLE).map(|condition| &condition.status) {
         Some(ConditionStatus::True) => "available",

@@ -42,7 +42,7 @@ impl Controller for AddonHealthController {
     }
 }
 
-/// The reason and the message of a cluster with unknown availability.
+/// Returns the reason and the message of a cluster with unknown availability.
 fn unknown_availability(cluster: &ManagedCluster) -> Option<(String, String)> {
     let available = cluster.condition(cluster_conditions::AVAILABLE)?;
     (available.status == Unknown).then(|| (available.reason.clone(), available.message.clone()))

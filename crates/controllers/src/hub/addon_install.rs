@@ -97,7 +97,7 @@ fn uninstall(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> 
     Ok(plan)
 }
 
-/// The clusters that at least one placement selects, and whether every placement is settled.
+/// Returns the clusters that at least one placement selects, and whether every placement is settled.
 fn selected(placements: &[PlacementStrategy], view: &impl View) -> Read<(BTreeSet<String>, bool)> {
     let (mut clusters, mut settled) = (BTreeSet::new(), true);
     for selection in placements_of(placements, view)? {

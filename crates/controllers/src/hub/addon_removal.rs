@@ -86,7 +86,7 @@ pub(super) enum AddOnDeletion {
     Approved,
 }
 
-/// Whether the removal of the add-on of a cluster was decided, and waits for clusters before it.
+/// Returns whether the removal of the add-on of a cluster was decided, and waits for clusters before it.
 fn is_going(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some()
 }
@@ -100,7 +100,7 @@ pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Ve
     unmarked.map(|addon| Action::patch(addon.as_ref(), patch.clone())).collect()
 }
 
-/// The number of clusters that have an add-on, if they are more than may lose it at once.
+/// Returns the number of clusters that have an add-on, if they are more than may lose it at once.
 pub(super) fn clusters_over_budget(add_on: &str, view: &impl View) -> Read<Option<usize>> {
     let OnClusters { addons, unreadable } = addon_reads::of_clusters(add_on, view)?;
     let clusters = addons.len() + unreadable.len();
@@ -109,7 +109,7 @@ pub(super) fn clusters_over_budget(add_on: &str, view: &impl View) -> Read<Optio
     Ok(Some(clusters).filter(|clusters| *clusters > allowed))
 }
 
-/// Whether a placement installed the add-on of a cluster; the operator removes no other one.
+/// Returns whether a placement installed the add-on of a cluster; the operator removes no other one.
 pub(super) fn is_by_placement(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(INSTALLED_BY_ANNOTATION).is_some()
 }
@@ -151,7 +151,7 @@ impl Installed<'_> {
         Ok(Removal { decision, later, policy, is_deletion: self.deletion.is_some() })
     }
 
-    /// The number of clusters that answer and that the add-on has not left completely.
+    /// Returns the number of clusters that answer and that the add-on has not left completely.
     fn leaving(&self, view: &impl View) -> Read<usize> {
         let (leaving, staying): (Vec<_>, Vec<_>) =
             self.addons.iter().partition(|addon| addon.is_terminating());

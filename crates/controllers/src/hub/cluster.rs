@@ -77,7 +77,8 @@ impl Controller for ClusterController {
     }
 }
 
-/// The event about the acceptance of a cluster, in OCM's words. It is in the namespace of the cluster.
+/// Returns the event about the acceptance of a cluster, in OCM's words. It is in the namespace of the
+/// cluster.
 fn decision_event(cluster: &ManagedCluster) -> Option<Event> {
     let accepted = cluster.condition(HUB_ACCEPTED).filter(|condition| condition.reason != ACCEPT_FAILED)?;
     let (reason, word) = match accepted.is_true() {
@@ -95,20 +96,20 @@ fn decision_event(cluster: &ManagedCluster) -> Option<Event> {
     })
 }
 
-/// The cluster whose namespace an object was deleted from: it may be the last object that a leaving or denied
-/// cluster waits for.
+/// Returns the cluster whose namespace an object was deleted from: it may be the last object that a leaving
+/// or denied cluster waits for.
 fn deleted_in_namespace<K: Kind>(change: &Change<K>) -> Vec<Key> {
     let deleted = change.old.as_ref().filter(|_| change.new.is_none());
     deleted.map(|object| Key::cluster(object.namespace())).into_iter().collect()
 }
 
-/// The cluster that an object is labelled with.
+/// Returns the cluster that an object is labelled with.
 fn labelled<K: Kind>(change: &Change<K>) -> Vec<Key> {
     let cluster = change.latest().and_then(|object| object.label(CLUSTER_NAME_LABEL));
     cluster.filter(|name| !name.is_empty()).map(Key::cluster).into_iter().collect()
 }
 
-/// Whether the namespace of a cluster's name is free, or labelled for the cluster.
+/// Returns whether the namespace of a cluster's name is free, or labelled for the cluster.
 ///
 /// The agent of a cluster gets permissions in it, so a cluster must not be named like a namespace of the hub.
 /// See docs/hazards.md#cluster-named-like-a-namespace.
@@ -206,20 +207,20 @@ fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read
     Ok(Observation::new(DELETING, True, "NoResource").message("No cleaned resource in cluster ns."))
 }
 
-/// Whether the hub has no other cluster, so that nobody needs the shared roles.
+/// Returns whether the hub has no other cluster, so that nobody needs the shared roles.
 fn is_last(name: &str, view: &impl View) -> Read<bool> {
     let others = view.list_readable::<ManagedCluster>(Query::ALL)?;
     let is_alone = others.iter().all(|other| other.name() == name);
     Ok(is_alone && view.unreadable::<ManagedCluster>(Query::ALL)?.is_empty())
 }
 
-/// The objects of the lowest cleanup priority. The others wait until these are gone.
+/// Returns the objects of the lowest cleanup priority. The others wait until these are gone.
 fn first_to_clean_up<K: Kind>(objects: &[Arc<K>]) -> impl Iterator<Item = &Arc<K>> {
     let first = objects.iter().map(|object| cleanup_priority(object.as_ref())).min();
     objects.iter().filter(move |object| Some(cleanup_priority(object.as_ref())) == first)
 }
 
-/// A number from 0 to 100; what is none counts as 0.
+/// Returns a number from 0 to 100; what is none counts as 0.
 fn cleanup_priority<K: Kind>(object: &K) -> u8 {
     let priority = object.annotation(CLEANUP_PRIORITY_ANNOTATION).and_then(|text| text.parse().ok());
     priority.filter(|priority| *priority <= 100).unwrap_or_default()

@@ -75,19 +75,19 @@ impl Controller for ClusterDecisionController {
     }
 }
 
-/// The commit that a ConfigRepo has applied.
+/// Returns the commit that a ConfigRepo has applied.
 fn applied(repo: &ConfigRepo) -> Option<String> {
     Some(repo.status.as_ref()?.applied.as_ref()?.commit.clone())
 }
 
-/// Every placement that asks for a list.
+/// Returns every placement that asks for a list.
 fn asking(view: &impl View) -> Vec<Key> {
     let all = view.readable::<Placement>(Query::ALL);
     let asks = |placement: &&Arc<Placement>| placement.annotation(CLUSTER_DECISION_ANNOTATION).is_some();
     all.iter().filter(asks).map(|placement| Key::of(&**placement)).collect()
 }
 
-/// The entries of the selected clusters, by name.
+/// Returns the entries of the selected clusters, by name.
 fn entries(
     placement: &Placement,
     selection: &Selection,

@@ -118,7 +118,7 @@ fn is_accepted(cluster: &str, view: &impl View) -> Read<bool> {
     Ok(cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client && !cluster.is_terminating()))
 }
 
-/// Whether the add-on is installed on the cluster and asks for a client certificate.
+/// Returns whether the add-on is installed on the cluster and asks for a client certificate.
 fn is_registered(cluster: &str, addon: &str, view: &impl View) -> Read<bool> {
     let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, addon))?;
     let status = addon.as_ref().and_then(|addon| addon.status.as_ref());
@@ -126,7 +126,7 @@ fn is_registered(cluster: &str, addon: &str, view: &impl View) -> Read<bool> {
     Ok(registrations.any(|registration| registration.signer_name == KUBE_CLIENT_SIGNER))
 }
 
-/// Whether an agent has the identity of the cluster, or had it.
+/// Returns whether an agent has the identity of the cluster, or had it.
 fn has_joined(cluster: &ManagedCluster) -> bool {
     cluster.condition(JOINED).is_some()
 }

@@ -29,8 +29,8 @@ pub struct Signing {
     pub dns_name: String,
 }
 
-/// The signer of a request of an add-on's agent; `None` if no template of its cluster allows exactly this
-/// request.
+/// Returns the signer of a request of an add-on's agent; `None` if no template of its cluster allows exactly
+/// this request.
 ///
 /// # Errors
 /// The add-on, its templates or its placements could not be read.
@@ -43,7 +43,7 @@ pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Op
     }
 }
 
-/// The signer for `subject`, which the agent of an add-on on a cluster asks for.
+/// Returns the signer for `subject`, which the agent of an add-on on a cluster asks for.
 pub(super) fn signer_for(
     cluster: &str,
     addon: &str,
@@ -79,8 +79,8 @@ pub(super) fn signer_for(
     Ok(None)
 }
 
-/// The templates that the hub gives an add-on on a cluster: the cluster's own or, without one, those of the
-/// last placement that selects the cluster, wanted and last known as good, or else the default.
+/// Returns the templates that the hub gives an add-on on a cluster: the cluster's own or, without one, those
+/// of the last placement that selects the cluster, wanted and last known as good, or else the default.
 ///
 /// A placement that is not settled may select the cluster, so its templates count too.
 fn templates(installed: &ManagedClusterAddOn, view: &impl View) -> Read<Vec<Config>> {

@@ -193,7 +193,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// The sign that people see.
+    /// Returns the sign that people see.
     pub fn sign(self) -> char {
         match self {
             Self::Bad => '✗',
@@ -206,7 +206,7 @@ impl Mark {
 }
 
 impl ClusterSummary {
-    /// How the cluster is marked.
+    /// Returns how the cluster is marked.
     pub fn mark(&self) -> Mark {
         match &self.state {
             ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => {
@@ -223,8 +223,8 @@ impl ClusterSummary {
         }
     }
 
-    /// The version in the name of its template, such as `0.4.1` of `managed-serviceaccount-0.4.1@897d91e7`;
-    /// empty without one.
+    /// Returns the version in the name of its template, such as `0.4.1` of
+    /// `managed-serviceaccount-0.4.1@897d91e7`; empty without one.
     pub fn version(&self, add_on: &str) -> &str {
         let template = self.runs.split('@').next().unwrap_or_default();
         template.strip_prefix(add_on).unwrap_or(template).trim_start_matches('-')
@@ -298,7 +298,7 @@ fn clusters(view: &impl View) -> Read<Clusters> {
     Ok(Clusters { total, available, troubled })
 }
 
-/// The reason why a cluster is not available.
+/// Returns the reason why a cluster is not available.
 fn unavailable_reason(cluster: &ManagedCluster) -> Option<String> {
     if !cluster.spec.hub_accepts_client {
         return Some("waits to be accepted (spec.hubAcceptsClient)".into());
@@ -351,7 +351,7 @@ fn summary(addon: &AddOn, explained: &AddOnRollouts) -> AddOnSummary {
     }
 }
 
-/// The placement of a cluster, and the index and name of its group there.
+/// Returns the placement of a cluster, and the index and name of its group there.
 fn group(rollout: &PlacementRollout, cluster: &str) -> Option<(String, i32, String)> {
     let assignment = rollout.decision.as_ref().ok()?.clusters.get(cluster)?;
     Some((rollout.placement.to_string(), assignment.group.index, assignment.group.to_string()))

@@ -46,12 +46,13 @@ pub enum PolicyChange {
     NameTaken(String),
 }
 
-/// The key of a ManifestWorkReplicaSet that a subject names as NAMESPACE/NAME; other subjects are add-ons.
+/// Returns the key of a ManifestWorkReplicaSet that a subject names as NAMESPACE/NAME; other subjects are
+/// add-ons.
 fn set_key(subject: &str) -> Option<Key> {
     subject.split_once('/').map(|(namespace, name)| Key::namespaced(namespace, name))
 }
 
-/// The policy that is in effect for an add-on, or for a ManifestWorkReplicaSet as NAMESPACE/NAME.
+/// Returns the policy that is in effect for an add-on, or for a ManifestWorkReplicaSet as NAMESPACE/NAME.
 pub fn in_effect<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Option<&'a RolloutPolicy> {
     let set = set_key(subject);
     choose(policies, set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet))
@@ -96,7 +97,7 @@ pub fn change(
     PolicyChange::Create { policy, record: record.collect() }
 }
 
-/// The approvals that the rollouts of a subject wait for, and what each of them is about.
+/// Returns the approvals that the rollouts of a subject wait for, and what each of them is about.
 pub fn waiting_approvals(rollouts: &[PlacementRollout], removal: &Removal) -> BTreeMap<String, String> {
     let decisions = rollouts.iter().filter_map(|rollout| Some((rollout, rollout.decision.as_ref().ok()?)));
     let asked = decisions.flat_map(|(rollout, decision)| {

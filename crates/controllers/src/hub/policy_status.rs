@@ -45,7 +45,7 @@ impl Controller for PolicyStatusController {
     }
 }
 
-/// The approvals that wait, of rollouts and of removals.
+/// Returns the approvals that wait, of rollouts and of removals.
 fn tokens(status: &RolloutPolicyStatus) -> Vec<String> {
     let rollouts = status.rollouts.iter().flat_map(|rollout| &rollout.waiting_approvals);
     let removals = status.removals.iter().map(|removal| &removal.approval);

@@ -124,7 +124,7 @@ impl Controller for ReportController {
     }
 }
 
-/// Why a report could not be pushed, in a word.
+/// Returns why a report could not be pushed, in a word.
 fn reason(failure: &Failure) -> &'static str {
     match failure.kind {
         FailureKind::Forbidden => REJECTED,
@@ -211,8 +211,8 @@ fn owner(repo: &ConfigRepo, view: &impl View) -> Read<String> {
 /// An add-on, and its state on its clusters.
 type OnClusters = (Arc<ClusterManagementAddOn>, Vec<Arc<ManagedClusterAddOn>>);
 
-/// The add-ons of a report: those that the repository applies, or all of them if another tool applies and the
-/// ConfigRepo acts as the operator.
+/// Returns the add-ons of a report: those that the repository applies, or all of them if another tool applies
+/// and the ConfigRepo acts as the operator.
 fn add_ons(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Vec<OnClusters>> {
     let mark = Key::of(repo).to_string();
     let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
@@ -265,13 +265,13 @@ fn all_repositories<K: Kind, V: View, F: PartialEq>(
     reporting(view)
 }
 
-/// Every repository that reports.
+/// Returns every repository that reports.
 fn reporting(view: &impl View) -> Vec<Key> {
     let repos = view.readable::<ConfigRepo>(Query::ALL);
     repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// The text of conditions, without the parts that change by the minute.
+/// Returns the text of conditions, without the parts that change by the minute.
 fn condition_summaries(conditions: &[Condition]) -> Vec<(String, ConditionStatus, String)> {
     conditions.iter().map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone())).collect()
 }

@@ -39,7 +39,7 @@ pub fn check(addon: &str, sources: &Sources, is_strict: bool) -> Result<(), Stri
     built.map(drop).map_err(|error| error.to_string())
 }
 
-/// The first variable of the template that nothing defines, with the place of its manifest.
+/// Returns the first variable of the template that nothing defines, with the place of its manifest.
 fn undefined(input: &Input<'_>) -> Option<(usize, String)> {
     let variables = template::variables(input, template::install_namespace(input.config));
     let manifests = input.template.agent_spec.workload.manifests.iter().enumerate();

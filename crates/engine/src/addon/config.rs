@@ -29,14 +29,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether both name the same object; their contents may differ.
+    /// Returns whether both name the same object; their contents may differ.
     pub(crate) fn is_same_object(&self, other: &Self) -> bool {
         self.kind == other.kind && self.key == other.key
     }
 }
 
-/// The configurations in force. A later level replaces the configurations of earlier levels kind by kind;
-/// within a level, configurations of one kind do not replace each other.
+/// Returns the configurations in force. A later level replaces the configurations of earlier levels kind by
+/// kind; within a level, configurations of one kind do not replace each other.
 ///
 /// The levels are the add-on's defaults, the last placement that selects the cluster, and the cluster's own.
 /// The result is sorted by kind; within a kind the order is kept and a repeated object is dropped.
@@ -55,7 +55,7 @@ pub fn resolve<'a>(levels: impl IntoIterator<Item = &'a [Config]>) -> Vec<Config
     resolved.into_values().flatten().cloned().collect()
 }
 
-/// The hashes of configurations, as works carry them in an annotation; `None` where there are no
+/// Returns the hashes of configurations, as works carry them in an annotation; `None` where there are no
 /// configurations.
 pub fn annotation(configs: &[Config]) -> Option<String> {
     let hashes = configs.iter().map(|config| {
@@ -70,7 +70,7 @@ pub fn annotation(configs: &[Config]) -> Option<String> {
     (!hashes.is_empty()).then(|| Value::Object(hashes).to_string())
 }
 
-/// The address of a set of configurations: two clusters with equal addresses should run the same.
+/// Returns the address of a set of configurations: two clusters with equal addresses should run the same.
 pub fn address(configs: &[Config]) -> String {
     hex(Sha256::digest(annotation(configs).unwrap_or_default().as_bytes()))
 }

@@ -13,7 +13,7 @@ pub const TEMPLATES: &str = "addontemplates";
 /// Resource of AddOnDeploymentConfig.
 pub const DEPLOYMENT_CONFIGS: &str = "addondeploymentconfigs";
 
-/// The kinds of configuration that the hub hashes, as it reads them: OCM hashes the same form.
+/// Returns the kinds of configuration that the hub hashes, as it reads them: OCM hashes the same form.
 pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
     let name = match (kind.group.as_str(), kind.resource.as_str()) {
         (ADDON_GROUP, TEMPLATES) => "AddOnTemplate",
@@ -23,22 +23,22 @@ pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
     Some(Gvk { group: ADDON_GROUP.into(), version: "v1alpha1".into(), kind: name.into() })
 }
 
-/// The object of a configuration; `None` if the kind is not a known one.
+/// Returns the object of a configuration; `None` if the kind is not a known one.
 pub fn config_object(config: &Config) -> Option<ObjectRef> {
     Some(ObjectRef { gvk: config_gvk(&config.kind)?, key: config.key.clone() })
 }
 
-/// Whether a configuration is a template.
+/// Returns whether a configuration is a template.
 pub fn is_template(config: &Config) -> bool {
     config.kind.group == ADDON_GROUP && config.kind.resource == TEMPLATES
 }
 
-/// Whether a configuration is an AddOnDeploymentConfig.
+/// Returns whether a configuration is an AddOnDeploymentConfig.
 pub fn is_deployment_config(config: &Config) -> bool {
     config.kind.group == ADDON_GROUP && config.kind.resource == DEPLOYMENT_CONFIGS
 }
 
-/// Whether a template defines the add-on, so that the hub renders, deploys and probes it.
+/// Returns whether a template defines the add-on, so that the hub renders, deploys and probes it.
 pub fn has_template(cma: &ClusterManagementAddOn) -> bool {
     cma.spec
         .supported_configs
@@ -46,8 +46,8 @@ pub fn has_template(cma: &ClusterManagementAddOn) -> bool {
         .any(|config| config.group == ADDON_GROUP && config.resource == TEMPLATES)
 }
 
-/// Whether the hub manages the configurations of an add-on: it does unless an annotation names another
-/// manager than the add-on manager.
+/// Returns whether the hub manages the configurations of an add-on: it does unless an annotation names
+/// another manager than the add-on manager.
 pub fn is_managed(cma: &ClusterManagementAddOn) -> bool {
     let lifecycle =
         cma.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ADDON_LIFECYCLE_ANNOTATION));
@@ -58,7 +58,7 @@ fn kind(group: &str, resource: &str) -> ConfigKind {
     ConfigKind { group: group.into(), resource: resource.into() }
 }
 
-/// The default configurations of an add-on, with the hashes its status holds.
+/// Returns the default configurations of an add-on, with the hashes its status holds.
 pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
     let supported = cma.spec.supported_configs.iter();
     let named = supported.filter_map(|meta| Some((meta, meta.default_config.as_ref()?)));
@@ -73,7 +73,7 @@ pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
     configs.map(|config| with_hash(config, &held)).collect()
 }
 
-/// Configurations that a placement or a cluster names, with the hashes that `held` has for them.
+/// Returns configurations that a placement or a cluster names, with the hashes that `held` has for them.
 pub fn named(configs: &[AddOnConfig], held: &[Config]) -> Vec<Config> {
     let configs = configs.iter().map(|config| {
         let key = Key::namespaced(&config.namespace, &config.name);
@@ -89,7 +89,7 @@ fn with_hash(mut config: Config, held: &[Config]) -> Config {
     config
 }
 
-/// One entry of a status as a configuration.
+/// Returns one entry of a status as a configuration.
 pub fn hashed(group: &str, resource: &str, entry: &ConfigSpecHash) -> Config {
     Config {
         kind: kind(group, resource),
@@ -107,32 +107,32 @@ fn spec_hash(config: &Config) -> ConfigSpecHash {
     }
 }
 
-/// The configurations that are assigned to a cluster's add-on; `None` if an entry has no desired
+/// Returns the configurations that are assigned to a cluster's add-on; `None` if an entry has no desired
 /// configuration, which older writers leave out.
 pub fn desired(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect()
 }
 
-/// The configurations that are assigned to a cluster's add-on, read from its status.
+/// Returns the configurations that are assigned to a cluster's add-on, read from its status.
 pub fn assigned(addon: &ManagedClusterAddOn) -> Option<Vec<Config>> {
     desired(&addon.status.as_ref()?.config_references)
 }
 
-/// The configurations that succeeded on every cluster of a placement; `None` if an entry has none, or there
-/// is no entry.
+/// Returns the configurations that succeeded on every cluster of a placement; `None` if an entry has none, or
+/// there is no entry.
 pub fn last_known_good(references: &[InstallConfigReference]) -> Option<Vec<Config>> {
     let good = references.iter();
     let good = good.map(|r| Some(hashed(&r.group, &r.resource, r.last_known_good_config.as_ref()?)));
     good.collect::<Option<Vec<_>>>().filter(|configs| !configs.is_empty())
 }
 
-/// The configurations that a cluster's add-on last ran with success; `None` if an entry has none.
+/// Returns the configurations that a cluster's add-on last ran with success; `None` if an entry has none.
 pub fn applied(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.last_applied_config.as_ref()?))).collect()
 }
 
-/// The references of a cluster's add-on that is assigned `configs`. They keep the configurations that were
-/// applied before, position by position within a kind, even if one of another name replaces them.
+/// Returns the references of a cluster's add-on that is assigned `configs`. They keep the configurations that
+/// were applied before, position by position within a kind, even if one of another name replaces them.
 pub fn references(
     configs: &[Config],
     before: &[ConfigReference],
@@ -160,7 +160,7 @@ pub fn references(
     configs.iter().enumerate().map(reference).collect()
 }
 
-/// The default configurations as the add-on's status lists them.
+/// Returns the default configurations as the add-on's status lists them.
 pub fn default_references(configs: &[Config]) -> Vec<DefaultConfigReference> {
     let reference = |config: &Config| DefaultConfigReference {
         group: config.kind.group.clone(),
@@ -171,8 +171,8 @@ pub fn default_references(configs: &[Config]) -> Vec<DefaultConfigReference> {
     configs.iter().map(reference).collect()
 }
 
-/// The configurations of a placement as the add-on's status lists them. Once every cluster runs them, they
-/// become the configurations to return to.
+/// Returns the configurations of a placement as the add-on's status lists them. Once every cluster runs them,
+/// they become the configurations to return to.
 ///
 /// The last good configurations stay recorded, position by position within a kind. OCM forgets all of them
 /// when one name changes. See docs/hazards.md#renamed-config-forgets.

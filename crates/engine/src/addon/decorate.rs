@@ -107,7 +107,7 @@ impl Decoration {
     }
 }
 
-/// The JSON of a typed part of a configuration.
+/// Returns the JSON of a typed part of a configuration.
 pub(super) fn json<T: Serialize>(part: &T) -> Value {
     serde_json::to_value(part).expect("wire types have string keys, so they serialise")
 }
@@ -190,7 +190,7 @@ fn list<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value
     slot.as_array_mut().expect("set to a list just above")
 }
 
-/// The image that a mirror serves in place of `image`.
+/// Returns the image that a mirror serves in place of `image`.
 ///
 /// A source matches whole path segments. In OCM, `quay.io/ocm` would match `quay.io/ocm-evil/x` too.
 fn mirror(image: &str, registries: &[Registry]) -> String {
@@ -239,7 +239,7 @@ fn proxy_ca_name(addon: &str) -> String {
     format!("{addon}-proxy-ca")
 }
 
-/// The ConfigMap with the certificates of the proxy, in the namespace of the workloads that mount it.
+/// Returns the ConfigMap with the certificates of the proxy, in the namespace of the workloads that mount it.
 pub(super) fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]) -> Option<Object> {
     if decoration.proxy_ca.is_empty() {
         return None;

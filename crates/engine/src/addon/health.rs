@@ -64,8 +64,8 @@ fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
     (condition.observed_generation == work.metadata.generation).then_some(condition)
 }
 
-/// Why not every object of a work exists: the agent has not said so about this generation, or it names the
-/// object that does not.
+/// Returns why not every object of a work exists: the agent has not said so about this generation, or it
+/// names the object that does not.
 fn not_ready(work: &ManifestWork) -> Option<String> {
     let name = work.metadata.name.as_deref().unwrap_or_default();
     for type_ in [work_conditions::APPLIED, work_conditions::AVAILABLE] {
@@ -153,7 +153,7 @@ fn workload<'a>(manifest: &Object, reported: &[&'a ManifestCondition]) -> Worklo
     }
 }
 
-/// Why a workload does not run the configurations of an address yet.
+/// Returns why a workload does not run the configurations of an address yet.
 fn unhealthy(workload: &Workload<'_>, address: &str) -> Option<String> {
     let Workload { resource, name, wanted_replicas, is_daemon_set, values } = workload;
     let of = values.get("ConfigAddress").and_then(|value| value.string.as_deref());
@@ -184,7 +184,7 @@ fn unhealthy(workload: &Workload<'_>, address: &str) -> Option<String> {
     }
 }
 
-/// The availability of the add-on, in OCM's words and by OCM's rules: one ready replica is enough.
+/// Returns the availability of the add-on, in OCM's words and by OCM's rules: one ready replica is enough.
 pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
     let unknown = |reason: &str, message: &str| Observation::new(AVAILABLE, Unknown, reason).message(message);
     if works.is_empty() {
@@ -240,8 +240,8 @@ fn probe(workload: &Workload<'_>) -> Option<String> {
     (!enough).then(message)
 }
 
-/// Whether the objects of all works are applied, in OCM's words; OCM looks at the last work only. `None`
-/// while a work has not reported. See docs/hazards.md#last-work-wins.
+/// Returns whether the objects of all works are applied, in OCM's words; OCM looks at the last work only.
+/// `None` while a work has not reported. See docs/hazards.md#last-work-wins.
 pub fn manifest_applied(works: &[&ManifestWork]) -> Option<Observation> {
     use api::names::addon_conditions::MANIFEST_APPLIED;
     let applied = |work: &&&ManifestWork| {
@@ -279,8 +279,8 @@ mod tests {
         json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation})
     }
 
-    /// A work of generation 2 made from configuration `made`, whose Deployment reports these numbers about
-    /// configuration `about`.
+    /// Returns a work of generation 2 made from configuration `made`, whose Deployment reports these numbers
+    /// about configuration `about`.
     fn work(made: &str, about: &str, numbers: &[(&str, i64)], conditions: &Value) -> ManifestWork {
         let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": {"replicas": 2}});
         let mut values = vec![

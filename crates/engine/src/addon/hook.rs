@@ -20,19 +20,19 @@ use object::{Metadata as _, Object};
 /// The feedback value with the message of a failed Job, and its path.
 const JOB_FAILED: (&str, &str) = ("JobFailed", r#".status.conditions[?(@.type=="Failed")].message"#);
 
-/// Whether a manifest runs before the add-on is deleted instead of when it is installed.
+/// Returns whether a manifest runs before the add-on is deleted instead of when it is installed.
 pub(crate) fn is_hook(manifest: &Object) -> bool {
     let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
         || manifest.labels().contains_key(ADDON_PRE_DELETE);
     marked && matches!(manifest.kind(), "Job" | "Pod")
 }
 
-/// Name of the work with the jobs of an add-on.
+/// Returns name of the work with the jobs of an add-on.
 pub fn name(addon: &str) -> String {
     format!("addon-{addon}-pre-delete")
 }
 
-/// The work with the jobs among the manifests of an add-on; `None` where there is none.
+/// Returns the work with the jobs among the manifests of an add-on; `None` where there is none.
 pub fn build(addon: &ManagedClusterAddOn, manifests: &[Object]) -> Option<ManifestWork> {
     let hooks: Vec<&Object> = manifests.iter().filter(|manifest| is_hook(manifest)).collect();
     if hooks.is_empty() {
@@ -61,7 +61,8 @@ pub fn build(addon: &ManagedClusterAddOn, manifests: &[Object]) -> Option<Manife
     Some(ManifestWork { metadata, spec, ..ManifestWork::default() })
 }
 
-/// The values that the agent reads: OCM's, and for a Job the message of its failure, which OCM's lack.
+/// Returns the values that the agent reads: OCM's, and for a Job the message of its failure, which OCM's
+/// lack.
 fn feedback_rules(hook: &Object) -> Vec<FeedbackRule> {
     let (name, path) = JOB_FAILED;
     let path = JsonPath { name: name.into(), path: path.into(), ..JsonPath::default() };
@@ -89,7 +90,7 @@ impl Display for OpenJob {
     }
 }
 
-/// The jobs of a work that are not complete, those that failed first.
+/// Returns the jobs of a work that are not complete, those that failed first.
 pub fn unfinished(work: &ManifestWork) -> Vec<OpenJob> {
     let status = work.status.as_ref();
     let available = status.and_then(|status| find_condition(&status.conditions, work_conditions::AVAILABLE));
@@ -107,7 +108,7 @@ pub fn unfinished(work: &ManifestWork) -> Vec<OpenJob> {
     open
 }
 
-/// The text of a feedback value about a job.
+/// Returns the text of a feedback value about a job.
 fn value<'a>(job: &ResourceIdentifier, told: &'a ManifestCondition, name: &str) -> Option<&'a str> {
     let meta = &told.resource_meta;
     let is_it = (&meta.group, &meta.resource, &meta.namespace, &meta.name)

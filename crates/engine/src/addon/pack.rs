@@ -90,7 +90,7 @@ fn in_order<'a>(manifests: &'a [Object], order: &mut [usize]) -> Vec<&'a Object>
     order.iter().filter_map(|i| manifests.get(*i)).collect()
 }
 
-/// The size of a manifest as OCM counts it: the size of its JSON in a protobuf `RawExtension`.
+/// Returns the size of a manifest as OCM counts it: the size of its JSON in a protobuf `RawExtension`.
 fn size(manifest: &Object) -> usize {
     let json = Value::Object(manifest.0.clone()).to_string().len();
     let varint = usize::try_from((usize::BITS - json.leading_zeros()).div_ceil(7).max(1)).unwrap_or(1);

@@ -19,7 +19,7 @@ pub const COMPLETED: &str = "Completed";
 /// `Progressing` reason when the cluster cannot run it, or too many clusters failed.
 pub const FAILED: &str = "Failed";
 
-/// The report for the rollout engine about a cluster that should run `wants`.
+/// Returns the report for the rollout engine about a cluster that should run `wants`.
 pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
     let name = addon.metadata.namespace.clone().unwrap_or_default();
     let wanted = Hash(address(wants));
@@ -86,7 +86,7 @@ pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
     set_condition(conditions, observation, now);
 }
 
-/// Since when the clusters of a placement progress to `desired`; `None` if they do not.
+/// Returns since when the clusters of a placement progress to `desired`; `None` if they do not.
 ///
 /// With other configurations the time of `Progressing` starts anew although its status may stay, because the
 /// rollout compares it with the times at which clusters joined.
@@ -100,15 +100,15 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
         .map(|condition| condition.last_transition_time.0)
 }
 
-/// Whether the status assigns `desired` to the clusters of a placement.
+/// Returns whether the status assigns `desired` to the clusters of a placement.
 pub fn is_of(progression: &InstallProgression, desired: &[Config]) -> bool {
     let last = progression.config_references.iter();
     let last = last.map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
     last.collect::<Option<Vec<_>>>().is_some_and(|last| address(&last) == address(desired))
 }
 
-/// The condition of a placement's rollout, in OCM's words, and in ours where OCM has none: the failures, and
-/// the reason why the rollout is held.
+/// Returns the condition of a placement's rollout, in OCM's words, and in ours where OCM has none: the
+/// failures, and the reason why the rollout is held.
 pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecision) -> Observation {
     let counts = &decision.counts;
     let (done, failed, timed_out) =
@@ -143,7 +143,7 @@ pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecisi
     Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
 }
 
-/// The name of an add-on.
+/// Returns the name of an add-on.
 pub fn name(cma: &ClusterManagementAddOn) -> &str {
     cma.metadata.name.as_deref().unwrap_or_default()
 }

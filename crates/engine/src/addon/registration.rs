@@ -37,7 +37,7 @@ impl Sources {
     }
 }
 
-/// The subject of an add-on's agent, unless its registration names another.
+/// Returns the subject of an add-on's agent, unless its registration names another.
 pub fn default_subject(cluster: &str, addon: &str) -> Subject {
     let of_cluster = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{addon}");
     let groups = vec![of_cluster.clone(), format!("{SUBJECT_PREFIX}addon:{addon}")];
@@ -99,7 +99,7 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     status.registrations = registrations.collect();
 }
 
-/// The permissions of an add-on's agent on the hub.
+/// Returns the permissions of an add-on's agent on the hub.
 ///
 /// The subject is the agent of this one cluster, under the name that the hub gives it, because the cluster
 /// can write the status of the add-on. Of the status, only the driver counts: it chooses between the two
@@ -179,7 +179,7 @@ pub fn role_bindings(
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The agent of an add-on on one cluster: as certificates name it, or as a service account.
+/// Returns the agent of an add-on on one cluster: as certificates name it, or as a service account.
 fn bound_subjects(cluster: &str, addon: &str, driver: Option<&KubeClientDriver>) -> Vec<RbacSubject> {
     let subject = |kind: &str, name: String| RbacSubject {
         api_group: Some(RBAC.into()),
@@ -204,7 +204,7 @@ fn binding_prefix(addon: &str) -> String {
     format!("open-cluster-management:{addon}:")
 }
 
-/// The add-on on a cluster that a RoleBinding was made for by [`role_bindings`].
+/// Returns the add-on on a cluster that a RoleBinding was made for by [`role_bindings`].
 pub fn addon_of_binding(binding: &RoleBinding) -> Option<Key> {
     let addon = binding.label(ADDON_NAME_LABEL)?;
     let cluster = binding.label(CLUSTER_NAME_LABEL)?;

@@ -50,12 +50,12 @@ impl Selection {
         Self { groups: groups.into_iter().map(|(key, clusters)| Group { key, clusters }).collect(), settled }
     }
 
-    /// The clusters.
+    /// Returns the clusters.
     pub fn clusters(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flat_map(|group| &group.clusters).map(String::as_str)
     }
 
-    /// The groups without some clusters; empty groups stay.
+    /// Returns the groups without some clusters; empty groups stay.
     pub fn without(&self, taken: &BTreeSet<String>) -> Vec<Group> {
         let left = |group: &Group| {
             group.clusters.iter().filter(|cluster| !taken.contains(*cluster)).cloned().collect()

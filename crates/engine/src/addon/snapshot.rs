@@ -13,12 +13,12 @@ use super::config::Config;
 use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
 use object::Key;
 
-/// The key of the snapshot of a configuration.
+/// Returns the key of the snapshot of a configuration.
 pub fn key(addon: &str, config: &Config) -> Key {
     Key::namespaced(SYSTEM_NAMESPACE, format!("{addon}.{}.{}", config.kind.resource, config.hash))
 }
 
-/// The snapshot of a configuration's content.
+/// Returns the snapshot of a configuration's content.
 pub fn snapshot(addon: &str, config: &Config, content: Map<String, Value>) -> ControllerRevision {
     let key = key(addon, config);
     let labels = BTreeMap::from([(ADDON_NAME_LABEL.to_owned(), addon.to_owned())]);

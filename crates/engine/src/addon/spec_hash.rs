@@ -14,7 +14,7 @@ use object::{Object, hex};
 /// Fields that identify the object or report its state, and are no part of its content.
 const NOT_CONTENT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
-/// The part of a configuration that is hashed and kept in snapshots.
+/// Returns the part of a configuration that is hashed and kept in snapshots.
 pub fn content(object: &Object) -> Map<String, Value> {
     object
         .0
@@ -24,12 +24,12 @@ pub fn content(object: &Object) -> Map<String, Value> {
         .collect()
 }
 
-/// The hash of an object, as OCM writes it into `specHash`.
+/// Returns the hash of an object, as OCM writes it into `specHash`.
 pub fn spec_hash(object: &Object) -> String {
     content_hash(&content(object))
 }
 
-/// The hash of a content that was taken out of its object.
+/// Returns the hash of a content that was taken out of its object.
 pub(crate) fn content_hash(content: &Map<String, Value>) -> String {
     let mut json = String::new();
     write_map(&mut json, content);

@@ -95,7 +95,7 @@ pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
     Ok(objects)
 }
 
-/// The namespace of the add-on's agents and of their credentials.
+/// Returns the namespace of the add-on's agents and of their credentials.
 ///
 /// The configuration may name it. Otherwise it is that of the first Deployment of the template, or of the
 /// first DaemonSet.
@@ -191,7 +191,7 @@ fn decoration(
     Ok(decoration)
 }
 
-/// The volumes of the secrets that registrations put on the cluster.
+/// Returns the volumes of the secrets that registrations put on the cluster.
 fn credentials(
     addon: &str,
     registrations: &[RegistrationSpec],

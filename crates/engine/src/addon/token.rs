@@ -15,12 +15,12 @@ use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
 use api::names::{ADDON_API_NAME_LABEL, KUBE_CLIENT_SIGNER, TOKEN_INFRASTRUCTURE_LABEL};
 use object::{Key, Metadata as _};
 
-/// The name of the role and of its binding.
+/// Returns the name of the role and of its binding.
 fn role_name(addon: &str) -> String {
     format!("{addon}-token-role")
 }
 
-/// Whether the agent of the cluster asks for tokens for an add-on.
+/// Returns whether the agent of the cluster asks for tokens for an add-on.
 pub fn is_asked_for(addon: &ManagedClusterAddOn) -> bool {
     addon.status.as_ref().is_some_and(|status| {
         status.kube_client_driver == Some(KubeClientDriver::Token)
@@ -28,7 +28,7 @@ pub fn is_asked_for(addon: &ManagedClusterAddOn) -> bool {
     })
 }
 
-/// The add-on on a cluster that a binding of [`TokenInfrastructure`] is for.
+/// Returns the add-on on a cluster that a binding of [`TokenInfrastructure`] is for.
 pub fn addon_of_binding(binding: &RoleBinding) -> Option<Key> {
     let addon = binding.label(ADDON_API_NAME_LABEL)?;
     let is_ours =
@@ -48,7 +48,7 @@ pub struct TokenInfrastructure {
 }
 
 impl TokenInfrastructure {
-    /// The objects for an add-on on a cluster.
+    /// Returns the objects for an add-on on a cluster.
     pub fn of(key: &Key) -> Self {
         let (cluster, addon) = (key.namespace.as_str(), key.name.as_str());
         let labels = [(ADDON_API_NAME_LABEL, addon), (TOKEN_INFRASTRUCTURE_LABEL, "true")];
@@ -80,13 +80,13 @@ impl TokenInfrastructure {
     }
 }
 
-/// The condition with which the agent of the cluster finds the service account of this uid.
+/// Returns the condition with which the agent of the cluster finds the service account of this uid.
 pub fn ready(addon: &Key, uid: &str) -> Observation {
     let message = ready_message(&addon.namespace, &addon.name, uid);
     Observation::new(TOKEN_INFRASTRUCTURE_READY, True, TOKEN_INFRASTRUCTURE_READY).message(message)
 }
 
-/// The condition when the hub cannot write the objects.
+/// Returns the condition when the hub cannot write the objects.
 pub fn failed(why: &str) -> Observation {
     let message = format!("Failed to apply token infrastructure: {why}");
     Observation::new(TOKEN_INFRASTRUCTURE_READY, False, "TokenInfrastructureApplyFailed").message(message)

@@ -30,22 +30,22 @@ pub(crate) const FENCE: [(&str, &str); 5] = [
     ("UpdatedNumberScheduled", ".status.updatedNumberScheduled"),
 ];
 
-/// Name of the `index`-th work of an add-on.
+/// Returns name of the `index`-th work of an add-on.
 pub fn name(addon: &str, index: u32) -> String {
     format!("addon-{addon}-deploy-{index}")
 }
 
-/// The index of a work of the add-on; `None` for other works.
+/// Returns the index of a work of the add-on; `None` for other works.
 pub fn index(addon: &str, work: &str) -> Option<u32> {
     work.strip_prefix("addon-")?.strip_prefix(addon)?.strip_prefix("-deploy-")?.parse().ok()
 }
 
-/// Whether a work deploys the add-on.
+/// Returns whether a work deploys the add-on.
 pub fn is_deploy(addon: &str, work: &ManifestWork) -> bool {
     work.metadata.name.as_deref().is_some_and(|name| index(addon, name).is_some())
 }
 
-/// The works that an add-on should have on its cluster, given those that it has.
+/// Returns the works that an add-on should have on its cluster, given those that it has.
 ///
 /// # Errors
 /// Fails where a manifest is larger than a work may be.
@@ -96,8 +96,8 @@ pub fn build(
     Ok(packed.into_iter().map(work).collect())
 }
 
-/// The option that orphans the objects which stay on the cluster when the add-on is deleted; `None` if none
-/// stays.
+/// Returns the option that orphans the objects which stay on the cluster when the add-on is deleted; `None`
+/// if none stays.
 fn delete_option(manifests: &[Object]) -> Option<DeleteOption> {
     let stays = |manifest: &&Object| manifest.annotations().contains_key(ADDON_DELETION_ORPHAN);
     let orphaning_rules: Vec<_> = manifests.iter().filter(stays).map(identifier).collect();
@@ -108,7 +108,7 @@ fn delete_option(manifests: &[Object]) -> Option<DeleteOption> {
     })
 }
 
-/// The name of an object in the configuration of a work.
+/// Returns the name of an object in the configuration of a work.
 pub(super) fn identifier(manifest: &Object) -> ResourceIdentifier {
     let reference = manifest.reference();
     ResourceIdentifier {
@@ -120,7 +120,7 @@ pub(super) fn identifier(manifest: &Object) -> ResourceIdentifier {
     }
 }
 
-/// Whether the health of this object decides the health of the add-on.
+/// Returns whether the health of this object decides the health of the add-on.
 pub(crate) fn is_workload(manifest: &Object) -> bool {
     manifest.api_version().starts_with("apps/") && matches!(manifest.kind(), "Deployment" | "DaemonSet")
 }
@@ -133,8 +133,8 @@ fn fence(workload: &mut Object, address: &str) {
     }
 }
 
-/// The probes of workloads, merged with the template author's rules for the same objects, then the other
-/// rules of the author.
+/// Returns the probes of workloads, merged with the template author's rules for the same objects, then the
+/// other rules of the author.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let paths = FENCE.iter().map(|(name, path)| JsonPath {
         name: (*name).into(),
@@ -169,7 +169,7 @@ fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<
     configs
 }
 
-/// Our rules, with those paths of the author that have other names.
+/// Returns our rules, with those paths of the author that have other names.
 fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
     let mut rules = ours.to_vec();
     let names: BTreeSet<String> =
@@ -182,7 +182,7 @@ fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
     rules
 }
 
-/// Whether a work is as wanted. Labels and annotations of other writers do not count.
+/// Returns whether a work is as wanted. Labels and annotations of other writers do not count.
 pub fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
     let metadata = |work: &ManifestWork| {
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })

@@ -46,7 +46,7 @@ fn step<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// The value that a field of a manifest has in the live object.
+/// Returns the value that a field of a manifest has in the live object.
 fn live_value<'a>(
     manifest: &Map<String, Value>,
     live: &'a Map<String, Value>,

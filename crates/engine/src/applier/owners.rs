@@ -17,28 +17,28 @@ fn is_of_kind(reference: &Value, owner: &OwnerReference) -> bool {
     reference.get("kind").and_then(Value::as_str) == Some(owner.kind.as_str())
 }
 
-/// Whether an object carries the reference of an owner.
+/// Returns whether an object carries the reference of an owner.
 pub(crate) fn is_owned_by(object: &Object, owner: &OwnerReference) -> bool {
     references(object).any(|reference| is(reference, owner))
 }
 
-/// Whether an object has another owner of the same kind.
+/// Returns whether an object has another owner of the same kind.
 pub(crate) fn has_other_owner(object: &Object, owner: &OwnerReference) -> bool {
     references(object).any(|reference| is_of_kind(reference, owner) && !is(reference, owner))
 }
 
-/// The owner references of an object without those of one owner.
+/// Returns the owner references of an object without those of one owner.
 pub(crate) fn without_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> {
     references(object).filter(|reference| !is(reference, owner)).cloned().collect()
 }
 
-/// The owner references of an object with those of one owner.
+/// Returns the owner references of an object with those of one owner.
 pub(crate) fn with_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> {
     references(object).cloned().chain([json!(owner)]).collect()
 }
 
-/// The references to apply: those of owners of this kind on the live object, or ours if the object is to be
-/// created.
+/// Returns the references to apply: those of owners of this kind on the live object, or ours if the object is
+/// to be created.
 ///
 /// All owners of this kind apply under one field manager, and an apply removes the items that the manager
 /// does not name any more.

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 1_000_000;
 /// What is known of a cluster.
 pub type Entry = BTreeMap<String, String>;
 
-/// The next list, from the wanted entries by cluster and the list that is published.
+/// Returns the next list, from the wanted entries by cluster and the list that is published.
 ///
 /// Argo CD removes the applications of a cluster that leaves the list. So clusters that leave stay in it
 /// above the budget, and when the list would become empty, until `approved` names exactly them.

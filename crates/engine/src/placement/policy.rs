@@ -29,7 +29,7 @@ pub struct Misconfigured {
 }
 
 impl Misconfigured {
-    /// A refusal by a filter, or by none in particular.
+    /// Returns a refusal by a filter, or by none in particular.
     pub fn new(plugin: &'static str, message: impl Into<String>) -> Self {
         Self { plugin, message: message.into() }
     }

@@ -23,7 +23,7 @@ pub(super) enum Removal {
 }
 
 impl Removal {
-    /// When the decision goes.
+    /// Returns when the decision goes.
     pub(super) fn ends(self) -> Option<Timestamp> {
         match self {
             Self::Now => None,

@@ -117,7 +117,7 @@ fn addon_certificate(
         .then_some(Certificate::Addon { cluster, addon })
 }
 
-/// Whether the agent of a cluster asks.
+/// Returns whether the agent of a cluster asks.
 fn is_agent_of(csr: &CertificateSigningRequest, cluster: &str) -> bool {
     let requester = csr.spec.username.as_deref().and_then(|user| user.strip_prefix(SUBJECT_PREFIX));
     let parts = requester.and_then(|requester| requester.split_once(':'));
@@ -133,7 +133,7 @@ pub struct RequestedSubject {
 }
 
 impl RequestedSubject {
-    /// Whether it is the subject of a registration, no more and no less.
+    /// Returns whether it is the subject of a registration, no more and no less.
     pub fn is(&self, registered: &api::addon::v1alpha1::Subject) -> bool {
         let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
         self.common_name == registered.user
@@ -187,7 +187,7 @@ mod tests {
     use x509_cert::request::{CertReqInfo, Version};
     use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
-    /// A request for a subject, with a key and a signature that this module does not read.
+    /// Returns a request for a subject, with a key and a signature that this module does not read.
     fn request<'a>(attributes: impl IntoIterator<Item = (ObjectIdentifier, &'a str)>) -> String {
         let set = |(oid, text): (ObjectIdentifier, &str)| {
             let value = Utf8StringRef::new(text).unwrap().into();

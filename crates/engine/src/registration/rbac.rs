@@ -21,8 +21,8 @@ pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";
 /// The binding of the bootstrap role to the group of bootstrap tokens for clusters.
 pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcluster";
 
-/// The role of a bootstrap identity. Unlike in OCM's chart, it may join the default set only, and may read no
-/// ConfigMaps: such a rule would be about all ConfigMaps of the hub. See
+/// Returns the role of a bootstrap identity. Unlike in OCM's chart, it may join the default set only, and may
+/// read no ConfigMaps: such a rule would be about all ConfigMaps of the hub. See
 /// docs/hazards.md#bootstrap-joins-any-set.
 pub fn bootstrap_role() -> ClusterRole {
     let rules = vec![

@@ -31,7 +31,7 @@ pub struct PlacementProgress<'a> {
     pub decision: Option<&'a RolloutDecision>,
 }
 
-/// The status of a set.
+/// Returns the status of a set.
 pub fn status(
     set: &ManifestWorkReplicaSet,
     placements: &[PlacementProgress<'_>],
@@ -131,7 +131,7 @@ fn rolled_out(placements: &[PlacementProgress<'_>]) -> Observation {
     Observation::new(PLACEMENT_ROLLED_OUT, False, "Progressing").message(explanation.join("; "))
 }
 
-/// The reason why the rollout on a placement is held, if it is. OCM's controller gives none.
+/// Returns the reason why the rollout on a placement is held, if it is. OCM's controller gives none.
 fn explanation(placement: &PlacementProgress<'_>) -> Option<String> {
     let decision = placement.decision?;
     let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));

@@ -17,8 +17,8 @@ use api::work::v1::ManifestWorkSpec;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Metadata as _};
 
-/// The template without the `creationTimestamp: null` that Go writes, so that two templates of the same
-/// meaning are equal.
+/// Returns the template without the `creationTimestamp: null` that Go writes, so that two templates of the
+/// same meaning are equal.
 pub fn content(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     let mut spec = spec.clone();
     for manifest in &mut spec.workload.manifests {
@@ -38,18 +38,18 @@ fn drop_null_times(fields: &mut Map<String, Value>) {
     }
 }
 
-/// The address of a template's [`content`].
+/// Returns the address of a template's [`content`].
 pub fn hash(content: &ManifestWorkSpec) -> Hash {
     let fields = serde_json::to_value(content).unwrap_or_default();
     Hash(content_hash(fields.as_object().unwrap_or(&Map::new())))
 }
 
-/// The key of the snapshot of a template.
+/// Returns the key of the snapshot of a template.
 fn snapshot_key(set: &Key, hash: &Hash) -> Key {
     Key::namespaced(&set.namespace, format!("{}.{}", set.name, hash.0))
 }
 
-/// The snapshot of a template; its owner is its set.
+/// Returns the snapshot of a template; its owner is its set.
 pub fn snapshot(
     set: &ManifestWorkReplicaSet,
     hash: &Hash,
@@ -67,7 +67,7 @@ pub fn snapshot(
     ControllerRevision { metadata, data: RawExtension(json!({ "spec": spec })), revision: Some(1) }
 }
 
-/// The hash and the template of a snapshot of a set; `None` if the content does not match the name.
+/// Returns the hash and the template of a snapshot of a set; `None` if the content does not match the name.
 pub fn snapshot_spec(set: &Key, revision: &ControllerRevision) -> Option<(Hash, ManifestWorkSpec)> {
     let named = revision.name().strip_prefix(&set.name)?.strip_prefix('.')?;
     let spec: ManifestWorkSpec = snapshot::spec(revision).ok()?;

@@ -36,7 +36,7 @@ const TRACKING: [&str; 6] = [
     "helm.sh/",
 ];
 
-/// The value of the label that names the set of a work.
+/// Returns the value of the label that names the set of a work.
 ///
 /// # Errors
 /// Says why the name of the set is not valid as a label.
@@ -50,15 +50,16 @@ pub fn owner_label(set: &Key) -> Result<String, String> {
     }
 }
 
-/// The name of the works of a set. It is always the same, so two reconciliations cannot create two works on a
-/// cluster.
+/// Returns the name of the works of a set. It is always the same, so two reconciliations cannot create two
+/// works on a cluster.
 pub fn name(set: &Key) -> String {
     let sum = hex(Sha256::digest(set.to_string()));
     format!("{}-{}", set.name, sum.get(..10).unwrap_or_default())
 }
 
-/// Whether a labelled work belongs to a set: our works have a fixed name, and OCM's a name generated from
-/// that of the set. A label alone is no proof of ownership, because people copy objects with their labels.
+/// Returns whether a labelled work belongs to a set: our works have a fixed name, and OCM's a name generated
+/// from that of the set. A label alone is no proof of ownership, because people copy objects with their
+/// labels.
 pub fn is_owned(set: &Key, work: &ManifestWork) -> bool {
     work.name() == name(set) || work.metadata.generate_name.as_ref() == Some(&set.name)
 }
@@ -89,7 +90,7 @@ impl WorkRecord {
         }
     }
 
-    /// The annotations, with `None` for those to remove.
+    /// Returns the annotations, with `None` for those to remove.
     fn annotations(&self) -> [(&'static str, Option<String>); 4] {
         let Self { template, assigned_at, succeeded_at, last_good } = self;
         [
@@ -126,7 +127,7 @@ impl DesiredWork<'_> {
         labels
     }
 
-    /// Whether a work is as wanted. Labels and annotations of other writers do not count.
+    /// Returns whether a work is as wanted. Labels and annotations of other writers do not count.
     pub fn is_met_by(&self, live: &ManifestWork) -> bool {
         let has = |(label, value): (&String, &String)| live.label(label) == Some(value);
         self.labels().iter().all(has)
@@ -134,7 +135,7 @@ impl DesiredWork<'_> {
             && (live.spec == *self.spec || content(&live.spec) == *self.spec)
     }
 
-    /// The work on a cluster. It keeps the metadata of the live work that other clients wrote.
+    /// Returns the work on a cluster. It keeps the metadata of the live work that other clients wrote.
     pub fn work(&self, cluster: &str, live: Option<&ManifestWork>) -> ManifestWork {
         let mut work = live.cloned().unwrap_or_else(|| {
             let metadata = ObjectMeta {
@@ -176,7 +177,7 @@ pub struct SuccessRule<'a> {
     pub now: Timestamp,
 }
 
-/// The state of a work with its present spec, from conditions of its present generation alone.
+/// Returns the state of a work with its present spec, from conditions of its present generation alone.
 ///
 /// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller never
 /// ends its wait; here a work succeeds once it is applied and, unless that suffices, available.
@@ -207,7 +208,7 @@ fn has_progressing_rule(spec: &ManifestWorkSpec) -> bool {
     rules.any(|rule| rule.condition == PROGRESSING)
 }
 
-/// The report for the rollout engine about a cluster that has `work`; `runs` is the template in it.
+/// Returns the report for the rollout engine about a cluster that has `work`; `runs` is the template in it.
 ///
 /// A template that succeeded for the required time stays a success, even if its objects fail later: a
 /// pod that restarts a month later does not undo a rollout that is complete.
@@ -238,7 +239,7 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
     }
 }
 
-/// The annotations of a work that keeps its template, which record since when the template succeeds.
+/// Returns the annotations of a work that keeps its template, which record since when the template succeeds.
 pub fn kept(work: &ManifestWork, cluster: &Cluster) -> WorkRecord {
     let record = WorkRecord::read(work);
     let succeeded_at = cluster.health.as_ref().and_then(|health| health.since);
@@ -248,7 +249,7 @@ pub fn kept(work: &ManifestWork, cluster: &Cluster) -> WorkRecord {
     WorkRecord { template: cluster.runs.clone(), succeeded_at, ..record }
 }
 
-/// The annotations of a work that is assigned a template now.
+/// Returns the annotations of a work that is assigned a template now.
 pub fn assigned(hash: &Hash, cluster: &Cluster, now: Timestamp) -> WorkRecord {
     WorkRecord {
         template: Some(hash.clone()),

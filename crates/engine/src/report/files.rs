@@ -20,7 +20,7 @@ const MAX_ADD_ONS: usize = 500;
 /// Limit of the versions that the report lists for each add-on.
 const VERSIONS: usize = 10;
 
-/// The files of a report, by path.
+/// Returns the files of a report, by path.
 pub fn files(fleet: &Fleet) -> BTreeMap<String, String> {
     let shown = || fleet.add_ons.iter().take(MAX_ADD_ONS);
     let mut files: BTreeMap<String, String> =
@@ -30,7 +30,7 @@ pub fn files(fleet: &Fleet) -> BTreeMap<String, String> {
     files
 }
 
-/// A digest of the files; equal digests mean that there is nothing new to report.
+/// Returns a digest of the files; equal digests mean that there is nothing new to report.
 pub fn digest(files: &BTreeMap<String, String>) -> String {
     let hash = files.iter().fold(Sha256::new(), |hash, (path, content)| {
         hash.chain_update(format!("{path}\0{}\0", content.len())).chain_update(content)
@@ -206,7 +206,7 @@ fn of_add_on(add_on: &AddOn) -> Value {
     })
 }
 
-/// The number of waiting clusters by reason.
+/// Returns the number of waiting clusters by reason.
 fn waiting(add_on: &AddOn) -> BTreeMap<&str, usize> {
     let mut waiting = BTreeMap::new();
     for cluster in &add_on.clusters {

@@ -54,7 +54,7 @@ impl Cluster {
         Self { state: state.clone(), available, name: name.to_owned(), message, runs }
     }
 
-    /// Its rank among the clusters that need attention, from 0.
+    /// Returns its rank among the clusters that need attention, from 0.
     fn rank(&self) -> u8 {
         match &self.state {
             ClusterState::Failed { .. } => 0,
@@ -71,17 +71,17 @@ impl Cluster {
         }
     }
 
-    /// Whether the report names it: it progresses or has a problem, and does not only wait.
+    /// Returns whether the report names it: it progresses or has a problem, and does not only wait.
     pub(crate) fn needs_attention(&self) -> bool {
         self.rank() < 8
     }
 
-    /// Whether it runs the wanted revision, or is skipped.
+    /// Returns whether it runs the wanted revision, or is skipped.
     pub fn is_settled(&self) -> bool {
         self.state.is_settled()
     }
 
-    /// Whether the revision failed on it, or is quarantined because it failed.
+    /// Returns whether the revision failed on it, or is quarantined because it failed.
     pub fn has_failed(&self) -> bool {
         self.state.has_failed()
     }
@@ -176,12 +176,13 @@ impl AddOn {
         Self { rollouts, holds, clusters, name }
     }
 
-    /// The number of clusters by state.
+    /// Returns the number of clusters by state.
     pub fn counts(&self) -> Counts {
         Counts::of(self.clusters.iter().map(|cluster| &cluster.state))
     }
 
-    /// The number of clusters by state, with the reason of waiting clusters; the worst state comes first.
+    /// Returns the number of clusters by state, with the reason of waiting clusters; the worst state comes
+    /// first.
     pub fn labels(&self) -> Vec<(String, usize)> {
         let mut labels: Vec<(String, usize)> = Vec::new();
         for label in self.clusters.iter().map(|cluster| cluster.state.label()) {
@@ -193,12 +194,12 @@ impl AddOn {
         labels
     }
 
-    /// The number of clusters on which the add-on does not work.
+    /// Returns the number of clusters on which the add-on does not work.
     pub fn unavailable(&self) -> usize {
         self.clusters.iter().filter(|cluster| !cluster.available).count()
     }
 
-    /// The number of clusters by configuration.
+    /// Returns the number of clusters by configuration.
     pub fn versions(&self) -> BTreeMap<&str, usize> {
         let mut versions = BTreeMap::new();
         for cluster in &self.clusters {
@@ -208,7 +209,7 @@ impl AddOn {
     }
 }
 
-/// The reasons why a rollout is held, and the approvals that it waits for.
+/// Returns the reasons why a rollout is held, and the approvals that it waits for.
 fn holds(rollout: &RolloutStatus) -> Vec<String> {
     let hold = Some(&rollout.hold).filter(|hold| !hold.is_empty()).cloned();
     let quarantined = Some(&rollout.quarantined).filter(|hash| !hash.is_empty());
@@ -221,7 +222,7 @@ fn holds(rollout: &RolloutStatus) -> Vec<String> {
     hold.into_iter().chain(quarantined).chain(approvals).collect()
 }
 
-/// The removal that waits for a person or for time to pass.
+/// Returns the removal that waits for a person or for time to pass.
 fn held_removal(removal: &RemovalStatus) -> Option<String> {
     let RemovalStatus { add_on: _, held, approval, recent: _, unknown: _ } = removal;
     let clusters = if *held == 1 { "1 cluster".to_owned() } else { format!("{held} clusters") };
@@ -232,7 +233,7 @@ fn held_removal(removal: &RemovalStatus) -> Option<String> {
     (*held > 0).then(|| format!("the removal from {clusters} waits {wait}"))
 }
 
-/// When the conditions of a repository and of add-ons on clusters last changed.
+/// Returns when the conditions of a repository and of add-ons on clusters last changed.
 pub fn last_change<'a>(
     repo: &ConfigRepo,
     on: impl IntoIterator<Item = &'a Arc<ManagedClusterAddOn>>,
@@ -289,14 +290,14 @@ impl Fleet {
     }
 }
 
-/// The names for people of the configurations that are assigned to a cluster: those of the templates, each
-/// with the first digits of its hash.
+/// Returns the names for people of the configurations that are assigned to a cluster: those of the templates,
+/// each with the first digits of its hash.
 pub fn version_of(addon: &ManagedClusterAddOn) -> String {
     let references = addon.status.iter().flat_map(|status| &status.config_references);
     names_of(references.map(|reference| (reference.resource.as_str(), reference.desired_config.as_ref())))
 }
 
-/// The names for people of configurations by their resource, the templates first.
+/// Returns the names for people of configurations by their resource, the templates first.
 fn names_of<'a>(configs: impl Iterator<Item = (&'a str, Option<&'a ConfigSpecHash>)>) -> String {
     let name = |(resource, config): (&'a str, Option<&'a ConfigSpecHash>)| {
         let ConfigSpecHash { name, spec_hash, .. } = config?;

@@ -6,7 +6,7 @@ use object::text::plain;
 /// Longest subject of a commit, in characters: `git log --oneline` shows so much on a usual terminal.
 const SUBJECT: usize = 72;
 
-/// The message of the commit, with trailers for programs.
+/// Returns the message of the commit, with trailers for programs.
 pub fn message(fleet: &Fleet, digest: &str) -> String {
     let count = |add_on: &AddOn, is: fn(&Cluster) -> bool| {
         add_on.clusters.iter().filter(|cluster| is(cluster)).count()

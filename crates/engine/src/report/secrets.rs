@@ -7,14 +7,14 @@ pub const HIDDEN: &str = "(hidden)";
 /// The fields of a Secret that hold none of its values.
 const SHOWN_OF_SECRETS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Whether a field of an object holds values of a Secret.
+/// Returns whether a field of an object holds values of a Secret.
 pub fn is_hidden(object: &Map<String, Value>, field: &str) -> bool {
     let is = |field, wanted| object.get(field).and_then(Value::as_str) == Some(wanted);
     is("apiVersion", "v1") && is("kind", "Secret") && !SHOWN_OF_SECRETS.contains(&field)
 }
 
-/// Whether a text, such as a template or an annotation of kubectl, has a Secret as YAML or JSON in it. A
-/// template need not parse, so a kind that only begins with the word counts too.
+/// Returns whether a text, such as a template or an annotation of kubectl, has a Secret as YAML or JSON in
+/// it. A template need not parse, so a kind that only begins with the word counts too.
 pub fn holds_secret(text: &str) -> bool {
     let bare: String =
         text.chars().filter(|char| !char.is_whitespace() && !['"', '\'', '\\'].contains(char)).collect();

@@ -12,8 +12,8 @@ pub const SNAPSHOT_FILE: &str = "snapshot.json";
 /// change.
 const MAX_BYTES: usize = 4 << 20;
 
-/// A list of objects, each on a line of its own, without the values of Secrets and without what changes by
-/// itself; `None` if it would be too large.
+/// Returns a list of objects, each on a line of its own, without the values of Secrets and without what
+/// changes by itself; `None` if it would be too large.
 pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<String> {
     let mut lines = Vec::new();
     let mut bytes = 0;
@@ -29,8 +29,8 @@ pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<String> {
     Some(format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{}\n]}}\n", lines.join(",\n")))
 }
 
-/// An object without the values of Secrets, what the API server counts, and the report itself, which would be
-/// news with every report.
+/// Returns an object without the values of Secrets, what the API server counts, and the report itself, which
+/// would be news with every report.
 fn stripped(mut object: Object) -> Value {
     for counted in ["managedFields", "resourceVersion"] {
         object.metadata_mut().remove(counted);

@@ -60,8 +60,8 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     decision
 }
 
-/// The limits of every cluster: those of the strategy, and those of the policy where they are stricter or the
-/// strategy has none.
+/// Returns the limits of every cluster: those of the strategy, and those of the policy where they are
+/// stricter or the strategy has none.
 fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
     let none = Limits { soak: Some(SignedDuration::ZERO), ..Limits::default() };
     let Limits { soak, deadline, start_unreachable } = strategy.map_or(none, Strategy::limits);
@@ -69,14 +69,15 @@ fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
     Limits { soak, deadline: deadline.or(policy.deadline), start_unreachable }
 }
 
-/// Mandatory groups that the placement does not have. A placement without any group has not decided yet.
+/// Returns mandatory groups that the placement does not have. A placement without any group has not decided
+/// yet.
 fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
     let mut mandatory = strategy.map(Strategy::mandatory).unwrap_or_default();
     mandatory.retain(|wanted| !groups.is_empty() && !groups.iter().any(|group| wanted.selects(&group.key)));
     mandatory
 }
 
-/// Clusters by name; of several entries with one name, the first in sort order.
+/// Returns clusters by name; of several entries with one name, the first in sort order.
 fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     let mut sorted: Vec<&Cluster> = clusters.iter().filter(|cluster| !cluster.name.is_empty()).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
@@ -96,8 +97,8 @@ fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
     }
 }
 
-/// The first stage with more failures than it tolerates, counted over all its clusters before anything is
-/// released.
+/// Returns the first stage with more failures than it tolerates, counted over all its clusters before
+/// anything is released.
 fn breach(plans: &[StagePlan]) -> Option<Breach> {
     plans.iter().find_map(|plan| {
         let (failures, allowed) = (plan.failures(), plan.allowed?);
@@ -105,14 +106,14 @@ fn breach(plans: &[StagePlan]) -> Option<Breach> {
     })
 }
 
-/// Whether the revision is in quarantine. Its failures then no longer count, because its clusters run another
-/// revision.
+/// Returns whether the revision is in quarantine. Its failures then no longer count, because its clusters run
+/// another revision.
 fn is_remembered(input: &Input, policy: &Policy) -> bool {
     input.quarantined.as_ref() == Some(&input.revision) && !policy.released.contains(&input.revision)
 }
 
-/// Whether a breach quarantines the revision. Without a revision to return to, the breach only pauses the
-/// rollout.
+/// Returns whether a breach quarantines the revision. Without a revision to return to, the breach only pauses
+/// the rollout.
 fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
     policy.on_breach == OnBreach::Rollback
         && !policy.paused
@@ -130,7 +131,7 @@ struct StageContext<'a> {
 }
 
 impl StageContext<'_> {
-    /// Why no cluster may start; the reason that lasts longest comes first.
+    /// Returns why no cluster may start; the reason that lasts longest comes first.
     fn hold(&self, has_strategy: bool, plans: &[StagePlan], breach: Option<&Breach>) -> Option<Wait> {
         if !has_strategy || self.input.policy.is_err() {
             return Some(Wait::Refused);
@@ -233,13 +234,13 @@ impl StageContext<'_> {
         stage
     }
 
-    /// The state of a cluster that needs no decision.
+    /// Returns the state of a cluster that needs no decision.
     fn state(&self, member: &Member) -> Option<ClusterState> {
         self.quarantined(member).or_else(|| member.state.clone())
     }
 
-    /// The time at which the state of a cluster ends without an event, always later than now. The state of an
-    /// unreachable cluster that succeeded ends with its soak.
+    /// Returns the time at which the state of a cluster ends without an event, always later than now. The
+    /// state of an unreachable cluster that succeeded ends with its soak.
     fn ends(&self, member: &Member) -> Option<Timestamp> {
         match member.state.as_ref()? {
             ClusterState::Unreachable { moved: true } => finished(member.cluster?, &self.limits),
@@ -247,7 +248,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// The state, under the quarantine of the revision, of a cluster that should run it.
+    /// Returns the state, under the quarantine of the revision, of a cluster that should run it.
     fn quarantined(&self, member: &Member) -> Option<ClusterState> {
         self.quarantine?;
         let Some(cluster) = member.cluster else {
@@ -260,7 +261,7 @@ impl StageContext<'_> {
         Some(ClusterState::Quarantined { returns_to: member.rollback_target().filter(|_| returns).cloned() })
     }
 
-    /// The hash that a cluster in this state runs from now on.
+    /// Returns the hash that a cluster in this state runs from now on.
     fn assigned(&self, member: &Member, state: &ClusterState) -> Option<Hash> {
         match state {
             ClusterState::Starting => {
@@ -285,7 +286,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// Why the stages after this one wait; `finished` is when the last of its clusters was finished.
+    /// Returns why the stages after this one wait; `finished` is when the last of its clusters was finished.
     fn gate_after(&self, stage: &Stage, finished: Option<Timestamp>) -> Option<Wait> {
         if stage.unfinished > 0 {
             return Some(Wait::Stage { stage: stage.name.clone(), unfinished: stage.unfinished });
@@ -322,7 +323,7 @@ impl StageContext<'_> {
     }
 }
 
-/// The approval token that lets a stage start with a revision.
+/// Returns the approval token that lets a stage start with a revision.
 pub(super) fn approval_token(revision: &Hash, stage: &str) -> String {
     format!("{revision}/{stage}")
 }

@@ -13,14 +13,14 @@ use super::strategy::Limits;
 /// has a deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
-/// The state of a cluster that belongs to no placement's rollout: it starts as soon as it can, without a soak
-/// or a deadline.
+/// Returns the state of a cluster that belongs to no placement's rollout: it starts as soon as it can,
+/// without a soak or a deadline.
 pub fn observe(cluster: &Cluster, now: Timestamp) -> ClusterState {
     let limits = Limits { soak: None, deadline: None, start_unreachable: true };
     classify(Some(cluster), &limits, now).unwrap_or(ClusterState::Starting)
 }
 
-/// The state of a cluster of a group; `None` if the cluster waits to start.
+/// Returns the state of a cluster of a group; `None` if the cluster waits to start.
 ///
 /// A cluster without an entry in the input waits to start.
 pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestamp) -> Option<ClusterState> {
@@ -56,8 +56,8 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
     })
 }
 
-/// The time at which a cluster that was assigned the wanted revision succeeded, failed or timed out, or will;
-/// `None` if no time is known.
+/// Returns the time at which a cluster that was assigned the wanted revision succeeded, failed or timed out,
+/// or will; `None` if no time is known.
 pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> {
     cluster.runs.as_ref().filter(|runs| **runs == cluster.wants)?;
     let (report, begin) = report_on(cluster, &cluster.wants);
@@ -70,8 +70,8 @@ pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> 
     begin?.checked_add(span).ok()
 }
 
-/// Until when the rollout waits for a cluster in flight to another hash than it should run; `None` if it does
-/// not wait.
+/// Returns until when the rollout waits for a cluster in flight to another hash than it should run; `None` if
+/// it does not wait.
 pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
     let runs = cluster.runs.as_ref().filter(|runs| **runs != cluster.wants)?;
     if cluster.skip || cluster.unreachable {
@@ -87,7 +87,7 @@ pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> 
     }
 }
 
-/// The report of a cluster about a hash, and its time; a report about any other hash does not count.
+/// Returns the report of a cluster about a hash, and its time; a report about any other hash does not count.
 fn report_on(cluster: &Cluster, hash: &Hash) -> (Report, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);
     let report = health.map_or(Report::ToApply, |Health { report, .. }| *report);

@@ -76,7 +76,7 @@ impl Cron {
         })
     }
 
-    /// The last time in `after..=at` at which the expression is due.
+    /// Returns the last time in `after..=at` at which the expression is due.
     ///
     /// A local time that a clock change skips is due as much later as the clock jumps; one that occurs twice
     /// is due the first time.
@@ -116,7 +116,7 @@ impl Cron {
 }
 
 impl Field {
-    /// The values of a comma-separated list of `*`, `a`, `a-b`, each with an optional `/step`.
+    /// Returns the values of a comma-separated list of `*`, `a`, `a-b`, each with an optional `/step`.
     fn bits(&self, text: &str) -> Result<u64, String> {
         text.split(',').try_fold(0, |bits, item| {
             Ok(bits | self.item(item).ok_or_else(|| format!("{item:?} is not a valid {}", self.name))?)

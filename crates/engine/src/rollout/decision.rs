@@ -108,18 +108,18 @@ pub struct Counts {
 }
 
 impl RolloutDecision {
-    /// Clusters that start now.
+    /// Returns clusters that start now.
     pub fn starting(&self) -> impl Iterator<Item = &str> {
         self.in_state(|state| matches!(state, ClusterState::Starting))
     }
 
-    /// The clusters that OCM's library calls `ClustersToRollout`: they start now, are in flight, soak, or
-    /// failed before their deadline.
+    /// Returns the clusters that OCM's library calls `ClustersToRollout`: they start now, are in flight,
+    /// soak, or failed before their deadline.
     pub(crate) fn rolling(&self) -> impl Iterator<Item = &str> {
         self.in_state(ClusterState::is_rolling)
     }
 
-    /// Clusters that timed out.
+    /// Returns clusters that timed out.
     pub fn timed_out(&self) -> impl Iterator<Item = &str> {
         self.in_state(|state| matches!(state, ClusterState::TimedOut))
     }
@@ -131,7 +131,7 @@ impl RolloutDecision {
             .map(|(name, _)| name.as_str())
     }
 
-    /// The corrections that the user should make, in words.
+    /// Returns the corrections that the user should make, in words.
     pub(crate) fn complaints(&self) -> impl Iterator<Item = String> {
         let absent = |group| {
             format!(
@@ -143,7 +143,7 @@ impl RolloutDecision {
 }
 
 impl Counts {
-    /// Whether there is at least one cluster, and every cluster is done or skipped.
+    /// Returns whether there is at least one cluster, and every cluster is done or skipped.
     pub fn is_complete(&self) -> bool {
         self.total > 0 && self.done + self.skipped == self.total
     }

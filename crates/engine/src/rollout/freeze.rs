@@ -54,15 +54,16 @@ impl Freeze {
         Ok(Self { name: name.clone(), schedule: cron, zone, duration: lasts })
     }
 
-    /// When the window that is open at `now` ends. Of windows that overlap, the last that began ends last.
+    /// Returns when the window that is open at `now` ends. Of windows that overlap, the last that began ends
+    /// last.
     fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
         let after = now.checked_sub(self.duration).ok()?;
         self.schedule.last_due(after, now, &self.zone)?.checked_add(self.duration).ok()
     }
 }
 
-/// The window that freezes rollouts at `now`: its name, and when the freeze ends, including windows that
-/// follow without a gap.
+/// Returns the window that freezes rollouts at `now`: its name, and when the freeze ends, including windows
+/// that follow without a gap.
 pub(crate) fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {
     let open_at = |at| freezes.iter().filter_map(|f| Some((f.open_until(at)?, f.name.as_str()))).max();
     let (mut until, name) = open_at(now)?;

@@ -16,7 +16,7 @@ use super::strategy::Strategy;
 pub struct Hash(pub String);
 
 impl Hash {
-    /// The short form for people: the first 12 digits of a SHA-256 in hexadecimal, as git shortens.
+    /// Returns the short form for people: the first 12 digits of a SHA-256 in hexadecimal, as git shortens.
     pub fn short(&self) -> &str {
         let is_sum = self.0.len() == 64 && self.0.bytes().all(|byte| byte.is_ascii_hexdigit());
         self.0.get(..12).filter(|_| is_sum).unwrap_or(&self.0)
@@ -72,7 +72,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// A rollout of a revision without groups and memory, under the default policy.
+    /// Returns a rollout of a revision without groups and memory, under the default policy.
     pub fn new(revision: impl Into<Hash>, strategy: Result<Strategy, Refused>) -> Self {
         Self {
             revision: revision.into(),

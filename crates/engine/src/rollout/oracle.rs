@@ -109,12 +109,12 @@ impl Member<'_> {
         self.runs() == Some(self.wants)
     }
 
-    /// The hash that it can return to, or run before it starts.
+    /// Returns the hash that it can return to, or run before it starts.
     fn good(&self) -> Option<&Hash> {
         self.cluster?.last_good.as_ref().filter(|good| *good != self.wants)
     }
 
-    /// Whether a decision moves it to the hash that it should run.
+    /// Returns whether a decision moves it to the hash that it should run.
     fn starts(&self, decision: &RolloutDecision) -> bool {
         let assigned = decision.clusters.get(self.name).and_then(|assignment| assignment.assigned.as_ref());
         !self.is_moved() && assigned == Some(self.wants)
@@ -252,7 +252,7 @@ impl<'a> Checker<'a> {
         Member { name, cluster, truth, is_newcomer: false, wants }
     }
 
-    /// When the rollout of the revision began, as far as is known.
+    /// Returns when the rollout of the revision began, as far as is known.
     fn begin<'m>(&self, members: impl Iterator<Item = &'m Member<'a>>) -> Option<Timestamp>
     where
         'a: 'm,
@@ -344,7 +344,7 @@ impl<'a> Checker<'a> {
         ensure(decision.quarantine.as_ref() == expected, "a breach quarantines, and the quarantine lasts", "")
     }
 
-    /// Why no cluster may start.
+    /// Returns why no cluster may start.
     fn hold(&self, decision: &RolloutDecision) -> Option<&'static str> {
         let silent = self.clusters().filter(|cluster| cluster.unreachable && !cluster.skip).count();
         let budget = self.policy.unreachable.of(self.members().count());
@@ -407,7 +407,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Whether the next stage may start.
+    /// Returns whether the next stage may start.
     fn is_finished(&self, stage: &Stage) -> bool {
         let waited_for = || stage.members.iter().filter(|member| !member.is_newcomer);
         let is_open = |member: &Member| matches!(member.truth, ExpectedState::ToDo | ExpectedState::InFlight);
@@ -442,14 +442,14 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The report of a cluster about a hash, and its time.
+/// Returns the report of a cluster about a hash, and its time.
 fn known_of(cluster: &Cluster, hash: &Hash) -> (Option<Report>, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);
     let since = [health.and_then(|health| health.since), cluster.runs_since].into_iter().flatten().max();
     (health.map(|health| health.report), since)
 }
 
-/// Whether a state is true of a cluster.
+/// Returns whether a state is true of a cluster.
 fn is_true(state: &ClusterState, truth: ExpectedState, is_quarantined: bool) -> bool {
     match state {
         ClusterState::Starting | ClusterState::Waiting(_) => truth == ExpectedState::ToDo,

@@ -75,7 +75,8 @@ pub fn remove(input: &RemovalInput<'_>, now: Timestamp) -> RemovalDecision {
     RemovalDecision { removed: counted, counted: Vec::new(), kept: new, approval: Some(token), recheck }
 }
 
-/// The removals that still count. A time in the future, which a clock that was ahead wrote, counts too.
+/// Returns the removals that still count. A time in the future, which a clock that was ahead wrote, counts
+/// too.
 pub fn within_window(
     recent: &BTreeMap<String, Timestamp>,
     policy: &Policy,
@@ -89,7 +90,7 @@ fn end(at: Timestamp, policy: &Policy) -> Timestamp {
     at.checked_add(policy.removal_window).unwrap_or(Timestamp::MAX)
 }
 
-/// The approval token for the removal of exactly these clusters.
+/// Returns the approval token for the removal of exactly these clusters.
 pub(super) fn removal_token(names: &[String]) -> String {
     let sum = Sha256::digest(names.join("\n"));
     format!("remove/{}", hex(sum.get(..6).unwrap_or_default()))

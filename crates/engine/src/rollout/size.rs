@@ -27,7 +27,7 @@ impl Size {
     /// Every cluster.
     pub const ALL: Self = Self::Percent(100);
 
-    /// The number of clusters out of `total`, never more than there are.
+    /// Returns the number of clusters out of `total`, never more than there are.
     pub fn of(self, total: usize) -> usize {
         let size = match self {
             Self::Count(count) => count as usize,

@@ -21,12 +21,12 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// The hash that was assigned to it last.
+    /// Returns the hash that was assigned to it last.
     pub(super) fn runs(&self) -> Option<&'a Hash> {
         self.cluster.and_then(|cluster| cluster.runs.as_ref())
     }
 
-    /// The last good hash, if it differs from the one that the cluster should run.
+    /// Returns the last good hash, if it differs from the one that the cluster should run.
     pub(super) fn rollback_target(&self) -> Option<&'a Hash> {
         self.cluster.and_then(|cluster| cluster.last_good.as_ref().filter(|good| **good != cluster.wants))
     }
@@ -47,7 +47,7 @@ pub(super) struct StagePlan<'a> {
 }
 
 impl StagePlan<'_> {
-    /// How many clusters failed or timed out.
+    /// Returns how many clusters failed or timed out.
     pub(super) fn failures(&self) -> usize {
         let failed = |member: &&Member| member.state.as_ref().is_some_and(ClusterState::is_failure);
         self.members.iter().filter(failed).count()
@@ -56,7 +56,7 @@ impl StagePlan<'_> {
 
 type Groups<'a> = BTreeMap<&'a GroupKey, Vec<Member<'a>>>;
 
-/// The groups by index, each cluster in the first of its groups only.
+/// Returns the groups by index, each cluster in the first of its groups only.
 pub(super) fn grouped<'a>(groups: &'a [Group], clusters: &BTreeMap<&str, &'a Cluster>) -> Groups<'a> {
     let mut sorted: Vec<&Group> = groups.iter().collect();
     sorted.sort_by_key(|group| &group.key);
@@ -74,7 +74,7 @@ pub(super) fn grouped<'a>(groups: &'a [Group], clusters: &BTreeMap<&str, &'a Clu
     by_key
 }
 
-/// The stages of a strategy; without a strategy, a single stage that releases no cluster.
+/// Returns the stages of a strategy; without a strategy, a single stage that releases no cluster.
 pub(super) fn stages<'a>(
     strategy: Option<&Strategy>,
     policy: &Policy,
@@ -113,7 +113,7 @@ fn take<'a>(groups: &mut Groups<'a>, selected: Option<&[Mandatory]>) -> Groups<'
     taken
 }
 
-/// A stage of these members; `total` is the number of clusters of all stages.
+/// Returns a stage of these members; `total` is the number of clusters of all stages.
 fn stage<'a>(
     name: String,
     members: impl IntoIterator<Item = Member<'a>>,

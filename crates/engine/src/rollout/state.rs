@@ -129,7 +129,7 @@ pub struct Breach {
 }
 
 impl ClusterState {
-    /// Whether the cluster occupies a slot of its stage.
+    /// Returns whether the cluster occupies a slot of its stage.
     pub(crate) fn holds_slot(&self) -> bool {
         match self {
             Self::Starting | Self::Progressing { .. } | Self::Soaking { .. } => true,
@@ -143,7 +143,7 @@ impl ClusterState {
         }
     }
 
-    /// Whether the cluster counts against `maxFailures`.
+    /// Returns whether the cluster counts against `maxFailures`.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::Failed { .. } | Self::TimedOut => true,
@@ -158,17 +158,17 @@ impl ClusterState {
         }
     }
 
-    /// Whether the cluster runs what it should, or is skipped.
+    /// Returns whether the cluster runs what it should, or is skipped.
     pub fn is_settled(&self) -> bool {
         matches!(self, Self::Done | Self::Skipped)
     }
 
-    /// Whether the revision failed on the cluster, or is quarantined because it failed.
+    /// Returns whether the revision failed on the cluster, or is quarantined because it failed.
     pub fn has_failed(&self) -> bool {
         self.is_failure() || matches!(self, Self::Quarantined { .. })
     }
 
-    /// Whether OCM's library would list the cluster in `ClustersToRollout`.
+    /// Returns whether OCM's library would list the cluster in `ClustersToRollout`.
     pub(crate) fn is_rolling(&self) -> bool {
         match self {
             Self::Starting | Self::Soaking { .. } | Self::Progressing { .. } | Self::Failed { .. } => true,
@@ -181,7 +181,7 @@ impl ClusterState {
         }
     }
 
-    /// The time at which the state ends without an event.
+    /// Returns the time at which the state ends without an event.
     pub(super) fn ends(&self) -> Option<Timestamp> {
         match self {
             Self::Soaking { until } => Some(*until),
@@ -196,7 +196,7 @@ impl ClusterState {
         }
     }
 
-    /// The state in one word, as [`Counts`](super::decision::Counts) counts it.
+    /// Returns the state in one word, as [`Counts`](super::decision::Counts) counts it.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Done => "Done",
@@ -212,7 +212,7 @@ impl ClusterState {
         }
     }
 
-    /// The word, and the reason of a cluster that waits: `Waiting (Paused)`.
+    /// Returns the word, and the reason of a cluster that waits: `Waiting (Paused)`.
     pub fn label(&self) -> String {
         match self {
             Self::Waiting(wait) => format!("{} ({})", self.word(), wait.reason()),
@@ -230,7 +230,7 @@ impl ClusterState {
 }
 
 impl Wait {
-    /// The reason in one word.
+    /// Returns the reason in one word.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Refused => "Refused",

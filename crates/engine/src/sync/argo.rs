@@ -28,7 +28,7 @@ pub(super) enum Tracking {
     Label(&'static str),
 }
 
-/// The Argo CD application of an object, and how it tracks it; `None` if no application tracks it.
+/// Returns the Argo CD application of an object, and how it tracks it; `None` if no application tracks it.
 ///
 /// A tracking id that names another object was copied with its annotations and does not count. Argo CD does
 /// not count a label on an object with an owner either.
@@ -46,8 +46,8 @@ pub(super) fn application(live: &Object) -> Option<(&str, Tracking)> {
     Some((app, Tracking::Label(name)))
 }
 
-/// The application of a tracking id that names the object which carries it. The id of an object without a
-/// namespace may name the namespace of the application.
+/// Returns the application of a tracking id that names the object which carries it. The id of an object
+/// without a namespace may name the namespace of the application.
 fn describes<'a>(id: &'a str, live: &Object) -> Option<&'a str> {
     let mut parts = id.splitn(3, ':');
     let (app, kind, key) = (parts.next()?, parts.next()?, parts.next()?);
@@ -58,19 +58,19 @@ fn describes<'a>(id: &'a str, live: &Object) -> Option<&'a str> {
     (kind == format!("{}/{}", gvk.group, gvk.kind) && name == key.name && is_its_namespace).then_some(app)
 }
 
-/// Whether Argo CD has written fields of an object.
+/// Returns whether Argo CD has written fields of an object.
 fn is_written(live: &Object) -> bool {
     entries(live).any(|(manager, _)| MANAGERS.contains(&manager))
 }
 
-/// Whether a repository of ours has the label.
+/// Returns whether a repository of ours has the label.
 fn is_label_of_repository(live: &Object, label: &str) -> bool {
     let fields = entries(live).filter(|(manager, _)| *manager == names::CONFIG_REPO_MANAGER);
     let labels = fields.filter_map(|(_, entry)| entry.pointer("/fieldsV1/f:metadata/f:labels"));
     labels.into_iter().any(|labels| labels.get(format!("f:{label}")).is_some())
 }
 
-/// The entries of the managed fields, by manager.
+/// Returns the entries of the managed fields, by manager.
 fn entries(live: &Object) -> impl Iterator<Item = (&str, &Value)> {
     let entries = live.at(&["metadata", "managedFields"]).and_then(Value::as_array);
     entries.into_iter().flatten().filter_map(|entry| Some((entry.get("manager")?.as_str()?, entry)))

@@ -18,7 +18,7 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// Five objects or five percent.
+    /// Returns five objects or five percent.
     fn default() -> Self {
         Self { objects: 5, percent: 5 }
     }
@@ -49,7 +49,7 @@ pub(super) struct Deletions<'a> {
     pub(super) confirm: &'a [ObjectId],
 }
 
-/// Whether deleting an object deletes other objects with it. Such deletions always need approval.
+/// Returns whether deleting an object deletes other objects with it. Such deletions always need approval.
 pub(super) fn cascades(id: &ObjectId) -> bool {
     matches!(
         (id.group.as_str(), id.kind.as_str()),

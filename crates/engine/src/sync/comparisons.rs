@@ -40,8 +40,8 @@ impl Comparisons {
         }
     }
 
-    /// The health of an object that was compared before, in the same state and with the same object of a
-    /// commit.
+    /// Returns the health of an object that was compared before, in the same state and with the same object
+    /// of a commit.
     pub(super) fn unchanged(&self, desired: &DesiredObject, live: &Arc<Object>) -> Option<Health> {
         let known = self.unchanged.get(&desired.reference)?;
         let is_same = Arc::ptr_eq(&known.live, live) && known.digest == desired.digest;

@@ -127,7 +127,8 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
         ObjectDecision::Correct(Correction { apply: self.apply(desired, true, Some(live)), changed_by })
     }
 
-    /// Whether the API server refused to change the object, and its annotation lets it be created again.
+    /// Returns whether the API server refused to change the object, and its annotation lets it be created
+    /// again.
     fn is_recreated(&self, desired: &DesiredObject, live: &Object) -> bool {
         desired.is_recreated && self.input.policy.unchangeable.get(live.uid()) == Some(&desired.digest)
     }
@@ -151,7 +152,7 @@ impl<'a, L> Decider<'a, '_, L> {
 }
 
 impl DesiredObject {
-    /// The object without the fields that are ignored.
+    /// Returns the object without the fields that are ignored.
     pub fn compared(&self, rules: &[IgnoreRule]) -> Cow<'_, Object> {
         match &ignore::paths_of(&self.reference, &self.ignored, rules)[..] {
             [] => Cow::Borrowed(&self.object),
@@ -159,7 +160,7 @@ impl DesiredObject {
         }
     }
 
-    /// Whether the digest on a live object says that this version of the object was applied last.
+    /// Returns whether the digest on a live object says that this version of the object was applied last.
     pub fn is_last_applied(&self, live: &Object) -> bool {
         live.annotations().get(names::APPLIED_DIGEST_ANNOTATION) == Some(&self.digest.as_str())
     }

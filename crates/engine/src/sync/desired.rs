@@ -76,8 +76,8 @@ impl ApplyRule {
     }
 }
 
-/// Whether an object is deleted and created again when a field of it cannot change. Its deletion must take
-/// nothing else with it: neither the content of a namespace, nor an add-on from its clusters.
+/// Returns whether an object is deleted and created again when a field of it cannot change. Its deletion must
+/// take nothing else with it: neither the content of a namespace, nor an add-on from its clusters.
 fn is_recreated(object: &Object) -> Result<bool, String> {
     let annotation = names::FORCE_ANNOTATION;
     let reference = object.reference();
@@ -174,19 +174,19 @@ impl Desired {
         Ok(Self { digest: digest(&objects), objects, scopes })
     }
 
-    /// The objects by the address of what they were completed from. They hold it, so no other object has the
-    /// address.
+    /// Returns the objects by the address of what they were completed from. They hold it, so no other object
+    /// has the address.
     fn by_rendered(last: Option<&Self>) -> BTreeMap<*const RenderedObject, &Arc<DesiredObject>> {
         let objects = last.into_iter().flat_map(|last| &last.objects);
         objects.map(|object| (Arc::as_ptr(&object.rendered), object)).collect()
     }
 
-    /// The place in the repository that an object comes from.
+    /// Returns the place in the repository that an object comes from.
     pub fn origin(&self, reference: &ObjectRef) -> Option<&Location> {
         self.objects.iter().find(|desired| desired.reference == *reference).map(|desired| &desired.origin)
     }
 
-    /// The namespaces that objects are in and that the commit itself does not create.
+    /// Returns the namespaces that objects are in and that the commit itself does not create.
     pub fn required_namespaces(&self) -> BTreeSet<String> {
         let created: BTreeSet<&str> = self
             .objects
@@ -201,7 +201,7 @@ impl Desired {
 }
 
 impl DesiredObject {
-    /// The object to send, with the annotations that mark it as the property of a ConfigRepo.
+    /// Returns the object to send, with the annotations that mark it as the property of a ConfigRepo.
     pub(super) fn marked(&self, object: &Object, repo: &Key) -> Object {
         let mut object = object.clone();
         let annotations = object.metadata_mut().entry("annotations").or_insert(Value::Null);
@@ -270,13 +270,13 @@ impl DesiredObject {
     }
 }
 
-/// The digest of all objects of a commit.
+/// Returns the digest of all objects of a commit.
 fn digest(objects: &[Arc<DesiredObject>]) -> String {
     let parts: BTreeSet<_> = objects.iter().map(|d| format!("{} {}\n", d.reference, d.digest)).collect();
     short_hex(parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)))
 }
 
-/// The first 64 bits of a hash, which are enough to tell versions of one object apart.
+/// Returns the first 64 bits of a hash, which are enough to tell versions of one object apart.
 pub(super) fn short_hex(hash: Sha256) -> String {
     hex(hash.finalize().get(..8).unwrap_or_default())
 }

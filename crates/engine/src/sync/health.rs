@@ -60,7 +60,7 @@ impl Health {
     }
 }
 
-/// Whether an object that is applied now may become healthy later. `live` is the object before.
+/// Returns whether an object that is applied now may become healthy later. `live` is the object before.
 pub(super) fn takes_time(gvk: &Gvk, live: Option<&Object>) -> bool {
     let is_slow = matches!(
         (gvk.group.as_str(), gvk.kind.as_str()),
@@ -99,8 +99,8 @@ fn has(live: &Object, type_: &str) -> bool {
     conditions(live).any(|condition| field(condition, "type") == type_)
 }
 
-/// The message of a condition with a status; its reason where it has no message. Of a ConfigRepo it is the reason:
-/// its message may name a ConfigRepo whose message names it, and so on without end.
+/// Returns the message of a condition with a status; its reason where it has no message. Of a ConfigRepo it
+/// is the reason: its message may name a ConfigRepo whose message names it, and so on without end.
 fn told(live: &Object, type_: &str, status: &str) -> Option<String> {
     let found = conditions(live).find(|it| field(it, "type") == type_ && field(it, "status") == status)?;
     let message = if live.gvk().group == GITOPS_GROUP { "" } else { field(found, "message") };
@@ -108,7 +108,7 @@ fn told(live: &Object, type_: &str, status: &str) -> Option<String> {
     words.into_iter().find(|words| !words.is_empty()).map(str::to_owned)
 }
 
-/// Current when a condition is true.
+/// Returns Current when a condition is true.
 fn needs(live: &Object, type_: &str) -> Health {
     if told(live, type_, "True").is_some() {
         return Current;
@@ -128,7 +128,7 @@ fn wanted_replicas(live: &Object) -> i64 {
     live.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1)
 }
 
-/// In progress when fewer than `all` of something are there.
+/// Returns InProgress when fewer than `all` of something are there.
 fn all_are(all: i64, found: i64, words: &str) -> Option<Health> {
     (found < all).then(|| InProgress(format!("{found} of {all} {words}")))
 }

@@ -99,7 +99,7 @@ impl IgnoreRule {
     }
 }
 
-/// The paths that are ignored in an object.
+/// Returns the paths that are ignored in an object.
 pub(super) fn paths_of<'a>(
     object: &'a ObjectRef,
     own: &'a [FieldPath],
@@ -109,7 +109,7 @@ pub(super) fn paths_of<'a>(
     own.iter().chain(of_rules).collect()
 }
 
-/// An object without some fields.
+/// Returns an object without some fields.
 pub(super) fn without(object: &Object, paths: &[&FieldPath]) -> Object {
     let mut object = object.clone();
     for path in paths {
@@ -118,9 +118,9 @@ pub(super) fn without(object: &Object, paths: &[&FieldPath]) -> Object {
     object
 }
 
-/// The object to apply to a live one. An ignored field that another applier owns is left out, so that it
-/// belongs to that one alone. Any other gets its live value: a field that is left out is removed by the API
-/// server when nobody else applies it.
+/// Returns the object to apply to a live one. An ignored field that another applier owns is left out, so that
+/// it belongs to that one alone. Any other gets its live value: a field that is left out is removed by the
+/// API server when nobody else applies it.
 pub(super) fn adopted(desired: &Object, live: &Object, paths: &[&FieldPath]) -> Object {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let theirs = owners.applied_by_others(CONFIG_REPO_MANAGER);
@@ -147,7 +147,7 @@ fn is_in(fields: &FieldSet, steps: &[Step]) -> bool {
     fields.elements().any(|(element, _, below)| fits(element) && is_in(below, rest))
 }
 
-/// Whether the item of a list has the values of a step.
+/// Returns whether the item of a list has the values of a step.
 fn has_keys(item: &Value, pairs: &[(String, String)]) -> bool {
     pairs.iter().all(|(key, wanted)| match item.get(key) {
         Some(Value::String(text)) => text == wanted,

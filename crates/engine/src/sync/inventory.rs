@@ -57,12 +57,12 @@ fn belongs(part: &ConfigRepoInventory, repo: &ConfigRepo) -> bool {
     part.metadata.namespace == repo.metadata.namespace && owner(part).is_some_and(|owner| owner.uid == uid)
 }
 
-/// A short digest of the objects of an inventory, by their paths.
+/// Returns a short digest of the objects of an inventory, by their paths.
 pub fn digest_of_paths<'a>(paths: impl Iterator<Item = &'a String>) -> String {
     short_hex(paths.fold(Sha256::new(), |hash, path| hash.chain_update(path).chain_update("\n")))
 }
 
-/// The ConfigRepo that an inventory belongs to.
+/// Returns the ConfigRepo that an inventory belongs to.
 pub fn owner(part: &ConfigRepoInventory) -> Option<&OwnerReference> {
     part.metadata.owner_references.iter().flatten().find(|owner| owner.kind == "ConfigRepo")
 }
@@ -87,7 +87,7 @@ impl ObjectId {
         Self { group: object.gvk.group.clone(), kind: object.gvk.kind.clone(), key: object.key.clone() }
     }
 
-    /// The object in an API version.
+    /// Returns the object in an API version.
     pub fn at(&self, version: &str) -> ObjectRef {
         let gvk = Gvk { group: self.group.clone(), version: version.to_owned(), kind: self.kind.clone() };
         ObjectRef { gvk, key: self.key.clone() }

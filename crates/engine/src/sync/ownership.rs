@@ -107,17 +107,17 @@ pub(super) fn changed_guard(repo: &Key, desired: &Object, live: &Object) -> Opti
     GUARDED_FIELDS.into_iter().filter(|_| is_own).find(is_changed)
 }
 
-/// Whether an object is the ConfigRepo itself.
+/// Returns whether an object is the ConfigRepo itself.
 pub(super) fn is_self(repo: &Key, object: &ObjectRef) -> bool {
     object.gvk.group == names::GITOPS_GROUP && object.gvk.kind == "ConfigRepo" && object.key == *repo
 }
 
-/// Whether objects of a kind hold secrets.
+/// Returns whether objects of a kind hold secrets.
 pub fn is_secret(gvk: &Gvk) -> bool {
     gvk.group.is_empty() && gvk.kind == "Secret"
 }
 
-/// Whether a live object carries the annotation of a ConfigRepo.
+/// Returns whether a live object carries the annotation of a ConfigRepo.
 pub(super) fn is_marked(live: &Object, repo: &Key) -> bool {
     live.annotations().get(names::CONFIG_REPO_ANNOTATION) == Some(&repo.to_string().as_str())
 }

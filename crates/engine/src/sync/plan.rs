@@ -98,7 +98,7 @@ pub struct Apply<'a> {
 }
 
 impl Apply<'_> {
-    /// The object to send, with the annotations of its owner.
+    /// Returns the object to send, with the annotations of its owner.
     pub fn marked(&self, repo: &Key) -> Object {
         self.desired.marked(self.adopted.as_ref().unwrap_or(&self.desired.object), repo)
     }
@@ -166,7 +166,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// The applies of this plan, and whether later stages wait for the health of an earlier one.
+    /// Returns the applies of this plan, and whether later stages wait for the health of an earlier one.
     fn end(mut self, waits_for_health: bool) -> (Vec<Vec<Apply<'a>>>, bool) {
         let Some(first) = self.unfinished.first().filter(|_| waits_for_health) else {
             return (self.applies.into_values().collect(), false);
@@ -255,7 +255,7 @@ pub fn plan<'a, E: Display>(
 }
 
 impl SyncPlan<'_> {
-    /// Whether the hub is as the repository says.
+    /// Returns whether the hub is as the repository says.
     pub fn is_settled(&self) -> bool {
         let Self {
             inventory: _,

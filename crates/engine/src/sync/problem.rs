@@ -16,7 +16,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of the commit as a whole.
+    /// Returns a problem of the commit as a whole.
     pub fn of_commit(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), origin: Location::default() }
     }

@@ -15,7 +15,7 @@ pub(super) const RULE: &str = "ConditionRule";
 const EVALUATED: &str = "ConditionRuleEvaluated";
 const AGGREGATED: &str = "ConditionRulesAggregated";
 
-/// The condition that a rule derives; `None` if the rule does not match such an object.
+/// Returns the condition that a rule derives; `None` if the rule does not match such an object.
 pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observation> {
     let ConditionRule { condition, r#type, cel_expressions, message, message_expression, unknown: _ } = rule;
     let set = |status: ConditionStatus, reason: &str, message: String| {
@@ -58,7 +58,7 @@ pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observatio
     }
 }
 
-/// Whether a Job or a Pod is complete; `None` for other kinds.
+/// Returns whether a Job or a Pod is complete; `None` for other kinds.
 fn completed(live: &Object) -> Option<(bool, String)> {
     match (live.api_version(), live.kind()) {
         ("batch/v1", "Job") => {
@@ -80,7 +80,7 @@ fn completed(live: &Object) -> Option<(bool, String)> {
     }
 }
 
-/// The condition of a work that follows from those of its manifests; `None` if no manifest has one.
+/// Returns the condition of a work that follows from those of its manifests; `None` if no manifest has one.
 ///
 /// A work is in progress or degraded as soon as one manifest is: Open Cluster Management lets a healthy
 /// manifest hide a degraded one.

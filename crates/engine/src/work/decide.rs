@@ -44,7 +44,7 @@ pub enum Refusal {
     IgnoredFields(String),
 }
 
-/// The reason why a manifest can be applied to no cluster, if there is one.
+/// Returns the reason why a manifest can be applied to no cluster, if there is one.
 pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
     let ObjectRef { gvk, key } = &wanted.reference;
     let why = match &wanted.served {
@@ -132,7 +132,8 @@ fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<Strin
     patch
 }
 
-/// The patch of the metadata that has to come before the content: our owner reference, and keys to remove.
+/// Returns the patch of the metadata that has to come before the content: our owner reference, and keys to
+/// remove.
 fn metadata_patch(
     wanted: &Wanted,
     live: &Object,

@@ -52,7 +52,7 @@ impl Executor {
         }
     }
 
-    /// The permissions that it needs for a manifest; `None` if no review is needed.
+    /// Returns the permissions that it needs for a manifest; `None` if no review is needed.
     pub fn permissions(&self, wanted: &Wanted) -> Option<Permissions> {
         let Self::ServiceAccount { namespace, name } = self else { return None };
         let mut verbs = vec!["create", "update", "patch", "get"];
@@ -79,7 +79,7 @@ impl Executor {
 }
 
 impl Wanted {
-    /// The words of Open Cluster Management for a manifest that the executor may not apply.
+    /// Returns the words of Open Cluster Management for a manifest that the executor may not apply.
     pub fn not_allowed(&self, escalates: bool) -> String {
         let meta = &self.meta;
         let resource = match &self.served {

@@ -50,7 +50,7 @@ pub(crate) fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<Feedback
     )
 }
 
-/// Name, version and path of each value that a rule asks for.
+/// Returns name, version and path of each value that a rule asks for.
 fn paths(object: &Object, rule: &FeedbackRule, errors: &mut Vec<String>) -> Vec<(String, String, String)> {
     match &rule.r#type {
         FeedbackType::WellKnownStatus => {
@@ -121,7 +121,7 @@ fn read(whole: &Value, name: &str, path: &str) -> Result<Option<FieldValue>, Str
     }
 }
 
-/// A value that is no scalar of the API, as JSON; several matches become a list.
+/// Returns a value that is no scalar of the API, as JSON; several matches become a list.
 fn raw(name: &str, found: &[&Value]) -> Result<Option<FieldValue>, String> {
     let text = match found {
         [only] => only.to_string(),

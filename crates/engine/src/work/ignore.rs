@@ -58,7 +58,7 @@ impl IgnoredFields {
     }
 }
 
-/// The steps of a JSON pointer (RFC 6901).
+/// Returns the steps of a JSON pointer (RFC 6901).
 fn of_pointer(pointer: &str) -> Result<Path, String> {
     match pointer.strip_prefix('/') {
         Some(steps) => Ok(steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()),

@@ -11,9 +11,9 @@ fn identity(entry: &AppliedResource) -> (&str, &str, &str, &str) {
     (&entry.group, &entry.resource, &entry.namespace, &entry.name)
 }
 
-/// The inventory to record before any other write: the entries so far and the wanted objects, with the uids
-/// that are known. The version of an entry does not identify an object, because an object is the same in all
-/// versions.
+/// Returns the inventory to record before any other write: the entries so far and the wanted objects, with
+/// the uids that are known. The version of an entry does not identify an object, because an object is the
+/// same in all versions.
 pub fn inventory<'a>(
     before: &[AppliedResource],
     wanted: &[Wanted],

@@ -151,14 +151,14 @@ impl Wanted {
         self.strategy = strategy.cloned().unwrap_or_default();
     }
 
-    /// Whether the manifest makes a namespace.
+    /// Returns whether the manifest makes a namespace.
     pub fn is_namespace(&self) -> bool {
         (self.meta.group.as_str(), self.meta.kind.as_str()) == ("", "Namespace")
     }
 
-    /// Whether an entry of an inventory may be the object of the manifest. A kind that is not known to be
-    /// served has no resource, so it may be any resource of its group, and objects that may be wanted are not
-    /// removed.
+    /// Returns whether an entry of an inventory may be the object of the manifest. A kind that is not known
+    /// to be served has no resource, so it may be any resource of its group, and objects that may be wanted
+    /// are not removed.
     pub fn may_be(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let meta = &self.meta;
         let is_named = (meta.group.as_str(), meta.name.as_str()) == (group, name);
@@ -177,7 +177,7 @@ fn applies(identifier: &ResourceIdentifier, meta: &ManifestResourceMeta) -> bool
         && matches(name, &meta.name)
 }
 
-/// Whether a text matches a pattern in which `*` stands for any run of characters.
+/// Returns whether a text matches a pattern in which `*` stands for any run of characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(head) else { return false };

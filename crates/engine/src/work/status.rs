@@ -46,14 +46,14 @@ pub enum Attempt {
     None,
 }
 
-/// Whether the present version of a manifest has been applied.
+/// Returns whether the present version of a manifest has been applied.
 pub fn was_applied(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     let generation = work.metadata.generation;
     let applied = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, APPLIED));
     applied.is_some_and(|applied| applied.is_true() && applied.observed_generation == generation)
 }
 
-/// Whether a manifest is complete, after which it is not applied again.
+/// Returns whether a manifest is complete, after which it is not applied again.
 pub fn is_complete(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     let complete = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, COMPLETE));
     complete.is_some_and(|c| c.is_true() && c.observed_generation == work.metadata.generation)
@@ -69,7 +69,7 @@ fn stored<'a>(work: &'a ManifestWork, meta: &ManifestResourceMeta) -> Option<&'a
     in_place.or_else(|| manifests.iter().find(found))
 }
 
-/// The status of a work after a reconciliation; `seen` has an entry for each of `wanted`.
+/// Returns the status of a work after a reconciliation; `seen` has an entry for each of `wanted`.
 pub fn work_status(
     work: &ManifestWork,
     wanted: &[Wanted],

@@ -17,7 +17,7 @@ use crate::builtin_lists::{BUILTIN, ListType, MapType, Position};
 /// server.
 const METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
-/// Whether `live` still is what `manager` applied last, which was `desired`.
+/// Returns whether `live` still is what `manager` applied last, which was `desired`.
 ///
 /// The caller has to know that `desired` was applied last, for example from a digest: fields of an earlier
 /// configuration are not searched. Where `metadata.managedFields` has no entry of the manager in this
@@ -39,7 +39,7 @@ pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
     })
 }
 
-/// Whether `live` has every value of `desired`. Other values do not count.
+/// Returns whether `live` has every value of `desired`. Other values do not count.
 ///
 /// The API server may write a value in another form than it was sent in, such as a quantity; then the answer
 /// is no.
@@ -47,7 +47,7 @@ pub fn covers(live: &Object, desired: &Object) -> bool {
     first_difference(live, desired).is_none()
 }
 
-/// The path of the first field of `desired` that `live` does not have, or has with another value.
+/// Returns the path of the first field of `desired` that `live` does not have, or has with another value.
 pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
     let root = BUILTIN.root_of(&desired.gvk());
     desired.0.iter().find_map(|(name, value)| {
@@ -62,8 +62,8 @@ pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
     })
 }
 
-/// The managers that own fields of `desired` and are not `manager`, with the paths of the fields: those who
-/// changed a live object that `manager` had applied.
+/// Returns the managers that own fields of `desired` and are not `manager`, with the paths of the fields:
+/// those who changed a live object that `manager` had applied.
 pub fn owned_by_others(live: &Object, desired: &Object, manager: &str) -> Vec<(String, Vec<String>)> {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let wanted = set_of(&Value::Object(desired.0.clone()), BUILTIN.root_of(&desired.gvk()));
@@ -88,7 +88,7 @@ fn field_difference(live: Option<&Value>, desired: &Value, context: FieldContext
     }
 }
 
-/// The path from here to the first value that differs; empty where it is the one here.
+/// Returns the path from here to the first value that differs; empty where it is the one here.
 fn difference(live: &Value, desired: &Value, context: FieldContext<'_>) -> Option<String> {
     let FieldContext { at, in_atomic } = context;
     let differs = |differs: bool| differs.then(String::new);
@@ -123,7 +123,7 @@ fn difference(live: &Value, desired: &Value, context: FieldContext<'_>) -> Optio
     }
 }
 
-/// Values that API servers may drop instead of storing them.
+/// Returns whether API servers may drop a value instead of storing it.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -142,7 +142,7 @@ fn owns_field(owned: &FieldSet, name: &str, value: &Value) -> bool {
     is_empty(value) || node.is_some_and(|(member, below)| owns(member, below, value))
 }
 
-/// Whether a set has every part of a value, given what it says about the place of the value.
+/// Returns whether a set has every part of a value, given what it says about the place of the value.
 fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     match value {
         _ if below.is_empty() => member,
@@ -155,8 +155,8 @@ fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     }
 }
 
-/// Whether an element stands for an item of a list. A key that the item does not have was defaulted by the
-/// server.
+/// Returns whether an element stands for an item of a list. A key that the item does not have was defaulted
+/// by the server.
 fn is_item(element: &Element, item: &Value) -> bool {
     match element {
         Element::Key(key) => {

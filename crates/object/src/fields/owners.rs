@@ -127,12 +127,12 @@ impl Owners {
         entries.into_iter().map(Entry::to_value).collect()
     }
 
-    /// Whether no field has an owner.
+    /// Returns whether no field has an owner.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The fields of a manager.
+    /// Returns the fields of a manager.
     pub fn fields_of(&self, manager: &Manager) -> FieldSet {
         self.entries
             .iter()
@@ -141,8 +141,8 @@ impl Owners {
             .unwrap_or_default()
     }
 
-    /// The fields that a manager applied last, if it did so in this `apiVersion`: in another one they may
-    /// have other names.
+    /// Returns the fields that a manager applied last, if it did so in this `apiVersion`: in another one they
+    /// may have other names.
     pub(crate) fn applied_by(&self, manager: &str, api_version: &str) -> Option<&FieldSet> {
         let applies = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
         let mut ours = applies.filter(|Entry { manager: entry, .. }| {
@@ -171,14 +171,14 @@ impl Owners {
         Some(self)
     }
 
-    /// The fields that appliers other than one own.
+    /// Returns the fields that appliers other than one own.
     pub fn applied_by_others(&self, manager: &str) -> FieldSet {
         let appliers = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
         let others = appliers.filter(|entry| entry.manager.name != manager);
         others.fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
     }
 
-    /// The managers that own fields of a value, with the paths of these fields.
+    /// Returns the managers that own fields of a value, with the paths of these fields.
     pub(crate) fn among(&self, fields: &FieldSet) -> Vec<(&Manager, FieldSet)> {
         let owned = self.entries.iter().map(|entry| (&entry.manager, entry.fields.intersection(fields)));
         owned.filter(|(_, fields)| !fields.is_empty()).collect()
@@ -332,7 +332,7 @@ impl Entry {
     }
 }
 
-/// The set without the fields that belong to the server alone (apiserver `stripSet`).
+/// Returns the set without the fields that belong to the server alone (apiserver `stripSet`).
 fn without_system_fields(set: &FieldSet) -> FieldSet {
     let system = serde_json::json!({
         "f:apiVersion": {}, "f:kind": {}, "f:metadata": {

@@ -70,7 +70,7 @@ impl std::fmt::Display for Element {
 }
 
 impl FieldSet {
-    /// Whether no path is in the set.
+    /// Returns whether no path is in the set.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -96,18 +96,18 @@ impl FieldSet {
         }
     }
 
-    /// The entry of an element: whether the element is in the set, and the paths below it; `None` without an
-    /// entry.
+    /// Returns the entry of an element: whether the element is in the set, and the paths below it; `None`
+    /// without an entry.
     pub fn at(&self, element: &Element) -> Option<(bool, &FieldSet)> {
         self.nodes.get(element).map(|node| (node.member, &node.below))
     }
 
-    /// The elements with an entry: whether each is in the set, and the paths below it.
+    /// Returns the elements with an entry: whether each is in the set, and the paths below it.
     pub fn elements(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
     }
 
-    /// Paths in either set.
+    /// Returns paths in either set.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         for (element, theirs) in &other.nodes {
@@ -116,7 +116,7 @@ impl FieldSet {
         self
     }
 
-    /// Paths in both sets.
+    /// Returns paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.combine(|element, mine| {
@@ -125,7 +125,7 @@ impl FieldSet {
         })
     }
 
-    /// Paths in this set alone.
+    /// Returns paths in this set alone.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.combine(|element, mine| match other.nodes.get(element) {
@@ -143,7 +143,7 @@ impl FieldSet {
         Self { nodes: nodes.filter(|(_, node)| node.member || !node.below.is_empty()).collect() }
     }
 
-    /// The set without the named fields that have paths below them in it: only those paths stay.
+    /// Returns the set without the named fields that have paths below them in it: only those paths stay.
     #[must_use]
     pub(crate) fn without_containers(self, names: &[&str]) -> Self {
         let nodes = self.nodes.into_iter().map(|(element, node)| {
@@ -155,7 +155,7 @@ impl FieldSet {
         Self { nodes: nodes.collect() }
     }
 
-    /// Every path, as upstream prints it, in order.
+    /// Returns every path, as upstream prints it, in order.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect("", &mut paths);

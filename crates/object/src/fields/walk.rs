@@ -43,8 +43,8 @@ fn parts<'a>(value: &'a Value, at: Position<'_>) -> Parts<'a> {
     }
 }
 
-/// The identity of an item of a keyed list; without the keys that the item does not have and that have no
-/// default.
+/// Returns the identity of an item of a keyed list; without the keys that the item does not have and that
+/// have no default.
 pub(super) fn key_of(item: &Value, keys: &[MapKey<'_>]) -> Element {
     let field = |key: &MapKey<'_>| {
         item.get(key.name).filter(|value| !value.is_null()).or(key.default.as_ref()).cloned()
@@ -60,8 +60,8 @@ fn child<'a>(at: Position<'a>, element: &Element) -> Position<'a> {
     }
 }
 
-/// Whether a field is an entry of a map rather than a declared field: the entry itself is owned, not only its
-/// content.
+/// Returns whether a field is an entry of a map rather than a declared field: the entry itself is owned, not
+/// only its content.
 fn is_entry(at: Position<'_>, name: &str) -> bool {
     match at {
         Position::Schema { schema, .. } => {
@@ -71,7 +71,7 @@ fn is_entry(at: Position<'_>, name: &str) -> bool {
     }
 }
 
-/// The fields a value has, as an apply of it owns them.
+/// Returns the fields a value has, as an apply of it owns them.
 pub(crate) fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
     let mut set = FieldSet::default();
     match parts(value, at) {
@@ -93,7 +93,7 @@ pub(crate) fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
     set
 }
 
-/// The difference from `old` to `new`.
+/// Returns the difference from `old` to `new`.
 pub fn compare(old: &Value, new: &Value, at: Position<'_>) -> Comparison {
     let mut comparison = Comparison::default();
     let mut path = Vec::new();
@@ -172,7 +172,7 @@ impl Compare<'_, '_> {
     }
 }
 
-/// The parts of a value by their identities; `None` for a value that is owned as a whole.
+/// Returns the parts of a value by their identities; `None` for a value that is owned as a whole.
 fn children<'a>(value: &'a Value, at: Position<'_>) -> Option<BTreeMap<Element, &'a Value>> {
     match parts(value, at) {
         Parts::Leaf => None,
@@ -202,8 +202,8 @@ pub fn merged(live: &Value, config: &Value, at: Position<'_>) -> Value {
     }
 }
 
-/// The merge order of upstream: items of both follow the order of `config`; items of `live` alone come as
-/// soon as their neighbours allow.
+/// Returns the merge order of upstream: items of both follow the order of `config`; items of `live` alone
+/// come as soon as their neighbours allow.
 fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at: Position<'_>) -> Vec<Value> {
     let ours: BTreeMap<_, _> = live.iter().map(|(element, value)| (element.clone(), *value)).collect();
     let wanted: BTreeSet<_> = config.iter().map(|(element, _)| element.clone()).collect();

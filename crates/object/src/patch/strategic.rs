@@ -301,8 +301,8 @@ impl Merge {
     }
 }
 
-/// A value of the patch without a live counterpart: without nulls and directives, which have nothing to
-/// change.
+/// Returns a value of the patch without a live counterpart: without nulls and directives, which have nothing
+/// to change.
 fn fresh(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(PATCH) => None,
@@ -318,7 +318,7 @@ fn fresh(value: Value) -> Option<Value> {
     }
 }
 
-/// The identity of an item: the value of its key, or the item itself.
+/// Returns the identity of an item: the value of its key, or the item itself.
 fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
     match (item, key) {
         (Value::Object(fields), Some(key)) => fields.get(key),

@@ -69,24 +69,24 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Whether there are no requirements, so that everything matches.
+    /// Returns whether there are no requirements, so that everything matches.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether labels satisfy every requirement.
+    /// Returns whether labels satisfy every requirement.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches_with(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Whether the values that a lookup returns satisfy every requirement.
+    /// Returns whether the values that a lookup returns satisfy every requirement.
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
     }
 }
 
 impl Requirement {
-    /// A requirement whose key and values are checked.
+    /// Returns a requirement whose key and values are checked.
     ///
     /// # Errors
     /// The message of the API machinery.
@@ -136,7 +136,7 @@ impl Requirement {
         Self::new(&expression.key, operator, expression.values.clone().unwrap_or_default())
     }
 
-    /// Whether a value, or its absence, satisfies the requirement.
+    /// Returns whether a value, or its absence, satisfies the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let among = |value: &str| self.values.iter().any(|wanted| wanted == value);
         match self.operator {

@@ -73,7 +73,8 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The one value after an operator; absent before a comma and at the end, which means the empty value.
+    /// Returns the one value after an operator; absent before a comma and at the end, which means the empty
+    /// value.
     fn value(&mut self) -> Result<String, InvalidSelector> {
         match self.peek() {
             "" | "," => Ok(String::new()),
@@ -82,7 +83,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Values in parentheses; a value that is left out is the empty one.
+    /// Returns values in parentheses; a value that is left out is the empty one.
     fn list(&mut self) -> Result<Vec<String>, InvalidSelector> {
         let open = self.next();
         if open != "(" {
@@ -101,7 +102,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The first token of a text, and what follows it.
+/// Returns the first token of a text, and what follows it.
 fn split_token(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let symbols = text.len() - text.trim_start_matches(is_operator_byte).len();

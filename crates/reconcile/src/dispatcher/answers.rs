@@ -213,7 +213,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a kind is watched for its metadata.
+    /// Returns whether a kind is watched for its metadata.
     pub(super) fn is_metadata(kind: &WatchedKind) -> bool {
         kind.representation == Representation::Metadata
     }

@@ -77,7 +77,7 @@ pub struct Acted {
 }
 
 impl Act {
-    /// The action.
+    /// Returns the action.
     ///
     /// # Panics
     /// It does not panic in practice, because the position is one of the plan.

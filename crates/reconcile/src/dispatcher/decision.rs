@@ -81,7 +81,7 @@ impl Decision {
 }
 
 impl Decided {
-    /// The result of a decision that panicked.
+    /// Returns the result of a decision that panicked.
     pub fn panicked(controller_id: usize) -> Self {
         Self { controller_id, output: None }
     }

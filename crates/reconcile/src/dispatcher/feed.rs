@@ -115,7 +115,7 @@ impl Dispatcher {
         }
     }
 
-    /// The time at which the dispatcher plans a change that arrives now.
+    /// Returns the time at which the dispatcher plans a change that arrives now.
     pub(super) fn coalesced(&self, now: Timestamp) -> Timestamp {
         now.saturating_add(self.limits.coalesce).unwrap_or(Timestamp::MAX)
     }
@@ -204,8 +204,8 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
     }
 }
 
-/// Whether more than the status changed. The generation of an object counts all such changes but those of
-/// annotations.
+/// Returns whether more than the status changed. The generation of an object counts all such changes but
+/// those of annotations.
 fn is_changed_by_people<K: Kind>(change: &Change<K>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let (old, new) = (old.meta(), new.meta());

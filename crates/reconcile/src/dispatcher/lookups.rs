@@ -58,28 +58,28 @@ pub(super) struct LookupChanges {
 }
 
 impl Lookups {
-    /// The lookups of a key.
+    /// Returns the lookups of a key.
     pub(super) fn of(&self, requester: &Requester) -> Option<&BTreeSet<Lookup>> {
         self.requested.get(requester)
     }
 
-    /// The keys that ask for a lookup.
+    /// Returns the keys that ask for a lookup.
     pub(super) fn requesters(&self, lookup: &Lookup) -> Vec<Requester> {
         self.states.get(lookup).map(|state| state.requesters.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The state of a lookup; `None` if no key asks for it.
+    /// Returns the state of a lookup; `None` if no key asks for it.
     pub(super) fn state(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
         self.states.get_mut(lookup)
     }
 
-    /// The objects of a kind that keys ask for.
+    /// Returns the objects of a kind that keys ask for.
     pub(super) fn objects(&self, gvk: &Gvk) -> Vec<ObjectRef> {
         let keys = self.kinds.get(gvk).into_iter().flat_map(|kind| &kind.keys);
         keys.map(|key| ObjectRef { gvk: gvk.clone(), key: key.clone() }).collect()
     }
 
-    /// The lookups about discovery: how a kind or a resource is served.
+    /// Returns the lookups about discovery: how a kind or a resource is served.
     pub(super) fn mappings(&self) -> Vec<Lookup> {
         let is_mapping = |lookup: &&Lookup| match lookup {
             Lookup::Mapping(_) | Lookup::KindFor(_) => true,
@@ -117,8 +117,8 @@ impl Lookups {
         changes
     }
 
-    /// Whether a new lookup can go to the server now. A lookup of an object waits for the first list of its
-    /// kind, so that it misses no change.
+    /// Returns whether a new lookup can go to the server now. A lookup of an object waits for the first list
+    /// of its kind, so that it misses no change.
     fn may_ask(&mut self, lookup: &Lookup, changes: &mut LookupChanges) -> bool {
         let Lookup::Object(object) = lookup else { return true };
         let kind = self.kinds.entry(object.gvk.clone()).or_insert_with(|| {
@@ -186,7 +186,7 @@ impl Lookups {
         }
     }
 
-    /// The next lookup that is due, if the limit allows one more.
+    /// Returns the next lookup that is due, if the limit allows one more.
     pub(super) fn start(&mut self, now: Timestamp) -> Option<Lookup> {
         if self.running >= MAX_IN_FLIGHT {
             return None;
@@ -212,7 +212,7 @@ impl Lookups {
         }
     }
 
-    /// When the next lookup is due.
+    /// Returns when the next lookup is due.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         let may_start = self.running < MAX_IN_FLIGHT;
         let waits = |lookup: &Lookup| self.states.get(lookup).is_some_and(|state| !state.is_running);

@@ -20,17 +20,17 @@ pub(super) struct Watching {
 }
 
 impl Observed {
-    /// The kinds that a key asks for.
+    /// Returns the kinds that a key asks for.
     pub(super) fn of(&self, requester: &(usize, Key)) -> Option<&BTreeSet<Gvk>> {
         self.requested.get(requester)
     }
 
-    /// The keys that ask for a kind.
+    /// Returns the keys that ask for a kind.
     pub(super) fn requesters(&self, gvk: &Gvk) -> impl Iterator<Item = &(usize, Key)> {
         self.requesters.get(gvk).into_iter().flatten()
     }
 
-    /// Whether any key asks for a kind.
+    /// Returns whether any key asks for a kind.
     pub(super) fn is_asked(&self, gvk: &Gvk) -> bool {
         self.requesters.contains_key(gvk)
     }

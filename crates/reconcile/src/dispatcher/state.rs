@@ -137,12 +137,13 @@ impl Dispatcher {
         }
     }
 
-    /// The caches as they are now; later changes do not reach the clone.
+    /// Returns the caches as they are now; later changes do not reach the clone.
     pub fn caches(&self) -> Caches {
         self.caches.clone()
     }
 
-    /// The registered controllers; the position of each is its [`controller_id`](Decision::controller_id).
+    /// Returns the registered controllers; the position of each is its
+    /// [`controller_id`](Decision::controller_id).
     pub fn controllers(&self) -> impl Iterator<Item = ControllerInfo> {
         self.controllers.iter().map(|registered| ControllerInfo {
             name: registered.controller.name,
@@ -152,14 +153,14 @@ impl Dispatcher {
         })
     }
 
-    /// The kinds that have objects which do not fit their type, with the number of those objects.
+    /// Returns the kinds that have objects which do not fit their type, with the number of those objects.
     pub fn unreadable(&self) -> Vec<(Gvk, usize)> {
         let counts =
             self.kinds.values().map(|known| (&known.kind, (known.unreadable)(&self.caches, known.kind.site)));
         counts.filter(|(_, count)| *count > 0).map(|(kind, count)| (kind.gvk.clone(), count)).collect()
     }
 
-    /// The API server of the observed objects.
+    /// Returns the API server of the observed objects.
     pub(super) fn observed_site(&self) -> Site {
         if self.has_spoke { Site::Spoke } else { Site::Hub }
     }
@@ -190,8 +191,8 @@ impl Dispatcher {
         }
     }
 
-    /// The commands that are due now. Each command is handed out once. A clock may be set back between two
-    /// calls.
+    /// Returns the commands that are due now. Each command is handed out once. A clock may be set back
+    /// between two calls.
     pub fn due(&mut self, now: Timestamp) -> Vec<Command> {
         self.follow_clock(now);
         let expired = self.memos.expire(now);
@@ -211,7 +212,7 @@ impl Dispatcher {
         std::mem::take(&mut self.commands)
     }
 
-    /// The time of the next command if nothing happens before.
+    /// Returns the time of the next command if nothing happens before.
     pub fn next_at(&self) -> Option<Timestamp> {
         let keys = self
             .controllers
@@ -227,7 +228,7 @@ impl Dispatcher {
         self.wake(waiting, Wake::changed(now));
     }
 
-    /// The next decision of a controller, unless one is running.
+    /// Returns the next decision of a controller, unless one is running.
     fn decide(&mut self, index: usize, now: Timestamp) -> Option<Decision> {
         let registered = self.controllers.get_mut(index)?;
         if registered.deciding != Deciding::Nothing {

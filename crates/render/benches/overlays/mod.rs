@@ -19,7 +19,7 @@ pub(crate) const BASE: [(&str, &str); 5] = [
     ("README.md", "The base of all overlays.\n"),
 ];
 
-/// An overlay with a namespace of its own.
+/// Returns an overlay with a namespace of its own.
 pub(crate) fn overlay(number: usize, replicas: usize) -> String {
     format!(
         "namespace: cluster-{number}\nnamePrefix: c{number}-\nresources: [../../base]\nlabels:\n- pairs: {{cluster: cluster-{number}}}\n  includeSelectors: true\nimages:\n- name: registry.example.com/web\n  newTag: 1.0.{number}\npatches:\n- patch: |-\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {{name: web}}\n    spec:\n      replicas: {replicas}\n      template: {{spec: {{containers: [{{name: web, env: [{{name: CLUSTER, value: cluster-{number}}}]}}]}}}}\n"
@@ -29,13 +29,13 @@ pub(crate) fn overlay(number: usize, replicas: usize) -> String {
 /// Number of namespaces that the overlays of a root share.
 pub(crate) const NAMESPACES: usize = 50;
 
-/// An overlay that shares its namespace with others.
+/// Returns an overlay that shares its namespace with others.
 pub(crate) fn root_overlay(number: usize, replicas: usize) -> String {
     let own = format!("namespace: cluster-{number}");
     overlay(number, replicas).replacen(&own, &format!("namespace: fleet-{}", number % NAMESPACES), 1)
 }
 
-/// The files of a root that gathers overlays, and their namespaces.
+/// Returns the files of a root that gathers overlays, and their namespaces.
 pub(crate) fn root(overlays: usize) -> [(String, String); 2] {
     let mut kustomization = "resources:\n- namespaces.yaml\n".to_owned();
     for number in 0..overlays {
@@ -47,7 +47,7 @@ pub(crate) fn root(overlays: usize) -> [(String, String); 2] {
     [("kustomization.yaml".into(), kustomization), ("namespaces.yaml".into(), namespaces)]
 }
 
-/// The CPU time of the main thread so far, in seconds.
+/// Returns the CPU time of the main thread so far, in seconds.
 pub(crate) fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap();
     text.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e9

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::yaml::{Node, Reading, Unreadable};
 use object::hex;
 
-/// The hash that kustomize puts behind the name of an object.
+/// Returns the hash that kustomize puts behind the name of an object.
 ///
 /// # Errors
 /// The line, and [`Unreadable`], of a value that has no JSON.

@@ -22,7 +22,8 @@ impl GeneratedKind {
     /// All kinds, in the order in which a kustomization generates them.
     pub(super) const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
 
-    /// The kind of the objects that configure its generator, and the name of the generator in annotations.
+    /// Returns the kind of the objects that configure its generator, and the name of the generator in
+    /// annotations.
     pub(super) fn generator(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMapGenerator",

@@ -8,7 +8,7 @@ use crate::configured::ConfigObject;
 use crate::decode::Result;
 use crate::kustomization::{Generator, GeneratorOptions, Kustomization};
 
-/// The kinds of objects that configure a built-in generator.
+/// Returns the kinds of objects that configure a built-in generator.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
     GeneratedKind::ALL.into_iter().map(GeneratedKind::generator).chain([iam_policy::KIND])
 }

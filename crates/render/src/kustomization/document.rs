@@ -61,7 +61,7 @@ pub(crate) struct BuildMetadata {
 }
 
 impl BuildMetadata {
-    /// Whether origins have to be tracked at all.
+    /// Returns whether origins have to be tracked at all.
     pub(crate) fn any(self) -> bool {
         self.origin || self.transformers || self.managed_by
     }
@@ -111,7 +111,7 @@ impl Kustomization {
     }
 }
 
-/// Whether a field counts as absent. To kustomize, an empty list does not.
+/// Returns whether a field counts as absent. To kustomize, an empty list does not.
 fn is_unset(node: &Node) -> bool {
     node.as_scalar().is_some_and(|scalar| scalar.tag == Tag::Null || scalar.text.is_empty())
 }

@@ -121,7 +121,7 @@ impl GeneratorOptions {
         Ok(options)
     }
 
-    /// Own options over those of all generators.
+    /// Returns own options over those of all generators.
     pub(crate) fn merged(own: Option<&Self>, all: Option<&Self>) -> Self {
         let mut merged = own.cloned().unwrap_or_default();
         if let Some(all) = all {

@@ -171,7 +171,7 @@ impl SortOptions {
     pub(crate) const LAST: [&'static str; 2] =
         ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
-    /// The default order by kind.
+    /// Returns the default order by kind.
     pub(crate) fn legacy() -> Self {
         let owned = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect();
         Self::Legacy { first: owned(&Self::FIRST), last: owned(&Self::LAST) }

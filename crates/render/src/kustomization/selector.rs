@@ -67,25 +67,25 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Whether it has no name, only labels and annotations.
+    /// Returns whether it has no name, only labels and annotations.
     pub(crate) fn names_nothing(&self) -> bool {
         let patterns = [&self.group, &self.version, &self.kind, &self.name, &self.namespace];
         patterns.iter().all(|pattern| pattern.is_none())
     }
 
-    /// Whether group, version and kind match.
+    /// Returns whether group, version and kind match.
     pub(crate) fn matches_gvk(&self, gvk: &Gvk) -> bool {
         matches(&self.group, &gvk.group)
             && matches(&self.version, &gvk.version)
             && matches(&self.kind, &gvk.kind)
     }
 
-    /// Whether a name matches.
+    /// Returns whether a name matches.
     pub(crate) fn matches_name(&self, name: &str) -> bool {
         matches(&self.name, name)
     }
 
-    /// Whether a namespace matches.
+    /// Returns whether a namespace matches.
     pub(crate) fn matches_namespace(&self, namespace: &str) -> bool {
         matches(&self.namespace, namespace)
     }

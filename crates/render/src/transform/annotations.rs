@@ -33,7 +33,7 @@ const INTERNAL: [&str; 17] = [
 /// Objects that carry this are for tools and are not rendered.
 const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
 
-/// Whether an object is for tools only.
+/// Returns whether an object is for tools only.
 pub(crate) fn is_local(resource: &Resource) -> bool {
     resource.string_map("annotations").get(LOCAL_CONFIG).is_some_and(|value| *value != "false")
 }
@@ -68,7 +68,7 @@ pub(crate) fn settle(resource: &mut Resource, with_origin: bool, with_transforma
     resource.set_string_map("annotations", annotations);
 }
 
-/// An origin as YAML.
+/// Returns an origin as YAML.
 fn origin_text(origin: &Origin, indent: &str) -> String {
     let mut lines = Vec::new();
     if !origin.path.is_empty() {

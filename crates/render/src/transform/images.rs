@@ -121,7 +121,7 @@ impl Matcher {
     }
 }
 
-/// Whether a text is empty, `:tag`, `@sha256:digest` or both.
+/// Returns whether a text is empty, `:tag`, `@sha256:digest` or both.
 fn is_tag_and_digest(text: &str) -> bool {
     let allowed = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.{}-".contains(c));
     let (tag, digest) = text.split_once("@sha256:").map_or((text, ""), |(tag, digest)| (tag, digest));
@@ -189,7 +189,7 @@ impl ImageChange<'_> {
     }
 }
 
-/// Name, tag and digest of an image; a port of the registry belongs to the name.
+/// Returns name, tag and digest of an image; a port of the registry belongs to the name.
 fn split(image: &str) -> (String, String, String) {
     let path = image.find('/').filter(|at| *at > 0).unwrap_or(0);
     let (registry, rest) = image.split_at(path);

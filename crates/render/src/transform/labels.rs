@@ -103,7 +103,7 @@ impl Label {
     }
 }
 
-/// The fields that the labels of a `labels` entry go to.
+/// Returns the fields that the labels of a `labels` entry go to.
 ///
 /// # Errors
 /// The entry and the configuration disagree on whether a field is created. The error knows no file yet.

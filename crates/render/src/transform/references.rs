@@ -104,7 +104,7 @@ impl Candidates {
         Self { namespaces: namespaces.collect(), by_name, all }
     }
 
-    /// The objects that had a name, and that the referrer could mean.
+    /// Returns the objects that had a name, and that the referrer could mean.
     fn named(&self, name: &str, referrer: &Referrer) -> Vec<&Candidate> {
         let indices: BTreeSet<usize> = if referrer.is_cluster_scoped() {
             let named = self.by_name.range((name.to_owned(), String::new())..);
@@ -119,7 +119,7 @@ impl Candidates {
         indices.into_iter().filter_map(|index| self.all.get(index)).collect()
     }
 
-    /// Whether an object that the referrer could mean was in a namespace at first.
+    /// Returns whether an object that the referrer could mean was in a namespace at first.
     fn any_was_in(&self, namespace: &str, referrer: &Referrer) -> bool {
         let first = [namespace, "", ""].map(str::to_owned);
         let of_namespace = self.namespaces.range(first..).take_while(|[first, ..]| first == namespace);
@@ -168,7 +168,7 @@ impl Referrer {
         self.id.namespace == NOT_NAMESPACED
     }
 
-    /// Whether an object of a namespace could be meant at all.
+    /// Returns whether an object of a namespace could be meant at all.
     fn could_mean(&self, current: &str, written: &str) -> bool {
         self.is_cluster_scoped()
             || current == NOT_NAMESPACED
@@ -176,7 +176,7 @@ impl Referrer {
             || self.subject_namespaces.iter().any(|namespace| namespace == written)
     }
 
-    /// Whether an object of this place is near enough to be meant by its name alone.
+    /// Returns whether an object of this place is near enough to be meant by its name alone.
     fn is_near(&self, candidate: &Candidate) -> bool {
         self.is_cluster_scoped()
             || candidate.current.namespace == NOT_NAMESPACED
@@ -184,7 +184,8 @@ impl Referrer {
             || candidate.current.namespace == self.id.namespace
     }
 
-    /// Whether both went through the same prefixes and suffixes, as far as the shorter history reaches.
+    /// Returns whether both went through the same prefixes and suffixes, as far as the shorter history
+    /// reaches.
     fn has_same_affixes(&self, candidate: &Candidate, allow_empty: bool) -> bool {
         let same = |mine: &[String], theirs: &[String]| {
             (allow_empty && (mine.is_empty() || theirs.is_empty())) || same_ending(mine, theirs)
@@ -261,7 +262,8 @@ impl Lookup<'_> {
         Ok(())
     }
 
-    /// The candidates that were in a namespace at first; if no object was, the candidates that are in it now.
+    /// Returns the candidates that were in a namespace at first; if no object was, the candidates that are in
+    /// it now.
     fn in_namespace<'c>(&self, named: Vec<&'c Candidate>, namespace: &str) -> Vec<&'c Candidate> {
         let is_namespace = namespace != NOT_NAMESPACED;
         if is_namespace && self.candidates.any_was_in(namespace, self.referrer) {

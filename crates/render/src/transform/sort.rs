@@ -13,7 +13,8 @@ pub(crate) fn apply(resources: &mut [Resource], options: &SortOptions) {
     }
 }
 
-/// The rank of the kind, then its name, then namespace and name, as texts that put what is absent last.
+/// Returns the rank of the kind, then its name, then namespace and name, as texts that put what is absent
+/// last.
 fn key(resource: &Resource, first: &[String], last: &[String]) -> (i64, NamespaceLast, String) {
     let gvk = resource.gvk();
     let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };

@@ -8,7 +8,7 @@ use super::scalar::{Reading, Unreadable};
 use super::scalar_style;
 
 impl Node {
-    /// The JSON value this means to a reading.
+    /// Returns the JSON value this means to a reading.
     ///
     /// # Errors
     /// The line, and [`Unreadable`], of the first scalar that has no JSON value.

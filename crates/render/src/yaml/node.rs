@@ -87,17 +87,17 @@ pub enum Style {
 }
 
 impl Scalar {
-    /// A string, even if its text looks like another type.
+    /// Returns a string, even if its text looks like another type.
     pub fn string(text: impl Into<String>) -> Self {
         Self { text: text.into(), tag: Tag::Str, style: Style::Plain }
     }
 
-    /// A text that decides its own type.
+    /// Returns a text that decides its own type.
     pub fn unsettled(text: impl Into<String>) -> Self {
         Self { text: text.into(), tag: Tag::Unsettled, style: Style::Plain }
     }
 
-    /// `null`.
+    /// Returns `null`.
     pub fn null() -> Self {
         Self { text: "null".into(), tag: Tag::Null, style: Style::Plain }
     }
@@ -122,17 +122,17 @@ impl From<Node> for Entry {
 }
 
 impl Node {
-    /// A map without fields.
+    /// Returns a map without fields.
     pub(crate) fn empty_map() -> Self {
         Value::Map(Map::new()).into()
     }
 
-    /// A string, even if its text looks like another type.
+    /// Returns a string, even if its text looks like another type.
     pub fn string(text: impl Into<String>) -> Self {
         Scalar::string(text).into()
     }
 
-    /// The fields, if this is a map.
+    /// Returns the fields, if this is a map.
     pub(crate) fn as_map(&self) -> Option<&Map> {
         match &self.value {
             Value::Map(map) => Some(map),
@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// The fields, if this is a map.
+    /// Returns the fields, if this is a map.
     pub(crate) fn as_map_mut(&mut self) -> Option<&mut Map> {
         match &mut self.value {
             Value::Map(map) => Some(map),
@@ -148,7 +148,7 @@ impl Node {
         }
     }
 
-    /// The items, if this is a list.
+    /// Returns the items, if this is a list.
     pub(crate) fn as_list(&self) -> Option<&[Node]> {
         match &self.value {
             Value::List(items) => Some(items),
@@ -156,7 +156,7 @@ impl Node {
         }
     }
 
-    /// The scalar, if this is one.
+    /// Returns the scalar, if this is one.
     pub(crate) fn as_scalar(&self) -> Option<&Scalar> {
         match &self.value {
             Value::Scalar(scalar) => Some(scalar),
@@ -164,17 +164,17 @@ impl Node {
         }
     }
 
-    /// The text of a scalar as it was written; empty for lists and maps.
+    /// Returns the text of a scalar as it was written; empty for lists and maps.
     pub fn text(&self) -> &str {
         self.as_scalar().map(|scalar| scalar.text.as_str()).unwrap_or_default()
     }
 
-    /// A field of a map.
+    /// Returns a field of a map.
     pub fn get(&self, field: &str) -> Option<&Node> {
         self.as_map()?.get(field).map(|entry| &entry.node)
     }
 
-    /// A field of a map.
+    /// Returns a field of a map.
     pub fn get_mut(&mut self, field: &str) -> Option<&mut Node> {
         self.as_map_mut()?.get_mut(field).map(|entry| &mut entry.node)
     }
@@ -197,7 +197,7 @@ impl Node {
         self.as_map_mut()?.remove(field).map(|entry| entry.node)
     }
 
-    /// A field of a map, created as a map if it is absent; `None` if this is not a map.
+    /// Returns a field of a map, created as a map if it is absent; `None` if this is not a map.
     pub(crate) fn map_at(&mut self, field: &str) -> Option<&mut Node> {
         let map = self.as_map_mut()?;
         let entry = map.entry(field.into()).or_insert_with(|| Self::empty_map().into());
@@ -207,12 +207,12 @@ impl Node {
         Some(&mut entry.node)
     }
 
-    /// Whether this is `null`.
+    /// Returns whether this is `null`.
     pub fn is_null(&self) -> bool {
         self.as_scalar().is_some_and(|scalar| scalar.tag == Tag::Null)
     }
 
-    /// Whether this is `null`, `{}` or `[]`.
+    /// Returns whether this is `null`, `{}` or `[]`.
     pub fn is_empty(&self) -> bool {
         match &self.value {
             Value::Scalar(scalar) => scalar.tag == Tag::Null,
@@ -221,7 +221,7 @@ impl Node {
         }
     }
 
-    /// "a map", "a list", "a string" and so on, for messages.
+    /// Returns "a map", "a list", "a string" and so on, for messages.
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Map(_) => "a map",
@@ -245,14 +245,14 @@ impl Node {
         }
     }
 
-    /// A copy that shares nothing.
+    /// Returns a copy that shares nothing.
     pub(crate) fn unshared(&self) -> Self {
         let mut copy = self.clone();
         copy.for_each(&mut |node| node.shared = 0);
         copy
     }
 
-    /// Number of bytes in the keys and texts of this.
+    /// Returns the number of bytes in the keys and texts of this.
     pub(crate) fn text_bytes(&self) -> usize {
         match &self.value {
             Value::Scalar(scalar) => scalar.text.len(),
@@ -261,12 +261,12 @@ impl Node {
         }
     }
 
-    /// Memory of this, in bytes.
+    /// Returns the memory of this, in bytes.
     pub fn memory(&self) -> usize {
         self.size().saturating_mul(VALUE_BYTES).saturating_add(self.text_bytes())
     }
 
-    /// Number of values in this, itself included.
+    /// Returns the number of values in this, itself included.
     pub fn size(&self) -> usize {
         match &self.value {
             Value::Scalar(_) => 1,

@@ -347,8 +347,8 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// The shortest text of a float: exponents from 1e+21 down to 1e-05 outside of which digits would be mostly
-/// zeros.
+/// Returns the shortest text of a float: exponents from 1e+21 down to 1e-05 outside of which digits would be
+/// mostly zeros.
 pub(crate) fn float_text(float: f64) -> String {
     // Rust's `{:e}` is the shortest text that reads back as the same float: digits, maybe a fraction, and the
     // exponent.

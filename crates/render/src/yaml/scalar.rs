@@ -23,7 +23,7 @@ pub enum Reading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 
-/// The type a plain scalar has by its looks.
+/// Returns the type a plain scalar has by its looks.
 pub(crate) fn tag_of(text: &str, reading: Reading) -> Tag {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Tag::Null,
@@ -64,13 +64,13 @@ fn bool_11(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether a string has to be quoted because a reader of YAML 1.1 would take it for something else.
+/// Returns whether a string has to be quoted because a reader of YAML 1.1 would take it for something else.
 pub(crate) fn looks_like_something_else(text: &str) -> bool {
     tag_of(text, Reading::Yaml11) != Tag::Str
 }
 
 impl Scalar {
-    /// The type the scalar has now, with unsettled ones settled.
+    /// Returns the type the scalar has now, with unsettled ones settled.
     pub fn settled(&self) -> Tag {
         match (self.tag, self.style) {
             (Tag::Unsettled, Style::Plain) => tag_of(&self.text, Reading::Objects),
@@ -79,7 +79,7 @@ impl Scalar {
         }
     }
 
-    /// The JSON value this scalar means to a reading.
+    /// Returns the JSON value this scalar means to a reading.
     ///
     /// # Errors
     /// [`Unreadable`] says why where the text does not fit its type, or where JSON has no such number.
@@ -190,13 +190,13 @@ fn is_float(text: &str) -> bool {
     mantissa_fits && exponent_fits && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// Whether a text is a date (`2024-01-31`) or a date with a time.
+/// Returns whether a text is a date (`2024-01-31`) or a date with a time.
 fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }
 
-/// A date or time in the form of RFC 3339, which is what objects get for a plain one: `2024-1-31` becomes
-/// `2024-01-31T00:00:00Z`.
+/// Returns a date or time in the form of RFC 3339, which is what objects get for a plain one: `2024-1-31`
+/// becomes `2024-01-31T00:00:00Z`.
 fn timestamp(text: &str) -> Option<String> {
     if text.len() < 8 || text.as_bytes().get(4) != Some(&b'-') {
         return None;

@@ -57,7 +57,7 @@ impl ScalarAnalysis {
         looks
     }
 
-    /// Whether its lines can stand as a block.
+    /// Returns whether its lines can stand as a block.
     pub(super) fn fits_a_block(self) -> bool {
         !(self.trailing_space || self.space_then_break || self.special)
     }
@@ -84,7 +84,7 @@ impl ScalarAnalysis {
     }
 }
 
-/// Whether a string is written without quotes and on one line.
+/// Returns whether a string is written without quotes and on one line.
 pub(super) fn is_plain(text: &str) -> bool {
     ScalarAnalysis::of(text).notation(text, false) == Notation::Plain
 }
@@ -97,12 +97,12 @@ pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Whether the emitter calls a character printable. Characters beyond the basic plane are not.
+/// Returns whether the emitter calls a character printable. Characters beyond the basic plane are not.
 pub(super) fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-/// `1:30` and the like, which YAML 1.1 reads as numbers in base 60.
+/// Returns whether a text is `1:30` or the like, which YAML 1.1 reads as numbers in base 60.
 fn is_base_60(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, fraction) =

@@ -16,7 +16,7 @@ use engine::sync::{self, ObjectId};
 use object::{Metadata as _, ObjectRef, hex};
 use reconcile::{Action, Plan, Query, View};
 
-/// The objects that a plan deletes.
+/// Returns the objects that a plan deletes.
 fn deleted(plan: &Plan) -> impl Iterator<Item = &ObjectRef> {
     plan.steps.iter().flatten().filter_map(|action| match action {
         Action::Delete { target, .. } => Some(target),
@@ -38,7 +38,7 @@ pub(super) fn policy(addon: &str, view: &impl View) -> Option<RolloutPolicy> {
     policy.map(|policy| RolloutPolicy::clone(policy))
 }
 
-/// The value that approves exactly these deletions.
+/// Returns the value that approves exactly these deletions.
 fn approval(objects: &BTreeSet<ObjectId>) -> String {
     let lines: String = objects.iter().map(|id| format!("{id}\n")).collect();
     hex(Sha256::digest(lines).get(..8).unwrap_or_default())

@@ -11,7 +11,7 @@ use object::{Key, Object};
 use store::GroupResource;
 
 impl Checker {
-    /// The objects that a repository owns.
+    /// Returns the objects that a repository owns.
     pub(super) fn entries(&self, repo: &ConfigRepo) -> Inventory {
         let parts = self.hub.of_kind(GITOPS_GROUP, "ConfigRepoInventory");
         let parts: Vec<ConfigRepoInventory> = parts.filter_map(|part| part.to_typed().ok()).collect();
@@ -126,7 +126,7 @@ impl Checker {
     }
 }
 
-/// Names and uids of the applied works that own an object.
+/// Returns names and uids of the applied works that own an object.
 fn applied_works(object: &Object) -> impl Iterator<Item = (&str, &str)> {
     let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     owners.into_iter().flatten().filter_map(|owner| {

@@ -138,7 +138,7 @@ impl Checker {
     }
 }
 
-/// Whether OCM's controller made a work for a set.
+/// Returns whether OCM's controller made a work for a set.
 fn is_generated(work: &Object, set: &str) -> bool {
     let name = work.at(&["metadata", "generateName"]).and_then(Value::as_str);
     name == Some(set) && work.labels().contains_key(WORK_REPLICA_SET_LABEL)

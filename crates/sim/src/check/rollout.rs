@@ -91,7 +91,7 @@ impl Checker {
     }
 }
 
-/// The clusters on which a plan installs the add-on.
+/// Returns the clusters on which a plan installs the add-on.
 fn installed(plan: &Plan) -> impl Iterator<Item = &str> {
     plan.steps.iter().flatten().filter_map(|action| match action {
         Action::Create { object, .. } if object.kind() == "ManagedClusterAddOn" => Some(object.namespace()),

@@ -52,7 +52,7 @@ impl Content {
         }
     }
 
-    /// The files of the commit.
+    /// Returns the files of the commit.
     pub fn files(&self) -> FileTree {
         let mut files = FileTree::default();
         for (number, value) in self.maps.iter().enumerate() {

@@ -16,7 +16,7 @@ use engine::sync::ObjectId;
 use object::{Key, Metadata as _, Object};
 use store::Store;
 
-/// The objects that are created, changed and deleted. One that is written as it was is none of them.
+/// Returns the objects that are created, changed and deleted. One that is written as it was is none of them.
 pub(super) fn objects(applied: &BTreeMap<ObjectId, Sides>) -> Vec<ObjectChange> {
     applied.iter().filter_map(|(id, sides)| object(id, sides)).collect()
 }
@@ -33,7 +33,7 @@ fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectChange> {
     (!is_same).then(|| ObjectChange { object: id.to_string(), change, fields })
 }
 
-/// The placements whose clusters change.
+/// Returns the placements whose clusters change.
 pub(super) fn placements(before: &Store, after: &Store) -> Vec<PlacementPreview> {
     let (before, after) = (decisions(before), decisions(after));
     let none = BTreeMap::new();
@@ -50,7 +50,7 @@ pub(super) fn placements(before: &Store, after: &Store) -> Vec<PlacementPreview>
     all.filter(|placement| !placement.enter.is_empty() || !placement.leave.is_empty()).collect()
 }
 
-/// The add-ons that change on a cluster.
+/// Returns the add-ons that change on a cluster.
 pub(super) fn changed_add_ons(
     before: &Store,
     after: &Store,
@@ -71,7 +71,7 @@ pub(super) fn changed_add_ons(
     all.filter(|it| !it.enter.is_empty() || !it.leave.is_empty() || !it.waves.is_empty()).collect()
 }
 
-/// The works that change; clusters with the same change share an entry.
+/// Returns the works that change; clusters with the same change share an entry.
 pub(super) fn works(before: &Store, after: &Store) -> Vec<WorkChange> {
     let by_key = |hub: &Store| -> BTreeMap<Key, ManifestWork> {
         let works = all::<ManifestWork>(hub).into_iter().filter(|work| !work.is_terminating());
@@ -122,7 +122,7 @@ fn manifests(old: Option<&ManifestWork>, new: Option<&ManifestWork>) -> BTreeMap
     sides
 }
 
-/// The rollouts that have not completed.
+/// Returns the rollouts that have not completed.
 pub(super) fn outcomes(hub: &Store) -> Vec<Outcome> {
     let mut open = Vec::new();
     for cma in all::<ClusterManagementAddOn>(hub) {

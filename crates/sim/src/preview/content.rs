@@ -44,8 +44,8 @@ struct FieldContext {
     is_hidden: bool,
 }
 
-/// The fields that differ between two states of an object, without those that an API server or a controller
-/// writes. Values of Secrets are hidden, also of those inside another object.
+/// Returns the fields that differ between two states of an object, without those that an API server or a
+/// controller writes. Values of Secrets are hidden, also of those inside another object.
 pub(super) fn field_changes(before: &Object, after: &Object) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(&FieldContext::default(), Some(&content(before)), Some(&content(after)), &mut found);
@@ -53,7 +53,7 @@ pub(super) fn field_changes(before: &Object, after: &Object) -> Vec<FieldChange>
     found
 }
 
-/// The part of an object that a commit decides.
+/// Returns the part of an object that a commit decides.
 fn content(object: &Object) -> Value {
     let mut object = object.clone();
     object.0.remove("status");
@@ -122,7 +122,7 @@ fn compare_fields(
     }
 }
 
-/// A value without those of Secrets.
+/// Returns a value without those of Secrets.
 fn shown(value: &Value, is_hidden: bool) -> Value {
     match value {
         Value::Object(fields) => {
@@ -139,7 +139,7 @@ fn shown(value: &Value, is_hidden: bool) -> Value {
     }
 }
 
-/// The items of a list by their names, where all have one of their own.
+/// Returns the items of a list by their names, where all have one of their own.
 fn named(items: &[Value]) -> Option<BTreeMap<String, &Value>> {
     let mut named = BTreeMap::new();
     for item in items {
@@ -196,7 +196,7 @@ mod tests {
         json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": password}})
     }
 
-    /// An object of each kind that holds manifests, with these ones; and the path of the manifests.
+    /// Returns an object of each kind that holds manifests, with these ones; and the path of the manifests.
     fn carriers(manifests: &Value) -> Vec<(Value, &'static str)> {
         let workload = json!({"workload": {"manifests": manifests}});
         vec![

@@ -8,18 +8,18 @@ use api::names::{DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
 use object::{Key, Kind, Metadata as _};
 use store::{ListOptions, ResourcePath, Store};
 
-/// Every readable object of a kind.
+/// Returns every readable object of a kind.
 pub(super) fn all<K: Kind>(hub: &Store) -> Vec<K> {
     let list = hub.list(&ResourcePath::all::<K>(), &ListOptions::default());
     list.map(|list| list.items.iter().filter_map(|item| item.to_typed().ok()).collect()).unwrap_or_default()
 }
 
-/// One object.
+/// Returns one object.
 pub(super) fn get<K: Kind>(hub: &Store, key: &Key) -> Option<K> {
     hub.get(&ResourcePath::of::<K>(key)).ok()?.to_typed().ok()
 }
 
-/// The clusters of each placement, with the names of their decision groups.
+/// Returns the clusters of each placement, with the names of their decision groups.
 pub(super) fn decisions(hub: &Store) -> BTreeMap<Key, BTreeMap<String, String>> {
     let mut placements: BTreeMap<Key, BTreeMap<String, String>> = BTreeMap::new();
     for decision in all::<PlacementDecision>(hub) {
@@ -33,7 +33,7 @@ pub(super) fn decisions(hub: &Store) -> BTreeMap<Key, BTreeMap<String, String>> 
     placements
 }
 
-/// The clusters of each add-on; one that is being deleted does not count.
+/// Returns the clusters of each add-on; one that is being deleted does not count.
 pub(super) fn add_ons(hub: &Store) -> BTreeMap<String, BTreeSet<String>> {
     let mut add_ons: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for add_on in all::<ManagedClusterAddOn>(hub).into_iter().filter(|add_on| !add_on.is_terminating()) {

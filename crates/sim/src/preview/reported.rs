@@ -14,9 +14,9 @@ use engine::sync::{ObjectId, recorded};
 use object::{Gvk, Key, Object};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-/// The hub of a report, and the commit that was applied. The plan applies that commit first. So an object of
-/// the inventory that the report lacks needs a place only, which the commit fills or which shows that it is
-/// deleted.
+/// Returns the hub of a report, and the commit that was applied. The plan applies that commit first. So an
+/// object of the inventory that the report lacks needs a place only, which the commit fills or which shows
+/// that it is deleted.
 pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSnapshot, Option<String>) {
     let typed = |object: &Object| object.to_typed::<ConfigRepoInventory>().ok();
     let parts: Vec<ConfigRepoInventory> =
@@ -65,7 +65,7 @@ fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
     }
 }
 
-/// An object of the ConfigRepo without content.
+/// Returns an object of the ConfigRepo without content.
 fn place(id: &ObjectId, version: &str, repo: &Key) -> Option<Object> {
     let reference = id.at(version);
     let Key { namespace, name } = &reference.key;

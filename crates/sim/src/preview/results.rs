@@ -41,8 +41,8 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// A hash of the effects. It leaves out times and the names of commits: a merge gives a commit another
-    /// name, and the same effects have the same hash.
+    /// Returns a hash of the effects. It leaves out times and the names of commits: a merge gives a commit
+    /// another name, and the same effects have the same hash.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
         let Self { applied, commit, refused, held, add_ons, approvals, ends_after, .. } = &mut effects;

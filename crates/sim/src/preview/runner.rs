@@ -76,7 +76,7 @@ impl Runner {
         self.dispatcher.source_changed(repo, source, now);
     }
 
-    /// When a controller has something to do next.
+    /// Returns when a controller has something to do next.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.dispatcher.next_at()
     }
@@ -159,7 +159,7 @@ impl Runner {
     }
 }
 
-/// The object of a commit that an action writes or deletes.
+/// Returns the object of a commit that an action writes or deletes.
 fn written_object(action: &Action) -> Option<ObjectRef> {
     match action {
         Action::Apply { object, dry_run: false, .. } => Some(object.reference()),

@@ -40,7 +40,7 @@ impl HubSnapshot {
         Self { objects, kinds: Some(kinds.collect()) }
     }
 
-    /// The kinds that a preview reads beside those that the commit has objects of.
+    /// Returns the kinds that a preview reads beside those that the commit has objects of.
     ///
     /// # Errors
     /// The controllers never come to rest on an empty hub.
@@ -52,13 +52,13 @@ impl HubSnapshot {
         Ok(kinds)
     }
 
-    /// Whether every object of a kind was read. Versions of a kind have the same objects.
+    /// Returns whether every object of a kind was read. Versions of a kind have the same objects.
     pub(super) fn has_read(&self, kind: &Gvk) -> bool {
         let is = |gvk: &Gvk| gvk.group == kind.group && gvk.kind == kind.kind;
         self.kinds.iter().flatten().any(is) || self.objects.iter().any(|object| is(&object.gvk()))
     }
 
-    /// A store with these objects, and with the definitions of our kinds where the snapshot has none.
+    /// Returns a store with these objects, and with the definitions of our kinds where the snapshot has none.
     pub(super) fn load(&self, now: Timestamp) -> Store {
         let mut base = Store::new(SEED, now);
         crate::user::install(&mut base, crds::hub(), now);
@@ -92,8 +92,8 @@ fn definitions_first(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
     entries
 }
 
-/// The entry of an object of a kind that the store serves. What an API server sets and a trimmed snapshot
-/// lacks is filled in.
+/// Returns the entry of an object of a kind that the store serves. What an API server sets and a trimmed
+/// snapshot lacks is filled in.
 fn entry(store: &Store, (index, object): (usize, &Object)) -> Option<Entry> {
     let resource = store.resource_of(&object.gvk())?.id();
     let mut object = object.clone();

@@ -84,7 +84,7 @@ impl Spokes {
         }
     }
 
-    /// When the next cluster reports.
+    /// Returns when the next cluster reports.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.due.values().map(|(at, _)| *at).min()
     }
@@ -109,7 +109,7 @@ fn generation(work: &ManifestWork) -> i64 {
     if work.is_terminating() { -1 } else { work.metadata.generation.unwrap_or_default() }
 }
 
-/// Whether the report of the agent about a work is complete.
+/// Returns whether the report of the agent about a work is complete.
 fn is_reported(work: &ManifestWork) -> bool {
     if work.is_terminating() {
         return !work.has_finalizer(WORK_FINALIZER);
@@ -148,7 +148,7 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp) {
     write::<ManifestWork>(hub, key, "status", json!({ "status": status }), now);
 }
 
-/// How a cluster is assumed to serve a kind: as the hub does, and otherwise by the usual plural.
+/// Returns how a cluster is assumed to serve a kind: as the hub does, and otherwise by the usual plural.
 fn served(hub: &Store, gvk: &Gvk) -> Served {
     match hub.resource_of(gvk) {
         Some(resource) => Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced },
@@ -156,7 +156,7 @@ fn served(hub: &Store, gvk: &Gvk) -> Served {
     }
 }
 
-/// The object of a manifest when all is well.
+/// Returns the object of a manifest when all is well.
 fn healthy(wanted: &Wanted, now: Timestamp) -> Object {
     let mut object = wanted.object.clone();
     if let Some(status) = workload::ready(&object, now) {

@@ -74,7 +74,7 @@ impl Timeline {
         }
     }
 
-    /// The waves of each add-on: the clusters that start at the same moment.
+    /// Returns the waves of each add-on: the clusters that start at the same moment.
     pub(super) fn waves(&self) -> BTreeMap<String, Vec<Wave>> {
         let mut starts: BTreeMap<(&str, i64), Vec<&Start>> = BTreeMap::new();
         for start in &self.starts {

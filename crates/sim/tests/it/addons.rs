@@ -13,7 +13,7 @@ use object::{Key, Metadata as _};
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// A cluster with an add-on that has a job to run before it is deleted.
+/// Returns a cluster with an add-on that has a job to run before it is deleted.
 fn with_job() -> World {
     let mut world = world(1);
     template(&mut world, "msa", "msa:0.4.0");

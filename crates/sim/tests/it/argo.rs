@@ -45,7 +45,7 @@ fn generate<'a>(objects: impl Iterator<Item = &'a Object>, list_key: &str) -> Ge
     Generated::Parameters(parameters)
 }
 
-/// What the generator answers after each write, for the objects of a kind.
+/// Returns what the generator answers after each write, for the objects of a kind.
 fn answers(history: &[Write], kind: &str) -> Vec<Generated> {
     let mut objects: BTreeMap<String, Object> = BTreeMap::new();
     let mut answers = Vec::new();
@@ -173,8 +173,8 @@ enum Mode {
     Annotation,
 }
 
-/// Whether Argo CD takes a live object for one of the application `shop`, and would prune it where git lacks
-/// it.
+/// Returns whether Argo CD takes a live object for one of the application `shop`, and would prune it where
+/// git lacks it.
 fn is_managed(object: &Object, mode: Mode) -> bool {
     let has_owner = object.at(&["metadata", "ownerReferences"]).is_some();
     match mode {

@@ -36,7 +36,7 @@ fn check_events(setup: Setup, events: fn(u64) -> Vec<Event>, expected: &[Invaria
     assert!(invariant.is_some_and(|invariant| expected.contains(&invariant)), "{broken:?}");
 }
 
-/// A history with the same faults all the time.
+/// Returns a history with the same faults all the time.
 fn with_faults(seed: u64, faults: Faults) -> Vec<Event> {
     let mut events = history::draw(seed);
     events.retain(|event| !matches!(event, Event::Faults(_)));

@@ -34,7 +34,7 @@ const DATE: &str = "2027-01-15T";
 enum Moment {
     /// The write does not happen.
     Before,
-    /// The write has happened, and nobody hears the answer.
+    /// The write happens, and the process dies before it gets the answer.
     After,
 }
 
@@ -147,7 +147,7 @@ fn objects<'a>(writes: impl Iterator<Item = &'a Write>) -> BTreeMap<Id, Value> {
     objects
 }
 
-/// What of an object does not depend on when and how often it was written.
+/// Returns the parts of an object that do not depend on when and how often it was written.
 fn normal(object: &Object) -> Value {
     let mut object = object.clone();
     let metadata = object.metadata_mut();
@@ -181,8 +181,8 @@ fn remove_noise(value: &mut Value) {
     }
 }
 
-/// The contents of each object in their order. No content are the status, which tells of steps, the taints of a
-/// cluster, which follow the news of it, and inventories, which objects leave as they are seen to be gone.
+/// Returns the contents of each object in their order, without the status, the taints of a cluster and the
+/// inventories: these record steps and times.
 fn contents(writes: &[Write]) -> BTreeMap<Id, Vec<Value>> {
     let mut contents: BTreeMap<Id, Vec<Value>> = BTreeMap::new();
     let is_record = |write: &&Write| matches!(write.id.kind.as_str(), "Lease" | "ConfigRepoInventory");
@@ -205,7 +205,7 @@ fn contents(writes: &[Write]) -> BTreeMap<Id, Vec<Value>> {
     contents
 }
 
-/// Whether both moments of every write are played; else they alternate. `make chaos` sets it.
+/// Returns whether both moments of every write are played; else they alternate. `make chaos` sets it.
 fn is_long() -> bool {
     std::env::var_os("CRASHES").is_some_and(|crashes| crashes == "all")
 }
@@ -250,7 +250,7 @@ fn difference<T: PartialEq>(
     differ.map(said).collect()
 }
 
-/// The files of a commit: a map, and an add-on in a version for all clusters.
+/// Returns the files of a commit: a map, and an add-on in a version for all clusters.
 fn files(map: &str, version: Option<&str>) -> FileTree {
     let mut objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": map}})];
     if let Some(version) = version {

@@ -118,7 +118,7 @@ pub(crate) fn progressive() -> Value {
     })
 }
 
-/// The image each cluster's work carries, in the order of clusters.
+/// Returns the image each cluster's work carries, in the order of clusters.
 pub(crate) fn images(world: &World) -> Vec<String> {
     let works = world.list::<ManifestWork>();
     works

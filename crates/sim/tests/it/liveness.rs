@@ -16,7 +16,7 @@ use sim::World;
 const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 const CLOCK_SYNCED: &str = "ManagedClusterConditionClockSynced";
 
-/// The status, reason and message of a condition of a cluster.
+/// Returns the status, reason and message of a condition of a cluster.
 fn condition(world: &World, cluster: &str, type_: &str) -> (String, String, String) {
     let cluster: ManagedCluster = world.get(&Key::cluster(cluster)).unwrap();
     let condition = find_condition(&cluster.status.unwrap().conditions, type_).cloned().unwrap_or_default();
@@ -28,14 +28,14 @@ fn taints(world: &World, cluster: &str) -> Vec<String> {
     cluster.spec.taints.iter().map(|taint| taint.key.rsplit('/').next().unwrap().to_owned()).collect()
 }
 
-/// The availability of the add-on; `None` while the cluster has none.
+/// Returns the availability of the add-on; `None` while the cluster has none.
 fn addon_available(world: &World) -> Option<String> {
     let addon: ManagedClusterAddOn = world.get(&Key::namespaced("cluster1", ADDON))?;
     let available = find_condition(&addon.status.unwrap().conditions, "Available").cloned();
     Some(available.unwrap().status.to_string())
 }
 
-/// The most writes within one minute to the status of the cluster, or of one of its add-ons.
+/// Returns the most writes within one minute to the status of the cluster, or of one of its add-ons.
 fn most_writes_a_minute(world: &mut World) -> usize {
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for write in world.take_history() {
@@ -49,7 +49,7 @@ fn most_writes_a_minute(world: &mut World) -> usize {
     counts.into_values().max().unwrap_or_default()
 }
 
-/// A cluster with an add-on whose health its agent reports, and one whose health the hub finds.
+/// Returns a cluster with an add-on whose health its agent reports, and one whose health the hub finds.
 fn with_addons(seed: u64) -> World {
     let mut world = seeded(seed, 1);
     template(&mut world, "msa-0.4.0", "msa:0.4.0");

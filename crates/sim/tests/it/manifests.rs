@@ -28,7 +28,7 @@ fn status(world: &World, name: &str) -> api::work::v1::ManifestWorkStatus {
     work.status.unwrap()
 }
 
-/// Status, reason and message of the condition Applied of each manifest.
+/// Returns status, reason and message of the condition Applied of each manifest.
 fn applied(world: &World, name: &str) -> Vec<String> {
     let manifests = status(world, name).resource_status.manifests;
     let words = |conditions: &[api::Condition]| match find_condition(conditions, "Applied") {
@@ -40,7 +40,7 @@ fn applied(world: &World, name: &str) -> Vec<String> {
 
 const APPLIED: &str = "True AppliedManifestComplete: Apply manifest complete";
 
-/// A custom kind whose plural follows no rule, in the scope of the cluster.
+/// Returns a custom kind whose plural follows no rule, in the scope of the cluster.
 fn definition() -> serde_json::Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     json!({

@@ -11,7 +11,8 @@ use api::names::ADDON_NAME_LABEL;
 use object::{Key, Metadata as _};
 use sim::World;
 
-/// A world in which two clusters have an add-on whose agents may read in their namespace and in a shared one.
+/// Returns a world in which two clusters have an add-on whose agents may read in their namespace and in a
+/// shared one.
 fn permitted() -> World {
     let mut world = world(2);
     put(&mut world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared"}}));
@@ -70,7 +71,7 @@ fn permit(world: &mut World, image: &str, roles: &[&str]) {
     put(world, object);
 }
 
-/// The RoleBindings of add-ons, as namespace and name.
+/// Returns the RoleBindings of add-ons, as namespace and name.
 fn bindings(world: &World) -> Vec<String> {
     let all = world.list::<RoleBinding>();
     let of_addons = all.iter().filter(|binding| binding.label(ADDON_NAME_LABEL).is_some());
@@ -126,7 +127,7 @@ fn a_denied_cluster_loses_its_permissions_and_gets_nothing_new() {
     assert_gone(&world, "cluster2");
 }
 
-/// The label of an add-on on each cluster.
+/// Returns the label of an add-on on each cluster.
 fn features(world: &World, addon: &str) -> Vec<String> {
     let label = format!("feature.open-cluster-management.io/addon-{addon}");
     let clusters = world.list::<ManagedCluster>();

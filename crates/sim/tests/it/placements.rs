@@ -183,7 +183,7 @@ impl Hub {
         }
     }
 
-    /// What placements said, with resource versions.
+    /// Returns what placements said, with resource versions.
     fn said(&self) -> Value {
         json!([
             self.0.list::<Placement>(),

@@ -27,8 +27,8 @@ pub(crate) fn repo() -> Key {
     Key::namespaced("config", "fleet")
 }
 
-/// A hub with a ConfigRepo that may delete two objects at once, and clusters whose add-ons become ready after
-/// three seconds.
+/// Returns a hub with a ConfigRepo that may delete two objects at once, and clusters whose add-ons become
+/// ready after three seconds.
 pub(crate) fn fleet(seed: u64, clusters: u64) -> World {
     let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
     put(
@@ -214,7 +214,7 @@ fn a_preview_tells_what_a_commit_then_does() {
     assert!(changes > 12, "{changes} commits changed something");
 }
 
-/// The preview from the newest report and the repository alone.
+/// Returns the preview from the newest report and the repository alone.
 fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &Commit) -> Preview {
     let report = world.branches["wheelwright/status"].last().unwrap();
     let list: Value = serde_json::from_str(&report.files["snapshot.json"]).unwrap();

@@ -17,7 +17,7 @@ use object::Key;
 use object::tree::FileTree;
 use sim::{Setup, World};
 
-/// A world in which every one of `clusters` has the add-on.
+/// Returns a world in which every one of `clusters` has the add-on.
 pub(crate) fn installed(setup: Setup, clusters: usize) -> World {
     let mut world = with(setup, 7, clusters);
     template(&mut world, "msa", "msa:0.4.0");
@@ -33,7 +33,7 @@ pub(crate) fn select_some(world: &mut World, number: usize) {
     put(world, merged(kind, json!({"metadata": metadata, "spec": {"numberOfClusters": number}})));
 }
 
-/// The most clusters that were losing the add-on at one moment of the history.
+/// Returns the most clusters that were losing the add-on at one moment of the history.
 pub(crate) fn most_leaving(world: &mut World) -> i32 {
     let (mut leaving, mut most) = (0, 0);
     for write in world.take_history().iter().filter(|write| write.spoke.is_none() && write.after.is_none()) {

@@ -69,7 +69,7 @@ pub(crate) fn settle(world: &mut World) {
     assert!(world.run_until(seconds(120), is_complete).unwrap(), "{:#?}", get(world).status);
 }
 
-/// The value that the work of each cluster carries.
+/// Returns the value that the work of each cluster carries.
 pub(crate) fn values(world: &World) -> Vec<String> {
     let value = |work: &ManifestWork| {
         let manifest = &work.spec.workload.manifests[0];

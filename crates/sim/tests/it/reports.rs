@@ -79,7 +79,7 @@ fn observe<K: Kind>(world: &World, caches: &mut Caches) {
     caches.replace_observed(&Gvk::of::<K>(), objects, "0");
 }
 
-/// The column STATE of `explain rollout`.
+/// Returns the column STATE of `explain rollout`.
 fn explained(explanation: &AddOnRollouts) -> BTreeMap<String, String> {
     let table = decision_table(explanation.rollouts[0].decision.as_ref().unwrap());
     let lines = table.lines().skip(1).filter(|line| line.starts_with("cluster"));

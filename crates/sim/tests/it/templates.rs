@@ -45,7 +45,7 @@ fn a_template_that_cannot_be_rendered_is_told_and_touches_no_cluster() {
     assert_eq!(images(&world), ["0.4.1", "0.4.1", "0.4.1"]);
 }
 
-/// The hashes of the snapshots of the add-on.
+/// Returns the hashes of the snapshots of the add-on.
 fn snapshots(world: &World) -> Vec<String> {
     let all = world.list::<ControllerRevision>();
     all.into_iter().filter_map(|one| one.metadata.name).collect()

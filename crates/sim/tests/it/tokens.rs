@@ -12,7 +12,7 @@ use object::Key;
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// An add-on on one cluster, whose agent asks for a token.
+/// Returns an add-on on one cluster, whose agent asks for a token.
 fn by_token() -> World {
     let mut world = world(1);
     template(&mut world, "msa", "msa:0.4.0");
@@ -41,7 +41,7 @@ fn account(world: &World) -> Option<ServiceAccount> {
     world.get(&Key::namespaced("cluster1", format!("{ADDON}-agent")))
 }
 
-/// Which of the account, the role and the binding exist.
+/// Returns which of the account, the role and the binding exist.
 fn exist(world: &World) -> [bool; 3] {
     let role = Key::namespaced("cluster1", format!("{ADDON}-token-role"));
     [account(world).is_some(), world.get::<Role>(&role).is_some(), world.get::<RoleBinding>(&role).is_some()]

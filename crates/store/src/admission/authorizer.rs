@@ -72,7 +72,7 @@ pub(super) fn answered<T>(mut evaluate: impl FnMut() -> T, answer: impl Fn(&Ques
     }
 }
 
-/// The variable `authorizer` of a request for a target.
+/// Returns the variable `authorizer` of a request for a target.
 pub(super) fn variable(target: &ResourcePath) -> Value {
     let request = map([
         ("group", text(&target.group)),

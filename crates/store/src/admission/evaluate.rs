@@ -113,7 +113,7 @@ impl Store {
         Ok(warnings)
     }
 
-    /// The namespace of the object, or the object itself where it is one.
+    /// Returns the namespace of the object, or the object itself where it is one.
     fn namespace_of(&self, request: &Admission<'_>) -> Option<Arc<Object>> {
         if (request.target.group.as_str(), request.target.resource.as_str()) == ("", "namespaces") {
             return request.object.or(request.old).map(|object| Arc::new(object.clone()));
@@ -175,7 +175,7 @@ impl Store {
     }
 }
 
-/// The finding of one policy about a request; `None` if the policy does not match it or admits it.
+/// Returns the finding of one policy about a request; `None` if the policy does not match it or admits it.
 fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Option<Denial> {
     let failed =
         |message: String| policy.fails_closed.then(|| Denial { message, reason: "Invalid".to_owned() });
@@ -237,7 +237,7 @@ fn refusal(target: &ResourcePath, policy: &Policy, binding: &Binding, denial: &D
     ApiError::denied_by_policy(target, &why, &denial.reason)
 }
 
-/// The variable `request`.
+/// Returns the variable `request`.
 fn about(request: &Admission<'_>, version: &str) -> Value {
     let ResourcePath { group, version: asked, resource, namespace, name, subresource } = request.target;
     let kind = &request.scope.resource().kind;

@@ -131,12 +131,12 @@ impl Expression {
         Self { source: source.to_owned(), compiled: compile(source).map(Arc::new) }
     }
 
-    /// Why the expression cannot be evaluated, if so.
+    /// Returns why the expression cannot be evaluated, if so.
     pub(super) fn error(&self) -> Option<&str> {
         self.compiled.as_ref().err().map(String::as_str)
     }
 
-    /// The value of the expression, and what it was bounded by.
+    /// Returns the value of the expression, and what it was bounded by.
     ///
     /// # Errors
     /// Says what failed, in the words of the CEL crate, or that the meter has no steps left.
@@ -252,7 +252,7 @@ pub(super) fn value(json: &serde_json::Value) -> Value {
     }
 }
 
-/// A map of CEL with these entries.
+/// Returns a map of CEL with these entries.
 pub(super) fn map<'n>(entries: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     let key = |name: &str| Key::String(Arc::new(name.to_owned()));
     Value::Map(Map { map: Arc::new(entries.into_iter().map(|(name, value)| (key(name), value)).collect()) })

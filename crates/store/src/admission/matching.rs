@@ -40,7 +40,7 @@ impl Constraints {
         }
     }
 
-    /// The version in which the request is one of these; `None` where it is not.
+    /// Returns the version in which the request is one of these; `None` where it is not.
     ///
     /// A selector that cannot be read matches everything, so that the policy fails closed.
     pub(super) fn version_of(&self, request: &Admission<'_>, namespace: Option<&Object>) -> Option<String> {

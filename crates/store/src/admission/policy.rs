@@ -120,7 +120,7 @@ impl Binding {
     }
 }
 
-/// The spec of an object, which the schema of its kind has accepted.
+/// Returns the spec of an object, which the schema of its kind has accepted.
 fn spec<T: serde::de::DeserializeOwned + Default>(object: &Object) -> T {
     object.0.get("spec").and_then(|spec| T::deserialize(spec).ok()).unwrap_or_default()
 }

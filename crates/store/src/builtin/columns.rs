@@ -18,12 +18,12 @@ pub struct PrinterColumn {
     pub cell: fn(&Object, Timestamp) -> Value,
 }
 
-/// A column that is always shown.
+/// Returns a column that is always shown.
 pub(super) const fn column(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> PrinterColumn {
     PrinterColumn { name, format: "", priority: 0, cell }
 }
 
-/// A column that `-o wide` shows.
+/// Returns a column that `-o wide` shows.
 pub(super) const fn wide(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> PrinterColumn {
     PrinterColumn { name, format: "", priority: 1, cell }
 }
@@ -38,32 +38,32 @@ pub(super) const AGE: PrinterColumn =
 pub(super) const CREATED_AT: PrinterColumn =
     column("Created At", |o, _| text(o, &["metadata", "creationTimestamp"]).into());
 
-/// The text at a path, empty where there is none.
+/// Returns the text at a path, empty where there is none.
 pub(super) fn text<'a>(object: &'a Object, path: &[&str]) -> &'a str {
     object.at(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A text, or another where it is empty.
+/// Returns a text, or another where it is empty.
 pub(super) fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
 }
 
-/// The number at a path, 0 where there is none.
+/// Returns the number at a path, 0 where there is none.
 pub(super) fn count(object: &Object, path: &[&str]) -> i64 {
     object.at(path).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// The number of entries of the map in a field.
+/// Returns the number of entries of the map in a field.
 pub(super) fn entries(object: &Object, field: &str) -> usize {
     object.at(&[field]).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
 
-/// The number of the wanted replicas that a field of the status counts: `1/2`.
+/// Returns the number of the wanted replicas that a field of the status counts: `1/2`.
 pub(super) fn ratio(object: &Object, ready: &str) -> Value {
     format!("{}/{}", count(object, &["status", ready]), count(object, &["spec", "replicas"])).into()
 }
 
-/// The age of a time, in the words of kubectl.
+/// Returns the age of a time, in the words of kubectl.
 pub fn age(at: &str, now: Timestamp) -> Value {
     match at.parse::<Timestamp>() {
         _ if at.is_empty() => "<unknown>".into(),
@@ -72,8 +72,8 @@ pub fn age(at: &str, now: Timestamp) -> Value {
     }
 }
 
-/// A duration in the words of kubectl (`HumanDuration` of apimachinery): two units at most, the second only
-/// while it matters.
+/// Returns a duration in the words of kubectl (`HumanDuration` of apimachinery): two units at most, the
+/// second only while it matters.
 pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let two = |first: i64, unit: &str, second: i64, smaller: &str| {

@@ -97,7 +97,7 @@ pub struct Subresource {
 }
 
 impl BuiltinKind {
-    /// A kind with the names of its type and nothing special.
+    /// Returns a kind with the names of its type and nothing special.
     pub(super) const fn of<K: k8s_openapi::Resource + JsonSchema>() -> Self {
         Self {
             group: K::GROUP,
@@ -134,7 +134,7 @@ impl BuiltinKind {
         }
     }
 
-    /// The kind as a store serves it.
+    /// Returns the kind as a store serves it.
     pub(super) fn resource(&'static self) -> ApiResource {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let schema_name = (self.schema_name)();
@@ -169,7 +169,7 @@ impl BuiltinKind {
         }
     }
 
-    /// The values of the fields that are never absent.
+    /// Returns the values of the fields that are never absent.
     pub(crate) fn zero(&self) -> impl Iterator<Item = (&'static str, Value)> {
         self.never_absent.iter().filter_map(|(field, json)| {
             let value = serde_json::from_str(json);
@@ -178,7 +178,7 @@ impl BuiltinKind {
         })
     }
 
-    /// Where the objects are that this kind shows, if they are another resource's.
+    /// Returns where the objects are that this kind shows, if they are another resource's.
     pub(crate) fn storage(&self) -> Option<GroupResource> {
         self.stored_as.map(|(group, plural)| GroupResource::new(group, plural))
     }

@@ -102,7 +102,7 @@ pub(super) fn check_containers(object: &Object, pointer: &str, errors: &mut Vec<
     }
 }
 
-/// The pod at a JSON pointer whose first step is `spec`.
+/// Returns the pod at a JSON pointer whose first step is `spec`.
 fn pod<'a>(object: &'a Object, pointer: &str) -> Option<&'a Value> {
     object.0.get("spec")?.pointer(pointer.strip_prefix("/spec")?)
 }

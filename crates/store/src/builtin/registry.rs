@@ -50,17 +50,18 @@ static RESOURCES: LazyLock<(Resources, Resources)> = LazyLock::new(|| {
     (resources(stored), resources(aliases))
 });
 
-/// The built-in resources; made once, shared by all stores.
+/// Returns the built-in resources; made once, shared by all stores.
 pub(crate) fn resources() -> Resources {
     RESOURCES.0.clone()
 }
 
-/// Resources that show the objects of another one: two groups serve events.
+/// Returns resources that show the objects of another one: two groups serve events.
 pub(crate) fn aliases() -> Resources {
     RESOURCES.1.clone()
 }
 
-/// The conversions of built-in kinds with versions that differ in more than their name, by group and kind.
+/// Returns the conversions of built-in kinds with versions that differ in more than their name, by group and
+/// kind.
 pub(crate) fn conversions() -> BTreeMap<(String, String), Convert> {
     let with_key = |kind: &BuiltinKind| Some(((kind.group.to_owned(), kind.kind.to_owned()), kind.convert?));
     kinds().filter_map(with_key).collect()

@@ -50,8 +50,8 @@ impl Collector {
         self.kinds.push((K::schema_name().into_owned(), K::API_VERSION, K::KIND));
     }
 
-    /// The definitions, with fixed defaults: a definition below `io.k8s.api.`, a field of it, and the value
-    /// as JSON.
+    /// Returns the definitions, with fixed defaults: a definition below `io.k8s.api.`, a field of it, and the
+    /// value as JSON.
     pub(super) fn finish<'a>(
         mut self,
         defaults: impl IntoIterator<Item = &'a (&'static str, &'static str, &'static str)>,
@@ -76,7 +76,7 @@ impl Collector {
 }
 
 impl Definitions {
-    /// The schema of a type that was collected.
+    /// Returns the schema of a type that was collected.
     pub(crate) fn schema(&self, name: &str) -> Arc<Schema> {
         self.roots.get(name).cloned().unwrap_or_default()
     }
@@ -166,7 +166,7 @@ fn say_how_to_merge(
     }
 }
 
-/// The definition that a schema refers to.
+/// Returns the definition that a schema refers to.
 fn reference(schema: &Value) -> Option<String> {
     let path = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref"))?.as_str()?;
     path.rsplit('/').next().map(str::to_owned)
@@ -178,12 +178,12 @@ static METADATA: LazyLock<Definitions> = LazyLock::new(|| {
     collector.finish([])
 });
 
-/// The schema of `metadata`, for custom resources.
+/// Returns the schema of `metadata`, for custom resources.
 pub(crate) fn metadata() -> Arc<Schema> {
     METADATA.schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 }
 
-/// The schema of `metadata` as OpenAPI without references, with what server-side apply has to know.
+/// Returns the schema of `metadata` as OpenAPI without references, with what server-side apply has to know.
 pub(crate) fn metadata_openapi() -> Value {
     let mut whole =
         METADATA.openapi.get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").cloned().unwrap_or_default();

@@ -30,13 +30,13 @@ pub(super) fn spec(definition: &Object) -> &Value {
     definition.0.get("spec").unwrap_or(&Value::Null)
 }
 
-/// Where the objects of a definition are stored.
+/// Returns where the objects of a definition are stored.
 pub(crate) fn resource_id(definition: &Object) -> GroupResource {
     let spec = spec(definition);
     GroupResource::new(text(spec, "group"), spec.get("names").map_or("", |names| text(names, "plural")))
 }
 
-/// The resources that a definition serves.
+/// Returns the resources that a definition serves.
 pub(super) fn resource(definition: &Object) -> ApiResource {
     let spec = spec(definition);
     let names = spec.get("names").unwrap_or(&Value::Null);
@@ -88,7 +88,7 @@ fn version(version: &Value) -> Version {
     }
 }
 
-/// The declared schema with the fields that every object has.
+/// Returns the declared schema with the fields that every object has.
 fn with_type_and_metadata(mut schema: Value) -> Value {
     if let Some(schema) = schema.as_object_mut() {
         let fields = schema.entry("properties").or_insert_with(|| json!({}));

@@ -26,7 +26,7 @@ const PER_PATTERN: f64 = 0.25;
 const NEW_LIST: f64 = 10.0;
 const NEW_MAP: f64 = 30.0;
 
-/// The upper bound of the cost of a rule on one value of a schema; 0 for a rule that cannot be read.
+/// Returns the upper bound of the cost of a rule on one value of a schema; 0 for a rule that cannot be read.
 pub(super) fn of_rule(rule: &str, schema: &Value) -> f64 {
     let Ok(program) = Program::compile(rule) else { return 0.0 };
     let value = Shape { size: size(schema), schema: Some(schema) };
@@ -34,7 +34,7 @@ pub(super) fn of_rule(rule: &str, schema: &Value) -> f64 {
     Estimate { variables: names.to_vec() }.of(&program.expression().expr).0
 }
 
-/// The most values of a schema `below` that stands in a list or a map of which there are so many.
+/// Returns the most values of a schema `below` that stands in a list or a map of which there are so many.
 pub(super) fn cardinality(of: f64, schema: &Value, below: &Value) -> f64 {
     (of * size(schema)).min(REQUEST / (least_bytes(below) + 1.0))
 }
@@ -56,7 +56,7 @@ impl<'s> Shape<'s> {
         Self { size: schema.map_or(0.0, size), schema }
     }
 
-    /// The range of a comprehension: items of a list, keys of a map.
+    /// Returns the range of a comprehension: items of a list, keys of a map.
     fn element(self) -> Self {
         self.below(|schema| schema.get("items"))
     }
@@ -89,7 +89,7 @@ fn size(schema: &Value) -> f64 {
     }
 }
 
-/// Bytes of the smallest value of a schema, as JSON.
+/// Returns bytes of the smallest value of a schema, as JSON.
 fn least_bytes(schema: &Value) -> f64 {
     match text(schema, "type") {
         "string" | "array" => 2.0,
@@ -116,7 +116,7 @@ struct Estimate<'s> {
 }
 
 impl<'s> Estimate<'s> {
-    /// Cost and value of an expression.
+    /// Returns cost and value of an expression.
     fn of(&mut self, expression: &Expr) -> (f64, Shape<'s>) {
         match expression {
             Expr::Unspecified => (0.0, Shape::default()),

@@ -62,7 +62,7 @@ impl Store {
         }
     }
 
-    /// Whether no other definition of the group holds the names, as conditions.
+    /// Returns whether no other definition of the group holds the names, as conditions.
     fn judge_names(&self, definition: &Object) -> Acceptance {
         let id = resource_id(definition);
         let empty = Value::Null;

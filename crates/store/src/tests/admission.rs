@@ -53,7 +53,7 @@ fn binding(actions: &[&str]) -> Value {
     })
 }
 
-/// Whether a config map is admitted, by one expression over it.
+/// Returns whether a config map is admitted, by one expression over it.
 fn admits(expression: &str, user: User) -> bool {
     let mut world = World::new();
     world

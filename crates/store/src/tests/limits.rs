@@ -54,7 +54,7 @@ fn an_object_is_no_deeper_than_what_can_be_read_back() {
     serde_json::from_str::<Value>(&event).unwrap();
 }
 
-/// A value of this many levels.
+/// Returns a value of this many levels.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("x"), |below, _| json!({ "d": below }))
 }

@@ -26,7 +26,7 @@ impl World {
         Self { store: Store::new(1, now), now }
     }
 
-    /// The path of an object literal.
+    /// Returns the path of an object literal.
     pub(super) fn target(&self, object: &Value) -> ResourcePath {
         let object = Object::from_value(object.clone()).unwrap();
         let mut reference = object.reference();
@@ -75,7 +75,7 @@ pub(super) fn config_map(name: &str, data: Value) -> Value {
     serde_json::json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data })
 }
 
-/// Code, reason and message of a refusal.
+/// Returns code, reason and message of a refusal.
 pub(super) fn refusal<T: std::fmt::Debug>(result: Result<T, ApiError>) -> (u16, String, String) {
     let error = result.unwrap_err();
     (error.code(), error.reason().to_owned(), error.message().to_owned())

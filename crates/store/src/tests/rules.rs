@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::World;
 
-/// A kind with rules at its root, in items of a list, in values of a map, and in a branch of `allOf`, each
-/// below fields that have none.
+/// Returns a kind with rules at its root, in items of a list, in values of a map, and in a branch of `allOf`,
+/// each below fields that have none.
 fn definition() -> Value {
     let text = |rule: &str| {
         let rules = json!([{ "rule": rule }]);
@@ -36,7 +36,7 @@ fn definition() -> Value {
     })
 }
 
-/// The fields that the change of a spec is refused for, with and without the rule at the root.
+/// Returns the fields that the change of a spec is refused for, with and without the rule at the root.
 fn refused(before: Value, after: Value) -> [Vec<String>; 2] {
     let object = |spec: Value| {
         let metadata = json!({ "name": "a" });

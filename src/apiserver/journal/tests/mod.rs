@@ -115,7 +115,7 @@ fn an_undone_write_leaves_its_version_and_uid_behind() {
     assert_ne!(again.resource_version(), undone.resource_version());
 }
 
-/// The lines of a journal with two batches after what it began with, the second one of two writes.
+/// Returns the lines of a journal with two batches after what it began with, the second one of two writes.
 async fn lines(dir: &Path) -> Vec<Vec<u8>> {
     let (stores, journal) = start(dir);
     write(&stores, &journal, "a").await;

@@ -82,34 +82,34 @@ impl Fleet {
         Self { clusters, groups }
     }
 
-    /// Whether every cluster has joined.
+    /// Returns whether every cluster has joined.
     pub(super) fn is_joined(&self) -> bool {
         self.clusters.values().all(|cluster| cluster.joined)
     }
 
-    /// Whether every cluster is done with a version.
+    /// Returns whether every cluster is done with a version.
     pub(super) fn runs(&self, version: &str) -> bool {
         let is_done = |cluster: &Cluster| cluster.state == Some(ClusterState::Done);
         self.clusters.values().all(|cluster| is_done(cluster) && cluster.version == version)
     }
 
-    /// How many clusters are assigned a version.
+    /// Returns how many clusters are assigned a version.
     pub(super) fn with(&self, version: &str) -> usize {
         self.clusters.values().filter(|cluster| cluster.version == version).count()
     }
 
-    /// Whether the version that every cluster should run is quarantined.
+    /// Returns whether the version that every cluster should run is quarantined.
     pub(super) fn is_quarantined(&self) -> bool {
         let is = |cluster: &Cluster| matches!(cluster.state, Some(ClusterState::Quarantined { .. }));
         self.clusters.values().all(is)
     }
 
-    /// Whether the add-on works on every cluster in a version.
+    /// Returns whether the add-on works on every cluster in a version.
     pub(super) fn runs_again(&self, version: &str) -> bool {
         self.clusters.values().all(|cluster| cluster.version == version && cluster.is_available)
     }
 
-    /// The changes since `before`, a sentence each.
+    /// Returns the changes since `before`, a sentence each.
     pub(super) fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut told: BTreeMap<(u8, String), Vec<&str>> = BTreeMap::new();
         let mut tell = |order: u8, what: String, name: &'_ str| {
@@ -152,7 +152,7 @@ impl Fleet {
         told.into_iter().map(|((_, what), names)| format!("{what}: {}", names.join(" "))).collect()
     }
 
-    /// The groups of the add-on, and below them the clusters that are not among these.
+    /// Returns the groups of the add-on, and below them the clusters that are not among these.
     pub(super) fn table(&self, addon: &str, style: Style) -> String {
         let mut lines = fleet::group_lines(addon, &self.groups, style);
         let others = self.clusters.iter().filter(|(_, cluster)| cluster.state.is_none());
@@ -168,13 +168,13 @@ fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find_condition(conditions, type_).is_some_and(Condition::is_true)
 }
 
-/// The whole fleet.
+/// Returns the whole fleet.
 pub(super) fn overview(hub: &Store, now: Timestamp) -> Overview {
     // All kinds of these caches have been read.
     Overview::read(&caches(hub), now).unwrap_or_default()
 }
 
-/// The hub as the controllers read it.
+/// Returns the hub as the controllers read it.
 fn caches(hub: &Store) -> Caches {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, list::<ClusterManagementAddOn>(hub), "0");

@@ -73,7 +73,7 @@ impl ConfigRepository {
         self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
     }
 
-    /// The files of the next version, which is not committed yet.
+    /// Returns the files of the next version, which is not committed yet.
     pub(super) fn upgrade(&self) -> Result<FileTree> {
         let mut files = self.files.clone();
         edit(&mut files, VERSION, "0.4.0", "0.4.1")?;
@@ -122,7 +122,7 @@ impl ConfigRepository {
         Ok(log)
     }
 
-    /// The text of a file at the tip of a branch; `None` where either does not exist.
+    /// Returns the text of a file at the tip of a branch; `None` where either does not exist.
     pub(super) fn file(&self, branch: &str, path: &str) -> Result<Option<String>> {
         let repository = Repository::open_bare(&self.path)?;
         let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else { return Ok(None) };

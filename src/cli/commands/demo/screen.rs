@@ -78,7 +78,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// Characters that a line shows: all but the escape sequences of colours, which end with an `m`.
+/// Returns characters that a line shows: all but the escape sequences of colours, which end with an `m`.
 fn shown_width(line: &str) -> usize {
     let mut hidden = false;
     line.chars()

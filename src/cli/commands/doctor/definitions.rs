@@ -34,7 +34,7 @@ pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
     findings
 }
 
-/// The problem of a definition.
+/// Returns the problem of a definition.
 fn compare(wanted: &CustomResourceDefinition, present: Option<&CustomResourceDefinition>) -> Option<Finding> {
     let name = wanted.name();
     let Some(present) = present else {
@@ -86,7 +86,7 @@ fn compare(wanted: &CustomResourceDefinition, present: Option<&CustomResourceDef
     None
 }
 
-/// The paths of all fields of a version.
+/// Returns the paths of all fields of a version.
 fn fields(version: &CustomResourceDefinitionVersion) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());

@@ -49,14 +49,14 @@ impl Finding {
         Self { check, health: Health::Bad, message: message.into(), advice: advice.into() }
     }
 
-    /// A check that could not look.
+    /// Returns a check that could not look.
     pub(super) fn unknown(check: &'static str, CommandError { error, hint }: CommandError) -> Self {
         let advice =
             hint.unwrap_or_else(|| "see whether the API server is well: kubectl get --raw /readyz".into());
         Self { check, health: Health::Unknown, message: format!("{error:#}"), advice }
     }
 
-    /// The finding for people.
+    /// Returns the finding for people.
     pub(super) fn text(&self, style: Style) -> String {
         let (mark, colour) = match self.health {
             Health::Good => ('✓', "32"),
@@ -69,7 +69,7 @@ impl Finding {
     }
 }
 
-/// All objects of a kind, or the finding that they cannot be read.
+/// Returns all objects of a kind, or the finding that they cannot be read.
 pub(super) async fn all<K: Kind>(
     check: &'static str,
     client: &kube::Client,
@@ -78,7 +78,7 @@ pub(super) async fn all<K: Kind>(
     writer::list::<K>(client, namespace, "").await.map_err(|error| Finding::unknown(check, error))
 }
 
-/// A few names of many.
+/// Returns a few names of many.
 pub(super) fn few<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const NAMED: usize = 5;
     let names: Vec<&str> = names.into_iter().collect();

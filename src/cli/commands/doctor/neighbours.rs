@@ -97,7 +97,7 @@ async fn argo_cd(hub: &Hub) -> Result<Finding, Finding> {
     ))
 }
 
-/// The objects of a kind that both apply.
+/// Returns the objects of a kind that both apply.
 async fn shared_objects<K: Kind>(hub: &Hub) -> Result<Vec<String>, Finding> {
     let objects = all::<K>("argo cd", &hub.client, "").await?;
     let both = objects

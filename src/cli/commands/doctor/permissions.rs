@@ -46,7 +46,7 @@ pub(super) async fn examine(hub: &Hub) -> Result<Vec<Finding>, CommandError> {
     Ok(vec![Finding::bad(CHECK, message, "wheelwright upgrade, or helm upgrade: both write its roles")])
 }
 
-/// The single permissions of a rule.
+/// Returns the single permissions of a rule.
 fn questions(rule: &PolicyRule) -> Vec<ResourceAttributes> {
     let names =
         rule.resource_names.clone().filter(|names| !names.is_empty()).unwrap_or_else(|| vec![String::new()]);

@@ -57,7 +57,7 @@ async fn examine_one(hub: &Hub, repo: &ConfigRepo) -> Result<Finding, Finding> {
     Ok(condition(repo))
 }
 
-/// The first Secret of a ConfigRepo that does not exist.
+/// Returns the first Secret of a ConfigRepo that does not exist.
 async fn missing_secret(hub: &Hub, repo: &ConfigRepo) -> Result<Option<String>, Finding> {
     let report = repo.spec.report.as_ref();
     let written =
@@ -73,7 +73,7 @@ async fn missing_secret(hub: &Hub, repo: &ConfigRepo) -> Result<Option<String>, 
     Ok(None)
 }
 
-/// The finding that the conditions of a ConfigRepo give.
+/// Returns the finding that the conditions of a ConfigRepo give.
 fn condition(repo: &ConfigRepo) -> Finding {
     let key = Key::of(repo);
     if repo.spec.suspend {

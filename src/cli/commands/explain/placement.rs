@@ -64,7 +64,7 @@ const STATES: [&str; 9] = [
     "Gone",
 ];
 
-/// The explanation as a page: conditions, the pipeline, then a line per cluster.
+/// Returns the explanation as a page: conditions, the pipeline, then a line per cluster.
 fn text(explanation: &Explanation) -> String {
     let mut page = format!("Placement {}\n", explanation.placement);
     page.extend(
@@ -92,7 +92,8 @@ fn text(explanation: &Explanation) -> String {
     page
 }
 
-/// The head of the page: the requested clusters, the number that each filter left, and the prioritizers.
+/// Returns the head of the page: the requested clusters, the number that each filter left, and the
+/// prioritizers.
 fn pipeline(explanation: &Explanation) -> String {
     let wanted = explanation.number_of_clusters.map_or_else(|| "all".into(), |number| number.to_string());
     let mut page = format!("  wants {wanted} of cluster sets [{}]\n", explanation.cluster_sets.join(","));

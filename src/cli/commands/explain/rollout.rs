@@ -58,7 +58,7 @@ impl Explained {
         }
     }
 
-    /// A revision as people know it: the names of its configurations, and the start of its hash.
+    /// Returns a revision as people know it: the names of its configurations, and the start of its hash.
     pub(in crate::cli) fn named(&self, revision: &Hash) -> String {
         match self.contents.get(revision) {
             Some(words) => {
@@ -107,7 +107,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The decisions by placement, and the configurations behind their hashes.
+/// Returns the decisions by placement, and the configurations behind their hashes.
 pub(in crate::cli) fn json(explanation: &Explained) -> Value {
     let placements: Map<String, Value> = explanation
         .rollouts
@@ -130,7 +130,8 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
     json!({"placements": placements, "contents": contents, "removal": removal, "messages": explanation.messages})
 }
 
-/// A page: each placement with its stages and a line per cluster, then the configurations behind the hashes.
+/// Returns a page: each placement with its stages and a line per cluster, then the configurations behind the
+/// hashes.
 pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
     let mut page = String::new();
     if explanation.rollouts.is_empty() {
@@ -185,7 +186,8 @@ pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
     page
 }
 
-/// Configurations as `resource/[namespace/]name`, and after an @ the start of the hash of their content.
+/// Returns configurations as `resource/[namespace/]name`, and after an @ the start of the hash of their
+/// content.
 fn names(configs: &[Config]) -> Vec<String> {
     configs
         .iter()

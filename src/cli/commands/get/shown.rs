@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// A condition as `name: True`, with reason and message where it is not as `good` says.
+/// Returns a condition as `name: True`, with reason and message where it is not as `good` says.
 pub(super) fn condition(name: &str, conditions: &[Condition], type_: &str, good: bool) -> Tree {
     let Some(found) = find_condition(conditions, type_) else { return Tree::field(name, "") };
     let is_good = if good { found.is_true() } else { found.is_false() };

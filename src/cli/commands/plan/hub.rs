@@ -44,7 +44,7 @@ pub(super) fn plan(
     })
 }
 
-/// Every object of a kind; none where the hub does not serve it.
+/// Returns every object of a kind; none where the hub does not serve it.
 async fn read(hub: &Client, kind: &Gvk) -> Result<Vec<object::Object>, CommandError> {
     let names = kube::core::GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     match discovery::pinned_kind(hub, &names).await {

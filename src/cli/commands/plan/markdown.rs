@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 60_000;
 /// Characters of the first lines.
 const HEAD: usize = 800;
 
-/// The plan as Markdown.
+/// Returns the plan as Markdown.
 pub(super) fn page(preview: &Preview) -> String {
     let mut page = format!(
         "### Plan of {}\n\n**{}**\n\nHash: `{}`\n",

@@ -157,7 +157,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }))
 }
 
-/// The ConfigRepo of that name, or the only one.
+/// Returns the ConfigRepo of that name, or the only one.
 fn config_repo(named: Option<&Key>, objects: &[Object]) -> Result<Key, CommandError> {
     if let Some(named) = named {
         return Ok(named.clone());

@@ -22,7 +22,7 @@ const VALUE: usize = 80;
 /// Characters of a name or a message that are shown.
 const MESSAGE: usize = 600;
 
-/// The plan as a page.
+/// Returns the plan as a page.
 pub(in crate::cli::commands) fn page(preview: &Preview) -> String {
     let mut page = format!("{}\n{}\nHash: {}\n", title(preview), verdict(preview), preview.hash());
     for (heading, lines) in sections(preview) {
@@ -34,7 +34,7 @@ pub(in crate::cli::commands) fn page(preview: &Preview) -> String {
     page
 }
 
-/// The heading of the plan.
+/// Returns the heading of the plan.
 pub(super) fn title(preview: &Preview) -> String {
     let short = |commit: &str| match commit {
         "" => "nothing".to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn title(preview: &Preview) -> String {
     format!("ConfigRepo {}: {} to {}", preview.repo, short(&preview.applied), short(&preview.commit))
 }
 
-/// The verdict, with its counts.
+/// Returns the verdict, with its counts.
 pub(super) fn verdict(preview: &Preview) -> String {
     let count = |change| preview.objects.iter().filter(|object| object.change == change).count();
     let objects = format!(
@@ -62,7 +62,7 @@ pub(super) fn verdict(preview: &Preview) -> String {
     }
 }
 
-/// The sections that have something to tell: headings and lines.
+/// Returns the sections that have something to tell: headings and lines.
 pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     let mut sections = Vec::new();
     let mut add = |heading: &str, lines: Vec<String>| {

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     write: WriteArgs,
 }
 
-/// The approvals that wait, and what each of them is about.
+/// Returns the approvals that wait, and what each of them is about.
 pub(super) fn waiting(explained: &Explained) -> BTreeMap<String, String> {
     waiting_approvals(&explained.rollouts, &explained.removal)
 }

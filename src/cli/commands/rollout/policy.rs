@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::cli::CommandError;
 use crate::cli::writer::{Writer, api, failed, get, list, retry_on_conflict};
 
-/// The policy in effect, by the rule of the operator.
+/// Returns the policy in effect, by the rule of the operator.
 pub(super) async fn in_effect(writer: &Writer, subject: &str) -> Result<Option<RolloutPolicy>, CommandError> {
     let policies = list::<RolloutPolicy>(writer.client(), "", "").await?;
     Ok(policy_change::in_effect(&policies, subject).cloned())
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// A hub whose policy another writer changes before each of the first `conflicts` patches.
+    /// Returns a hub whose policy another writer changes before each of the first `conflicts` patches.
     fn hub(conflicts: usize, patches: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
         let patches = Arc::clone(patches);
         let service = tower::service_fn(move |request: Request<Body>| {

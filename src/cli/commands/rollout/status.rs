@@ -72,7 +72,7 @@ fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o AddOnSummary, Comm
     overview.add_ons.iter().find(|add_on| add_on.name == name).ok_or_else(missing)
 }
 
-/// Why nothing starts, and the commands that change it.
+/// Returns why nothing starts, and the commands that change it.
 fn next(name: &str, explained: &Explained) -> String {
     let mut page = String::new();
     let mut commands = BTreeSet::new();
@@ -169,7 +169,8 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(code)
 }
 
-/// The exit code of a rollout that is at its end: every cluster is done, or none goes on before a person acts.
+/// Returns the exit code of a rollout that is at its end: every cluster is done, or none goes on before a
+/// person acts.
 fn end(summary: &AddOnSummary) -> Option<ExitCode> {
     if summary.settled == summary.total {
         return Some(ExitCode::SUCCESS);
@@ -178,7 +179,7 @@ fn end(summary: &AddOnSummary) -> Option<ExitCode> {
     (summary.failed > 0 && clusters.all(|cluster| stands_still(&cluster.state))).then_some(ExitCode::FAILURE)
 }
 
-/// Whether a cluster stays in its state until a person acts.
+/// Returns whether a cluster stays in its state until a person acts.
 fn stands_still(state: &ClusterState) -> bool {
     match state {
         ClusterState::Done

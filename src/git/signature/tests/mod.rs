@@ -25,14 +25,14 @@ fn keyring(certificate: &str, allowed: &str) -> Result<Keyring, crate::git::Erro
     Keyring::from_secret(&[entry("alice.asc", certificate), entry("allowed_signers", allowed)].into())
 }
 
-/// A commit as git stores it.
+/// Returns a commit as git stores it.
 fn signed_commit(signature: &str) -> String {
     let (header, message) = PAYLOAD.split_once("\n\n").unwrap();
     let signature = signature.trim_end().replace('\n', "\n ");
     format!("{header}\ngpgsig {signature}\n\n{message}")
 }
 
-/// A tag as git stores it. Its signature is of other bytes.
+/// Returns a tag as git stores it. Its signature is of other bytes.
 fn signed_tag(signature: &str) -> String {
     format!("object 4b825dc642cb6eb9a060e54bf8d69288fbee4904\ntype commit\ntag v1\n\nm\n{signature}")
 }

@@ -6,7 +6,8 @@ use flate2::{Compression, write::ZlibEncoder};
 use super::*;
 use crate::fuzz::Target;
 
-/// An answer of a git server with one pack: the parts of objects, each a head and what is packed after it.
+/// Returns an answer of a git server with one pack: the parts of objects, each a head and what is packed
+/// after it.
 fn answer(objects: &[(&[u8], &[u8])]) -> Vec<u8> {
     let mut pack = b"PACK\0\0\0\x02".to_vec();
     pack.extend(u32::try_from(objects.len()).unwrap().to_be_bytes());

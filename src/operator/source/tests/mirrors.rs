@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use api::gitops::v1alpha1::{ConfigRepoStatus, Revision};
 
-/// A hub that is never asked: no ConfigRepo here has a Secret.
+/// Returns a hub that is never asked: no ConfigRepo here has a Secret.
 fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
@@ -21,7 +21,7 @@ fn repo(namespace: &str, url: &str) -> ConfigRepo {
     serde_json::from_value(json!({"metadata": metadata, "spec": {"url": url}})).unwrap()
 }
 
-/// A repository with one commit, and its URL.
+/// Returns a repository with one commit, and its URL.
 fn repository(dir: &Path) -> (String, String) {
     let path = dir.join("config.git");
     let repo = Repository::init_bare(&path).unwrap();

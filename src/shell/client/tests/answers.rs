@@ -14,13 +14,13 @@ fn full(bytes: impl Into<Bytes>) -> Bytewise {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that begins and does not go on.
+/// Returns a body that begins and does not go on.
 fn unfinished() -> Bytewise {
     let first = futures::stream::once(async { Ok(Frame::data(Bytes::from_static(b"{}\n"))) });
     StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync()
 }
 
-/// The answer to a request for a path, from a server that gives `make()` for it.
+/// Returns the answer to a request for a path, from a server that gives `make()` for it.
 async fn ask(path: &str, make: fn() -> Option<Response<Bytewise>>) -> kube::Result<String> {
     let service = service_fn(move |_: Request<Body>| async move {
         match make() {

@@ -101,7 +101,8 @@ fn candidate(server: &Server, host: &str) -> Election {
     Election::new(server.client(), ElectionOptions::new("default", "leader", host))
 }
 
-/// How long a leader keeps its leadership when the API server begins to behave so right after a renewal.
+/// Returns how long a leader keeps its leadership when the API server begins to behave so right after a
+/// renewal.
 async fn kept(behaviour: Behaviour) -> Duration {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");

@@ -132,7 +132,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The subject with what OCM's agent puts where a registration says nothing.
+    /// Returns the subject with what OCM's agent puts where a registration says nothing.
     #[must_use]
     pub fn completed(&self, cluster: &str, addon: &str) -> Self {
         let mut subject = self.clone();

@@ -15,12 +15,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Quantities(Box<[(Box<str>, Quantity)]>);
 
 impl Quantities {
-    /// The amount of a resource.
+    /// Returns the amount of a resource.
     pub fn get(&self, name: &str) -> Option<&Quantity> {
         self.0.iter().find(|(found, _)| &**found == name).map(|(_, quantity)| quantity)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

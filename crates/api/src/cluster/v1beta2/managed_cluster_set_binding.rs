@@ -20,8 +20,8 @@ kind! {
 }
 
 impl ManagedClusterSetBinding {
-    /// The set that is bound, which the name and the spec name alike; OCM's admission refuses a binding in
-    /// which they differ.
+    /// Returns the set that is bound, which the name and the spec name alike; OCM's admission refuses a
+    /// binding in which they differ.
     ///
     /// The permission `managedclustersets/bind` was checked for the set of the spec, and placements find sets
     /// by the names of bindings. So a binding that was stored past the admission with two different names

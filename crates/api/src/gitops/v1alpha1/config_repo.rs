@@ -194,7 +194,7 @@ pub struct GitRef {
 }
 
 impl GitRef {
-    /// The branch, tag, range of versions or commit that is followed.
+    /// Returns the branch, tag, range of versions or commit that is followed.
     pub fn name(&self) -> &str {
         let named = [&self.commit, &self.semver, &self.tag, &self.branch];
         named.into_iter().find(|name| !name.is_empty()).map_or("main", String::as_str)

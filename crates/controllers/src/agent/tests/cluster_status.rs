@@ -14,8 +14,8 @@ fn quantities_add_up() {
     assert_eq!(total, [("cpu".to_owned(), Quantity("1029".into()))]);
 }
 
-/// The reported claims and the event of a spoke with 25 claims of its own, `c00` to `c24`, and a reserved
-/// one.
+/// Returns the reported claims and the event of a spoke with 25 claims of its own, `c00` to `c24`, and a
+/// reserved one.
 fn reported(options: Option<Value>) -> (Vec<String>, Option<Event>) {
     let claim = |name: &str, value: &str, annotations: Value, labels: Value| -> ClusterClaim {
         let metadata =

@@ -40,7 +40,7 @@ impl WorkOnSpoke {
         Ok(Some(Self { identity, key: key.clone(), work, applied, wanted, before }))
     }
 
-    /// The objects on the spoke of a work that the hub does not have.
+    /// Returns the objects on the spoke of a work that the hub does not have.
     pub(in crate::agent) fn orphaned(identity: Identity, applied: Arc<AppliedManifestWork>) -> Self {
         let before = recorded(&applied);
         let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
@@ -100,7 +100,7 @@ impl WorkOnSpoke {
         AppliedManifestWork { metadata, spec, ..AppliedManifestWork::default() }
     }
 
-    /// Whether the work is complete, after which it applies nothing any more.
+    /// Returns whether the work is complete, after which it applies nothing any more.
     fn is_complete(work: &ManifestWork) -> bool {
         let conditions = work.status.iter().flat_map(|status| &status.conditions);
         let mut complete = conditions.filter(|c| c.type_ == work_conditions::COMPLETE);
@@ -146,7 +146,7 @@ impl WorkOnSpoke {
         plan.step(later.into_iter().map(|(_, action)| action));
     }
 
-    /// The missing namespaces of the work, which this plan creates; objects in them wait.
+    /// Returns the missing namespaces of the work, which this plan creates; objects in them wait.
     fn created_namespaces(&self, verdicts: &[ManifestDecision]) -> BTreeSet<String> {
         let is_created = |(wanted, verdict): &(&Wanted, &ManifestDecision)| {
             wanted.is_namespace()
@@ -157,12 +157,12 @@ impl WorkOnSpoke {
         created.map(|(wanted, _)| wanted.meta.name.clone()).collect()
     }
 
-    /// The entries of the inventory that the work does not want any more.
+    /// Returns the entries of the inventory that the work does not want any more.
     fn unwanted(&self) -> impl Iterator<Item = &AppliedResource> {
         self.before.iter().filter(|entry| self.wanted_of(entry).is_none())
     }
 
-    /// The manifest of an inventory entry, or one that may be of it.
+    /// Returns the manifest of an inventory entry, or one that may be of it.
     pub(super) fn wanted_of(&self, entry: &AppliedResource) -> Option<&Wanted> {
         let AppliedResource { group, resource, namespace, name, .. } = entry;
         let is_it = |wanted: &&Wanted| wanted.may_be(group, resource, namespace, name);
@@ -216,7 +216,7 @@ impl WorkOnSpoke {
     }
 }
 
-/// The write that a verdict asks for.
+/// Returns the write that a verdict asks for.
 fn action(wanted: &Wanted, verdict: ManifestDecision) -> Option<Action> {
     let precondition = verdict.live().map(|live| Precondition {
         uid: live.uid().to_owned(),

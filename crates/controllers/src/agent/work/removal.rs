@@ -10,7 +10,7 @@ use object::{Gvk, Key, ObjectRef};
 use reconcile::{Action, Gvr, Lookup, LookupAnswer, Precondition, Read, Site, Subresource, View};
 
 impl WorkOnSpoke {
-    /// The next step for an entry that is not wanted; `stays` leaves the object in place.
+    /// Returns the next step for an entry that is not wanted; `stays` leaves the object in place.
     pub(super) fn remove(
         &self,
         entry: &AppliedResource,
@@ -61,8 +61,8 @@ impl WorkOnSpoke {
         }
     }
 
-    /// The object of an entry, which names a resource and no kind; `None` where the cluster does not serve
-    /// the resource.
+    /// Returns the object of an entry, which names a resource and no kind; `None` where the cluster does not
+    /// serve the resource.
     fn object_of(&self, entry: &AppliedResource, view: &impl View) -> Read<Option<ObjectRef>> {
         let key = Key::namespaced(&entry.namespace, &entry.name);
         let named = self.wanted.iter().find(|wanted| {

@@ -53,7 +53,7 @@ impl WorkOnSpoke {
         Some(work_status(work, &self.wanted, &seen.collect::<Vec<_>>(), now))
     }
 
-    /// The outcome of the write of a manifest; `None` if no write was planned.
+    /// Returns the outcome of the write of a manifest; `None` if no write was planned.
     fn attempt(&self, wanted: &Wanted, writes: &Writes<'_>) -> Option<Attempt> {
         let failed = |why: String| Attempt::Failed(Refusal::Failed(why));
         Some(match writes.get(&wanted.reference)? {
@@ -72,7 +72,7 @@ impl WorkOnSpoke {
         })
     }
 
-    /// The manifest of the namespace that a manifest needs.
+    /// Returns the manifest of the namespace that a manifest needs.
     fn namespace_of(&self, wanted: &Wanted) -> Option<&Wanted> {
         let needed = Key::cluster(&wanted.meta.namespace);
         self.wanted.iter().find(|other| other.is_namespace() && other.reference.key == needed)
@@ -102,7 +102,7 @@ fn writes(done: &Executed) -> Writes<'_> {
     writes
 }
 
-/// The object on the spoke that an action writes.
+/// Returns the object on the spoke that an action writes.
 fn written_object(action: &Action) -> Option<ObjectRef> {
     match action {
         Action::Apply { site: Site::Spoke, object, .. } | Action::Create { site: Site::Spoke, object } => {

@@ -20,7 +20,7 @@ pub(super) struct ManifestDecision {
     pub(super) decision: Option<Decision>,
 }
 
-/// How the spoke serves a kind.
+/// Returns how the spoke serves a kind.
 pub(super) fn served(gvk: &Gvk, view: &impl View) -> Served {
     match view.mapping(gvk) {
         Ok(Some(Mapping { gvk: _, resource, namespaced })) => Served::As { resource, namespaced },
@@ -56,12 +56,12 @@ impl ManifestDecision {
         Self { live: Some(live), decision }
     }
 
-    /// The live object, where it was read and exists.
+    /// Returns the live object, where it was read and exists.
     pub(super) fn live(&self) -> Option<&Object> {
         self.live.as_ref()?.as_ref().ok()?.as_deref()
     }
 
-    /// The state of the object that the status reports.
+    /// Returns the state of the object that the status reports.
     pub(super) fn live_state(&self) -> Live<'_> {
         match &self.live {
             Some(Ok(live)) => Live::Read(live.as_deref()),
@@ -70,7 +70,7 @@ impl ManifestDecision {
         }
     }
 
-    /// The outcome of a manifest without a write.
+    /// Returns the outcome of a manifest without a write.
     pub(super) fn attempt(&self) -> Attempt {
         match &self.decision {
             Some(Decision::Leave) => Attempt::Done,
@@ -80,7 +80,7 @@ impl ManifestDecision {
     }
 }
 
-/// Why the executor may not apply a manifest; the outer `None` until that is known.
+/// Returns why the executor may not apply a manifest; the outer `None` until that is known.
 fn allowed(wanted: &Wanted, view: &impl View) -> Option<Option<String>> {
     let Some(Permissions { user, groups, verbs, grants }) = wanted.executor.permissions(wanted) else {
         return Some(None);

@@ -194,8 +194,8 @@ impl AddOnInput {
         Ok(contents)
     }
 
-    /// A cluster as the engine reads it; `None` for one that will never succeed, so that no rollout waits for
-    /// it. See docs/hazards.md#overlapping-placements.
+    /// Returns a cluster as the engine reads it; `None` for one that will never succeed, so that no rollout
+    /// waits for it. See docs/hazards.md#overlapping-placements.
     fn candidate(
         &mut self,
         name: &str,
@@ -269,8 +269,8 @@ impl AddOnInput {
         Ok(())
     }
 
-    /// The state of every cluster that has the add-on or gets it: the decision of its rollout or, without a
-    /// rollout, the report of its add-on.
+    /// Returns the state of every cluster that has the add-on or gets it: the decision of its rollout or,
+    /// without a rollout, the report of its add-on.
     pub(super) fn states(&self, decided: &DecidedRollouts, now: Timestamp) -> BTreeMap<String, ClusterState> {
         let observe = |(name, addon): (&String, &Arc<_>)| {
             let runs = config_refs::assigned(addon);
@@ -289,7 +289,7 @@ impl AddOnInput {
 }
 
 impl AddOnInput {
-    /// Why the clusters that are not done are not, as far as their add-ons say so.
+    /// Returns why the clusters that are not done are not, as far as their add-ons say so.
     pub(super) fn messages(&self, states: &BTreeMap<String, ClusterState>) -> BTreeMap<String, String> {
         let open = states.iter().filter(|(_, state)| match state {
             ClusterState::Failed { .. }
@@ -313,7 +313,7 @@ impl AddOnInput {
         Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
     }
 
-    /// The first cluster that failed, and why.
+    /// Returns the first cluster that failed, and why.
     fn first_failure(&self, decision: &RolloutDecision) -> Option<String> {
         let mut failed = decision.clusters.iter().filter(|(_, assignment)| assignment.state.is_failure());
         failed.find_map(|(name, _)| Some(format!("{name}: {}.", self.message(name)?)))
@@ -344,13 +344,13 @@ impl Problem {
         [MISSING, INVALID].contains(&condition.reason.as_str())
     }
 
-    /// The condition of a placement in the status of the add-on.
+    /// Returns the condition of a placement in the status of the add-on.
     fn of_placement(&self) -> Observation {
         let message = format!("{}; clusters keep what they run until that changes", self.message);
         Observation::new(addon_conditions::PROGRESSING, False, self.reason).message(message)
     }
 
-    /// The condition of an add-on about a configuration of its own.
+    /// Returns the condition of an add-on about a configuration of its own.
     pub(super) fn of_cluster(&self) -> Observation {
         let message = format!("{}; the cluster keeps what it runs until that changes", self.message);
         Observation::new(addon_conditions::CONFIGURED, False, self.reason).message(message)

@@ -20,7 +20,7 @@ use reconcile::{Action, Query, Read, View};
 /// Limit of the unused snapshots of one add-on: `revisionHistoryLimit` of a Deployment.
 const REVISION_HISTORY_LIMIT: usize = 10;
 
-/// The snapshots of an add-on.
+/// Returns the snapshots of an add-on.
 fn of_addon(addon: &str, view: &impl View) -> Read<Vec<Arc<ControllerRevision>>> {
     view.list::<ControllerRevision>(Query::label(ADDON_NAME_LABEL, addon).within(SYSTEM_NAMESPACE))
 }
@@ -35,7 +35,7 @@ pub(super) fn delete_all(addon: &str, view: &impl View) -> Read<Vec<Action>> {
 }
 
 impl AddOnInput {
-    /// The unused snapshots beyond the limit. A cluster that cannot be read may use any of them.
+    /// Returns the unused snapshots beyond the limit. A cluster that cannot be read may use any of them.
     pub(super) fn truncate_history(
         &self,
         decided: &DecidedRollouts,
@@ -64,7 +64,7 @@ impl AddOnInput {
             .collect())
     }
 
-    /// The hashes in use.
+    /// Returns the hashes in use.
     fn used(&self, decided: &DecidedRollouts, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
         let present = self.contents.keys().chain(decided.assigned.values().flatten());
         let mut used: BTreeSet<String> = present.map(|config| config.hash.clone()).collect();

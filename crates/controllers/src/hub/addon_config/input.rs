@@ -79,7 +79,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The clusters that this placement decides about.
+    /// Returns the clusters that this placement decides about.
     pub(super) fn clusters(&self) -> impl Iterator<Item = &str> {
         self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
     }
@@ -165,7 +165,8 @@ impl AddOnInput {
         Ok(rollout)
     }
 
-    /// The removal of the add-on from clusters that no placement selects any more, or from all of them.
+    /// Returns the removal of the add-on from clusters that no placement selects any more, or from all of
+    /// them.
     pub(super) fn removal(&self, view: &impl View, now: Timestamp) -> Read<Removal> {
         let by_placement = self.cma.spec.install_strategy.r#type == InstallStrategyType::Placements;
         let deletion = addon_deletion::of(&self.cma);
@@ -180,8 +181,8 @@ impl AddOnInput {
         Installed { add_on, addons: &addons, selected: &selected, deletion }.removal(view, now)
     }
 
-    /// The same configurations with the hashes of their present content, as far as the hub knows them; a
-    /// missing configuration has none.
+    /// Returns the same configurations with the hashes of their present content, as far as the hub knows
+    /// them; a missing configuration has none.
     fn with_content(&mut self, configs: Vec<Config>, view: &impl View) -> Read<Vec<Config>> {
         let mut result = Vec::new();
         for mut config in configs {
@@ -197,7 +198,8 @@ impl AddOnInput {
         Ok(result)
     }
 
-    /// The configurations of a cluster's add-on: its own over those of its placement over the defaults.
+    /// Returns the configurations of a cluster's add-on: its own over those of its placement over the
+    /// defaults.
     pub(super) fn own(&mut self, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> Read<Vec<Config>> {
         let own = addon.map(|addon| {
             let references = addon.status.iter().flat_map(|status| &status.config_references);
@@ -210,8 +212,8 @@ impl AddOnInput {
         self.with_content(own.unwrap_or_default(), view)
     }
 
-    /// The configurations behind the hashes of the rollout: those that placements ask for, and those that
-    /// clusters were assigned or ran with success.
+    /// Returns the configurations behind the hashes of the rollout: those that placements ask for, and those
+    /// that clusters were assigned or ran with success.
     pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
         let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
         let references = self
@@ -225,8 +227,8 @@ impl AddOnInput {
         asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
     }
 
-    /// The problem of a set of configurations of an add-on with a template: one of them does not exist, or
-    /// the set cannot be rendered.
+    /// Returns the problem of a set of configurations of an add-on with a template: one of them does not
+    /// exist, or the set cannot be rendered.
     pub(super) fn problem(&mut self, configs: &[Config], view: &impl View) -> Read<Option<Problem>> {
         if !self.has_template {
             return Ok(None);
@@ -251,7 +253,7 @@ impl AddOnInput {
         Ok(problem)
     }
 
-    /// The template and deployment configuration among `configs`, by their content; `None` without a
+    /// Returns the template and deployment configuration among `configs`, by their content; `None` without a
     /// template.
     pub(super) fn template(
         &self,

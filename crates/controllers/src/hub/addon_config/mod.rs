@@ -146,12 +146,12 @@ pub(super) fn observing(
     }
 }
 
-/// Whether the content of a configuration changed.
+/// Returns whether the content of a configuration changed.
 pub(super) fn is_config(change: &Change<Object>) -> bool {
     change.sides().any(|object| config_gvks().contains(&object.gvk()))
 }
 
-/// The kinds of configurations whose content is read.
+/// Returns the kinds of configurations whose content is read.
 fn config_gvks() -> Vec<Gvk> {
     let kind = |resource: &str| ConfigKind { group: ADDON_GROUP.into(), resource: resource.into() };
     [config_refs::TEMPLATES, config_refs::DEPLOYMENT_CONFIGS]
@@ -160,7 +160,7 @@ fn config_gvks() -> Vec<Gvk> {
         .collect()
 }
 
-/// Whether a change of a cluster's add-on can change what the rollout decides.
+/// Returns whether a change of a cluster's add-on can change what the rollout decides.
 fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let fields = |addon: &ManagedClusterAddOn| {

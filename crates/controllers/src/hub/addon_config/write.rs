@@ -23,7 +23,7 @@ use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 
 impl AddOnInput {
-    /// The writes that are due now.
+    /// Returns the writes that are due now.
     pub(super) fn plan(mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();

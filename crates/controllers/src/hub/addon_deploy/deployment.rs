@@ -23,7 +23,7 @@ use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 /// The wait for a snapshot that exists on the hub but is not in the cache yet.
 const SNAPSHOT_RECHECK: SignedDuration = SignedDuration::from_secs(1);
 
-/// The image registries that a cluster asks for.
+/// Returns the image registries that a cluster asks for.
 pub(super) fn registries(cluster: &ManagedCluster) -> Option<&str> {
     cluster.annotation(IMAGE_REGISTRIES_ANNOTATION)
 }
@@ -115,7 +115,7 @@ impl Deployment {
         }
     }
 
-    /// The works that the cluster has.
+    /// Returns the works that the cluster has.
     pub(super) fn works(&self) -> Vec<&ManifestWork> {
         self.works.iter().map(Arc::as_ref).collect()
     }
@@ -162,7 +162,7 @@ impl Deployment {
         plan
     }
 
-    /// The manifests of the template for this cluster.
+    /// Returns the manifests of the template for this cluster.
     pub(super) fn render(&self, sources: &Sources) -> Result<Vec<Object>, String> {
         let input = template::Input {
             addon: self.name(),
@@ -174,7 +174,7 @@ impl Deployment {
         template::render(&input).map_err(|e| format!("failed to get manifest from agent interface: {e}"))
     }
 
-    /// The works that deploy the manifests, and the one that runs before the deletion.
+    /// Returns the works that deploy the manifests, and the one that runs before the deletion.
     fn build(
         &self,
         sources: &Sources,
@@ -209,7 +209,7 @@ impl Deployment {
     }
 }
 
-/// The permissions on the hub that the agent of an add-on has on one cluster, in every namespace.
+/// Returns the permissions on the hub that the agent of an add-on has on one cluster, in every namespace.
 pub(super) fn bindings_of(addon: &Key, view: &impl View) -> Read<Vec<Arc<RoleBinding>>> {
     let mut bindings = view.list::<RoleBinding>(Query::label(CLUSTER_NAME_LABEL, &addon.namespace))?;
     bindings.retain(|binding| registration::addon_of_binding(binding).as_ref() == Some(addon));
@@ -222,8 +222,8 @@ pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>
     living.map(|binding| Action::delete(binding.as_ref())).collect()
 }
 
-/// The write of a work, with the read version as precondition: a former leader that still runs must not
-/// replace a newer work by an older one (`docs/design/dispatcher.md`).
+/// Returns the write of a work, with the read version as precondition: a former leader that still runs must
+/// not replace a newer work by an older one (`docs/design/dispatcher.md`).
 pub(super) fn fenced(mut work: Object, live: Option<&Arc<ManifestWork>>) -> Object {
     if let Some(version) = live.and_then(|live| live.metadata.resource_version.clone()) {
         work.metadata_mut().insert("resourceVersion".into(), version.into());

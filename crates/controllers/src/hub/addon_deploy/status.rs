@@ -31,8 +31,8 @@ pub(super) struct DeployOutcome {
     pub(super) is_empty: bool,
 }
 
-/// The message of an add-on when the API server refuses its agent's permissions: the operator can give only
-/// permissions that it has itself.
+/// Returns the message of an add-on when the API server refuses its agent's permissions: the operator can
+/// give only permissions that it has itself.
 pub(super) fn refused_permission(action: &Action, failure: &Failure) -> Option<Observation> {
     let is_permission = action.gvk().is_some_and(|gvk| gvk.kind == "RoleBinding");
     let is_refused = match failure.kind {
@@ -89,7 +89,7 @@ impl Deployment {
         self.report_health(&mut status.conditions, finds_health, now);
     }
 
-    /// The outcome of the rollout on this cluster; `None` while it is open.
+    /// Returns the outcome of the rollout on this cluster; `None` while it is open.
     fn outcome(&self, verdict: &DeployOutcome, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));

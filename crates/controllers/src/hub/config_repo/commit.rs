@@ -125,8 +125,8 @@ impl Completion {
 }
 
 impl CompletedCommit {
-    /// Whether a completion with other inputs has the same result. A failed rendering holds for its own
-    /// commit only.
+    /// Returns whether a completion with other inputs has the same result. A failed rendering holds for its
+    /// own commit only.
     fn holds_for(&self, completion: &Completion) -> bool {
         let Completion { repo, path, is_confined, checkout } = &self.completion;
         let is_same_spec =
@@ -137,7 +137,7 @@ impl CompletedCommit {
     }
 }
 
-/// The reason why no commit can be applied under the spec.
+/// Returns the reason why no commit can be applied under the spec.
 fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
     if follows_its_own_report(repo) {
         let message = "spec.report.branch is the branch that is followed, so every report would be a new commit to apply; give the report a branch of its own";
@@ -146,7 +146,7 @@ fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
     None
 }
 
-/// Whether every report would be a new commit of the branch that it reports on.
+/// Returns whether every report would be a new commit of the branch that it reports on.
 fn follows_its_own_report(repo: &ConfigRepo) -> bool {
     let Some(report) = &repo.spec.report else { return false };
     let is_same_url = report.url.is_empty() || report.url == repo.spec.url;

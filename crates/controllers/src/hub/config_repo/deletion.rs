@@ -64,7 +64,8 @@ pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
     deletes_objects(repo).then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
 }
 
-/// Whether the objects are deleted with their ConfigRepo. In mode Observe they belong to another tool.
+/// Returns whether the objects are deleted with their ConfigRepo. In mode Observe they belong to another
+/// tool.
 fn deletes_objects(repo: &ConfigRepo) -> bool {
     repo.spec.deletion_policy == DeletionPolicy::Delete && repo.spec.mode != ConfigRepoMode::Observe
 }
@@ -83,7 +84,7 @@ pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     })
 }
 
-/// The ClusterManagementAddOns that left the repository and whose deletion takes the add-on from more
+/// Returns the ClusterManagementAddOns that left the repository and whose deletion takes the add-on from more
 /// clusters than its policy lets lose it at once.
 pub(super) fn uninstalls(
     inventory: &Inventory,

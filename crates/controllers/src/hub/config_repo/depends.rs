@@ -50,7 +50,7 @@ pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) ->
     Ok(None)
 }
 
-/// Why `repo` waits for `other`, on which it depends; `None` if it does not.
+/// Returns why `repo` waits for `other`, on which it depends; `None` if it does not.
 fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option<String> {
     if other.is_terminating() {
         return Some("is being deleted".into());
@@ -72,12 +72,12 @@ fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option
         .then(|| "has not applied that commit yet".into())
 }
 
-/// Whether two ConfigRepos follow the same reference of the same repository.
+/// Returns whether two ConfigRepos follow the same reference of the same repository.
 pub(super) fn is_same_source(one: &ConfigRepo, other: &ConfigRepo) -> bool {
     (&one.spec.url, &one.spec.r#ref) == (&other.spec.url, &other.spec.r#ref)
 }
 
-/// The way from a ConfigRepo back to itself, if it waits for the health of one that waits for it.
+/// Returns the way from a ConfigRepo back to itself, if it waits for the health of one that waits for it.
 ///
 /// # Errors
 /// A ConfigRepo could not be read.
@@ -93,7 +93,7 @@ pub(super) fn waits_for_itself(
     if unhealthy.iter().any(is_repo) { cycle(repo, view) } else { Ok(None) }
 }
 
-/// The ConfigRepos that a ConfigRepo waits for: its dependencies, and those whose health it waits for
+/// Returns the ConfigRepos that a ConfigRepo waits for: its dependencies, and those whose health it waits for
 /// because it applies them.
 fn waits_for(repo: &ConfigRepo, all: &[Arc<ConfigRepo>]) -> Vec<Key> {
     let own = Key::of(repo).to_string();
@@ -105,7 +105,7 @@ fn waits_for(repo: &ConfigRepo, all: &[Arc<ConfigRepo>]) -> Vec<Key> {
     repo.spec.depends_on.iter().map(|it| key(repo, it)).chain(held.map(|other| Key::of(&**other))).collect()
 }
 
-/// The way from a ConfigRepo through those that it waits for back to itself.
+/// Returns the way from a ConfigRepo through those that it waits for back to itself.
 fn cycle(repo: &ConfigRepo, view: &impl View) -> Read<Option<Vec<String>>> {
     let start = Key::of(repo);
     let mut ways: Vec<Vec<Key>> = vec![vec![start.clone()]];
@@ -131,7 +131,7 @@ fn key(repo: &ConfigRepo, dependency: &Dependency) -> Key {
     Key::namespaced(repo.namespace(), dependency.name.as_str())
 }
 
-/// Whether a ConfigRepo depends on another one.
+/// Returns whether a ConfigRepo depends on another one.
 pub(super) fn is_dependent(repo: &ConfigRepo, on: &Key) -> bool {
     let is_named = |dependency: &Dependency| dependency.name == on.name;
     repo.spec.depends_on.iter().any(is_named) && repo.namespace() == on.namespace

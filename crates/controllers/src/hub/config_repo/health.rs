@@ -24,7 +24,7 @@ pub(super) struct Found<'a> {
     pub(super) is_whole: bool,
 }
 
-/// Time that the objects of a stage may take to become healthy; zero if stages do not wait.
+/// Returns time that the objects of a stage may take to become healthy; zero if stages do not wait.
 pub(super) fn timeout(repo: &ConfigRepo) -> SignedDuration {
     duration::parse(&repo.spec.health_timeout).unwrap_or(DEFAULT_TIMEOUT)
 }
@@ -84,7 +84,7 @@ pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_
     Some(Readiness::new(Phase::Stalled, "HealthTimeout", message))
 }
 
-/// An object that has failed, or else the first one.
+/// Returns an object that has failed, or else the first one.
 fn worst(unhealthy: &[Unhealthy]) -> Option<&Unhealthy> {
     let has_failed = |one: &&Unhealthy| matches!(one.health, Health::Failed(_));
     unhealthy.iter().find(has_failed).or(unhealthy.first())
@@ -97,7 +97,7 @@ fn why(health: &Health) -> &str {
     }
 }
 
-/// Since when objects of these contents are not healthy. A time in the future does not count.
+/// Returns since when objects of these contents are not healthy. A time in the future does not count.
 fn since(draft: &Draft<'_>, digest: &str) -> Timestamp {
     let before = draft.status.unhealthy.as_ref().filter(|before| before.digest == digest);
     let since = before.and_then(|before| before.since.as_ref()).map(|time| time.0);

@@ -116,7 +116,7 @@ impl Identity {
         }
     }
 
-    /// The user that the writes impersonate.
+    /// Returns the user that the writes impersonate.
     fn impersonate(&self) -> Option<String> {
         match self {
             Self::Operator => None,
@@ -125,7 +125,7 @@ impl Identity {
     }
 }
 
-/// Whether the ConfigRepos of a namespace may act as the operator.
+/// Returns whether the ConfigRepos of a namespace may act as the operator.
 pub(super) fn allows_operator(namespace: &Namespace) -> bool {
     namespace.label(OPERATOR_IDENTITY_LABEL) == Some(OPERATOR_IDENTITY_ALLOWED)
 }

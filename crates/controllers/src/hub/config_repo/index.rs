@@ -75,7 +75,7 @@ impl RepoIndex {
         }
     }
 
-    /// The uids of the ConfigRepos whose inventories list an object.
+    /// Returns the uids of the ConfigRepos whose inventories list an object.
     pub(super) fn owners(&self, path: &str) -> impl Iterator<Item = &str> {
         self.listed.get(path).into_iter().flatten().map(|claim| claim.owner.as_str())
     }

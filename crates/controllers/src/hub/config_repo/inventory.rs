@@ -136,8 +136,8 @@ fn release(part: &ConfigRepoInventory) -> Option<Action> {
     Action::remove_finalizers(part, &[CONFIG_REPO_FINALIZER])
 }
 
-/// The finalizers of the inventories of a ConfigRepo. If the objects are deleted with the ConfigRepo, their
-/// inventories must outlast the deletion of a namespace, and a deletion in the foreground.
+/// Returns the finalizers of the inventories of a ConfigRepo. If the objects are deleted with the ConfigRepo,
+/// their inventories must outlast the deletion of a namespace, and a deletion in the foreground.
 fn finalizers(repo: &ConfigRepo) -> &'static [&'static str] {
     match repo.spec.deletion_policy {
         DeletionPolicy::Delete => &[CONFIG_REPO_FINALIZER],
@@ -171,8 +171,8 @@ fn patch(
     (!patch.is_empty()).then(|| Action::patch(part, patch))
 }
 
-/// A new inventory. A name stands for its objects: if the answer to its creation is lost, another attempt with
-/// other objects does not find it under the same name and take its objects for recorded.
+/// Returns a new inventory. A name stands for its objects: if the answer to its creation is lost, another
+/// attempt with other objects does not find it under the same name and take its objects for recorded.
 fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<String>) -> ConfigRepoInventory {
     let Key { namespace, name } = Key::of(repo);
     let prefix = name.get(..MAX_PREFIX).unwrap_or(&name);
@@ -197,7 +197,8 @@ fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<Strin
     }
 }
 
-/// The objects of a commit that the inventories of other ConfigRepos have. One that observes owns nothing.
+/// Returns the objects of a commit that the inventories of other ConfigRepos have. One that observes owns
+/// nothing.
 ///
 /// # Errors
 /// The ConfigRepos or their inventories have not been read.

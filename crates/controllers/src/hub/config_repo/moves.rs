@@ -76,7 +76,7 @@ impl Moves {
     }
 }
 
-/// Whether a ConfigRepo has decided about a commit, so that its requests are recorded.
+/// Returns whether a ConfigRepo has decided about a commit, so that its requests are recorded.
 fn has_judged(repo: &ConfigRepo, commit: &str) -> bool {
     let Some(status) = &repo.status else { return false };
     let holds = |type_: &str| find_condition(&status.conditions, type_).filter(|it| it.is_true());
@@ -91,7 +91,7 @@ fn has_judged(repo: &ConfigRepo, commit: &str) -> bool {
     is_decided && status.seen.as_ref().is_some_and(|seen| seen.commit == commit)
 }
 
-/// Whether a ConfigRepo waits for others to judge a commit.
+/// Returns whether a ConfigRepo waits for others to judge a commit.
 pub(super) fn waits(repo: &ConfigRepo) -> bool {
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| condition.type_ == RECONCILING && condition.reason == REASON)

@@ -52,7 +52,7 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
     Ok(draft.finish())
 }
 
-/// The source of the present spec.
+/// Returns the source of the present spec.
 pub(super) fn source(repo: &ConfigRepo, view: &impl View) -> Option<Arc<Source>> {
     view.source(&Key::of(repo)).filter(|source| source.identity == SourceIdentity::of(repo))
 }
@@ -343,7 +343,7 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Opti
     Readiness::new(Phase::Ready, "Applied", format!("applied {commit} ({count} {objects})"))
 }
 
-/// The namespaces that objects wait for.
+/// Returns the namespaces that objects wait for.
 fn missing_namespaces(desired: &Desired, view: &impl View) -> Read<BTreeSet<String>> {
     let mut missing = BTreeSet::new();
     for name in desired.required_namespaces() {

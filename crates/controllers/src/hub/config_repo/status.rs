@@ -45,7 +45,7 @@ impl Readiness {
         Self { phase, reason: reason.into(), message: message.as_ref().into() }
     }
 
-    /// A commit that is refused for its problems.
+    /// Returns a commit that is refused for its problems.
     pub(super) fn refused(problems: &[Problem], applied: Option<&Revision>) -> Self {
         let reason = problems.first().map_or("Refused", |problem| problem.reason);
         let message = format!("{}; {}", sync::summary(problems), still_applied(applied));
@@ -61,12 +61,12 @@ pub(super) fn still_applied(applied: Option<&Revision>) -> String {
     }
 }
 
-/// The first twelve digits of a commit.
+/// Returns the first twelve digits of a commit.
 pub(super) fn short_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// Whether the status is about a commit (an empty one stands for any), and about the present spec.
+/// Returns whether the status is about a commit (an empty one stands for any), and about the present spec.
 pub(super) fn is_told(repo: &ConfigRepo, commit: &str) -> bool {
     repo.status.as_ref().is_some_and(|status| {
         status.observed_generation == repo.metadata.generation
@@ -99,7 +99,7 @@ pub(super) fn conclude(
     status.observed_generation = Some(generation);
 }
 
-/// A revision; its time stays as long as the revision does not change.
+/// Returns a revision; its time stays as long as the revision does not change.
 pub(super) fn revision(
     before: Option<&Revision>,
     checkout: &Checkout,
@@ -142,7 +142,7 @@ pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrit
     StatusWrite::between(now, &new)
 }
 
-/// Whether the hub refuses writes to the identity of a ConfigRepo.
+/// Returns whether the hub refuses writes to the identity of a ConfigRepo.
 pub(super) fn is_forbidden(repo: &ConfigRepo) -> bool {
     repo.condition(READY).is_some_and(|ready| ready.reason == FORBIDDEN)
 }
@@ -209,7 +209,7 @@ fn hint(failure: &Failure) -> &'static str {
     }
 }
 
-/// Whether the API server refused to change a field. It tells it in words only.
+/// Returns whether the API server refused to change a field. It tells it in words only.
 fn cannot_change(failure: &Failure) -> bool {
     const WORDS: [&str; 4] =
         ["immutable", "may not change once set", "updates to statefulset spec", "cannot change roleref"];
@@ -217,7 +217,8 @@ fn cannot_change(failure: &Failure) -> bool {
     failure.kind == FailureKind::Invalid && WORDS.iter().any(|words| message.contains(words))
 }
 
-/// The objects that cannot be changed, and that are deleted and created again as their annotation says.
+/// Returns the objects that cannot be changed, and that are deleted and created again as their annotation
+/// says.
 fn recreated(
     desired: Option<&Desired>,
     failures: &[(&Action, &Failure)],

@@ -78,8 +78,8 @@ impl Hub {
         self.world.get::<ConfigRepo>(&key()).unwrap().status.unwrap_or_default()
     }
 
-    /// The condition that says most: `Ready: message`, `Stalled reason: message`, `Reconciling reason:
-    /// message`.
+    /// Returns the condition that says most: `Ready: message`, `Stalled reason: message`, `Reconciling
+    /// reason: message`.
     fn message(&self) -> String {
         let status = self.status();
         let holds = |condition: &&Condition| condition.is_true();
@@ -91,7 +91,7 @@ impl Hub {
         }
     }
 
-    /// The names of the objects in the inventories.
+    /// Returns the names of the objects in the inventories.
     fn owned(&self) -> Vec<String> {
         let repo = self.world.get::<ConfigRepo>(&key()).unwrap();
         let owned = engine::sync::recorded(&repo, &self.world.list::<ConfigRepoInventory>());

@@ -138,8 +138,8 @@ impl SetInput {
         Ok(())
     }
 
-    /// A cluster as the engine reads it; `None` for one that leaves or is gone, so that no rollout waits for
-    /// it.
+    /// Returns a cluster as the engine reads it; `None` for one that leaves or is gone, so that no rollout
+    /// waits for it.
     fn candidate(&self, name: &str, rule: &SuccessRule<'_>, view: &impl View) -> Read<Option<Cluster>> {
         // A cluster that cannot be read exists, and counts as unreachable.
         let managed = match view.get::<ManagedCluster>(&Key::cluster(name)) {
@@ -164,7 +164,7 @@ impl SetInput {
     }
 }
 
-/// How long a success must last, as the engine counts it.
+/// Returns how long a success must last, as the engine counts it.
 fn soak(input: &Input) -> SignedDuration {
     let by_strategy = input.strategy.as_ref().ok().and_then(|strategy| strategy.limits().soak);
     let by_policy = input.policy.as_ref().map(|policy| policy.soak).unwrap_or_default();

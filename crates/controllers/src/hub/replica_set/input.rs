@@ -53,7 +53,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The clusters that have their work from this placement.
+    /// Returns the clusters that have their work from this placement.
     pub(super) fn clusters(&self) -> impl Iterator<Item = &str> {
         self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
     }
@@ -146,8 +146,8 @@ impl SetInput {
         Ok(())
     }
 
-    /// The template in a work: the one that its annotation names or, in a work of OCM's controller, the
-    /// content of the work.
+    /// Returns the template in a work: the one that its annotation names or, in a work of OCM's controller,
+    /// the content of the work.
     fn runs(&mut self, work: &ManifestWork) -> Hash {
         if let Some(hash) = WorkRecord::read(work).template {
             return hash;
@@ -161,7 +161,7 @@ impl SetInput {
         hash
     }
 
-    /// The works of clusters that no placement selects any more.
+    /// Returns the works of clusters that no placement selects any more.
     pub(super) fn leaving(&self) -> impl Iterator<Item = &Arc<ManifestWork>> {
         let selected: BTreeSet<&str> =
             self.placements.iter().flat_map(|node| node.selection.clusters()).collect();
@@ -169,7 +169,7 @@ impl SetInput {
         works.map(|(_, (work, _))| work)
     }
 
-    /// Whether the set still names the placement that a work was made for.
+    /// Returns whether the set still names the placement that a work was made for.
     pub(super) fn has_placement_of(&self, work: &ManifestWork) -> bool {
         let placement = work.label(WORK_PLACEMENT_LABEL);
         self.placements.iter().any(|node| Some(node.placement.name.as_str()) == placement)

@@ -137,7 +137,7 @@ fn all(view: &impl View) -> Vec<Key> {
     view.keys::<ManifestWorkReplicaSet>(Query::ALL)
 }
 
-/// The sets that roll out to the clusters of a placement.
+/// Returns the sets that roll out to the clusters of a placement.
 fn sets_of(placement: &Key, view: &impl View) -> Vec<Key> {
     let sets = view.readable::<ManifestWorkReplicaSet>(Query::namespace(&placement.namespace));
     let uses = |set: &&Arc<ManifestWorkReplicaSet>| {
@@ -146,13 +146,13 @@ fn sets_of(placement: &Key, view: &impl View) -> Vec<Key> {
     sets.iter().filter(uses).map(|set| Key::of(set.as_ref())).collect()
 }
 
-/// The set of a work, from its label. A namespace has no dot, so the first dot ends it.
+/// Returns the set of a work, from its label. A namespace has no dot, so the first dot ends it.
 fn set_of(work: &ManifestWork) -> Option<Key> {
     let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
     Some(Key::namespaced(namespace, name))
 }
 
-/// The parts of a work that the decision reads, without the status of manifests and feedback.
+/// Returns the parts of a work that the decision reads, without the status of manifests and feedback.
 fn relevant_fields(work: &ManifestWork) -> impl PartialEq + use<> {
     let relevant = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
     let metadata = &work.metadata;
@@ -191,7 +191,7 @@ fn delete(set: &ManifestWorkReplicaSet, view: &impl View) -> Read<Plan> {
     Ok(plan)
 }
 
-/// The status of a set with a name that is not valid in the label of its works.
+/// Returns the status of a set with a name that is not valid in the label of its works.
 fn unnamable(set: &ManifestWorkReplicaSet, fault: &str, now: Timestamp) -> Option<StatusWrite> {
     let mut new = set.clone();
     let generation = set.metadata.generation.unwrap_or_default();

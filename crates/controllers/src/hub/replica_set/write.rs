@@ -17,7 +17,7 @@ use object::{Key, Object, ObjectRef, merge_diff};
 use reconcile::{Action, Plan, Precondition, Read, StatusWrite, Subresource, View};
 
 impl SetInput {
-    /// The writes that are due now: snapshots first, then the records of the policy, then the works.
+    /// Returns the writes that are due now: snapshots first, then the records of the policy, then the works.
     pub(super) fn plan(self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
@@ -48,7 +48,7 @@ impl SetInput {
         Ok(plan)
     }
 
-    /// The writes of the assignments to the clusters of a placement.
+    /// Returns the writes of the assignments to the clusters of a placement.
     fn works_of(
         &self,
         node: &Node,
@@ -109,14 +109,14 @@ impl SetInput {
         replica_set::status(&self.set, &placements, now)
     }
 
-    /// The works of the clusters of a placement, and whether each has the newest template.
+    /// Returns the works of the clusters of a placement, and whether each has the newest template.
     fn works_from(&self, node: &Node) -> Vec<(&ManifestWork, bool)> {
         let works = node.clusters().filter_map(|cluster| self.works.get(cluster));
         works.map(|(work, runs)| (work.as_ref(), *runs == self.revision)).collect()
     }
 }
 
-/// The annotations of the work of a cluster that is assigned a template.
+/// Returns the annotations of the work of a cluster that is assigned a template.
 fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Timestamp) -> WorkRecord {
     let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     match live.filter(|_| cluster.runs.as_ref() == Some(hash)) {
@@ -125,7 +125,7 @@ fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Time
     }
 }
 
-/// The write that makes the work of a cluster as wanted; `None` if it is so already.
+/// Returns the write that makes the work of a cluster as wanted; `None` if it is so already.
 fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -> Option<Action> {
     let Some(work) = live else {
         return Some(Action::create(Object::from_typed(&wanted.work(cluster, None))));

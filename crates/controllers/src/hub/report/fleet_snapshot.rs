@@ -29,7 +29,7 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
     watches.read::<ManifestWorkReplicaSet>();
 }
 
-/// The snapshot; `None` if the fleet is too large for one.
+/// Returns the snapshot; `None` if the fleet is too large for one.
 ///
 /// # Errors
 /// A kind has not been read.

@@ -16,7 +16,7 @@ fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
 }
 
-/// A hub whose repository holds one add-on that is installed nowhere.
+/// Returns a hub whose repository holds one add-on that is installed nowhere.
 fn world(report: Value) -> World {
     let mut world = World::new(7, "2026-01-02T03:04:05Z".parse().unwrap());
     world
@@ -106,7 +106,7 @@ fn changes_that_keep_coming_are_reported_once_an_interval() {
     assert!((8..=20).contains(&pushes), "{pushes} in ten minutes");
 }
 
-/// The conclusion from a push, and the plan after it at a later time.
+/// Returns the conclusion from a push, and the plan after it at a later time.
 fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     let mut world = world(json!({}));
     commit(&mut world, '1', "msa");

@@ -5,7 +5,7 @@ use super::*;
 use object::Object;
 use reconcile::{Caches, Site};
 
-/// The plan for a cluster that is accepted, where its namespace has these labels.
+/// Returns the plan for a cluster that is accepted, where its namespace has these labels.
 fn accepted(conditions: Value, namespace: Option<Value>) -> Value {
     let typed = |object: Value| Object::from_value(object).unwrap();
     let mut caches = Caches::default();

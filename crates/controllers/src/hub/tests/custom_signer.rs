@@ -37,7 +37,7 @@ fn template(hash: &str, groups: &[&str]) -> Value {
     })
 }
 
-/// A template that the cluster's own add-on names.
+/// Returns a template that the cluster's own add-on names.
 fn own() -> Object {
     Object::from_value(json!({
         "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate",
@@ -64,8 +64,8 @@ fn place(caches: &mut Caches) {
     replace::<PlacementDecision>(caches, &[decision("p", "c1"), decision("q", "c2")]);
 }
 
-/// The hub as its caches know it, after the agent set the status of its add-on to `assigned`; `configs` are in
-/// the spec of that add-on, and `status` is that of the ClusterManagementAddOn.
+/// Returns the hub as its caches know it, after the agent set the status of its add-on to `assigned`;
+/// `configs` are in the spec of that add-on, and `status` is that of the ClusterManagementAddOn.
 fn hub(assigned: &str, configs: &Value, status: &Value) -> Caches {
     let mut caches = Caches::default();
     let cluster = "system:open-cluster-management:c1";
@@ -82,7 +82,7 @@ fn hub(assigned: &str, configs: &Value, status: &Value) -> Caches {
     caches
 }
 
-/// The authority that signs for the agent. The template `narrow` does not allow its request.
+/// Returns the authority that signs for the agent. The template `narrow` does not allow its request.
 fn authority(caches: &Caches) -> Option<String> {
     let labels = json!({"open-cluster-management.io/cluster-name": "c1", "open-cluster-management.io/addon-name": "a"});
     let request: CertificateSigningRequest = serde_json::from_value(json!({

@@ -13,7 +13,7 @@ fn set(name: &str, selector: Value, namespaces: &[&str]) -> ManagedClusterSet {
         "spec": {"clusterSelector": selector, "managedNamespaces": namespaces}}))
 }
 
-/// The list that a cluster of the set `team` gets, where the status has this one.
+/// Returns the list that a cluster of the set `team` gets, where the status has this one.
 fn told(sets: Vec<ManagedClusterSet>, held: Value) -> Value {
     let mut caches = Caches::default();
     let labels = json!({"cluster.open-cluster-management.io/clusterset": "team"});

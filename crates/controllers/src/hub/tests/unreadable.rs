@@ -30,8 +30,8 @@ fn refuse<K: Kind>(caches: &mut Caches, key: Key) {
     caches.apply::<K>(Site::Hub, Delta::Unreadable(refused));
 }
 
-/// A fleet on which a placement selects every cluster; of `c2` not the cluster and of `c3` not the add-on can
-/// be read.
+/// Returns a fleet on which a placement selects every cluster; of `c2` not the cluster and of `c3` not the
+/// add-on can be read.
 fn fleet() -> Caches {
     let strategy = json!({"type": "Placements", "placements": [{"namespace": "default", "name": "fleet", "rolloutStrategy": {"type": "Progressive", "progressive": {}}}]});
     let config = json!({"group": "g", "resource": "configs", "defaultConfig": {"name": "d"}});

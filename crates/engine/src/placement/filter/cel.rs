@@ -214,7 +214,7 @@ fn within<T>(
     result
 }
 
-/// The functions of placements, and `hasConditions`, which the rules of works have.
+/// Returns the functions of placements, and `hasConditions`, which the rules of works have.
 fn objects() -> Context<'static> {
     let mut context = root();
     context.add_function("hasConditions", |status: Value| match &status {

@@ -13,7 +13,7 @@ fn hub(spec: Value, clusters: usize) -> Hub {
     hub
 }
 
-/// A decision as it is, with other entries.
+/// Returns a decision as it is, with other entries.
 fn decision(hub: &Hub, name: &str, clusters: &[(&str, &str)]) -> Value {
     let mut decision = serde_json::to_value(&*hub.decisions[name]).unwrap();
     let entries: Vec<_> = clusters

@@ -35,14 +35,14 @@ pub(crate) struct Hub {
     pub max_steps: u64,
 }
 
-/// A hub with one placement and clusters without labels.
+/// Returns a hub with one placement and clusters without labels.
 pub(crate) fn hub(spec: Value, clusters: &[&str]) -> Hub {
     let mut hub = Hub::new(spec);
     clusters.iter().for_each(|name| hub.cluster(name, &[]));
     hub
 }
 
-/// A predicate on one label.
+/// Returns a predicate on one label.
 pub(crate) fn selector(key: &str, value: &str) -> Value {
     json!([{ "requiredClusterSelector": { "labelSelector": { "matchLabels": { key: value } } } }])
 }
@@ -96,7 +96,7 @@ impl Hub {
         self.now += SignedDuration::from_secs(seconds);
     }
 
-    /// How many clusters each decision group of the status counts.
+    /// Returns how many clusters each decision group of the status counts.
     pub(crate) fn group_sizes(&self) -> Vec<i32> {
         let groups = &self.placement.status.as_ref().unwrap().decision_groups;
         groups.iter().map(|group| group.cluster_count).collect()
@@ -196,7 +196,7 @@ impl Hub {
         names.into_iter().collect()
     }
 
-    /// The decisions as `name[index group] cluster,…`.
+    /// Returns the decisions as `name[index group] cluster,…`.
     pub(crate) fn shape(&self) -> Vec<String> {
         let one = |(name, decision): (&String, &Arc<PlacementDecision>)| {
             let label = |key: &str| {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::harness::{Hub, hub};
 
-/// A placement with an expression whose clusters may take so many steps.
+/// Returns a placement with an expression whose clusters may take so many steps.
 fn limited(clusters: &[&str], max_steps: u64) -> Hub {
     let cel = json!({ "celSelector": { "celExpressions": ["1 + 1 == 2"] } });
     let mut hub = hub(json!({ "predicates": [{ "requiredClusterSelector": cel }] }), clusters);
@@ -16,7 +16,7 @@ fn limited(clusters: &[&str], max_steps: u64) -> Hub {
     hub
 }
 
-/// The steps that clusters take.
+/// Returns the steps that clusters take.
 fn steps(clusters: &[&str]) -> u64 {
     (0..100).find(|max_steps| !is_refused(&mut limited(clusters, *max_steps))).unwrap()
 }

@@ -6,7 +6,7 @@ use super::super::fleet::Id;
 use super::super::layout::{LayoutInput, Member, Slice, lay_out};
 use super::super::published::PublishedSlice;
 
-/// The cluster `c012`, by a letter and a number; in their order clusters arrive.
+/// Returns the cluster `c012`, by a letter and a number; in their order clusters arrive.
 fn id(prefix: char, number: usize) -> Id {
     Id::from(u8::try_from(prefix).unwrap()) * 1000 + Id::try_from(number).unwrap()
 }

@@ -201,7 +201,7 @@ fn check_settled(hub: &Hub) {
     assert!(!is_whole || runs.values().all(|runs| *runs == 1), "a group was cut without need");
 }
 
-/// How many histories are tried; more by hand.
+/// Returns how many histories are tried; more by hand.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").map_or(32, |cases| cases.parse().unwrap())
 }

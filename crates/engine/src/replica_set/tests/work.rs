@@ -11,7 +11,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// A work of generation 2 with conditions `(type, status, observedGeneration)`.
+/// Returns a work of generation 2 with conditions `(type, status, observedGeneration)`.
 fn work(rules: bool, conditions: &[(&str, &str, i64)]) -> ManifestWork {
     let condition = |(type_, status, generation): &(&str, &str, i64)| {
         json!({

@@ -115,7 +115,7 @@ pub(super) enum EventKind {
 }
 
 impl EventKind {
-    /// The cluster it happens to.
+    /// Returns the cluster it happens to.
     fn cluster(&self) -> Option<&String> {
         match self {
             Self::Commit(_) | Self::Approve(_) | Self::Pause(_) => None,
@@ -170,7 +170,7 @@ impl Outcomes {
         })
     }
 
-    /// The outcome of a revision on a cluster.
+    /// Returns the outcome of a revision on a cluster.
     pub(super) fn of(&self, cluster: &str, revision: &Hash) -> Outcome {
         let matches = |outcome: &&Outcome| {
             let named = outcome.clusters.is_empty() || outcome.clusters.iter().any(|name| name == cluster);

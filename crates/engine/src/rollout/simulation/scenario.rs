@@ -187,7 +187,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The scenario as the engine takes it.
+    /// Returns the scenario as the engine takes it.
     pub fn into_input(self) -> Input {
         let mut input = Input::new(self.revision.clone(), Strategy::read(&self.strategy, None));
         input.last_strategy = self.last_strategy.as_ref().and_then(|last| Strategy::read(last, None).ok());
@@ -213,7 +213,7 @@ impl Scenario {
         input
     }
 
-    /// A cluster that only a group names.
+    /// Returns a cluster that only a group names.
     pub(super) fn default_cluster(&self, name: &str) -> Cluster {
         self.cluster(&PlainCluster {
             name: name.into(),

@@ -18,7 +18,7 @@ const STEPS: [i64; 12] = [1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 86_
 const MARKS: i64 = 10;
 
 impl Trace {
-    /// The trace as an SVG document.
+    /// Returns the trace as an SVG document.
     pub fn svg(&self) -> String {
         let end = self.cut.or_else(|| self.rows.last().map(|row| row.at)).unwrap_or(self.start);
         let mut lines = BTreeMap::<(&GroupName, &str), Vec<(Timestamp, char)>>::new();
@@ -77,13 +77,13 @@ impl Trace {
     }
 }
 
-/// The width of a text.
+/// Returns the width of a text.
 #[expect(clippy::cast_precision_loss, reason = "no name has 2^52 letters")]
 fn wide(text: &str) -> f64 {
     LETTER * text.chars().count() as f64
 }
 
-/// The moments to mark on the time axis.
+/// Returns the moments to mark on the time axis.
 fn marks(start: Timestamp, end: Timestamp) -> impl Iterator<Item = Timestamp> {
     let seconds = end.duration_since(start).as_secs();
     let step = STEPS.into_iter().find(|step| seconds / step <= MARKS).unwrap_or(seconds.max(1));
@@ -91,7 +91,7 @@ fn marks(start: Timestamp, end: Timestamp) -> impl Iterator<Item = Timestamp> {
         .filter_map(move |mark| start.checked_add(SignedDuration::from_secs(mark * step)).ok())
 }
 
-/// The times a state lasted.
+/// Returns the times a state lasted.
 fn intervals(states: &[(Timestamp, char)], end: Timestamp) -> Vec<(Timestamp, Timestamp, char)> {
     let mut intervals: Vec<(Timestamp, Timestamp, char)> = Vec::new();
     for (at, letter) in states {

@@ -155,7 +155,7 @@ impl Trace {
         self.cut = Some(end);
     }
 
-    /// The trace as text: a line for each moment, a letter for each cluster.
+    /// Returns the trace as text: a line for each moment, a letter for each cluster.
     pub fn table(&self) -> String {
         let mut text = String::new();
         let mut groups = BTreeMap::new();
@@ -208,7 +208,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// One answer of the engine as a table: a line for each cluster, with its explanation.
+/// Returns one answer of the engine as a table: a line for each cluster, with its explanation.
 pub fn decision_table(decision: &RolloutDecision) -> String {
     let mut rows: Vec<(&GroupKey, &str, &Assignment)> =
         decision.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
@@ -252,8 +252,8 @@ pub fn decision_table(decision: &RolloutDecision) -> String {
     text
 }
 
-/// One answer of the engine for programs: the decision, each cluster with its explanation, and the lists of
-/// OCM's library.
+/// Returns one answer of the engine for programs: the decision, each cluster with its explanation, and the
+/// lists of OCM's library.
 pub fn decision_json(decision: &RolloutDecision) -> Value {
     let mut value = serde_json::to_value(decision).unwrap_or_default();
     for (name, assignment) in &decision.clusters {

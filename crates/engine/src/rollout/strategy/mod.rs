@@ -103,7 +103,7 @@ impl Mandatory {
         groups.iter().map(read).collect()
     }
 
-    /// Whether it selects a group.
+    /// Returns whether it selects a group.
     pub fn selects(&self, group: &GroupKey) -> bool {
         match self {
             Self::Name(name) => *name == group.name,
@@ -150,14 +150,14 @@ macro_rules! strategies {
                 }
             }
 
-            /// The rules that make stages out of groups.
+            /// Returns the rules that make stages out of groups.
             pub fn stages(&self) -> Vec<StageRule<'_>> {
                 match self {
                     $(Self::$name(strategy) => strategy.stages(),)+
                 }
             }
 
-            /// The limits on every cluster.
+            /// Returns the limits on every cluster.
             pub fn limits(&self) -> Limits {
                 match self {
                     $(Self::$name(strategy) => strategy.limits(),)+
@@ -174,7 +174,7 @@ strategies! {
 }
 
 impl Strategy {
-    /// The groups that go first.
+    /// Returns the groups that go first.
     pub fn mandatory(&self) -> Vec<Mandatory> {
         self.stages().into_iter().filter_map(|rule| rule.groups).flatten().cloned().collect()
     }

@@ -13,7 +13,7 @@ use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strateg
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// A strategy in words: `R2 F0 D90s soak60s`, with `R` absent for per group; percentages as `F50%`.
+/// Returns a strategy in words: `R2 F0 D90s soak60s`, with `R` absent for per group; percentages as `F50%`.
 fn strategy(words: &str, mandatory: &[Mandatory]) -> Strategy {
     let (mut options, mut concurrency, mut all, mut per_group) = (Options::default(), None, false, false);
     let size = |text: &str| match text.strip_suffix('%') {
@@ -38,7 +38,7 @@ fn strategy(words: &str, mandatory: &[Mandatory]) -> Strategy {
     }
 }
 
-/// Groups in words: `a1,a2 b1` are the groups 0 and 1; `2:c1` has an index of its own.
+/// Returns groups in words: `a1,a2 b1` are the groups 0 and 1; `2:c1` has an index of its own.
 fn groups(words: &str) -> Vec<Group> {
     let group = |(at, word): (usize, &str)| {
         let (index, names) =
@@ -51,8 +51,8 @@ fn groups(words: &str) -> Vec<Group> {
     words.split(' ').enumerate().map(group).collect()
 }
 
-/// A cluster in words: `c1 Progressing 10` was assigned its hash and has reported so for ten seconds; `c1
-/// ToDo` was not.
+/// Returns a cluster in words: `c1 Progressing 10` was assigned its hash and has reported so for ten seconds;
+/// `c1 ToDo` was not.
 fn cluster(words: &str) -> Cluster {
     let mut words = words.split(' ');
     let (name, report) = (words.next().unwrap(), words.next().unwrap());

@@ -329,8 +329,8 @@ impl Fleet {
         }
     }
 
-    /// Whether nothing of the last commit's clusters is left to do: joiners come all the time and are not
-    /// waited for.
+    /// Returns whether nothing of the last commit's clusters is left to do: joiners come all the time and are
+    /// not waited for.
     fn is_through(&self, decision: &RolloutDecision) -> bool {
         let open = |assignment: &Assignment| match &assignment.state {
             ClusterState::Waiting(_) | ClusterState::Starting | ClusterState::Progressing { .. } => true,

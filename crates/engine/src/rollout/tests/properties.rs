@@ -153,7 +153,7 @@ fn input() -> impl Strategy2<Value = Input> {
         })
 }
 
-/// The input after everything was written.
+/// Returns the input after everything was written.
 fn written(input: &Input) -> Input {
     let decision = advance(input, NOW);
     let mut next = input.clone();
@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// Clusters by the index of their group.
+/// Returns clusters by the index of their group.
 fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>) -> Input {
     let mut input = Input::new("r2", Ok(strategy));
     for (index, cluster) in clusters {

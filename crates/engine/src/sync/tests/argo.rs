@@ -72,7 +72,7 @@ proptest! {
     }
 }
 
-/// A hub with the ConfigMaps a and b of an application.
+/// Returns a hub with the ConfigMaps a and b of an application.
 fn hub(takeover: Takeover) -> Hub {
     let mut hub = Hub::new();
     hub.policy = SyncPolicy { takeover, ..hub.policy };

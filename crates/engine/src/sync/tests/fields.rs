@@ -9,7 +9,7 @@ use object::Object;
 
 const OURS: &str = api::names::CONFIG_REPO_MANAGER;
 
-/// A Deployment with two containers.
+/// Returns a Deployment with two containers.
 fn deployment(replicas: i64, images: [&str; 2], managed_fields: Value) -> Object {
     let containers = json!([{"name": "web", "image": images[0]}, {"name": "log", "image": images[1]}]);
     let metadata = json!({"name": "d", "uid": "u", "resourceVersion": "7", "managedFields": managed_fields});

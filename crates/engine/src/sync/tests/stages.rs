@@ -30,7 +30,7 @@ fn config_repo(name: &str) -> Object {
     )
 }
 
-/// The kinds that a plan applies, by stage.
+/// Returns the kinds that a plan applies, by stage.
 fn applied(plan: &SyncPlan<'_>) -> Vec<Vec<String>> {
     let kinds = |stage: &Vec<crate::sync::Apply<'_>>| {
         stage.iter().map(|apply| apply.desired.reference.gvk.kind.clone()).collect()

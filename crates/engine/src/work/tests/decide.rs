@@ -26,7 +26,7 @@ fn deployment(metadata: Value, spec: Value) -> Value {
     whole
 }
 
-/// The decision about a Deployment with an update strategy, on a live one that is owned already.
+/// Returns the decision about a Deployment with an update strategy, on a live one that is owned already.
 fn decided(strategy: Value, manifest: Value, live: Option<Value>, was_applied: bool) -> Decision {
     let identifier = json!({"group": "apps", "resource": "deployments", "name": "d", "namespace": "n"});
     let spec = json!({"workload": {"manifests": [manifest]}, "manifestConfigs": [{"resourceIdentifier": identifier, "updateStrategy": strategy}]});

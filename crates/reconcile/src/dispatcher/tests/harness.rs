@@ -126,18 +126,18 @@ impl Harness {
         self.dispatcher.watched(&kind, applied, self.now);
     }
 
-    /// The names of the keys whose reconciliations have ended since this was asked last.
+    /// Returns the names of the keys whose reconciliations have ended since this was asked last.
     pub(super) fn ended(&mut self) -> Vec<String> {
         std::mem::take(&mut self.ended).into_iter().map(|ended| ended.key.name).collect()
     }
 }
 
-/// A ConfigMap on the hub.
+/// Returns a ConfigMap on the hub.
 pub(super) fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": name, "resourceVersion": "1"}})
 }
 
-/// The write of a copy of a ConfigMap.
+/// Returns the write of a copy of a ConfigMap.
 pub(super) fn copy(key: &Key) -> Action {
     let mut copy = map(&format!("{}-copy", key.name));
     copy["metadata"].as_object_mut().unwrap().remove("resourceVersion");

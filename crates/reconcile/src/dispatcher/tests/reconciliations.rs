@@ -35,7 +35,7 @@ impl Controller for Copier {
     }
 }
 
-/// A harness with everything listed.
+/// Returns a harness with everything listed.
 fn ready(maps: &[Value]) -> Harness {
     let mut harness = Harness::new::<Copier>();
     harness.listed("ConfigMap", maps);

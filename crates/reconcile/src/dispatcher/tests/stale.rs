@@ -120,7 +120,7 @@ impl Harness {
     }
 }
 
-/// A copier that has to copy one map.
+/// Returns a copier that has to copy one map.
 fn copying() -> Harness {
     let mut harness = Harness::new::<Copier>();
     harness.listed("Namespace", &[]);

@@ -236,7 +236,7 @@ fn from_patched(json: &Json) -> Node {
     }
 }
 
-/// The shortest text of a float, with an exponent from a million on.
+/// Returns the shortest text of a float, with an exponent from a million on.
 fn shortest(float: f64) -> String {
     let scientific = format!("{float:e}");
     match scientific

@@ -67,7 +67,7 @@ impl Patch {
         Err(located.error(Reason::InvalidValue, problem))
     }
 
-    /// The text of the patch; `None` if there is neither text nor file.
+    /// Returns the text of the patch; `None` if there is neither text nor file.
     pub(super) fn text(&self, pass: &Pass<'_, '_>) -> Result<Option<(String, PatchSource<'_>)>> {
         let (location, field) = (&self.location, self.field.as_str());
         match (&self.path, &self.inline) {

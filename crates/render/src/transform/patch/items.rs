@@ -4,8 +4,8 @@ use super::strategic::{Merge, PATCH, Result, invalid};
 use crate::yaml::{Map, Node, Scalar, Style, Tag, Value};
 use object::builtin_lists::{ListType, Position};
 
-/// The keys that identify items: the keys of server-side apply if there are any, else the key of the patch
-/// strategy.
+/// Returns the keys that identify items: the keys of server-side apply if there are any, else the key of the
+/// patch strategy.
 pub(super) fn keys_of(at: Position<'_>) -> Vec<String> {
     match at.list_type() {
         ListType::Map(keys) if !keys.is_empty() => keys.iter().map(|key| key.name.to_owned()).collect(),
@@ -73,7 +73,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         self.nodes.get(id)
     }
 
-    /// The values of the keys of all items, those of the patch first, each once.
+    /// Returns the values of the keys of all items, those of the patch first, each once.
     fn all_values(&self) -> Vec<Vec<String>> {
         let mut all: Vec<Vec<String>> = Vec::new();
         for node in self.patch.iter().chain(&self.object).filter_map(|id| self.node(*id)) {
@@ -97,7 +97,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         all
     }
 
-    /// The first item that has exactly these values.
+    /// Returns the first item that has exactly these values.
     fn find(&self, list: &[usize], keys: &[String], values: &[String]) -> Option<usize> {
         let fits = |node: &Node| {
             keys.iter().zip(values).all(|(key, value)| match key.as_str() {
@@ -212,7 +212,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
     }
 }
 
-/// Whether an item has these values of its keys; keys without a value count as the key before them.
+/// Returns whether an item has these values of its keys; keys without a value count as the key before them.
 fn has_values(node: &Node, keys: &[String], values: &[String]) -> Result<bool> {
     let mut last = false;
     for (index, key) in keys.iter().enumerate() {

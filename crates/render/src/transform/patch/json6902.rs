@@ -79,7 +79,7 @@ fn pointer(path: &str) -> Result<Vec<String>, String> {
 }
 
 impl Operation {
-    /// The memory of the values that the operation adds to a document, in bytes.
+    /// Returns the memory of the values that the operation adds to a document, in bytes.
     ///
     /// # Errors
     /// There is nothing to copy.
@@ -154,7 +154,7 @@ impl Operation {
     }
 }
 
-/// The memory of a value, in bytes.
+/// Returns the memory of a value, in bytes.
 fn memory(value: &Json) -> usize {
     let inside: usize = match value {
         Json::Null | Json::Bool(_) | Json::Number(_) => 0,
@@ -178,7 +178,7 @@ fn same(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// The map or list that holds the last part of a path.
+/// Returns the map or list that holds the last part of a path.
 fn container<'a>(document: &'a mut Json, path: &'a [String]) -> Result<(&'a mut Json, &'a str), String> {
     let (last, parents) = path.split_last().ok_or("the path must lead into the object")?;
     let mut at = document;
@@ -199,7 +199,7 @@ fn container<'a>(document: &'a mut Json, path: &'a [String]) -> Result<(&'a mut 
     }
 }
 
-/// An index into a list; negative ones count from behind.
+/// Returns an index into a list; negative ones count from behind.
 fn index(part: &str, len: usize) -> Result<usize, String> {
     let number: i64 = part.parse().map_err(|_| format!("{part:?} is not an index of a list"))?;
     let from_start =

@@ -78,7 +78,7 @@ fn list_directive(items: &mut Vec<Node>) -> Result<Directive> {
 }
 
 impl Merge<'_> {
-    /// `None` if nothing is left.
+    /// Returns `None` if nothing is left.
     pub(super) fn walk(
         &self,
         object: Option<Node>,

@@ -97,8 +97,8 @@ fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Resu
     }
 }
 
-/// The identities by which replacements know an object; the present one is not checked for being outside of
-/// namespaces.
+/// Returns the identities by which replacements know an object; the present one is not checked for being
+/// outside of namespaces.
 fn ids(resource: &Resource) -> Vec<Id> {
     let namespace = if resource.namespace().is_empty() { DEFAULT_NAMESPACE } else { resource.namespace() };
     let current = Id { namespace: namespace.to_owned(), ..resource.id() };

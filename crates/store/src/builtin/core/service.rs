@@ -143,7 +143,7 @@ fn check_port(port: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A name of a port (RFC 6335, 5.1): at most 15 letters, digits and hyphens, among them a letter.
+/// Returns a name of a port (RFC 6335, 5.1): at most 15 letters, digits and hyphens, among them a letter.
 fn is_port_name(name: &str) -> bool {
     let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=15).contains(&name.len())

@@ -45,7 +45,7 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// An event under the field names of another group.
+/// Returns an event under the field names of another group.
 fn convert(event: &Object, api_version: &str) -> Result<Object, String> {
     let mut converted = event.clone();
     for (core, own) in NAMES {

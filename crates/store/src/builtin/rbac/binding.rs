@@ -84,7 +84,7 @@ fn check_subjects(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The names of the subjects of a kind.
+/// Returns the names of the subjects of a kind.
 fn names(binding: &Object, kind: &str) -> String {
     let subjects = binding.at(&["subjects"]).and_then(Value::as_array);
     let of_kind =

@@ -12,7 +12,7 @@ const ID: &str = "argocd.argoproj.io/tracking-id";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const MANAGER: &str = "argocd-controller";
 
-/// The manifest of the application `shop` for a ConfigMap.
+/// Returns the manifest of the application `shop` for a ConfigMap.
 fn manifest(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data, "metadata": {
         "namespace": "config", "name": name, "annotations": {ID: format!("shop:/ConfigMap:config/{name}")},
@@ -167,7 +167,8 @@ fn one_object_goes_to_argo_cd_without_a_deletion() {
     assert!(told.starts_with("Stalled OwnedByArgo: "), "{told}");
 }
 
-/// What Argo CD compares with `managedFieldsManagers: [wheelwright-gitops]`: both sides without our fields.
+/// Returns what Argo CD compares with `managedFieldsManagers: [wheelwright-gitops]`: both sides without our
+/// fields.
 fn without_ours(value: &Value, live: &Object) -> Object {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let fields_of = |name: &str| {

@@ -6,7 +6,7 @@ fn base() -> Key {
     Key::namespaced("config", "base")
 }
 
-/// A hub with the repository `fleet`, which depends on `base`.
+/// Returns a hub with the repository `fleet`, which depends on `base`.
 fn hub(url_of_base: &str) -> Hub {
     let mut hub = Hub::new(json!({"dependsOn": [{"name": "base"}]}));
     hub.put("base", json!({"url": url_of_base}));

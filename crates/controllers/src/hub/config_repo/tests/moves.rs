@@ -15,7 +15,7 @@ fn maps(range: std::ops::Range<usize>, data: &str) -> Vec<(String, String)> {
     range.map(|i| (format!("{i}.yaml"), map(&format!("m{i}"), data))).collect()
 }
 
-/// The repository `fleet` and a second one; both follow one repository, or two.
+/// Returns the repository `fleet` and a second one; both follow one repository, or two.
 fn hub(url_of_second: &str) -> Hub {
     let mut hub = Hub::new(json!({}));
     hub.second(json!({"url": url_of_second}));

@@ -41,7 +41,7 @@ impl World {
         self.input_at(&world, state)
     }
 
-    /// The input in a state; `world` has the part that never changes.
+    /// Returns the input in a state; `world` has the part that never changes.
     pub(super) fn input_at(&self, world: &Input, state: &S) -> Input {
         let mut input = world.clone();
         input.revision = hash(state.revision);

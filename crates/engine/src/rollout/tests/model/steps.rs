@@ -21,7 +21,7 @@ pub(super) enum Transition {
 }
 
 impl World {
-    /// Everything that can happen next but a pass of the controller.
+    /// Returns everything that can happen next but a pass of the controller.
     pub(super) fn events(&self, s: &S) -> Vec<(Transition, S)> {
         let mut next = Vec::new();
         let mut push = |what: &'static str, state: S| next.push((Transition::Event(what), state));
@@ -79,7 +79,7 @@ impl World {
         next
     }
 
-    /// The states a pass can end in: all its writes, or any part of them.
+    /// Returns the states a pass can end in: all its writes, or any part of them.
     pub(super) fn passes(&self, s: &S, decision: &RolloutDecision) -> Vec<(Transition, S)> {
         let mut ahead = *s;
         ahead.quarantined = decision.quarantine.as_ref().map_or(0, |_| s.revision);
@@ -142,7 +142,7 @@ impl World {
         if changes { Err("a second pass changes something".into()) } else { Ok(()) }
     }
 
-    /// The steps to the state in which a promise is broken.
+    /// Returns the steps to the state in which a promise is broken.
     fn trace(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, why: &str) -> String {
         let mut steps = Vec::new();
         let mut at = broken;
@@ -156,7 +156,7 @@ impl World {
         format!("{}: {why}\n  after {}\n  in {broken:?}", self.name, steps.join("; "))
     }
 
-    /// Another cluster of a group was moved to the revision.
+    /// Returns whether another cluster of a group was moved to the revision.
     pub(super) fn is_under_way(&self, s: &S, at: usize) -> bool {
         (0..3).any(|other| other != at && s.clusters[other].member && s.clusters[other].runs == s.revision)
     }
