@@ -20,7 +20,7 @@ use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
 /// How an add-on proves its identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Proof {
-    /// The status names another driver than that of the agent.
+    /// The status names another driver than the agent uses.
     Untold,
     /// By a certificate.
     Certificate,
@@ -74,7 +74,8 @@ const CERTIFICATE: &str = "ClusterCertificateRotated";
 const TOKEN: &str = "TokenRefreshed";
 
 impl Addons<'_> {
-    /// Tells the hub how the add-on proves its identity, so that it gets permissions under its name there.
+    /// Writes to the hub how the add-on proves its identity, so that it gets permissions under its name
+    /// there.
     pub(super) async fn tell_driver(&self, addon: &str) -> Result<Timestamp, JoinError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
         let live = addons.get(addon).await.map_err(api("read the add-on"))?;

@@ -18,7 +18,7 @@ use api::addon::token;
 /// Lifetime that the agent asks for. The agent makes a new token when a fifth is left; OCM asks for a year.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 
-/// The claims of a token that the agent looks at. It does not check the signature: the API server does.
+/// The claims of a token that the agent reads. It does not check the signature: the API server does.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Claims {
     iat: i64,

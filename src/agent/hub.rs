@@ -41,7 +41,7 @@ struct Address {
     proxy: Option<String>,
     /// The CA bundle in base64, or the path of its file.
     authority: Option<String>,
-    /// The name of the entry: a hub that was built anew may keep its URL and CA, but gets another name.
+    /// The name of the entry. A hub that was installed again may keep its URL and CA, but gets another name.
     entry: String,
 }
 
@@ -60,15 +60,15 @@ impl Hub {
         Self::of(&bootstrap.read()?)
     }
 
-    /// Returns whether a stored kubeconfig is for this hub. Its text may differ, as it does for OCM's agent
-    /// and this one.
+    /// Returns whether a stored kubeconfig is for this hub. The texts may differ, because OCM's agent and
+    /// this one write different ones.
     pub(super) fn is_named_by(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())
     }
 
-    /// Returns whether a stored kubeconfig is for this hub, apart from its CA and the proxy before it: an
-    /// identity outlives both. A hub that does not know it any more refuses it.
+    /// Returns whether a stored kubeconfig is for this hub. The CA and the proxy may differ, because an
+    /// identity stays valid when they change. If it is another hub after all, that hub refuses the identity.
     pub(super) fn has_name_of(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         let name = |hub: &Self| (hub.server.clone(), hub.entry.clone());
@@ -116,7 +116,7 @@ impl Hub {
         Ok(Self { server, entry, cluster, bootstrap: bootstrap.clone() })
     }
 
-    /// Returns SHA-256 of the URL in hexadecimal digits, as in the names of AppliedManifestWorks of OCM's
+    /// Returns the SHA-256 of the URL in hexadecimal digits, as in the names of AppliedManifestWorks of OCM's
     /// agent.
     pub(super) fn hash(&self) -> String {
         hex(Sha256::digest(self.server.as_bytes()))

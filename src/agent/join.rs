@@ -160,7 +160,7 @@ impl Credentials {
         named.split(':').next().unwrap_or_default()
     }
 
-    /// Returns the begin and the end of its validity.
+    /// Returns the start and the end of its validity.
     pub(super) fn validity(&self) -> (Timestamp, Timestamp) {
         (self.from, self.until)
     }
@@ -170,7 +170,7 @@ impl Credentials {
         self.until
     }
 
-    /// Returns the time to renew it: 20 to 25 % of its life before the end, and different for each agent.
+    /// Returns the time to renew it: 20 to 25 % of its life before the end, different for each agent.
     pub(super) fn renew_at(&self) -> Timestamp {
         let life = self.from.duration_until(self.until);
         let spread = self.agent.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 50);
@@ -240,7 +240,7 @@ pub(super) struct AgentName<'a> {
 
 /// Asks for a certificate and waits for it.
 ///
-/// The key is made here, and leaves the process only after its certificate has come.
+/// The key is made here. It leaves the process only after its certificate was issued.
 pub(super) async fn request(
     hub: &kube::Client,
     AgentName { cluster, agent, seconds }: AgentName<'_>,
@@ -318,7 +318,7 @@ pub(super) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))
 }
 
-/// Waits for the certificate of a request. The key goes with the request, so both stay in use while the hub
+/// Waits for the certificate of a request. The key belongs to the request, so both stay in use while the hub
 /// cannot be read.
 async fn issued(
     requests: &Api<CertificateSigningRequest>,

@@ -1,9 +1,8 @@
-//! The works of the hub, kept in secrets of the cluster. An agent that starts while the hub is away goes on
-//! from them: it corrects drift, and removes nothing but what a work that is being deleted has applied.
+//! The works of the hub, kept in secrets of the cluster. An agent that starts while the hub is away uses
+//! them: it corrects drift, and removes only what a work that is being deleted has applied.
 //!
-//! A secret holds one work, in gzip, and is written when the work changes in a way that a plan sees.
-//! Manifests may hold secrets, so nothing weaker keeps them. A work that is too large for a secret is not
-//! kept.
+//! A secret holds one work, in gzip, and is written when a field changes that a plan reads. Manifests may
+//! hold secrets, so they are kept in Secrets only. A work that is too large for a Secret is not kept.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -33,10 +32,10 @@ use controllers::agent_identity::Identity;
 use object::{Metadata as _, hex};
 use reconcile::{Query, Site, View as _};
 
-/// Time between two looks for works that changed.
+/// Interval of the checks for works that changed.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Time between two looks whether the hub is there, and how long it has to be away at the start until the
-/// kept works count.
+/// Interval of the checks whether the hub answers. The kept works count if the hub is away for this long at
+/// the start.
 const LOOK: Duration = Duration::from_secs(1);
 const AWAY: Duration = Duration::from_secs(5);
 /// Longest work: API servers take requests of 3 MiB.
@@ -49,8 +48,8 @@ pub(super) struct KeptWorks {
     /// Distinguishes the hubs: the first half of the hash of the URL, because a label has 63 characters at
     /// most.
     hub: String,
-    /// The digests of the works that are kept, by the name of the secret; `None` is of another hub or
-    /// unreadable.
+    /// The digests of the works that are kept, by the name of the secret; `None` if the work is of another
+    /// hub or unreadable.
     held: BTreeMap<String, Option<String>>,
     /// The resource versions of the works that are kept as they are, or that no secret takes.
     looked_at: BTreeMap<String, String>,
@@ -93,7 +92,7 @@ impl KeptWorks {
             }
             stop.run_until_cancelled(sleep(PERIOD)).await;
         }
-        // The last changes of a process that ends in good order.
+        // Writes the last changes of a process that stops in the regular way.
         if listed() {
             self.keep(&shell).await;
         }
@@ -114,7 +113,7 @@ impl KeptWorks {
         Ok(works)
     }
 
-    /// Keeps the works that changed, and forgets those that are gone.
+    /// Keeps the works that changed, and removes those that are gone.
     async fn keep(&mut self, shell: &Handle) {
         let Ok(works) = shell.caches().list::<ManifestWork>(Query::namespace(&self.cluster)) else { return };
         let wanted: BTreeMap<String, _> = works.iter().map(|work| (self.name_of(work), work)).collect();
@@ -172,7 +171,7 @@ impl KeptWorks {
     }
 }
 
-/// Returns whether the hub is away until the works have been listed.
+/// Returns whether the hub stays away until the works have been listed.
 async fn is_away_at_start(hub: &kube::Client, listed: impl Fn() -> bool) -> bool {
     let mut since = None;
     while !listed() {
@@ -207,8 +206,8 @@ fn digest(work: &ManifestWork) -> String {
     hex(Sha256::digest(text))
 }
 
-/// Returns a work without versions, times, texts and values, which change more often than anything that a
-/// plan reads.
+/// Returns a work without versions, times, messages and feedback values. No plan reads them, and they change
+/// often.
 fn essence(work: &ManifestWork) -> ManifestWork {
     let mut work = work.clone();
     (work.metadata.resource_version, work.metadata.managed_fields) = (None, None);

@@ -17,8 +17,8 @@ use super::join::{self, Credentials, JoinError};
 use super::{AgentOptions, join_anew, message, spoke, switch};
 use crate::shell::{Handle, now};
 
-/// First wait after a renewal that failed; doubles with each, up to [`LONGEST_WAIT`], because each makes a
-/// new request.
+/// First wait after a renewal that failed. It doubles with each failure, up to [`LONGEST_WAIT`], because each
+/// renewal makes a new request.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// Longest wait between two attempts to join with an expired certificate.
@@ -41,13 +41,13 @@ pub(super) struct IdentityUse<'a> {
     pub(super) shell: Option<&'a Handle>,
 }
 
-/// Why the use of an identity ended.
+/// Why an identity is no longer used.
 pub(super) enum End {
     /// There is a new one, or the bootstrap kubeconfig has changed, or the agent stops.
     Over,
     /// The hub refuses this certificate.
     Refused(String),
-    /// The agent has another hub to go to, for this reason.
+    /// The agent goes to another hub, for this reason.
     Lost(String),
 }
 
@@ -65,8 +65,8 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when there is a new certificate. The controllers go on meanwhile, with an expired one too: the
-    /// hub may be away.
+    /// Returns when there is a new certificate. The controllers go on meanwhile, even with an expired
+    /// certificate, because the hub may be away.
     async fn replaced_in_time(&self, stop: &CancellationToken) {
         tokio::select! {
             () = self.renewed(stop) => {}

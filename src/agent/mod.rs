@@ -186,7 +186,7 @@ async fn live(
 ) -> Result<End, JoinError> {
     let hub = Hub::read(&options.bootstrap)?;
     spoke::prepare(&options.spoke).await?;
-    // Before anything of another agent is touched.
+    // This comes before any write to objects of another agent.
     spoke::claim(options, &hub).await?;
     let credentials = identity(options, &hub, refused, stop).await?;
     let identity = Identity {
@@ -279,7 +279,7 @@ async fn identity(
         return Err(JoinError::NoIdentity(options.secret.clone()));
     }
     match (join_anew(options, hub, named.as_deref(), stop).await, held) {
-        // The works go on with an identity that has expired, and so does the attempt to join.
+        // With an expired identity, the controllers go on with the works while the agent tries to join.
         (Err(JoinError::Api { source, .. }), Some(held)) if shell::is_away(&source) => Ok(held),
         (joined, _) => joined,
     }

@@ -20,7 +20,7 @@ use reconcile::View as _;
 
 /// How long a hub may be away; the default of OCM's agent.
 pub(super) const HUB_TIMEOUT: Duration = Duration::from_secs(600);
-/// Time between two looks.
+/// Interval of the checks.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Returns when the hub has denied the cluster, or when the lease has not been renewed for too long; never if
@@ -42,7 +42,7 @@ pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> Stri
         }
         let lease = caches.get::<Lease>(&Key::namespaced(&options.cluster, CLUSTER_LEASE)).ok().flatten();
         let time = lease.and_then(|lease| lease.spec.clone()?.renew_time).map(|time| time.0);
-        // A renewal counts as a contact of now: the clock of the machine may be set.
+        // A renewal counts from now on the agent's own clock, because the clock of the machine may be set.
         if time > renewed && time.is_none_or(|time| time <= now()) {
             (contact, renewed) = (Instant::now(), time);
         }
@@ -66,8 +66,8 @@ pub(super) async fn to_kept(options: &mut AgentOptions) {
     }
 }
 
-/// Makes the first hub that takes the cluster the one of the agent, from the present one on. Without one, it
-/// is the next.
+/// Moves the agent to the first hub that takes the cluster, beginning with the present one. If none takes it,
+/// it moves to the next one.
 pub(super) async fn to_next(options: &mut AgentOptions) {
     for _ in 0..options.other_hubs.len() {
         let hub = Hub::read(&options.bootstrap).ok();

@@ -25,8 +25,8 @@ use reconcile::{Query, View as _};
 
 /// Time between two reads of the caches, which send no request.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Time to wait after the first attempt: the secret of the authority may come. It doubles with each further
-/// one.
+/// Time to wait after the first attempt: the secret of the authority may be created later. It doubles with
+/// each further attempt.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(10);
 /// Longest time to wait.
 const LAST_RETRY: SignedDuration = SignedDuration::from_mins(10);

@@ -1,9 +1,9 @@
 //! Converts the objects of API servers between the versions of OCM's add-on kinds, over HTTPS.
 //!
-//! An API server sends every object of a list, or of a page of one, in one request, and shows nothing of it
-//! with an object that is refused. It does not authenticate, so any client that reaches the port may convert
-//! objects of its own; the webhook reads and keeps nothing else, and bounds the memory of all requests
-//! together. Upstream: `ConversionReview` of `apiextensions.k8s.io/v1`.
+//! An API server sends every object of a list, or of a page of one, in one request. If one object is refused,
+//! it shows nothing of the list. It does not authenticate, so any client that reaches the port may convert
+//! objects of its own. The webhook therefore reads and keeps nothing else, and bounds the memory of all
+//! requests together. Upstream: `ConversionReview` of `apiextensions.k8s.io/v1`.
 
 use std::convert::Infallible;
 use std::fmt::Formatter;
@@ -115,7 +115,7 @@ impl AsRef<[u8]> for InFlightBytes {
     }
 }
 
-/// Answers the requests of one connection. A connection that breaks or lasts is the client's problem.
+/// Answers the requests of one connection. A connection that breaks or is too slow is closed.
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, limits: Limits) {
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
     let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
@@ -151,7 +151,7 @@ async fn reviewed(body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCo
         timeout(BODY_TIMEOUT, read(body, limits)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
     let review = Arc::clone(&limits.reviews).acquire_owned().await;
     let review = review.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-    // A long list would keep the thread from everything else. The task owns both permits, because it goes on
+    // The conversion of a long list would block the thread. The task owns both permits, because it goes on
     // when nobody waits for it any more.
     let converted = tokio::task::spawn_blocking(move || (convert(&request.bytes), review));
     let (bytes, review) = converted.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
@@ -235,7 +235,7 @@ fn convert(review: &[u8]) -> Result<Vec<u8>, StatusCode> {
     if answer.len() > MAX_RESPONSE_BYTES { Err(StatusCode::PAYLOAD_TOO_LARGE) } else { Ok(answer) }
 }
 
-/// Converts the objects of a list one by one, so that one at a time is in memory as more than its text.
+/// Converts the objects of a list one by one, so that only one at a time is parsed in memory.
 struct Objects<'a> {
     desired_api_version: &'a str,
 }

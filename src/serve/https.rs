@@ -39,7 +39,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Answers the request of a connection. A connection that breaks is the client's problem.
+/// Answers the request of a connection. A connection that breaks is closed.
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
     let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());

@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use crate::shell::{Handle, now};
 
-/// What precedes the names of all metrics.
+/// The prefix of the names of all metrics.
 const PREFIX: &str = "wheelwright";
 
 /// Returns the metrics in the OpenMetrics text format. Those of the fleet are there when its kinds have been

@@ -1,7 +1,7 @@
 //! Receives the webhooks of git servers over HTTPS, and passes them on unread.
 //!
-//! The answer says only that a delivery arrived. It is the same whether the ConfigRepo exists, has a webhook,
-//! or the signature is right. It is sent before any lookup, so its time reveals nothing either.
+//! The response says only that a delivery arrived. It is the same whether or not the ConfigRepo exists, has a
+//! webhook, and the signature is right. It is sent before any lookup, so its time reveals nothing either.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -47,8 +47,8 @@ const SOURCES: usize = 4096;
 pub struct ReceiverOptions {
     /// The address.
     pub listen: SocketAddr,
-    /// File with the certificate, in PEM. It and the key are read for every connection, so that new ones
-    /// count at once.
+    /// File with the certificate, in PEM. The certificate and the key are read for every connection, so that
+    /// new ones count at once.
     pub certificate: PathBuf,
     /// File with the key, in PEM.
     pub key: PathBuf,
@@ -105,7 +105,7 @@ pub async fn serve(
     accept(listener, CONNECTIONS, stop, move |stream, peer| {
         let (options, routes) = (options.clone(), routes.clone().layer(Extension(peer.ip())));
         async move {
-            // A connection that breaks or lasts is the client's business.
+            // A connection that breaks or is too slow is closed.
             let _ = timeout(CONNECTION_TIMEOUT, connection(stream, &options, routes)).await;
         }
     })

@@ -17,7 +17,7 @@ pub(super) fn key_of_addon(addon: &ManagedClusterAddOn) -> Key {
     Key::cluster(addon.name())
 }
 
-/// Wakes the add-ons that install by a placement when it changes or its decisions do.
+/// Wakes the add-ons that install by a placement when the placement or its decisions change.
 pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
     watches.on::<Placement>(|change, view| {
         change.latest().map(|placement| installed_by(&Key::of(placement), view)).unwrap_or_default()

@@ -70,7 +70,7 @@ pub struct ClaimOptions {
 }
 
 impl Default for ClaimOptions {
-    /// Returns those of Open Cluster Management's agent.
+    /// Returns the options of Open Cluster Management's agent.
     fn default() -> Self {
         Self { enabled: true, max_custom: 20, reserved_suffixes: Vec::new() }
     }

@@ -1,5 +1,5 @@
-//! The engines: pure functions from explicit inputs to decisions. Wire types are parsed once, at an engine's
-//! door.
+//! The engines: pure functions from explicit inputs to decisions. Each parses the wire types once, where it
+//! reads its input.
 
 pub mod addon;
 mod applier;

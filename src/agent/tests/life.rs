@@ -22,7 +22,7 @@ clusters: [{name: hub, cluster: {server: 'https://hub:6443', certificate-authori
 users: [{name: bootstrap, user: {token: first}}]
 ";
 
-/// As OCM's agent writes it: other order, other names, more fields.
+/// A kubeconfig as OCM's agent writes it: other order, other names, more fields.
 const KEPT: &str = "apiVersion: v1
 clusters:
 - cluster:
@@ -68,7 +68,7 @@ fn refusal(code: u16) -> (u16, Value) {
     )
 }
 
-/// Returns an identity that is to be renewed since a while.
+/// Returns an identity that has been due for renewal for a while.
 fn due(hub: &Hub) -> Credentials {
     let made = now().checked_sub(jiff::SignedDuration::from_hours(90)).unwrap();
     let subject = Subject::new("system:open-cluster-management:c1:agent1", &[]);
@@ -83,7 +83,7 @@ fn options(spoke: kube::Client) -> AgentOptions {
     AgentOptions::new(Bootstrap::Given(Box::new(kubeconfig)), spoke, "c1")
 }
 
-/// Returns how the life of an identity that is to be renewed ends within an hour, on a hub that answers so.
+/// Returns how the use of an identity that is due for renewal ends within an hour, on a hub that answers so.
 async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<End> {
     let (hub, client) = (hub(KUBECONFIG), client(answer));
     let (credentials, options) = (due(&hub), options(client.clone()));
@@ -93,7 +93,7 @@ async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<En
     timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.ok()
 }
 
-/// Nobody approves a request; half of the reads of it fail.
+/// Answers as a hub on which nobody approves a request; half of the reads of it fail.
 fn pending(request: &Request<Body>) -> (u16, Value) {
     static READS: AtomicU32 = AtomicU32::new(0);
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The objects of the agent on a cluster that others use too.
+//! The objects of the agent on a cluster that other agents use too.
 
 use http_body_util::Full;
 use hyper::body::Bytes;

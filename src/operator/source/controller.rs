@@ -47,7 +47,7 @@ pub struct SourceController {
 /// The state of one repository between fetches.
 #[derive(Default)]
 struct RepoState {
-    /// The identity of the state; a ConfigRepo that follows another reference starts anew.
+    /// The identity of the source. The state starts anew when a ConfigRepo follows another reference.
     identity: SourceIdentity,
     due: Option<Timestamp>,
     /// Time at which the last fetch began.
@@ -258,7 +258,7 @@ fn finish(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, fetched: Fetch
         0 => interval,
         failures => (FIRST_RETRY * (1 << failures.min(16).saturating_sub(1))).min(interval.max(FIRST_RETRY)),
     };
-    // A change that was noticed during the fetch keeps its time.
+    // A change that came during the fetch keeps its time.
     one.due = one.due.or_else(|| now().checked_add(wait).ok());
     let commit = |source: &Source| source.checkout.as_ref().map(|checkout| checkout.revision.clone());
     if commit(&one.source) != commit(&source) {

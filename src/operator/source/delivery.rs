@@ -48,7 +48,7 @@ const URLS: [&str; 15] = [
     "/project/web_url",
 ];
 
-/// The content of a verified delivery. It is a hint: the operator applies none of it.
+/// The content of a verified delivery. It only starts a fetch: the operator applies none of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Notice {
     urls: Vec<String>,
@@ -124,7 +124,7 @@ impl Notice {
             ("", tag) => name.strip_prefix("refs/tags/") == Some(tag),
             _ => name.starts_with("refs/tags/"),
         };
-        // A commit that is named does not change.
+        // A commit id names a commit that does not change.
         commit.is_empty()
             && self.urls.iter().any(is_ours)
             && (self.refs.is_empty() || self.refs.iter().any(is_followed))

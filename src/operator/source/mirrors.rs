@@ -310,7 +310,7 @@ impl Mirrors {
         }
     }
 
-    /// Reads a Secret anew, so that a change counts from the next operation on.
+    /// Reads a Secret from the API server each time, so that a change counts from the next operation on.
     pub(super) async fn secret(&self, key: &Key) -> Result<SecretData, Error> {
         let Key { namespace, name } = key;
         let refuse =

@@ -1,4 +1,4 @@
-//! Turns the webhooks of git servers into hints to fetch.
+//! Starts fetches after the webhooks of git servers.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Webhooks {
         let notice = delivery::open(headers, body, &token.0)?;
         let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default())).await;
         let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?;
-        // One webhook of a server serves all ConfigRepos that trust the same Secret.
+        // One webhook of a server serves all ConfigRepos that use the same Secret.
         let concerned = listed.iter().filter(|one| {
             one.spec.webhook.as_ref().is_some_and(|other| other.secret_ref.name == webhook.secret_ref.name)
                 && notice.concerns(&one.spec.url, &one.spec.r#ref)

@@ -79,9 +79,9 @@ impl Controller for ClusterStatusController {
     }
 }
 
-/// Returns whether the hub reports the cluster as unknown with good reason: the agent cannot renew its lease.
-/// If the agent then reported the cluster as available, hub and agent would overwrite each other's condition
-/// without end.
+/// Returns whether the hub rightly reports the cluster as unknown: the agent cannot renew its lease. If the
+/// agent then reported the cluster as available, hub and agent would overwrite each other's condition without
+/// end.
 fn is_silent(cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<bool> {
     if !is_unknown(cluster) {
         return Ok(false);
@@ -108,7 +108,7 @@ fn available(health: ServerHealth) -> Observation {
     }
 }
 
-/// OCM's words, and its spelling.
+/// Returns the event about a change of the availability. Words and spelling are OCM's.
 fn availability_event(cluster: &ManagedCluster, is_available: bool) -> Event {
     let name = cluster.name();
     let (event_type, reason, message) = if is_available {

@@ -1,6 +1,7 @@
 //! Creates the namespaces that the cluster sets of the hub want on the spoke, and reports them.
 //!
-//! A namespace that no set wants any more stays, with its content: only its label says so.
+//! A namespace that no set wants any more stays, with its content. Its label then records that no set wants
+//! it.
 
 use std::collections::BTreeMap;
 

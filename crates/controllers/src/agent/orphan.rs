@@ -31,7 +31,7 @@ impl Controller for OrphanController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManifestWork>(|change, view| match (&change.old, &change.new) {
             (Some(_), Some(_)) | (None, None) => Vec::new(),
-            // The first work of a hub and the last one concern every applied work.
+            // The first and the last work of a hub concern every applied work.
             (Some(_), None) | (None, Some(_)) => view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL),
         });
         watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {

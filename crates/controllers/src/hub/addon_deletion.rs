@@ -1,4 +1,4 @@
-//! The deletion of a ClusterManagementAddOn that a RolloutPolicy of people is for.
+//! The deletion of a ClusterManagementAddOn that a RolloutPolicy of a person applies to.
 //!
 //! A finalizer keeps it until every cluster has lost the add-on, within the removal budget of the policy.
 //! Without such a policy it is deleted as in OCM: at once, and the garbage collector deletes its add-ons on the
@@ -31,7 +31,7 @@ pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
     is_held.then_some(if is_approved { AddOnDeletion::Approved } else { AddOnDeletion::Budgeted })
 }
 
-/// Adds the finalizer to an add-on that a policy of people is for, and removes it from another one.
+/// Adds the finalizer to an add-on that a policy of a person applies to, and removes it from others.
 pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Option<Action>> {
     let policy = rollout_policy::object_for(RolloutOwner::AddOn(cma.name()), view)?;
     let is_of_people = policy.is_some_and(|policy| policy.name() != DEFAULT_ROLLOUT_POLICY);
@@ -42,14 +42,14 @@ pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Optio
     })
 }
 
-/// Removes the finalizer when no cluster has the add-on any more, or when its add-ons are to stay.
+/// Removes the finalizer when no cluster has the add-on any more, or when its add-ons stay.
 pub(super) fn release(cma: &ClusterManagementAddOn, on_clusters: &OnClusters) -> Option<Action> {
     let is_everywhere_gone = on_clusters.addons.is_empty() && on_clusters.unreadable.is_empty();
     let is_over = is_everywhere_gone || of(cma).is_none();
     is_over.then(|| Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])).flatten()
 }
 
-/// Tells in the status what the deletion waits for. Clusters keep what they run meanwhile.
+/// Says in the status what the deletion waits for. Clusters keep what they run meanwhile.
 pub(super) fn report(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
     let deletion = of(cma);
     if deletion.is_none() {

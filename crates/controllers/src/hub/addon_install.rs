@@ -84,7 +84,8 @@ impl Controller for AddonInstallController {
     }
 }
 
-/// Removes the add-on from all clusters, within the budget, and then lets the ClusterManagementAddOn go.
+/// Removes the add-on from all clusters, within the budget, and then removes the finalizer of the
+/// ClusterManagementAddOn.
 fn uninstall(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let on_clusters = addon_reads::of_clusters(cma.name(), view)?;

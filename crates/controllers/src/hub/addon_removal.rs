@@ -72,8 +72,8 @@ pub(super) struct Installed<'a> {
     pub(super) addons: &'a [Arc<ManagedClusterAddOn>],
     /// The clusters that a placement selects.
     pub(super) selected: &'a BTreeSet<String>,
-    /// The deletion of the ClusterManagementAddOn. With it the add-ons that people installed go too, as with the
-    /// garbage collector.
+    /// The deletion of the ClusterManagementAddOn. It removes the add-ons that people installed too, as the
+    /// garbage collector does.
     pub(super) deletion: Option<AddOnDeletion>,
 }
 
@@ -185,7 +185,7 @@ impl Installed<'_> {
         let (policy, _) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
         let known = recent(&before);
         let mut recent = policy.map(|policy| within_window(&known, &policy, now)).unwrap_or(known);
-        // The time at which a record ends causes no write of its own.
+        // The end of a record causes no write by itself.
         let current = RemovalStatus { recent: entries(&recent), ..before };
         // The window must not end early because the record has whole seconds.
         let seconds = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);

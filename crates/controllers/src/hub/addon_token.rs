@@ -1,8 +1,8 @@
 //! Makes the service account of an add-on whose agent registers by token, and lets the agent of its cluster
 //! get tokens of it.
 //!
-//! The objects go when the driver is another one, when the add-on is gone, and when the hub does not accept
-//! the cluster any more. The binding goes last, because it shows that the others exist.
+//! The objects are deleted when the driver changes, when the add-on is gone, and when the hub does not accept
+//! the cluster any more. The binding is deleted last, because it shows that the others exist.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Controller for AddonTokenController {
     }
 }
 
-/// Writes what is missing, then says so.
+/// Writes the missing objects, then sets the condition.
 fn ensure(addon: &ManagedClusterAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let key = Key::of(addon);

@@ -156,7 +156,7 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<(
 /// remove them.
 fn deny(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
     let wanted = rbac::cluster_role(cluster.name(), false);
-    // The rules become fewer, so a role that covers the wanted rules may allow more.
+    // A narrower role is wanted, so a live role that covers the wanted rules may allow too much.
     let live = view.get::<ClusterRole>(&Key::of(&wanted))?;
     if live.is_none_or(|live| live.rules != wanted.rules) {
         plan.step([Action::apply_typed(&wanted)]);
@@ -220,7 +220,7 @@ fn first_to_clean_up<K: Kind>(objects: &[Arc<K>]) -> impl Iterator<Item = &Arc<K
     objects.iter().filter(move |object| Some(cleanup_priority(object.as_ref())) == first)
 }
 
-/// Returns a number from 0 to 100; what is none counts as 0.
+/// Returns a number from 0 to 100; any other value counts as 0.
 fn cleanup_priority<K: Kind>(object: &K) -> u8 {
     let priority = object.annotation(CLEANUP_PRIORITY_ANNOTATION).and_then(|text| text.parse().ok());
     priority.filter(|priority| *priority <= 100).unwrap_or_default()
@@ -232,7 +232,7 @@ fn delete_all<'a, K: Kind>(objects: impl IntoIterator<Item = &'a Arc<K>>) -> Vec
     living.map(|object| Action::delete(object.as_ref())).collect()
 }
 
-/// OCM's words, and its spelling.
+/// Returns the condition about objects that a leaving cluster still has. Words and spelling are OCM's.
 fn remaining<K: Kind>(resource: &str, objects: &[Arc<K>]) -> Observation {
     let pending = objects.iter().filter(|object| object.is_terminating()).count();
     let message = format!(

@@ -1,8 +1,8 @@
 //! Publishes the clusters of a placement for the ApplicationSets of Argo CD.
 //!
-//! The generator of Argo CD takes an empty list for the wish to have no application, and one that lacks a
-//! cluster for the wish to remove its application. So a list is written in one write, only from complete
-//! decisions, and it loses more clusters than a budget allows only after an approval.
+//! If the list is empty, Argo CD removes every application; if a cluster is missing, Argo CD removes its
+//! application. So a list is written in one write, only from complete decisions, and it loses more clusters
+//! than a budget allows only after an approval.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,12 +49,12 @@ impl Controller for ClusterDecisionController {
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
         let live = view.get::<ClusterDecision>(key)?;
-        // The list of a placement that is gone goes with its owner.
+        // The list of a placement that is gone is deleted with its owner.
         let Some(placement) = view.get::<Placement>(key)?.filter(|it| !it.is_terminating()) else {
             return Ok(plan);
         };
         let Some(wanted) = placement.annotation(CLUSTER_DECISION_ANNOTATION) else {
-            // Without any list the generator fails, and the applications stay.
+            // Without a list the generator fails, and the applications stay.
             plan.step(live.as_deref().map(Action::delete));
             return Ok(plan);
         };
@@ -130,7 +130,7 @@ fn describe(entry: &mut Entry, cluster: &ManagedCluster, wanted: &[&str]) {
     }
 }
 
-/// Tells that the list stays as it is.
+/// Reports that the list stays as it is.
 fn too_large(placement: &Placement, refused: &str) -> Event {
     let hint = format!("name fewer labels and claims in the annotation {CLUSTER_DECISION_ANNOTATION}");
     Event {

@@ -44,8 +44,8 @@ impl Controller for ClusterDefaultsController {
     }
 }
 
-/// Returns the taints with a time each. A Placement counts `tolerationSeconds` from it, and treats a taint
-/// without a time as older than any.
+/// Returns the taints, each with a time. A Placement counts `tolerationSeconds` from that time, and treats a
+/// taint without a time as older than any other.
 fn stamped(taints: &[Taint], now: Timestamp) -> Vec<Taint> {
     let now = Time(now.round(Unit::Second).unwrap_or(now));
     let with_time = |taint: &Taint| Taint {

@@ -27,7 +27,7 @@ use reconcile::{
 
 pub(crate) struct ClusterLeaseController;
 
-/// The observations about the life of each cluster since the process began.
+/// The liveness of each cluster, observed since the process began.
 #[derive(Default)]
 struct ClusterLiveness(BTreeMap<String, Liveness>);
 

@@ -90,7 +90,7 @@ impl Controller for ClusterSetController {
     }
 }
 
-/// Returns the facts of a cluster before and after a change.
+/// Returns the attributes of a cluster before and after a change.
 fn sides(change: &Change<ManagedCluster>) -> [Option<ClusterAttributes>; 2] {
     [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| ClusterAttributes::of(cluster)))
 }

@@ -1,4 +1,4 @@
-//! Tells each cluster which namespaces its cluster sets want on it.
+//! Writes for each cluster which namespaces its cluster sets want on it.
 //!
 //! The list is in the status of the ManagedCluster, sorted by set and name. The agent creates the namespaces
 //! and reports a condition for each, which stays when the list changes.

@@ -1,4 +1,4 @@
-//! The whole fleet at a glance, for `wheelwright status`, the dashboard and the demo.
+//! A summary of the whole fleet, for `wheelwright status`, the dashboard and the demo.
 //!
 //! States come from [`explain`], which decides rollouts, so that every view uses the same words as `explain
 //! rollout` and the reports.
@@ -177,7 +177,7 @@ pub struct ClusterSummary {
     pub message: String,
 }
 
-/// How a cluster is marked: one mark for every place that shows it, the most urgent first.
+/// The mark of a cluster, the same in every view, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     /// It failed, does not answer, or does not work.
@@ -193,7 +193,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Returns the sign that people see.
+    /// Returns the sign of the mark.
     pub fn sign(self) -> char {
         match self {
             Self::Bad => '✗',
@@ -206,7 +206,7 @@ impl Mark {
 }
 
 impl ClusterSummary {
-    /// Returns how the cluster is marked.
+    /// Returns the mark of the cluster.
     pub fn mark(&self) -> Mark {
         match &self.state {
             ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => {

@@ -35,7 +35,7 @@ use reconcile::{
 
 /// How long after the last change a report waits for more of them.
 const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
-/// How long after a refusal by the server the next attempt comes.
+/// Time between a refusal by the server and the next attempt.
 const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(10);
 /// The least time between two reports if the spec has no valid one.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
@@ -145,7 +145,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     let interval = duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL);
     let refused =
         find_condition(&status.conditions, REPORTED).is_some_and(|condition| condition.reason == REJECTED);
-    // A refusal that a person answered by editing the spec is tried again at once.
+    // If a person edited the spec after a refusal, the next attempt comes at once.
     let answered = find_condition(&status.conditions, REPORTED)
         .is_some_and(|c| c.observed_generation != repo.metadata.generation);
     let wait = if refused && !answered { REJECTED_RETRY.max(interval) } else { interval };

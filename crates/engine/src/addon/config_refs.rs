@@ -13,7 +13,8 @@ pub const TEMPLATES: &str = "addontemplates";
 /// Resource of AddOnDeploymentConfig.
 pub const DEPLOYMENT_CONFIGS: &str = "addondeploymentconfigs";
 
-/// Returns the kinds of configuration that the hub hashes, as it reads them: OCM hashes the same form.
+/// Returns the group, version and kind in which the hub reads a configuration to hash it. OCM hashes the same
+/// version.
 pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
     let name = match (kind.group.as_str(), kind.resource.as_str()) {
         (ADDON_GROUP, TEMPLATES) => "AddOnTemplate",

@@ -27,7 +27,7 @@ pub(crate) fn is_hook(manifest: &Object) -> bool {
     marked && matches!(manifest.kind(), "Job" | "Pod")
 }
 
-/// Returns name of the work with the jobs of an add-on.
+/// Returns the name of the work with the jobs of an add-on.
 pub fn name(addon: &str) -> String {
     format!("addon-{addon}-pre-delete")
 }

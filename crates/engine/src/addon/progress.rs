@@ -75,7 +75,7 @@ pub fn assign(
     );
 }
 
-/// Says whether the configurations of a cluster's add-on are decided.
+/// Sets the condition `Configured`, which says whether the configurations of a cluster's add-on are decided.
 pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
     let observation = if is {
         Observation::new(CONFIGURED, True, "ConfigurationsConfigured").message("Configurations configured")
@@ -107,8 +107,8 @@ pub fn is_of(progression: &InstallProgression, desired: &[Config]) -> bool {
     last.collect::<Option<Vec<_>>>().is_some_and(|last| address(&last) == address(desired))
 }
 
-/// Returns the condition of a placement's rollout, in OCM's words, and in ours where OCM has none: the
-/// failures, and the reason why the rollout is held.
+/// Returns the condition of a placement's rollout. It uses OCM's texts where OCM has one, and our own for
+/// failures and for the reason why the rollout is held.
 pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecision) -> Observation {
     let counts = &decision.counts;
     let (done, failed, timed_out) =

@@ -30,7 +30,6 @@ pub struct Sources {
 impl Sources {
     /// Reads both from their snapshots.
     ///
-    /// Says why a snapshot has no content of its type.
     /// Says why the content of a snapshot is not of its type.
     pub fn read(template: &ControllerRevision, config: Option<&ControllerRevision>) -> Result<Self, String> {
         Ok(Self { template: snapshot::spec(template)?, config: config.map(snapshot::spec).transpose()? })

@@ -1,8 +1,8 @@
 //! Names of resources in works of add-ons. The hub does not know which resources a cluster serves, so the
 //! name is a guess, as in Open Cluster Management. The agent compares it with the discovery of the spoke.
 
-/// Returns the plural name of a kind. It is right for every built-in kind, and for every custom kind that
-/// follows the custom of Kubernetes.
+/// Returns the plural name of a kind. It is right for every built-in kind, and for every custom kind that has
+/// a regular plural.
 pub(super) fn plural(kind: &str) -> String {
     let name = kind.to_lowercase();
     let vowel_before_y = name.len() > 1

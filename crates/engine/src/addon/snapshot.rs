@@ -1,5 +1,5 @@
-//! Contents of configurations, kept by hash. An edit in place so reaches a cluster only when the rollout
-//! assigns it, and a rollback finds the earlier content. See docs/hazards.md#edit-in-place and
+//! Contents of configurations, kept by hash. A cluster therefore gets an edit of a configuration only when
+//! the rollout assigns it, and a rollback finds the earlier content. See docs/hazards.md#edit-in-place and
 //! docs/hazards.md#no-rollback.
 
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@ pub(crate) const FENCE: [(&str, &str); 5] = [
     ("UpdatedNumberScheduled", ".status.updatedNumberScheduled"),
 ];
 
-/// Returns name of the `index`-th work of an add-on.
+/// Returns the name of the `index`-th work of an add-on.
 pub fn name(addon: &str, index: u32) -> String {
     format!("addon-{addon}-deploy-{index}")
 }

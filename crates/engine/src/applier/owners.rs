@@ -37,11 +37,10 @@ pub(crate) fn with_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> 
     references(object).cloned().chain([json!(owner)]).collect()
 }
 
-/// Returns the references to apply: those of owners of this kind on the live object, or ours if the object is
-/// to be created.
+/// Returns the owner references to apply: those of owners of this kind on the live object, or ours if the
+/// object is to be created.
 ///
-/// All owners of this kind apply under one field manager, and an apply removes the items that the manager
-/// does not name any more.
+/// All owners of this kind apply under one field manager, and an apply removes the items that the manager no
 /// longer names.
 pub(crate) fn references_to_apply(live: Option<&Object>, owner: &OwnerReference, owned: bool) -> Vec<Value> {
     match live {

@@ -22,7 +22,7 @@ impl ChangeLog {
         self.latest.insert(self.now, id);
     }
 
-    /// Returns the number of changes so far, which serves as a moment.
+    /// Returns the number of changes so far. [`ChangeLog::since`] takes it as a moment.
     pub fn now(&self) -> u64 {
         self.now
     }

@@ -1,4 +1,5 @@
-//! Decides the writes from the selection: groups the members, lays them out, publishes the difference.
+//! Decides the writes from the selection: groups the members, divides them into slices, and publishes the
+//! difference.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +23,7 @@ use api::cluster::v1beta1::{ClusterDecision, PlacementDecision};
 
 /// Decides the writes, given the clusters whose published decisions are not the wanted ones.
 ///
-/// `unsettled` is `None` where the slices are known to be as they should be, so that nothing but scores can
-/// be to write.
+/// `unsettled` is `None` if every slice is known to be up to date; then only scores may have to be written.
 pub(super) fn decide(
     cycle: &Cycle<'_>,
     input: &Input<'_>,

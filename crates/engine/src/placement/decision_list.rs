@@ -1,4 +1,5 @@
-//! The list of a ClusterDecision: what the generator of an ApplicationSet makes applications from.
+//! The list of a ClusterDecision. The generator of an Argo CD ApplicationSet makes one application for each
+//! entry.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +10,18 @@ use object::hex;
 
 /// Most clusters that leave a list at once without an approval: the larger of a number and a percentage.
 const BUDGET: (usize, usize) = (5, 5);
-/// Most clusters that a status names of those that are held.
+/// Most held clusters that a status names.
 const LISTED: usize = 10;
 /// Most bytes of a list: etcd takes requests of 1.5 MiB.
 const MAX_BYTES: usize = 1_000_000;
 
-/// What is known of a cluster.
+/// The entry of a cluster: values by name.
 pub type Entry = BTreeMap<String, String>;
 
 /// Returns the next list, from the wanted entries by cluster and the list that is published.
 ///
-/// Argo CD removes the applications of a cluster that leaves the list. So clusters that leave stay in it
-/// above the budget, and when the list would become empty, until `approved` names exactly them.
+/// Argo CD removes the applications of a cluster that leaves the list. So if more clusters leave than the
+/// budget allows, or if the list would become empty, they stay in it until `approved` names exactly them.
 ///
 /// # Errors
 /// The list is too large for an object.

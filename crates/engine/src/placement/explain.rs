@@ -1,4 +1,4 @@
-//! The explanation of a placement, cluster by cluster. It is computed from nothing on request.
+//! The explanation of a placement, cluster by cluster. It is computed on request, without the cache.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use super::schedule::{Schedule, schedule};
 use super::select::{Selection, select};
 use super::sets::SetMembers;
 
-/// The way to the decisions of a placement, stage by stage. Results and scores are those of Open Cluster
-/// Management's debug server.
+/// The decisions of a placement, stage by stage. Results and scores are those of Open Cluster Management's
+/// debug server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {

@@ -202,7 +202,7 @@ impl Fleet {
         self.members.get(id as usize)?.cluster.as_ref().map(|(cluster, _)| cluster)
     }
 
-    /// Returns the facts of a cluster that exists.
+    /// Returns the attributes of a cluster that exists.
     pub fn attributes(&self, id: Id) -> Option<&ClusterAttributes> {
         self.members.get(id as usize)?.cluster.as_ref().map(|(_, attributes)| attributes)
     }

@@ -10,9 +10,9 @@
 //! changes ─▶ evaluate ─▶ rank ─▶ compare ─▶ unsettled ─▶ decide
 //! ```
 //!
-//! A stage that cannot finish leaves the rest in its inbox, and the stages after it do not run. So an inbox
-//! is empty exactly when the results of its stage are those of a cycle from nothing. Another spec or other
-//! sets forget everything and mark all clusters.
+//! A stage that cannot finish leaves the rest in its inbox, and the stages after it do not run. So if an
+//! inbox is empty, the results of its stage are those of a full cycle. When the spec or the sets change, all
+//! results are dropped and all clusters are visited.
 //!
 //! # Cost
 //! A changed cluster is evaluated and scored again, found in the ranking by binary search, and compared with
@@ -37,8 +37,8 @@ use super::sets::SetMembers;
 use super::status;
 use api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
 
-/// This many clusters, and one in this many of the ranking, get a new rank one by one. If more clusters
-/// changed, all are sorted, which costs less.
+/// If at most this many clusters changed, or one in this many of the ranking, each gets its new rank on its
+/// own. If more changed, the whole ranking is sorted, which costs less.
 const FEW: usize = 32;
 
 /// The cached results of one placement between two cycles.
@@ -301,9 +301,9 @@ impl IncrementalSchedule {
             && received.sets.iter().any(|set| set.may_contain(attributes))
             && (policy.predicates.is_empty()
                 || policy.predicates.iter().any(|predicate| predicate.could_match(attributes))
-                // The condition tells empty sets from sets whose clusters match no predicate, so the first
-                // and the last cluster of the sets concern the placement; at most the clusters that changed
-                // since have come or gone.
+                // The condition distinguishes empty sets from sets whose clusters match no predicate. So the
+                // first and the last cluster of the sets concern the placement. At most the clusters that
+                // changed since then have come or gone.
                 || self.selection.in_sets() as u64 <= fleet.changes.now() - received.changes)
     }
 

@@ -138,7 +138,7 @@ impl<'a> PreviousLayout<'a> {
                     None => draft.leaving += 1,
                 }
             }
-            // A slice without an index belongs with the one before it.
+            // A slice without an index belongs to the group of the slice before it.
             let index = slice.index.or_else(|| last_index.get(&group).copied());
             if let Some(index) = index {
                 last_index.insert(group, index);
@@ -278,8 +278,8 @@ fn name_slices(
     slices
 }
 
-/// Returns the number at the end of a slice's name. Objects of another name are not ours: their clusters
-/// move, and they are deleted.
+/// Returns the number at the end of a slice's name. The scheduler did not make objects with other names: it
+/// moves their clusters to other slices and deletes the objects.
 fn number(placement: &str, name: &str) -> Option<u32> {
     let digits = name.strip_prefix(placement)?.strip_prefix("-decision-")?;
     digits.parse().ok().filter(|number: &u32| *number > 0 && number.to_string() == digits)

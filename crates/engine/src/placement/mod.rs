@@ -11,7 +11,7 @@
 //! | group | `layout` | which cluster is in which slice of which decision group? |
 //! | publish | [`publish`], `status`, `events` | which writes lead there? |
 //!
-//! [`schedule`] runs all of them from nothing. An [`IncrementalSchedule`] remembers the results of the first
+//! [`schedule`] runs all of them over all clusters. An [`IncrementalSchedule`] keeps the results of the first
 //! three for one placement and computes only what changed; it must give the same answer, and the tests
 //! compare the two.
 //!

@@ -40,7 +40,7 @@ impl Misconfigured {
 pub struct Policy {
     /// How many clusters it wants; every feasible one where absent.
     pub wanted: Option<usize>,
-    /// One of them must match a cluster; an empty list matches every cluster.
+    /// A cluster must match one of them; an empty list matches every cluster.
     pub predicates: Vec<Predicate>,
     /// The taints it tolerates.
     pub tolerations: Vec<Toleration>,
@@ -58,8 +58,7 @@ pub struct Policy {
     pub score_interval: SignedDuration,
 }
 
-/// The named groups. Groups of one name are one group, because published decisions tell them apart by nothing
-/// but the name.
+/// The named groups. Groups of one name are one group, because published decisions hold only the name.
 #[derive(Debug)]
 pub struct Groups {
     /// The names, in order.
@@ -126,7 +125,7 @@ impl Policy {
     /// Reads and checks a spec. Every part is checked, even one that no cluster would reach.
     ///
     /// # Errors
-    /// Refuses the first part that means nothing, in the order in which Open Cluster Management finds it.
+    /// Refuses the first invalid part, in the order in which Open Cluster Management finds it.
     pub fn read(spec: &PlacementSpec) -> Result<Self, Misconfigured> {
         let PlacementSpec {
             // Read by `Input::eligible`.

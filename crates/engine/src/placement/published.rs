@@ -10,7 +10,8 @@ use super::fleet::{Fleet, Id};
 use api::cluster::v1beta1::PlacementDecision;
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 
-/// The prefix of the reason of a decision that is about to be removed; the time since when follows.
+/// The prefix of the reason of a decision that is about to be removed; the time at which the cluster began to
+/// leave follows.
 pub(super) const LEAVING: &str = "leaving since ";
 
 /// One published PlacementDecision: a slice of a decision group.

@@ -1,4 +1,4 @@
-//! One scheduling cycle from nothing: the definition of the decisions of a placement.
+//! One full scheduling cycle over all clusters: the definition of the decisions of a placement.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub struct Event {
     pub message: String,
 }
 
-/// Schedules a placement from nothing.
+/// Schedules a placement in a full cycle, without cached results.
 pub fn schedule(input: &Input<'_>, now: Timestamp) -> Schedule {
     let published = Published::read(input.decisions, input.fleet);
     let sets = input.sets();

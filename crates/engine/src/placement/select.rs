@@ -117,7 +117,7 @@ impl Selection {
         self.ranking.extend(keys.iter().map(|(_, id)| *id));
     }
 
-    /// Moves one cluster to its place in the ranking; returns whether it was elsewhere, and until when its
+    /// Moves one cluster to its place in the ranking. Returns whether the place changed, and until when its
     /// scores are valid.
     pub(super) fn rerank(&mut self, cycle: &Cycle<'_>, id: Id) -> (bool, Option<Timestamp>) {
         let Some(candidate) = self.candidates.get(id as usize).copied() else { return (false, None) };

@@ -123,8 +123,8 @@ fn satisfied(cycle: &Cycle<'_>, input: &Input<'_>, selection: &Selection) -> Obs
     }
     let selected = selection.selected(cycle.policy);
     if selected == 0 {
-        // Open Cluster Management names the predicates alone, also if something else removed the clusters.
-        // See docs/hazards.md#predicates-blamed.
+        // Open Cluster Management names only the predicates, even if something else removed the clusters. See
+        // docs/hazards.md#predicates-blamed.
         let tainted = selection.count(FilterResult::Tainted) + selection.count(FilterResult::Expired);
         let message = match tainted {
             0 => UNMATCHED.into(),

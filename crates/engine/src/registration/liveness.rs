@@ -27,9 +27,9 @@ pub struct Liveness {
     heartbeat: Heartbeat,
     /// When the hub last saw the heartbeat change, by its own clock; at first, when it first saw it.
     seen: Timestamp,
-    /// When the hub last checked.
+    /// When the hub last checked the lease.
     looked: Timestamp,
-    /// Whether the lease expired unchecked, so that the hub waits for another lease time.
+    /// Whether the lease expired while nobody checked it, so that the hub waits for another lease duration.
     waited: bool,
     /// How far the clock of the spoke was ahead at the last renewal that the hub saw.
     ahead: Option<SignedDuration>,
@@ -46,8 +46,8 @@ impl Liveness {
     /// docs/hazards.md#lease-without-time.
     ///
     /// A check that comes much later than [`next_look`](Self::next_look) shows that the hub was stopped, or
-    /// that its clock was set forward. Then the cluster has another lease time, once, because
-    /// renewals may be about to be read. See docs/hazards.md#clock-jumps.
+    /// that its clock was set forward. The cluster then gets another lease duration, once, because its
+    /// renewals may not have been read yet. See docs/hazards.md#clock-jumps.
     pub fn observe(&mut self, heartbeat: Heartbeat, lease_duration_seconds: i32, now: Timestamp) {
         let expires = self.expires(lease_duration_seconds);
         let was_alive = self.looked < expires && !self.waited;
@@ -74,9 +74,9 @@ impl Liveness {
         self.seen.checked_add(lease::grace(lease_duration_seconds)).unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns when the hub has to check again: when the lease expires, or when a renewal is late by half of its
-    /// period. A step of the clock that is too short to be noticed between two such checks lets no lease
-    /// expire that is renewed.
+    /// Returns when the hub has to check again: when the lease expires, or when a renewal is late by half of
+    /// its period. A step of the clock between two such checks is either noticed, or too short to let a
+    /// renewed lease expire.
     pub fn next_look(&self, lease_duration_seconds: i32) -> Timestamp {
         let period = lease::period(lease_duration_seconds);
         let late = self.looked.checked_add(period.saturating_add(period / 2)).unwrap_or(Timestamp::MAX);

@@ -103,7 +103,7 @@ pub fn cluster_role(cluster: &str, accepted: bool) -> ClusterRole {
     }
 }
 
-/// Returns both groups that OCM binds: the one in certificates, and the one of other authenticators.
+/// Returns both groups that OCM binds: the one of certificates, and the one of other authenticators.
 pub(crate) fn subjects(cluster: &str) -> Vec<Subject> {
     let group =
         |name: String| Subject { api_group: Some(RBAC.into()), kind: "Group".into(), name, namespace: None };
@@ -145,8 +145,8 @@ pub fn shared_roles() -> [ClusterRole; 2] {
             REGISTRATION_ROLE,
             vec![
                 rule(&["coordination.k8s.io"], &["leases"], &[], &["get", "list", "watch"]),
-                // OCM's role has no name here, so that an agent could write every other lease in
-                // the namespace.
+                // OCM's role names no lease here, so that an agent could write every other lease in the
+                // namespace.
                 rule(&["coordination.k8s.io"], &["leases"], &[CLUSTER_LEASE], &["update"]),
                 rule(&[ADDON_GROUP], &["managedclusteraddons"], &[], &["get", "list", "watch"]),
                 rule(&[ADDON_GROUP], &["managedclusteraddons/status"], &[], &["patch", "update"]),

@@ -114,7 +114,8 @@ fn verified(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaS
     Observation::new(PLACEMENT_VERIFIED, True, "AsExpected")
 }
 
-/// OCM calls a rollout to no cluster complete. This status does so once it is known that there is no cluster.
+/// Returns the condition `PlacementRolledOut`. OCM calls a rollout to no cluster complete; this status does
+/// so only once it is known that the placements select no cluster.
 fn rolled_out(placements: &[PlacementProgress<'_>]) -> Observation {
     let is_complete = |placement: &PlacementProgress<'_>| {
         let done = placement.decision.is_some_and(|decision| {

@@ -25,8 +25,8 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::names::label_value_fault;
 use object::{Key, Metadata as _, hex};
 
-/// Labels by which tools recognise the objects they installed. On a work they would make the tool adopt and
-/// prune it.
+/// Labels by which tools recognise the objects they installed. A tool would adopt and prune a work with one
+/// of them.
 const TRACKING: [&str; 6] = [
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",

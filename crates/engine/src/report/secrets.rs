@@ -1,4 +1,4 @@
-//! Values of Secrets in what people and repositories are told, also of Secrets inside other objects.
+//! Hides the values of Secrets in reports and messages, also of Secrets inside other objects.
 
 use serde_json::{Map, Value};
 

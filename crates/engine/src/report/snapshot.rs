@@ -1,4 +1,4 @@
-//! The objects of a fleet, for plans that read git alone.
+//! The objects of a fleet in the report, so that a plan needs only git.
 
 use serde_json::Value;
 
@@ -8,12 +8,12 @@ use object::Object;
 
 /// Name of the file in the directory of a report.
 pub const SNAPSHOT_FILE: &str = "snapshot.json";
-/// Most bytes of a snapshot: a fleet of some 500 clusters. A larger one has no place in a commit of every
-/// change.
+/// Most bytes of a snapshot: a fleet of some 500 clusters. A larger snapshot would make every commit of a
+/// report too large.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Returns a list of objects, each on a line of its own, without the values of Secrets and without what
-/// changes by itself; `None` if it would be too large.
+/// Returns a list of objects, each on a line of its own, without the values of Secrets and without fields
+/// that change by themselves; `None` if it would be too large.
 pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<String> {
     let mut lines = Vec::new();
     let mut bytes = 0;
@@ -29,8 +29,8 @@ pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<String> {
     Some(format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{}\n]}}\n", lines.join(",\n")))
 }
 
-/// Returns an object without the values of Secrets, what the API server counts, and the report itself, which
-/// would be news with every report.
+/// Returns an object without the values of Secrets, without the fields that the API server counts up, and
+/// without the status of the report, which changes with every report.
 fn stripped(mut object: Object) -> Value {
     for counted in ["managedFields", "resourceVersion"] {
         object.metadata_mut().remove(counted);

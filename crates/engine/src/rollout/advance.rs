@@ -69,15 +69,15 @@ fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
     Limits { soak, deadline: deadline.or(policy.deadline), start_unreachable }
 }
 
-/// Returns mandatory groups that the placement does not have. A placement without any group has not decided
-/// yet.
+/// Returns the mandatory groups that the placement does not have. A placement without any group has not been
+/// decided yet.
 fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
     let mut mandatory = strategy.map(Strategy::mandatory).unwrap_or_default();
     mandatory.retain(|wanted| !groups.is_empty() && !groups.iter().any(|group| wanted.selects(&group.key)));
     mandatory
 }
 
-/// Returns clusters by name; of several entries with one name, the first in sort order.
+/// Returns the clusters by name; of several entries with one name, the first in sort order.
 fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     let mut sorted: Vec<&Cluster> = clusters.iter().filter(|cluster| !cluster.name.is_empty()).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));

@@ -2,10 +2,10 @@
 //!
 //! A freeze window needs the last time an expression was due. Of the crates on `jiff`, `cronexpr` finds the
 //! next time only, and `jiff-cron` reads seconds as the first field. `croner` 4 finds the last time as well
-//! and gave the answers of the tests below, with these differences: its errors do not name the field ("Number
+//! and gave the results of the tests below, with these differences: its errors do not name the field ("Number
 //! out of bounds"), it refuses `5/20`, a skipped local time is due at the end of the gap, and an expression
-//! that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each look at a rollout. The search here
-//! ends where the window does.
+//! that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each decision. The search here ends where
+//! the window does.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -19,7 +19,7 @@ pub(super) struct Cron {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Day and weekday are both restricted: either of them is enough (crontab(5), "Note").
+    /// Day and weekday are both restricted: a date needs to match only one of them (crontab(5), "Note").
     either_day: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The answer of the engine.
+//! The output of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,7 +108,7 @@ pub struct Counts {
 }
 
 impl RolloutDecision {
-    /// Returns clusters that start now.
+    /// Returns the clusters that start now.
     pub fn starting(&self) -> impl Iterator<Item = &str> {
         self.in_state(|state| matches!(state, ClusterState::Starting))
     }
@@ -119,7 +119,7 @@ impl RolloutDecision {
         self.in_state(ClusterState::is_rolling)
     }
 
-    /// Returns clusters that timed out.
+    /// Returns the clusters that timed out.
     pub fn timed_out(&self) -> impl Iterator<Item = &str> {
         self.in_state(|state| matches!(state, ClusterState::TimedOut))
     }
@@ -185,7 +185,7 @@ mod tests {
         check(2, 0, 2, true);
         check(5, 2, 2, false);
         check(5, 5, 2, false);
-        // A rollout without clusters proves nothing.
+        // A rollout without clusters is not complete.
         check(0, 0, 0, false);
     }
 }

@@ -8,8 +8,8 @@ use super::refused::Refused;
 use api::gitops::v1alpha1::FreezeWindow;
 use object::duration;
 
-/// Limit of the windows that are joined without a gap; the engine looks again at an endless freeze after that
-/// many.
+/// Limit of the windows that are joined without a gap; after an endless freeze of that many the engine
+/// decides again.
 const JOINED: usize = 16;
 
 /// The longest window; the search for its last beginning goes back this far.

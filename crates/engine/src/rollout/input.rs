@@ -178,7 +178,7 @@ pub enum Report {
     Succeeded,
     /// It is applied and does not work.
     Failed,
-    /// It timed out, says the reporter; normally the engine decides this.
+    /// The reporter says that it timed out. Normally the engine decides this.
     TimeOut,
 }
 

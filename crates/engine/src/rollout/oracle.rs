@@ -7,7 +7,7 @@
 //!
 //! The promises:
 //!
-//! 1. Every cluster of the groups has exactly one assignment, and the word for its state is true.
+//! 1. Every cluster of the groups has exactly one assignment, and its state is true.
 //! 2. A cluster is assigned the revision that it runs, the one that it should run, or one that is known to be
 //!    good. The assignment changes only at a start, at a return from a quarantined revision, and when a new
 //!    cluster gets its first good revision.

@@ -155,14 +155,14 @@ pub enum OnBreach {
     Pause,
     /// The revision is quarantined and its clusters return to the last hash that succeeded.
     ///
-    /// Where no cluster has one (a first rollout) this is a pause.
+    /// If no cluster has one (a first rollout), this is a pause.
     Rollback,
 }
 
 /// The effect of a new revision on clusters in flight to the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Superseding {
-    /// The new revision starts at once: a fix is never held back by what it fixes.
+    /// The new revision starts at once: the revision that it may fix does not hold it back.
     #[default]
     Latest,
     /// Clusters in flight first get an outcome, or reach their deadline (10 minutes if there is none).
@@ -172,12 +172,12 @@ pub enum Superseding {
 /// The groups that start only after a person approves, for each revision anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Approval {
-    /// None.
+    /// No group.
     #[default]
     Never,
     /// Every group but the first to start.
     BetweenGroups,
-    /// These; the clusters outside mandatory groups of a Progressive strategy are the group `rest`.
+    /// These groups; the clusters outside mandatory groups of a Progressive strategy are the group `rest`.
     Groups(BTreeSet<String>),
 }
 

@@ -1,4 +1,4 @@
-//! The error of a field that cannot be used.
+//! The refusal of a field that cannot be used.
 
 use serde::Serialize;
 

@@ -15,7 +15,7 @@ use object::hex;
 /// Limit of the removals of a window that are recorded by name: about 100 kB in a status.
 const RECORDED: usize = 1000;
 
-/// The facts about the removals from clusters.
+/// The input of a decision about removals.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovalInput<'a> {
     /// The clusters that left and still have the content, in order.
@@ -110,7 +110,7 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// Of 100 clusters two may leave within an hour; `recent` left at the minutes given.
+    /// Decides for 100 clusters, of which two may leave within an hour; `recent` left at the minutes given.
     fn decide(left: &[&str], recent: &[(&str, i64)], granted: &[String], minute: i64) -> RemovalDecision {
         let recent = recent.iter().map(|(name, minute)| ((*name).to_owned(), at(*minute))).collect();
         let input = RemovalInput {

@@ -58,7 +58,7 @@ impl Size {
         }
     }
 
-    /// Reads `maxConcurrency`: absent and `0`, which Go clients write for absent, leave it to the default.
+    /// Reads `maxConcurrency`. Go clients write `0` for an absent value, so both mean the default.
     ///
     /// # Errors
     /// It is no size, or allows no cluster (`"0%"`, negative): OCM takes these for all clusters.

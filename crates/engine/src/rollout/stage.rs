@@ -37,7 +37,7 @@ impl<'a> Member<'a> {
 pub(super) struct StagePlan<'a> {
     pub(super) name: String,
     pub(super) mandatory: bool,
-    /// In the order in which they start: by name.
+    /// The clusters in the order in which they start: by name.
     pub(super) members: Vec<Member<'a>>,
     pub(super) slots: usize,
     /// The failures that the stage tolerates; `None` tolerates all.
@@ -103,8 +103,8 @@ pub(super) fn stages<'a>(
     stages
 }
 
-/// Takes the groups that a list selects, or all of them. The order of the list means nothing: groups go by
-/// index.
+/// Takes the groups that a list selects, or all of them. They come in the order of their index, not of the
+/// list.
 fn take<'a>(groups: &mut Groups<'a>, selected: Option<&[Mandatory]>) -> Groups<'a> {
     let is_selected =
         |key: &GroupKey| selected.is_none_or(|selected| selected.iter().any(|wanted| wanted.selects(key)));

@@ -1,6 +1,6 @@
 //! The state of a cluster in a rollout.
 //!
-//! There is one state, and one word for each value: the engine's answer, its counts, the reports, `explain
+//! There is one state, and one word for each value. The decision and its counts, the reports, `explain
 //! rollout`, the demo and the traces of the simulator all use it. `docs/design/rollout-states.md` says where
 //! each of them gets it from.
 
@@ -13,8 +13,8 @@ use super::input::Hash;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all_fields = "camelCase")]
 pub enum ClusterState {
-    /// It runs the hash. Begins when its success has lasted for the soak time; a new revision or a new report
-    /// ends it.
+    /// It runs the hash, and its success has lasted for the soak time. A new revision or a new report ends
+    /// this state.
     Done,
     /// It succeeded and keeps its slot until the soak time is over.
     Soaking {

@@ -11,7 +11,7 @@ use object::Object;
 
 /// The annotation of an object that Argo CD applies: `app:group/Kind:namespace/name`.
 pub(super) const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
-/// The annotation beside it that tells several Argo CDs of one cluster apart.
+/// The annotation beside it that distinguishes several Argo CDs of one cluster.
 const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
 /// The labels that name the application: the default, and the one that Argo CD's documentation recommends for
 /// `application.instanceLabelKey`.
@@ -22,7 +22,7 @@ const MANAGERS: [&str; 2] = ["argocd-controller", "argocd-application-controller
 /// The way in which Argo CD tracks an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracking {
-    /// By the annotation; a label beside it is for people.
+    /// By the annotation; Argo CD ignores a label beside it.
     Annotation,
     /// By a label alone, which is this one.
     Label(&'static str),
@@ -63,7 +63,7 @@ fn is_written(live: &Object) -> bool {
     entries(live).any(|(manager, _)| MANAGERS.contains(&manager))
 }
 
-/// Returns whether a repository of ours has the label.
+/// Returns whether a ConfigRepo sets the label.
 fn is_label_of_repository(live: &Object, label: &str) -> bool {
     let fields = entries(live).filter(|(manager, _)| *manager == names::CONFIG_REPO_MANAGER);
     let labels = fields.filter_map(|(_, entry)| entry.pointer("/fieldsV1/f:metadata/f:labels"));
@@ -86,8 +86,8 @@ pub struct EndTracking {
 }
 
 impl EndTracking {
-    /// Ends the tracking of a live object, except by what `desired` has itself. An application that is
-    /// created later would otherwise prune the object.
+    /// Returns the write that ends the tracking of a live object, except by what `desired` has itself.
+    /// Otherwise an application that is created later would prune the object.
     pub(super) fn of(tracked: Option<(Tracking, &Object)>, desired: &Object) -> Option<Self> {
         let (tracking, live) = tracked?;
         let (field, names): (&str, &[&str]) = match &tracking {

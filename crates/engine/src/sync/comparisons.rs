@@ -6,19 +6,19 @@ use std::sync::Arc;
 use super::{DesiredObject, Health, IgnoreRule};
 use object::{Object, ObjectRef};
 
-/// The objects of a ConfigRepo that were as the commit says when they were compared last. A comparison
-/// reads the managed fields of an object, which costs more than all else in a plan that finds nothing to
-/// do.
+/// The objects of a ConfigRepo that did not differ from the commit at their last comparison. A comparison
+/// reads the managed fields of an object. In a plan that writes nothing it would cost more than everything
+/// else.
 ///
 /// It is a cache: a plan with an empty one is the same.
 #[derive(Clone, Debug, Default)]
 pub struct Comparisons {
     unchanged: BTreeMap<ObjectRef, Unchanged>,
-    /// The fields that were not compared.
+    /// The fields that are not compared.
     ignored: Vec<IgnoreRule>,
 }
 
-/// An object that was as the commit says.
+/// An object that does not differ from the commit.
 #[derive(Clone, Debug)]
 struct Unchanged {
     live: Arc<Object>,
@@ -27,8 +27,8 @@ struct Unchanged {
 }
 
 impl Comparisons {
-    /// Forgets all of them if other fields are compared now, and those of objects that left the commit when
-    /// they are many.
+    /// Drops all of them if other fields are compared now, and those of objects that left the commit if they
+    /// are many.
     pub(super) fn hold_for(&mut self, ignored: &[IgnoreRule], desired: &[Arc<DesiredObject>]) {
         if self.ignored != ignored {
             *self = Self { unchanged: BTreeMap::new(), ignored: ignored.to_vec() };
@@ -48,7 +48,7 @@ impl Comparisons {
         is_same.then(|| known.health.clone())
     }
 
-    /// Remembers that an object is as the commit says.
+    /// Records that an object does not differ from the commit.
     pub(super) fn remember(&mut self, desired: &DesiredObject, live: &Arc<Object>, health: &Health) {
         let (live, digest) = (Arc::clone(live), desired.digest.clone());
         self.unchanged.insert(desired.reference.clone(), Unchanged { live, digest, health: health.clone() });

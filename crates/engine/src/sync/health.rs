@@ -99,8 +99,9 @@ fn has(live: &Object, type_: &str) -> bool {
     conditions(live).any(|condition| field(condition, "type") == type_)
 }
 
-/// Returns the message of a condition with a status; its reason where it has no message. Of a ConfigRepo it
-/// is the reason: its message may name a ConfigRepo whose message names it, and so on without end.
+/// Returns the message of a condition with a status; its reason if it has no message. For a ConfigRepo it
+/// returns the reason, because the messages of two ConfigRepos could otherwise contain each other without
+/// end.
 fn told(live: &Object, type_: &str, status: &str) -> Option<String> {
     let found = conditions(live).find(|it| field(it, "type") == type_ && field(it, "status") == status)?;
     let message = if live.gvk().group == GITOPS_GROUP { "" } else { field(found, "message") };

@@ -36,7 +36,7 @@ impl FieldPath {
     /// Reads a path.
     ///
     /// # Errors
-    /// It is no path, or leads to what identifies an object.
+    /// The text is no path, or leads to a field that identifies an object.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let hint = "write a path such as /spec/replicas or /spec/template/spec/containers/[name=web]/image";
         let Some(rest) = text.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
@@ -54,7 +54,7 @@ impl FieldPath {
     /// Reads the paths of an annotation.
     ///
     /// # Errors
-    /// One of them is no path.
+    /// A path is malformed.
     pub(super) fn of(object: &Object) -> Result<Vec<Self>, String> {
         let annotations = object.annotations();
         let texts = annotations.get(IGNORE_FIELDS_ANNOTATION).copied().unwrap_or_default().split_whitespace();
@@ -81,7 +81,7 @@ impl IgnoreRule {
     /// Reads a rule.
     ///
     /// # Errors
-    /// One of its paths is no path.
+    /// A path is malformed.
     pub fn read(rule: &IgnoredFields) -> Result<Self, String> {
         let IgnoredFields { paths, group, kind, namespace, name, unknown: _ } = rule;
         let paths = paths.iter().map(|path| FieldPath::parse(path)).collect::<Result<_, _>>();
@@ -119,8 +119,8 @@ pub(super) fn without(object: &Object, paths: &[&FieldPath]) -> Object {
 }
 
 /// Returns the object to apply to a live one. An ignored field that another applier owns is left out, so that
-/// it belongs to that one alone. Any other gets its live value: a field that is left out is removed by the
-/// API server when nobody else applies it.
+/// only that applier owns it. Every other ignored field gets its live value, because the API server removes a
+/// field that is left out if nobody else applies it.
 pub(super) fn adopted(desired: &Object, live: &Object, paths: &[&FieldPath]) -> Object {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let theirs = owners.applied_by_others(CONFIG_REPO_MANAGER);

@@ -39,7 +39,7 @@ pub fn recorded<'a>(
         .collect()
 }
 
-/// Reads the objects that a ConfigRepo requests from others.
+/// Reads the objects that a ConfigRepo requests from other ConfigRepos.
 pub fn requested<'a>(
     repo: &ConfigRepo,
     inventories: impl IntoIterator<Item = &'a ConfigRepoInventory>,

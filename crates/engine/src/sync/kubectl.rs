@@ -1,9 +1,9 @@
 //! The fields that `kubectl apply` owns in an object that a repository applies.
 //!
 //! An object that was applied with kubectl before it came to the repository has two owners. A field that
-//! leaves the repository would stay, because kubectl still owns it. So kubectl's fields become ours before
-//! the apply, as
-//! `client-go/util/csaupgrade` does it, and the apply removes those that the commit does not have.
+//! leaves the repository would stay, because kubectl still owns it. So kubectl's fields are moved to our
+//! field manager before the apply, as `client-go/util/csaupgrade` does, and the apply removes those that the
+//! commit does not have.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use api::names::CONFIG_REPO_MANAGER;
 use object::Object;
 use object::fields::{Manager, Operation, Owners};
 
-/// Managed fields in which kubectl owns nothing any more.
+/// Managed fields in which kubectl owns nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManagedFields {
     /// The uid of the object.
@@ -22,7 +22,8 @@ pub struct ManagedFields {
     pub entries: Vec<Value>,
 }
 
-/// Moves the fields that kubectl applied to us. People who edit or scale an object keep theirs.
+/// Moves the fields that kubectl applied to our field manager. Other managers, such as `kubectl edit`, keep
+/// theirs.
 pub(super) fn take_over(live: &Object, desired: &Object) -> Option<ManagedFields> {
     let ours = Manager {
         operation: Operation::Apply,

@@ -1,11 +1,11 @@
 //! Decides how the objects of a commit reach the hub, and which objects that left the repository are deleted.
 //!
-//! Four rules hold for every input:
+//! Five rules hold for every input:
 //! - The inventory lists an object before it is created and until it is known to be gone.
 //! - An object is deleted only if the inventory lists it, it carries our annotation, and its kind was read.
 //! - Deletions above the deletion budget wait for approval.
 //! - One refused object refuses the whole commit, so the last good state stays applied.
-//! - A stage whose objects are not healthy holds the next, unless the user does not wait for health.
+//! - The next stage waits until the objects of a stage are healthy, unless the user does not wait for health.
 
 mod argo;
 mod budget;

@@ -27,8 +27,8 @@ pub(super) const OWNED_BY_CONFIG_REPO: &str = "OwnedByConfigRepo";
 pub(super) enum Ownership {
     /// The ConfigRepo owns it.
     Ours,
-    /// It does not exist or may be taken over; `force` takes the fields of other managers, and `tracking`
-    /// ends that of Argo CD.
+    /// It does not exist or may be taken over. `force` takes the fields of other managers; `tracking` is the
+    /// tracking by Argo CD that ends.
     Available { force: bool, tracking: Option<Tracking> },
     /// Another owner has it.
     Refused { reason: &'static str, message: String },

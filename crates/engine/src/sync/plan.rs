@@ -48,23 +48,23 @@ pub struct Claimant {
     pub is_forbidden: bool,
 }
 
-/// The decisions of the user of a ConfigRepo.
+/// The settings of the user of a ConfigRepo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncPolicy {
-    /// Decides about objects that others created.
+    /// What happens to objects that others created.
     pub takeover: Takeover,
-    /// Compares no Secrets of others: the user may not learn what the operator can read.
+    /// Whether Secrets of others are not compared: the user may not learn what the operator can read.
     pub is_blind_to_secrets: bool,
-    /// Deletes the objects that leave the repository.
+    /// Whether objects that leave the repository are deleted.
     pub prune: bool,
-    /// Limits the deletions without approval; `None` sets no limit.
+    /// The limit of the deletions without approval; `None` sets no limit.
     pub budget: Option<Budget>,
     /// The approval of deletions above the budget; empty if there is none.
     pub approved: String,
     /// How many clusters lose an add-on when an object is deleted, for the objects with which more clusters
     /// lose it than may at once.
     pub uninstalls: BTreeMap<ObjectId, usize>,
-    /// Applies a stage when the objects of the stages before it are healthy.
+    /// Whether a stage waits until the objects of the stages before it are healthy.
     pub waits_for_health: bool,
     /// Fields that are left as they are on the hub.
     pub ignore: Vec<IgnoreRule>,
@@ -146,7 +146,7 @@ pub struct SyncPlan<'a> {
     pub unread: Vec<String>,
     /// Objects that may not be applied; if there are any, no object is applied.
     pub problems: Vec<Problem>,
-    /// Those of them that another ConfigRepo owns.
+    /// The objects of the commit that another ConfigRepo owns.
     pub requests: Inventory,
 }
 

@@ -8,8 +8,8 @@ use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, Field
 use object::Object;
 use object::jsonpath;
 
-/// Longest string, and most bytes of JSON, that are reported, so that a spoke cannot choose the size of
-/// objects on the hub.
+/// Longest string, and most bytes of JSON, that are reported. A spoke must not choose the size of objects on
+/// the hub.
 const MAX_STRING: usize = 1024;
 
 /// Reads the values that the rules ask for, and the errors of those that cannot be read. The first rule of a
@@ -50,7 +50,7 @@ pub(crate) fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<Feedback
     )
 }
 
-/// Returns name, version and path of each value that a rule asks for.
+/// Returns the name, version and path of each value that a rule asks for.
 fn paths(object: &Object, rule: &FeedbackRule, errors: &mut Vec<String>) -> Vec<(String, String, String)> {
     match &rule.r#type {
         FeedbackType::WellKnownStatus => {

@@ -1,7 +1,7 @@
 //! Fields that server-side apply leaves to the cluster (`ignoreFields`).
 //!
 //! Open Cluster Management leaves such fields out of the applied manifest. By the rules of server-side apply,
-//! that removes a field that it set at creation, and it does not look at an object again while the manifest
+//! that removes a field that it set at creation. It also does not compare an object again while the manifest
 //! stays the same. Here the request carries the live value, and every other field stays as wanted.
 
 use serde_json::Value;

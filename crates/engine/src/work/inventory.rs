@@ -12,8 +12,7 @@ fn identity(entry: &AppliedResource) -> (&str, &str, &str, &str) {
 }
 
 /// Returns the inventory to record before any other write: the entries so far and the wanted objects, with
-/// the uids that are known. The version of an entry does not identify an object, because an object is the
-/// same in all versions.
+/// the uids that are known. The API version of an entry does not identify an object.
 pub fn inventory<'a>(
     before: &[AppliedResource],
     wanted: &[Wanted],
@@ -64,7 +63,8 @@ pub enum Removal {
     Release(Vec<serde_json::Value>),
 }
 
-/// Decides about an object that a work no longer wants. Only the reference with our uid makes it ours.
+/// Decides about an object that a work no longer wants. It is ours only if it has the owner reference with
+/// our uid.
 pub fn removal(live: Option<&Object>, owner: &OwnerReference, stays: bool) -> Removal {
     let Some(live) = live.filter(|live| applier::is_owned_by(live, owner)) else { return Removal::Forget };
     if stays || applier::has_other_owner(live, owner) {

@@ -186,7 +186,7 @@ impl WorkOnSpoke {
         for entry in &self.before {
             let wanted = self.wanted_of(entry);
             let stays = wanted.map_or_else(|| self.orphans_all(), |wanted| !wanted.owned);
-            // The rule of the work about the entry is known once the resource of the manifest is.
+            // The rule of the work for the entry is known only once the resource of the manifest is known.
             let is_unread = wanted.is_some_and(|wanted| wanted.served == Served::Unread);
             match if is_unread { Step::Wait } else { self.remove(entry, &owner, stays, view) } {
                 Step::Forget => {}

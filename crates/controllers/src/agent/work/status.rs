@@ -38,7 +38,7 @@ impl WorkOnSpoke {
         }
         let verdicts: Vec<ManifestDecision> =
             self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
-        // One status write reports all manifests, as soon as all are known.
+        // One status write reports all manifests, as soon as all outcomes are known.
         if !is_reached && verdicts.iter().any(|verdict| verdict.decision.is_none()) {
             return None;
         }
@@ -57,7 +57,7 @@ impl WorkOnSpoke {
     fn attempt(&self, wanted: &Wanted, writes: &Writes<'_>) -> Option<Attempt> {
         let failed = |why: String| Attempt::Failed(Refusal::Failed(why));
         Some(match writes.get(&wanted.reference)? {
-            // The check of the content comes after that of the metadata.
+            // The decision about the content follows the write of the metadata.
             (Action::Patch { .. }, Some(Ok(_))) => Attempt::None,
             (_, Some(Ok(_))) => Attempt::Done,
             (_, Some(Err(failure))) => failed(failure.message.clone()),

@@ -289,7 +289,7 @@ impl AddOnInput {
 }
 
 impl AddOnInput {
-    /// Returns why the clusters that are not done are not, as far as their add-ons say so.
+    /// Returns why clusters are not done, as far as their add-ons report a reason.
     pub(super) fn messages(&self, states: &BTreeMap<String, ClusterState>) -> BTreeMap<String, String> {
         let open = states.iter().filter(|(_, state)| match state {
             ClusterState::Failed { .. }

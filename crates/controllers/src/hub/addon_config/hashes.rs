@@ -28,7 +28,7 @@ impl Index for ConfigHashes {
 }
 
 impl ConfigHashes {
-    /// Returns the hash of a configuration. A changed object is another value of the caches.
+    /// Returns the hash of a configuration. A changed object has another address in the caches.
     pub(super) fn of(&mut self, reference: &ObjectRef, object: &Arc<Object>) -> String {
         let held = self.0.get(reference).filter(|(held, _)| held.as_ptr() == Arc::as_ptr(object));
         if let Some((_, hash)) = held {

@@ -76,7 +76,8 @@ impl Controller for AddonConfigController {
         observing(has_template, view, || AddOnInput::read(cma, view)?.plan(view, now))
     }
 
-    /// The status is about the rollout as a whole, so a failed write to one cluster does not delay it.
+    /// Returns the status. It is about the rollout as a whole, so a failed write to one cluster does not
+    /// delay it.
     fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
         if done.outcomes.len() == done.plan.steps.len() { done.plan.status.clone() } else { None }
     }

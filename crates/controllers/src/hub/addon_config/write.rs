@@ -49,7 +49,7 @@ impl AddOnInput {
         Ok(plan)
     }
 
-    /// Says that a revision failed and its clusters return, when that is decided.
+    /// Returns the event that a revision failed and its clusters return, when that is decided.
     fn quarantined(&self, rollout: &PlacementRollout) -> Option<Event> {
         let (input, decision) = (rollout.input.as_ref()?, rollout.decision.as_ref().ok()?);
         let revision = decision.quarantine.as_ref().filter(|new| input.quarantined.as_ref() != Some(*new))?;
@@ -63,7 +63,7 @@ impl AddOnInput {
         Some(self.event("RolledBack", "Rollback", message))
     }
 
-    /// Says that the rollout on a placement has stopped, when it stops.
+    /// Returns the event that the rollout on a placement has stopped, when it stops.
     fn stopped(&self, progression: &InstallProgression) -> Option<Event> {
         let InstallProgression { namespace, name, .. } = progression;
         let failed = |progression: &InstallProgression| {
@@ -91,7 +91,7 @@ impl AddOnInput {
         }
     }
 
-    /// Snapshots first, then the records of the policy, then the clusters.
+    /// Writes snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedRollouts, view: &impl View, now: Timestamp) -> Read<()> {
         let DecidedRollouts { assigned, ready, memories, installed, .. } = decided;
         let mut snapshots = Vec::new();
@@ -128,7 +128,8 @@ impl AddOnInput {
             } else if ready.contains(cluster) {
                 progress::configured(&mut new.status.get_or_insert_default().conditions, true, now);
             } else if !self.has_template && self.is_waiting(cluster) {
-                // Add-ons with their own manager may render by name; for them this is the gate.
+                // Managers of their own may render an add-on by the names of its configurations. They wait
+                // for this condition.
                 progress::configured(&mut new.status.get_or_insert_default().conditions, false, now);
             }
             writes.extend(StatusWrite::between(addon.as_ref(), &new).map(|write| write.action()));

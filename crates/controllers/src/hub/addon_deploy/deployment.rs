@@ -54,8 +54,8 @@ impl Deployment {
         let (name, namespace) = (addon.name(), addon.namespace());
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(name))?;
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(namespace))? else { return Ok(None) };
-        // The garbage collector deletes the add-ons after their ClusterManagementAddOn, and they finish from
-        // their snapshots.
+        // The garbage collector deletes the add-ons after their ClusterManagementAddOn. Their hooks then run
+        // with the configurations of their snapshots.
         let is_ours = cma.as_ref().map_or(addon.is_terminating(), |cma| config_refs::is_managed(cma));
         if !is_ours {
             return Ok(None);
@@ -124,7 +124,8 @@ impl Deployment {
         self.addon.name()
     }
 
-    /// `refused_since` is when the hub first saw that the agent could not apply an object.
+    /// Plans the deployment. `refused_since` is when the hub first saw that the agent could not apply an
+    /// object.
     pub(super) fn plan(&self, refused_since: Option<Timestamp>, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         if !self.cluster.spec.hub_accepts_client {
@@ -202,7 +203,7 @@ impl Deployment {
             !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
         };
         plan.step(self.works.iter().filter(is_surplus).map(|work| Action::delete(work.as_ref())));
-        // The agent of the earlier version needs its permissions until now.
+        // The agent of the earlier version needed its permissions until now.
         let is_wanted =
             |held: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(held));
         plan.step(remove(self.bindings.iter().filter(|held| !is_wanted(held))));

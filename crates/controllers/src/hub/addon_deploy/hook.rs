@@ -23,7 +23,7 @@ const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// The state of the hooks that the deletion of an add-on waits for.
 #[derive(Default)]
 struct HookWait {
-    /// Writes on the way to its end.
+    /// The writes that bring the wait nearer to its end.
     writes: Vec<Action>,
     /// The reason, for people.
     why: String,
@@ -87,8 +87,8 @@ impl Deployment {
         }
     }
 
-    /// Says what the deletion waits for, and how a person can skip the wait. An event says so when the time is
-    /// over, and at once when a job failed: it does not complete any more.
+    /// Says what the deletion waits for, and how a person can skip the wait. An event says so after the time
+    /// limit, and at once when a job failed, because a failed job never completes.
     fn wait(&self, wait: HookWait, now: Timestamp) -> Plan {
         let HookWait { writes, why, has_failed } = wait;
         let mut plan = Plan::nothing();

@@ -35,8 +35,8 @@ use reconcile::{
 
 pub(crate) struct AddonDeployController;
 
-/// Since when each add-on has a work that its agent cannot apply, by the clock of the hub: that of the spoke
-/// may be wrong.
+/// Since when each add-on has a work that its agent cannot apply. The times are of the clock of the hub,
+/// because the clock of the spoke may be wrong.
 #[derive(Default)]
 struct Refusals(BTreeMap<Key, Timestamp>);
 

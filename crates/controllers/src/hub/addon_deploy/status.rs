@@ -15,7 +15,7 @@ use reconcile::{Action, Failure, FailureKind, Plan};
 
 /// How long a rollout on the cluster may take before the status says why it takes so long.
 pub(super) const SLOW_ROLLOUT: SignedDuration = SignedDuration::from_secs(10);
-/// Times of conditions are in the future by less than this when they are written.
+/// The condition times that the hub writes are in the future by less than this, because they are rounded.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 /// How long the agent may fail to apply an object before the rollout has failed. The definition of its kind
 /// may come meanwhile.
@@ -71,8 +71,8 @@ impl Deployment {
                 set_condition(&mut status.conditions, outcome, now);
             }
             None => {
-                // A time in the future was written by a clock that was ahead, but for the part of a second by which
-                // times of conditions are rounded.
+                // A time in the future was written by a clock that was ahead, unless it is less than the
+                // rounding of condition times.
                 let started = started.filter(|started| now.duration_until(*started) < ROUNDING);
                 let until = started.and_then(|started| started.checked_add(SLOW_ROLLOUT).ok());
                 if let Some(until) = until.filter(|until| *until > now) {
@@ -151,8 +151,8 @@ impl Deployment {
         }
     }
 
-    /// Without `finds_health`, the status does not say yet that the hub judges the health, and the agent
-    /// writes the same condition.
+    /// Reports the health. `finds_health` says whether the status already records that the hub judges the
+    /// health; otherwise the agent writes the same condition.
     fn report_health(&self, conditions: &mut Vec<Condition>, finds_health: bool, now: Timestamp) {
         match self.cluster.condition(cluster_conditions::AVAILABLE) {
             Some(cluster) if cluster.status == Unknown => {

@@ -46,6 +46,7 @@ struct CompletedCommit {
 }
 
 /// Returns the objects of a commit, completed for a ConfigRepo.
+///
 /// # Errors
 /// The problems of the spec or of the commit, or a read that must be repeated.
 pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Completed> {
@@ -146,14 +147,15 @@ fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
     None
 }
 
-/// Returns whether every report would be a new commit of the branch that it reports on.
+/// Returns whether every report would be a new commit on the branch that the ConfigRepo follows.
 fn follows_its_own_report(repo: &ConfigRepo) -> bool {
     let Some(report) = &repo.spec.report else { return false };
     let is_same_url = report.url.is_empty() || report.url == repo.spec.url;
     is_same_url && report.branch == repo.spec.r#ref.name()
 }
 
-/// `file:line: field: message; hint`, without the excerpt, which needs lines of its own.
+/// Formats an error as `file:line: field: message; hint`. The excerpt is left out, because it needs lines of
+/// its own.
 fn one_line(error: &RenderError) -> String {
     let bare = RenderError { excerpt: Vec::new(), hint: None, through: Vec::new(), ..error.clone() };
     let hint = error.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();

@@ -13,7 +13,7 @@ use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// The limit of ConfigRepos of a cycle that a message names.
+/// Limit of the ConfigRepos of a cycle that a message names.
 const MAX_WAY: usize = 50;
 
 /// Says why a new commit waits for other ConfigRepos. A commit that is applied already does not wait: its
@@ -66,7 +66,7 @@ fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option
     if let Some(ready) = ready.filter(|ready| !ready.is_true()) {
         return Some(format!("is not ready: {}", ready.reason));
     }
-    // Of one repository, both apply the same commit, so that none runs ahead of its base.
+    // If both follow one repository, both apply the same commit, so that none is ahead of the other.
     let applied = status.applied.map(|applied| applied.commit).unwrap_or_default();
     (is_same_source(repo, other) && applied != checkout.revision)
         .then(|| "has not applied that commit yet".into())
@@ -77,7 +77,8 @@ pub(super) fn is_same_source(one: &ConfigRepo, other: &ConfigRepo) -> bool {
     (&one.spec.url, &one.spec.r#ref) == (&other.spec.url, &other.spec.r#ref)
 }
 
-/// Returns the way from a ConfigRepo back to itself, if it waits for the health of one that waits for it.
+/// Returns the cycle of ConfigRepos that wait for each other, if a ConfigRepo waits for the health of one
+/// that waits for it.
 ///
 /// # Errors
 /// A ConfigRepo could not be read.
@@ -105,7 +106,7 @@ fn waits_for(repo: &ConfigRepo, all: &[Arc<ConfigRepo>]) -> Vec<Key> {
     repo.spec.depends_on.iter().map(|it| key(repo, it)).chain(held.map(|other| Key::of(&**other))).collect()
 }
 
-/// Returns the way from a ConfigRepo through those that it waits for back to itself.
+/// Returns the cycle of waiting ConfigRepos that a ConfigRepo is part of.
 fn cycle(repo: &ConfigRepo, view: &impl View) -> Read<Option<Vec<String>>> {
     let start = Key::of(repo);
     let mut ways: Vec<Vec<Key>> = vec![vec![start.clone()]];

@@ -13,14 +13,14 @@ use engine::sync::{Correction, ObjectId};
 /// Longest wait between two corrections of the same drift.
 const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
-/// Corrections in a row, after which a person has to end the fight. The waits between them make 17 minutes.
+/// Most corrections in a row; after them a person has to resolve the conflict. The waits between them make 17
+/// minutes.
 const MAX_CORRECTIONS: i32 = 10;
 /// Most fields that a message names.
 const MAX_FIELDS: usize = 3;
 
 /// Applies objects again that another client changed on the hub. The wait doubles with each correction, and
-/// after
-/// [`MAX_CORRECTIONS`] there are no more until a person asks for one.
+/// after [`MAX_CORRECTIONS`] there are no more until a person asks for one.
 pub(super) fn correct(
     draft: &mut Draft<'_>,
     drifted: &[Correction<'_>],
@@ -32,7 +32,7 @@ pub(super) fn correct(
     // A time in the future was written by a clock that was ahead, so it does not count.
     let last = before.last_time.as_ref().map(|time| time.0).filter(|last| *last <= draft.now);
     let Some(first) = drifted.first() else {
-        // A drift that ended long ago is forgotten, so that the next one is corrected at once.
+        // A drift that ended long ago is dropped, so that the next one is corrected at once.
         match last.map(|last| later(last, LONGEST_DRIFT_WAIT * 3)) {
             Some(end) if end <= draft.now => draft.status.drift = None,
             Some(end) => draft.plan.wake(end),

@@ -9,7 +9,7 @@ use api::gitops::v1alpha1::{ConfigRepo, UnhealthyObjects};
 use engine::sync::{Health, ObjectId, Unhealthy};
 use object::duration;
 
-/// The default of `spec.healthTimeout`, and its value where the text is no duration.
+/// The default of `spec.healthTimeout`. It also replaces a text that is no duration.
 const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
 /// The health of the objects of a commit.
@@ -20,11 +20,11 @@ pub(super) struct Found<'a> {
     pub(super) is_held: bool,
     /// Whether an object that this plan applies may become healthy later.
     pub(super) takes_time: bool,
-    /// Whether all objects of the commit may be there, and those that left it are gone.
+    /// Whether all objects of the commit may exist, and the objects that left it are gone.
     pub(super) is_whole: bool,
 }
 
-/// Returns time that the objects of a stage may take to become healthy; zero if stages do not wait.
+/// Returns the time that the objects of a stage may take to become healthy; zero if stages do not wait.
 pub(super) fn timeout(repo: &ConfigRepo) -> SignedDuration {
     duration::parse(&repo.spec.health_timeout).unwrap_or(DEFAULT_TIMEOUT)
 }

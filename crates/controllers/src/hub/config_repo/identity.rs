@@ -76,7 +76,7 @@ impl Identity {
         })
     }
 
-    /// Takes the fields of an object that kubectl applied.
+    /// Moves the fields that kubectl applied to our field manager.
     pub(super) fn take_over(&self, apply: &Apply<'_>) -> Option<Action> {
         let ManagedFields { uid, resource_version, entries } = apply.managed_fields.clone()?;
         let patch = json!({"metadata": {"managedFields": entries}});

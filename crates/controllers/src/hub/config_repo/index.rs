@@ -1,4 +1,5 @@
-//! What a plan would otherwise look for in all inventories, and compare in all objects.
+//! The index of the ConfigRepo controller. Without it, a plan would search all inventories and compare all
+//! objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use reconcile::{Change, Index, Observes, Query, Read, View};
 pub(super) struct RepoIndex {
     /// The inventories that list an object, by its path.
     listed: BTreeMap<String, BTreeSet<Claim>>,
-    /// By ConfigRepo.
+    /// The comparisons of each ConfigRepo.
     comparisons: BTreeMap<Key, Comparisons>,
 }
 

@@ -24,18 +24,18 @@ const MAX_PREFIX: usize = 230;
 
 /// The inventories of a ConfigRepo.
 pub(super) struct Recorded {
-    /// Its own.
+    /// The inventories of this ConfigRepo.
     parts: Vec<Arc<ConfigRepoInventory>>,
-    /// Those of an earlier ConfigRepo of the same name.
+    /// The inventories of an earlier ConfigRepo of the same name.
     former: Vec<Arc<ConfigRepoInventory>>,
     /// The names that are in use in the namespace.
     names: BTreeSet<String>,
-    /// The objects that it owns, and those that it requests: one that it was given and that left its repository
-    /// since is deleted too.
+    /// The objects that it owns, and those that it requests. A requested object may have been handed over and
+    /// have left the repository since; it is deleted too.
     pub(super) objects: Inventory,
     /// The objects that it owns.
     owned: Inventory,
-    /// The objects that it requests. Some of them may have been given to it.
+    /// The objects that it requests. Some of them may have been handed over to it.
     requested: Inventory,
 }
 
@@ -71,7 +71,7 @@ impl Recorded {
         let missing: Vec<_> = wanted.iter().filter(|(path, _)| !known.contains(path)).collect();
         let mut actions = Vec::new();
         if missing.is_empty() {
-            // The other parts list every wanted object.
+            // The other inventories list every wanted object.
             actions.extend(ending.iter().filter_map(|part| release(part)));
         }
         actions.extend(self.former.iter().filter_map(|part| release(part)));
@@ -116,13 +116,13 @@ impl Recorded {
         self.record(repo, &self.owned, &requests)
     }
 
-    /// Plans the writes after which the inventories go with the ConfigRepo.
+    /// Plans the writes that remove the finalizers, so that the inventories are deleted with the ConfigRepo.
     pub(super) fn release(&self) -> Vec<Action> {
         self.parts.iter().chain(&self.former).filter_map(|part| release(part)).collect()
     }
 }
 
-/// Plans the writes after which the inventories of a deleted ConfigRepo are collected.
+/// Plans the writes that remove the finalizers of the inventories of a deleted ConfigRepo.
 ///
 /// # Errors
 /// They have not been read.
@@ -171,8 +171,9 @@ fn patch(
     (!patch.is_empty()).then(|| Action::patch(part, patch))
 }
 
-/// Returns a new inventory. A name stands for its objects: if the answer to its creation is lost, another
-/// attempt with other objects does not find it under the same name and take its objects for recorded.
+/// Returns a new inventory. Its name follows from its objects. If the answer to the creation is lost, a
+/// second attempt with other objects therefore uses another name, and does not take the first inventory for
+/// its own.
 fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<String>) -> ConfigRepoInventory {
     let Key { namespace, name } = Key::of(repo);
     let prefix = name.get(..MAX_PREFIX).unwrap_or(&name);
@@ -197,8 +198,8 @@ fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<Strin
     }
 }
 
-/// Returns the objects of a commit that the inventories of other ConfigRepos have. One that observes owns
-/// nothing.
+/// Returns the objects of a commit that the inventories of other ConfigRepos list. A ConfigRepo in mode
+/// Observe owns nothing.
 ///
 /// # Errors
 /// The ConfigRepos or their inventories have not been read.

@@ -46,7 +46,7 @@ impl Controller for ConfigRepoController {
         watches.on::<ConfigRepo>(wake_others);
         watches.on::<ConfigRepoInventory>(inventory::wake);
         watches.on::<Namespace>(wake_repos_of_namespace);
-        // They tell how many clusters lose an add-on with its ClusterManagementAddOn.
+        // They show how many clusters lose an add-on with its ClusterManagementAddOn.
         watches.read::<ManagedClusterAddOn>();
         watches.read::<ManagedCluster>();
         watches.read::<RolloutPolicy>();

@@ -1,8 +1,9 @@
 //! Objects that move from one ConfigRepo to another without being deleted.
 //!
-//! A ConfigRepo that wants an object of another one records a request in its inventory. When the object leaves the
-//! other's repository, the other writes the new owner into the annotation of the object, and forgets the object
-//! only then: the inventory of the owner that the annotation names lists the object at every moment.
+//! A ConfigRepo that wants an object of another one records a request in its inventory. When the object
+//! leaves the repository of its owner, the owner writes the new owner into the annotation of the object. Only
+//! then it removes the object from its inventory. So at every moment the inventory of the owner that the
+//! annotation names lists the object.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ use engine::sync::{self, ObjectId};
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// How long deletions wait for the other ConfigRepos of the same repository, from the first sight of a commit. They
-/// fetch and render the same commit in seconds.
+/// How long deletions wait for the other ConfigRepos of the same repository after a commit is first seen.
+/// These fetch and render the same commit in seconds.
 const GRACE: SignedDuration = SignedDuration::from_mins(1);
 
 /// The reason of the condition Reconciling while deletions wait.
@@ -27,8 +28,8 @@ pub(super) const REASON: &str = "WaitingForMoves";
 
 /// The moves that a plan takes part in.
 pub(super) struct Moves {
-    /// The objects that others of the same identity request, and the ConfigRepos that do. Another identity
-    /// might gain an object that it may not create.
+    /// The objects that other ConfigRepos of the same identity request, and these ConfigRepos. With another
+    /// identity, a ConfigRepo could get an object that it may not create.
     pub(super) requested: BTreeMap<ObjectId, Key>,
     /// A ConfigRepo that may still request an object of the commit, and the end of the wait for it.
     pub(super) awaited: Option<(Key, Timestamp)>,

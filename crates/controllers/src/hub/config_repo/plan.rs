@@ -26,7 +26,7 @@ pub(super) const MAX_LISTED: usize = 10;
 /// Time until a refusal that depends on objects of others is checked again.
 const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
 
-/// Reasons of failed fetches that go away by themselves; the others wait for a person.
+/// Reasons of failed fetches that end without a person.
 const TRANSIENT: &[&str] = &["SourceUnreachable", "SourceTimeout", "SourceAbandoned", "GitCacheFailed"];
 
 /// Plans the writes for a ConfigRepo.
@@ -64,7 +64,7 @@ pub(super) struct Draft<'a> {
     pub(super) now: Timestamp,
     pub(super) status: ConfigRepoStatus,
     pub(super) readiness: Option<Readiness>,
-    /// Whether the plan waits for a read and keeps the verdict on a commit that was judged before.
+    /// Whether the plan waits for a read, and the result for a commit that was judged before stays.
     keeps_status: bool,
     /// The ConfigRepos that wait for each other's health, if it is one of them.
     pub(super) cycle: Option<Vec<String>>,
@@ -96,7 +96,7 @@ impl<'a> Draft<'a> {
         self.status.inventory.clear();
     }
 
-    /// Reports a wait. After a restart, the verdict on a commit that was judged before stays.
+    /// Reports a wait. After a restart, the result for a commit that was judged before stays.
     pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
         if is_told(self.repo, commit) {
             self.keeps_status = true;
@@ -252,7 +252,7 @@ pub(super) struct Commit<'a> {
     pub(super) identity: &'a Identity,
 }
 
-/// Makes steps and a status of the engine's plan.
+/// Makes steps and a status from the plan of the engine.
 fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: &SyncPlan<'_>) {
     let Commit { checkout, desired, identity } = *commit;
     let applied = draft.status.applied.clone();
@@ -270,7 +270,8 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     draft.status.recreate.clear();
     draft.plan.step(sync.recreate.iter().map(|one| identity.delete(one)));
     for stage in &sync.apply {
-        // A refused object keeps its whole stage from being written. One object needs no dry run first.
+        // If the API server refuses one object, nothing of its stage is written. A stage of one object needs
+        // no dry run.
         if stage.len() > 1 {
             draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
         }
@@ -307,7 +308,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     });
 }
 
-/// Reports the progress of a commit that is applied; `waiting` says why it does not rest.
+/// Reports the progress of a commit that is applied; `waiting` says what it waits for.
 fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
     if let Some(hold) = &sync.hold {
         let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! The decisions of the user of a ConfigRepo.
+//! The settings of a ConfigRepo for the apply.
 
 use std::collections::BTreeMap;
 

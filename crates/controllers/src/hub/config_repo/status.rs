@@ -15,7 +15,7 @@ use object::tree::Checkout;
 use object::{Object, text};
 use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
 
-/// Longest message of a condition; a longer one does not help its reader.
+/// Longest message of a condition; nobody reads more.
 const MESSAGE: usize = 1500;
 
 /// The reason while the hub refuses writes to the identity of the ConfigRepo.
@@ -66,7 +66,7 @@ pub(super) fn short_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// Returns whether the status is about a commit (an empty one stands for any), and about the present spec.
+/// Returns whether the status is about a commit (an empty one means any), and about the present spec.
 pub(super) fn is_told(repo: &ConfigRepo, commit: &str) -> bool {
     repo.status.as_ref().is_some_and(|status| {
         status.observed_generation == repo.metadata.generation
@@ -82,7 +82,7 @@ pub(super) fn conclude(
     now: Timestamp,
 ) {
     let Readiness { phase, reason, message } = readiness;
-    // A table shows one line.
+    // `kubectl get` shows one line.
     let message = text::plain(message, MESSAGE);
     let mut set = |condition: &str, holds: bool, says: bool| {
         let (reason, message) =
@@ -124,7 +124,7 @@ pub(super) fn revision(
 }
 
 /// Rebases a drafted status onto the object as it is now. The step that records the inventory has changed the
-/// object since, and another controller may have.
+/// object, and another controller may have changed it too.
 pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrite> {
     let mut value = Object::from_typed(now).into_value();
     json_patch::merge(&mut value, &Value::Object(draft.patch.clone()));
@@ -196,7 +196,7 @@ pub(super) fn failed(
     StatusWrite::between(repo, &new)
 }
 
-/// Says what happens to an object with a field that cannot change.
+/// The end of a message about a field that cannot change, if the object is recreated.
 const RECREATED: &str = "; it is deleted and created again, as its annotation says";
 
 /// Says what to do about a field that cannot change.
@@ -209,7 +209,7 @@ fn hint(failure: &Failure) -> &'static str {
     }
 }
 
-/// Returns whether the API server refused to change a field. It tells it in words only.
+/// Returns whether the API server refused to change a field. Only the text of its message shows this.
 fn cannot_change(failure: &Failure) -> bool {
     const WORDS: [&str; 4] =
         ["immutable", "may not change once set", "updates to statefulset spec", "cannot change roleref"];

@@ -60,7 +60,7 @@ impl Hub {
         self.apply(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
     }
 
-    /// Commits files, runs until the world rests and returns the conditions in short.
+    /// Commits files, runs until nothing is written any more, and returns a summary of the conditions.
     fn commit(&mut self, files: &[(&str, &str)]) -> String {
         self.commits += 1;
         let tree: FileTree =
@@ -78,7 +78,7 @@ impl Hub {
         self.world.get::<ConfigRepo>(&key()).unwrap().status.unwrap_or_default()
     }
 
-    /// Returns the condition that says most: `Ready: message`, `Stalled reason: message`, `Reconciling
+    /// Returns the most important condition: `Ready: message`, `Stalled reason: message`, `Reconciling
     /// reason: message`.
     fn message(&self) -> String {
         let status = self.status();

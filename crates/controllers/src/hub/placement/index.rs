@@ -21,7 +21,7 @@ pub(super) struct Scheduling {
 
 impl Index for Scheduling {
     fn build(view: &impl View) -> Read<Self> {
-        // The clusters come last: while another kind cannot be read, the attempt must be cheap.
+        // The clusters come last, so that an attempt is cheap while another kind cannot be read.
         let scores = view.list_readable::<AddOnPlacementScore>(Query::ALL)?;
         let decisions = view.list::<PlacementDecision>(Query::ALL)?;
         let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
@@ -29,7 +29,7 @@ impl Index for Scheduling {
         let read: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name()).collect();
         let never_read = refused.iter().filter(|refused| !read.contains(refused.key.name.as_str()));
         let stand_ins: Vec<_> = never_read.map(|refused| Arc::new(placeholder(refused))).collect();
-        // A placement without a schedule is due: all are when the index is built.
+        // A placement without a schedule is due. When the index is built, no placement has one.
         let clusters = clusters.into_iter().chain(stand_ins);
         Ok(Self { fleet: Fleet::of(clusters, scores, decisions), schedules: BTreeMap::new() })
     }
@@ -93,8 +93,8 @@ impl Scheduling {
     }
 }
 
-/// Returns a placeholder for a cluster that cannot be read, with its name and its labels. The taint keeps it
-/// selected where it is, and lets no other placement select it.
+/// Returns a placeholder for a cluster that cannot be read, with its name and its labels. Its taint keeps it
+/// in the placements that selected it before, and out of all others.
 fn placeholder(refused: &Unreadable) -> ManagedCluster {
     let mut cluster = ManagedCluster::default();
     cluster.metadata.name = Some(refused.key.name.clone());

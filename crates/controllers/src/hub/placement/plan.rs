@@ -13,8 +13,8 @@ use engine::placement::{Event as ScheduleEvent, Schedule};
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Site, StatusWrite, Subresource};
 
-/// Plans a schedule. A placement that was deleted and created again first adopts the decisions of its
-/// predecessor, before they are collected.
+/// Plans a schedule. If a placement was deleted and created again, the new one first adopts the decisions of
+/// the old one, before they are garbage-collected.
 pub(super) fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: Schedule) -> Plan {
     let known = decisions.iter().map(|decision| (decision.name(), &**decision)).collect();
     let mut writes = Writes { placement, known, written: BTreeSet::new() };
@@ -94,8 +94,9 @@ impl Writes<'_> {
         Action::Patch { site: Site::Hub, target, subresource, patch, precondition, impersonate: None }
     }
 
-    /// Returns the version of a decision that was read, so that an old plan undoes no newer decision. A plan may
-    /// write one in several steps; the first of them changes the version, and the others wait for it.
+    /// Returns the precondition of a write of a decision: the version that was read, so that an old plan
+    /// overwrites no newer decision. A plan may write one decision in several steps. The first write changes
+    /// the version, so later ones have no such precondition.
     fn precondition(&mut self, name: &str) -> Precondition {
         let is_first = self.written.insert(name.to_owned());
         match self.known.get(name).copied() {

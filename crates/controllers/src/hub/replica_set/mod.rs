@@ -37,7 +37,7 @@ use object::text;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
-/// Limit of the characters of a refusal in the status.
+/// Limit of the characters of an error of the API server in the status.
 const LONGEST_MESSAGE: usize = 600;
 
 /// Keeps one work on each cluster that the placements of a set select.
@@ -89,8 +89,8 @@ impl Controller for ReplicaSetController {
         }
     }
 
-    /// The status is about the set as a whole, so a failed write of one work does not delay it; it names the
-    /// first failure.
+    /// Returns the status. It is about the set as a whole, so a failed write of one work does not delay it;
+    /// it names the first failure.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
         let Some((_, failure)) = done.failures().next() else { return done.plan.status.clone() };
         let set = view.get::<ManifestWorkReplicaSet>(key).ok()??;

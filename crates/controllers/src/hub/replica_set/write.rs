@@ -72,7 +72,7 @@ impl SetInput {
         writes
     }
 
-    /// Templates that clusters run or may return to.
+    /// Returns the templates that clusters run or may return to.
     fn kept(&self, decided: &DecidedRollouts) -> BTreeSet<Hash> {
         let mut kept = BTreeSet::from([self.revision.clone()]);
         kept.extend(self.works.values().map(|(_, runs)| runs.clone()));
@@ -143,7 +143,8 @@ fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -
         target: ObjectRef::of::<ManifestWork>(Key::of(work)),
         subresource: Subresource::None,
         patch: patch.as_object().cloned().unwrap_or_else(Map::new),
-        // A plan of a former leader undoes no newer work. A report of the agent in between is a conflict.
+        // A plan of a former leader must not overwrite a newer work. If the agent reports in between, the
+        // write is a conflict.
         precondition: Precondition::unchanged(work),
         impersonate: None,
     })

@@ -1,6 +1,6 @@
 //! The objects of the fleet that a report carries, so that `wheelwright plan --report` needs no hub.
 //!
-//! Objects of the repository itself are left out where only the commit matters: a plan renders the applied
+//! Objects of the repository itself are left out if only the commit decides them: a plan renders the applied
 //! commit.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;

@@ -11,10 +11,10 @@ struct Case {
     requester: &'static str,
     accepted: bool,
     annotations: &'static [(&'static str, &'static str)],
-    /// The statuses of the conditions Joined and Available; no text where there is no such condition.
+    /// The statuses of the conditions Joined and Available; empty without such a condition.
     joined: &'static str,
     available: &'static str,
-    /// The labels of the namespace of the cluster's name, as JSON; no text where there is none.
+    /// The labels of the namespace of the cluster's name, as JSON; empty without a namespace.
     namespace: &'static str,
 }
 
@@ -29,7 +29,7 @@ const JOINING: Case = Case {
     namespace: "",
 };
 
-/// The words of the actions that are planned.
+/// Checks the actions that are planned.
 fn check(case: &Case, want: &[&str]) {
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let conditions =

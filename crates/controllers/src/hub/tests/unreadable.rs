@@ -1,4 +1,4 @@
-//! An object that cannot be read is not absent, and holds back no other.
+//! An object that cannot be read is not absent, and delays no other object.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn typed<K: Kind>(mut object: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// Refuses an object that has been read before or not.
+/// Makes an object unreadable, whether or not it was read before.
 fn refuse<K: Kind>(caches: &mut Caches, key: Key) {
     let refused = Unreadable { key, labels: Some([].into()), why: "spec: not a map".into() };
     caches.apply::<K>(Site::Hub, Delta::Unreadable(refused));

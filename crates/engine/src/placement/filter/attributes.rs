@@ -4,10 +4,10 @@ use std::fmt;
 
 use api::cluster::v1::ManagedCluster;
 
-/// The labels and claims of a cluster in one piece of memory, with the other facts that every placement reads
+/// The labels and claims of a cluster in one allocation, with the other attributes that every placement reads
 /// of every cluster.
-/// With a string for each label, the search for a few labels of every cluster is most of the cost of a first
-/// schedule.
+///
+/// With a string for each label, the search for a few labels of every cluster would be most of the cost of a
 /// first schedule.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClusterAttributes {

@@ -30,8 +30,8 @@ const MAX_DEPTH: usize = 100;
 const MAX_EXPRESSIONS: usize = 64;
 /// The steps that the expressions of one predicate may take for one cluster: 1 to 4 µs each, 40 ms at most.
 const MAX_STEPS_PER_CLUSTER: u64 = 10_000;
-/// Longest text or list that `replace`, `join` and `format` take: their results are products, and 8 KiB × 8
-/// KiB is 64 MiB.
+/// Longest text or list that `replace`, `join` and `format` take: the size of a result is the product of two
+/// of them, and 8 KiB × 8 KiB is 64 MiB.
 const MAX_FACTOR: u64 = 8 * 1024;
 /// The bytes of a value that cost one step.
 const BYTES_PER_STEP: u64 = 256;
@@ -193,7 +193,7 @@ thread_local! {
     static OBJECTS: Context<'static> = objects();
 }
 
-/// Evaluates with variables, within the limits of one predicate.
+/// Evaluates expressions with these variables, within the limits of one predicate.
 fn within<T>(
     variables: &[(&str, &serde_json::Value)],
     evaluate: impl FnOnce(&Context<'_>) -> Result<T, String>,
@@ -307,7 +307,7 @@ fn value(json: &serde_json::Value) -> Value {
     }
 }
 
-/// Rewrites an expression so that it takes steps for what it does.
+/// Rewrites an expression so that it takes steps from the budget.
 fn limit(expression: &mut IdedExpr, depth: usize) -> Result<(), &'static str> {
     if depth > MAX_DEPTH {
         return Err("such deep nesting");

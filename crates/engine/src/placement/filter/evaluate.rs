@@ -7,13 +7,13 @@ use super::{FilterResult, taint};
 use crate::placement::fleet::Id;
 use crate::placement::input::Cycle;
 
-/// An evaluation that exceeds its own limit counts so many steps, which exceeds the limit of any placement.
+/// The steps of an evaluation that exceeded its own limit: more than the limit of any placement.
 const EXHAUSTED: u64 = 1 << 40;
 
 /// The result of the filters for one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evaluation {
-    /// How far the cluster came.
+    /// The filter that the cluster reached.
     pub result: FilterResult,
     /// Whether the cluster has a taint `PreferNoSelect` that is not tolerated.
     pub avoid: bool,

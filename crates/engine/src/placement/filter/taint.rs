@@ -29,7 +29,7 @@ pub(crate) struct Refused<'a> {
 /// Checks tolerations as Open Cluster Management does.
 ///
 /// # Errors
-/// Refuses the first toleration that means nothing.
+/// Refuses the first toleration that is invalid.
 pub(crate) fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> {
     for toleration in tolerations {
         let exists = toleration.operator == TolerationOperator::Exists;

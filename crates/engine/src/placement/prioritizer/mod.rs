@@ -65,7 +65,7 @@ pub(super) struct ScoreInput<'a> {
     pub add_on: Option<&'a AddOnScore>,
 }
 
-/// The answer of a prioritizer about one cluster.
+/// The score of a prioritizer for one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Score {
     /// A score, and the first moment at which it is no longer valid.

@@ -146,7 +146,7 @@ fn settle(hub: &mut Hub, what: &str) -> String {
     page
 }
 
-/// Long lists show their ends.
+/// Shortens a long list to its two ends.
 fn short(line: &str) -> String {
     match line.len() {
         0..=160 => line.trim_end().to_owned(),

@@ -1,4 +1,4 @@
-//! A hub in memory for tests: schedules a placement again and again, and executes the writes of the schedules.
+//! A hub in memory for tests. It schedules a placement repeatedly and executes the writes of the schedules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use api::cluster::v1beta1::{Placement, PlacementDecision, PlacementDecisionStatu
 use api::cluster::v1beta2::ManagedClusterSet;
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
 
-/// The steps of all expressions; few, so that tests come to the limit.
+/// The limit of steps of all expressions; it is low, so that tests reach it.
 const MAX_STEPS: u64 = 20_000;
 
 /// One namespace with one placement `p`, bound to sets.
@@ -123,7 +123,7 @@ impl Hub {
         self.sets = sets.into_iter().map(|set| Arc::new(serde_json::from_value(set).unwrap())).collect();
     }
 
-    /// Schedules a fleet that saw the same objects the other way round; the answer must be the same.
+    /// Schedules a fleet that received the same objects in the reverse order; the result must be the same.
     pub(crate) fn compare_with_reversed(&self) {
         let decisions: Vec<_> = self.decisions.values().cloned().collect();
         let mut ids: Vec<_> = self.fleet.ids().collect();
@@ -151,7 +151,7 @@ impl Hub {
         Input { placement, bound, decisions, fleet, max_steps: self.max_steps }
     }
 
-    /// Schedules once, incrementally and from nothing, which must give the same, and writes it.
+    /// Schedules once, incrementally and in a full cycle, which must give the same result, and writes it.
     pub(crate) fn schedule(&mut self) -> Schedule {
         let decisions: Vec<_> = self.decisions.values().cloned().collect();
         let fresh = schedule(&self.input(&decisions), self.now);
@@ -220,7 +220,7 @@ impl Hub {
         format!("{} {}: {}", condition.status, condition.reason, condition.message)
     }
 
-    /// Another placement selects clusters, instead of those it selected before.
+    /// Lets another placement select clusters, instead of those it selected before.
     pub(crate) fn select_elsewhere(&mut self, clusters: impl Iterator<Item = String>) {
         let entries: Vec<Value> = clusters.map(|name| json!({ "clusterName": name, "reason": "" })).collect();
         let decision = json!({ "metadata": { "name": "other" }, "status": { "decisions": entries } });
@@ -229,13 +229,13 @@ impl Hub {
         self.elsewhere = Some(decision);
     }
 
-    /// Numbers the clusters anew, which makes everything remembered of their numbers invalid.
+    /// Numbers the clusters anew, which invalidates everything cached by their numbers.
     pub(crate) fn renumber(&mut self) {
         self.fleet.renumber();
         self.incremental = IncrementalSchedule::default();
     }
 
-    /// Another client changes, creates or (`Null`) deletes a decision.
+    /// Changes, creates or (`Null`) deletes a decision, as another client.
     pub(crate) fn edit(&mut self, name: &str, decision: Value) {
         let new = (!decision.is_null()).then(|| Arc::new(serde_json::from_value(decision).unwrap()));
         self.replace(name, new);

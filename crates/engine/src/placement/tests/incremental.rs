@@ -1,5 +1,5 @@
-//! Claims about what is remembered between two cycles. Each `schedule` of the hub compares with a cycle from
-//! nothing.
+//! Claims about what is cached between two cycles. Each `schedule` of the hub compares the result with that
+//! of a full cycle.
 
 use std::sync::Arc;
 

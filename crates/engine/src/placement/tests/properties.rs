@@ -11,7 +11,8 @@ use super::harness::Hub;
 /// Something that happens to a hub.
 #[derive(Clone, Debug)]
 enum Event {
-    /// Clusters of a range of numbers appear or change: labels by number and this.
+    /// Clusters in a range of numbers appear or change; their labels follow from their number and from the
+    /// third field.
     Put(u16, u16, u8),
     Lose(u16, u16),
     Taint(u16, u8),
@@ -201,7 +202,7 @@ fn check_settled(hub: &Hub) {
     assert!(!is_whole || runs.values().all(|runs| *runs == 1), "a group was cut without need");
 }
 
-/// Returns how many histories are tried; more by hand.
+/// Returns how many histories are tried. A variable of the environment sets a larger number.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").map_or(32, |cases| cases.parse().unwrap())
 }

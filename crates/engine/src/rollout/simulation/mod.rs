@@ -1,4 +1,5 @@
-//! Simulations of rollouts: the input is a plain file, the output is the engine's answer or a whole trace.
+//! Simulations of rollouts: the input is a plain file, the output is one decision of the engine or a whole
+//! trace.
 //!
 //! [`Scenario`] is the input of one step, [`Outcomes`] holds the outcomes of clusters, and [`run`] plays both
 //! against the engine until nothing more happens. The trace is printed as a table for people and tests, or

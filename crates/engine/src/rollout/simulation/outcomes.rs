@@ -102,7 +102,7 @@ pub(super) enum EventKind {
     Approve(String),
     /// A person pauses, or resumes.
     Pause(bool),
-    /// A cluster joins a group, running nothing.
+    /// A cluster that runs nothing joins a group.
     Join { cluster: String, group: String },
     /// A cluster leaves its group.
     Leave(String),

@@ -32,7 +32,7 @@ pub struct Scenario {
     /// Decision groups; without any, all clusters are one group.
     #[serde(default)]
     groups: Vec<PlainGroup>,
-    /// Clusters with more facts than a name.
+    /// Clusters that need more fields than a name.
     #[serde(default)]
     clusters: Vec<PlainCluster>,
     /// The revision in quarantine.
@@ -81,7 +81,7 @@ struct PlainCluster {
     joined: Option<Timestamp>,
 }
 
-/// The states of OCM's library, and one that it does not have.
+/// The states of OCM's library, and `Silent`, which it does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) enum PlainState {
     ToApply,
@@ -107,7 +107,7 @@ impl PlainState {
     }
 }
 
-/// A file that cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
     /// It is not YAML or JSON of the right shape.
@@ -121,7 +121,7 @@ pub enum ScenarioError {
         /// Its name.
         field: String,
     },
-    /// Facts about a cluster that contradict each other.
+    /// Two entries of one cluster.
     #[error("clusters[{second}]: {name} is described twice, before in clusters[{first}]")]
     Twice {
         /// The cluster.
@@ -163,7 +163,7 @@ impl Scenario {
     ///
     /// # Errors
     /// Names the place that cannot be read. A strategy or policy that the engine refuses is not an error: it
-    /// shows in the answer.
+    /// is in the decision.
     pub fn read(text: &str) -> Result<Self, ScenarioError> {
         let scenario: Self = read(text)?;
         known_strategy("strategy", &scenario.strategy)?;

@@ -208,7 +208,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Returns one answer of the engine as a table: a line for each cluster, with its explanation.
+/// Returns one decision of the engine as a table: a line for each cluster, with its explanation.
 pub fn decision_table(decision: &RolloutDecision) -> String {
     let mut rows: Vec<(&GroupKey, &str, &Assignment)> =
         decision.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
@@ -252,7 +252,7 @@ pub fn decision_table(decision: &RolloutDecision) -> String {
     text
 }
 
-/// Returns one answer of the engine for programs: the decision, each cluster with its explanation, and the
+/// Returns one decision of the engine for programs: the decision, each cluster with its explanation, and the
 /// lists of OCM's library.
 pub fn decision_json(decision: &RolloutDecision) -> Value {
     let mut value = serde_json::to_value(decision).unwrap_or_default();

@@ -2,8 +2,10 @@
 //!
 //! A strategy is one file here and one line in the list at the end of this file. The file has a struct of the
 //! options and three functions: `read` reads them from the wire, `stages` says which groups go when as a list
-//! of [`StageRule`]s, and `limits` says what every cluster is held to. The engine turns the rules into
-//! stages, judges the clusters and fills the slots; a strategy decides nothing by itself. The line names the
+//! options and three functions: `read` reads them from the wire, `stages` returns the order of the groups as
+//! a list of [`StageRule`]s, and `limits` returns the limits of every cluster. The engine turns the rules
+//! into stages, judges the clusters and fills the slots; a strategy decides nothing by itself. The line names
+//! the
 //! file, which is also the name of the wire field, and the value of `type`.
 
 use jiff::SignedDuration;
@@ -39,7 +41,8 @@ pub enum Failures {
 }
 
 impl<'a> StageRule<'a> {
-    /// Mandatory groups go one after the other, each as a whole, and tolerate no failure.
+    /// Returns the rule of mandatory groups: they go one after the other, each as a whole, and tolerate no
+    /// failure.
     fn mandatory(groups: &'a [Mandatory]) -> Self {
         Self {
             groups: Some(groups),
@@ -53,8 +56,8 @@ impl<'a> StageRule<'a> {
 /// The limits of a strategy on every cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a cluster must have succeeded before it is done; with `None` it is done at once, and the
-    /// policy has no say.
+    /// How long a cluster must have succeeded before it is done; with `None` it is done at once, whatever the
+    /// policy says.
     pub soak: Option<SignedDuration>,
     /// Time without a success after which a cluster has timed out; `None` leaves it to the policy.
     pub deadline: Option<SignedDuration>,

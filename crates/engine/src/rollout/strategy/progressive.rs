@@ -22,7 +22,7 @@ pub struct Progressive {
 }
 
 impl Progressive {
-    /// Without `maxConcurrency`, OCM takes the size of the placement's decision groups.
+    /// Reads the wire type. Without `maxConcurrency`, OCM takes the size of the placement's decision groups.
     pub(super) fn read(wire: Option<&RolloutProgressive>, group_size: Option<Size>) -> Result<Self, Refused> {
         let default = RolloutProgressive::default();
         let RolloutProgressive {

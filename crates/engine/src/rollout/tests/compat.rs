@@ -104,7 +104,8 @@ impl Case {
         advance(&input, NOW)
     }
 
-    /// `rollout | timed out | breach | recheck`, new ones as `c1`, those in flight as `(c1)`.
+    /// Asserts the decision as `rollout | timed out | breach | recheck`: clusters that start as `c1`, those
+    /// in flight as `(c1)`.
     fn gives(&self, expected: &str) {
         let decision = self.run();
         let started: Vec<_> = decision.starting().collect();

@@ -50,8 +50,7 @@ impl Default for FaultProfile {
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RunSummary {
-    /// Passes until every cluster that was there at the last commit was done with, or the rollout was
-    /// stopped.
+    /// Passes until every cluster of the last commit was done with the revision, or the rollout was stopped.
     passes: usize,
     /// The last revision exceeded its failure budget, and was stopped or undone.
     stopped: bool,
@@ -108,7 +107,7 @@ fn run(seed: u64, faults: FaultProfile) -> Result<RunSummary, BrokenRun> {
 
 /// The events that happen later.
 enum Event {
-    /// The spoke hears of its assignment.
+    /// The spoke receives its assignment.
     Apply,
     Report(Hash, Report),
     /// The spoke answers again.
@@ -184,7 +183,7 @@ impl Fleet {
         self.founders = self.members();
     }
 
-    /// A cluster with the next name, in a random group; a few in the first, the canaries.
+    /// Adds a cluster with the next name to a random group; a few go to the first one, the canaries.
     fn join(&mut self, cluster: Cluster) {
         let name = format!("c{:06}", (self.named * 7919) % 1_000_003);
         self.named += 1;
@@ -205,7 +204,7 @@ impl Fleet {
         );
     }
 
-    /// One step of time for everybody but the hub.
+    /// Plays one step of time for everything but the hub.
     fn live(&mut self) {
         self.now = self.now.saturating_add(self.faults.step).unwrap_or(Timestamp::MAX);
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -222,7 +221,7 @@ impl Fleet {
         self.silence();
     }
 
-    /// `index` is the place of the cluster in the input.
+    /// Plays an event. `index` is the place of the cluster in the input.
     fn happen(&mut self, index: usize, at: Timestamp, name: String, event: Event) {
         let Some(cluster) = self.input.clusters.get_mut(index) else { return };
         match event {
@@ -261,7 +260,7 @@ impl Fleet {
         }
     }
 
-    /// About so many of a thousand clusters a minute, in one step.
+    /// Returns a random number of clusters for one step: on average so many of a thousand a minute.
     fn some(&mut self, permille_a_minute: u32) -> usize {
         let mean = self.faults.clusters as u64
             * u64::from(permille_a_minute)
@@ -329,8 +328,8 @@ impl Fleet {
         }
     }
 
-    /// Returns whether nothing of the last commit's clusters is left to do: joiners come all the time and are
-    /// not waited for.
+    /// Returns whether all clusters of the last commit are done. Clusters that joined later do not count,
+    /// because clusters join all the time.
     fn is_through(&self, decision: &RolloutDecision) -> bool {
         let open = |assignment: &Assignment| match &assignment.state {
             ClusterState::Waiting(_) | ClusterState::Starting | ClusterState::Progressing { .. } => true,
@@ -350,15 +349,15 @@ fn seeds(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
 }
 
-/// 1,000 clusters in every fiftieth run, or in all of them where seeds are asked for by hand; 50 in the
-/// others. In every fourth run more clusters fail than any budget allows.
+/// Returns the faults of a run: 1,000 clusters in every fiftieth run, or in all of them if seeds are set by
+/// hand; 50 in the others. In every fourth run more clusters fail than any budget allows.
 fn faults(seed: u64) -> FaultProfile {
     let large = seed.is_multiple_of(50) || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
     let fair = FaultProfile { clusters: if large { 1000 } else { 50 }, ..FaultProfile::default() };
     if seed % 4 == 3 { FaultProfile { failing: 100, hanging: 40, ..fair } } else { fair }
 }
 
-/// `WHEELWRIGHT_FLEET_SEEDS=10000` by hand, with `--release`.
+/// Set `WHEELWRIGHT_FLEET_SEEDS=10000` for a run by hand, with `--release`.
 #[test]
 fn a_rollout_ends_and_keeps_its_promises_in_any_weather() {
     let seeds = seeds("WHEELWRIGHT_FLEET_SEEDS", 200);

@@ -1,4 +1,4 @@
-//! Properties of every answer, over random inputs.
+//! Properties of every decision, over random inputs.
 
 use std::collections::BTreeSet;
 
@@ -262,7 +262,7 @@ proptest! {
     fn nothing_changes_before_the_recheck(input in input(), part in 0.0..1.0f64) {
         let mut input = input;
         for cluster in &mut input.clusters {
-            // Where no time is known, it is this very moment at every moment.
+            // If no time is known, the engine takes the present time in every pass.
             cluster.runs_since.get_or_insert(NOW - SignedDuration::from_secs(50));
         }
         let decision = advance(&input, NOW);
@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// Returns clusters by the index of their group.
+/// Returns an input with clusters by the index of their group.
 fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>) -> Input {
     let mut input = Input::new("r2", Ok(strategy));
     for (index, cluster) in clusters {
@@ -293,7 +293,8 @@ fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>)
     input
 }
 
-/// The properties above found this case: the cluster is done when its soak is over, and no wake was set for then.
+/// The properties above found this case: the cluster is done when its soak is over, and no recheck was set
+/// for then.
 #[test]
 fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
     let soak = SignedDuration::from_secs(60);

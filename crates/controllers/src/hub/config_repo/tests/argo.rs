@@ -1,4 +1,4 @@
-//! A ConfigRepo beside Argo CD: shared objects, and objects that change hands without being deleted.
+//! A ConfigRepo beside Argo CD: shared objects, and objects that get another owner without being deleted.
 
 use std::collections::BTreeMap;
 
@@ -40,19 +40,20 @@ impl Hub {
         self.world.hub.patch(&target, &patch, &options, self.world.now).unwrap();
     }
 
-    /// Server-side apply with force, as with the sync option ServerSideApply.
+    /// Applies with server-side apply and force, as with the sync option ServerSideApply.
     fn argo_applies(&mut self, name: &str, data: Value) {
         self.write_as_argo(name, Patch::Apply(manifest(name, data)));
     }
 
-    /// Client-side apply: a three-way merge of what was applied last, the manifest and the live object.
+    /// Applies on the client side: a three-way merge of what was applied last, the manifest and the live
+    /// object.
     fn argo_merges(&mut self, name: &str, data: Value) {
         let last = self
             .annotation(name, LAST_APPLIED)
             .map_or(json!({}), |text| serde_json::from_str(&text).unwrap());
         let new = manifest(name, data);
         let mut patch = merge_diff(&last, &new).unwrap_or_else(|| json!({}));
-        // What it has applied and somebody has changed is put right.
+        // Fields that it applied and another client changed are corrected.
         patch["data"] = merge_diff(&last["data"], &json!({})).unwrap_or_else(|| json!({}));
         for (field, value) in new["data"].as_object().unwrap() {
             patch["data"][field] = value.clone();
@@ -61,7 +62,7 @@ impl Hub {
         self.write_as_argo(name, Patch::Merge(patch));
     }
 
-    /// Runs, and returns the names of the ConfigMaps that were deleted meanwhile.
+    /// Runs `act`, and returns the names of the ConfigMaps that were deleted meanwhile.
     fn deleted(&mut self, act: impl FnOnce(&mut Self)) -> Vec<String> {
         self.world.keep_history();
         act(self);

@@ -1,4 +1,4 @@
-//! Fields that others own, and fields that others set.
+//! Fields that other appliers own, and fields that other clients set.
 
 use super::*;
 

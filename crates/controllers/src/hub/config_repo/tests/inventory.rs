@@ -1,4 +1,4 @@
-//! The inventory stands in objects of its own.
+//! The inventory is stored in objects of its own.
 
 use super::*;
 use sim::Write;

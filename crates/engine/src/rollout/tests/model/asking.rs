@@ -89,7 +89,8 @@ impl World {
         }
     }
 
-    /// After the first of the others was moved, if one is; else before everything.
+    /// Returns when a late cluster joined: after the first of the others was moved, if one is; else before
+    /// everything.
     pub(super) fn joined(&self, state: &S, late: &C) -> Timestamp {
         let moved =
             state.clusters.iter().filter(|c| !std::ptr::eq(*c, late) && c.member && c.runs == state.revision);

@@ -1,8 +1,8 @@
 //! An exhaustive check in a small world: three clusters, two groups, two or three revisions.
 //!
 //! Every state that commits, reports, failures, deadlines, crashes, lost writes, churn, silence, pauses,
-//! freezes and approvals can lead to is visited. In each the engine is asked once, and the
-//! [oracle](crate::rollout::oracle) checks its answer. Once everything is written, asking again changes
+//! freezes and approvals can lead to is visited. In each state the engine decides once, and the
+//! [oracle](crate::rollout::oracle) checks the decision. Once everything is written, another decision changes
 //! nothing.
 //!
 //! Time is a bit per cluster: whether its last change is younger than deadline and soak. Stale reads are

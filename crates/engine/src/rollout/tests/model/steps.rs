@@ -21,7 +21,7 @@ pub(super) enum Transition {
 }
 
 impl World {
-    /// Returns everything that can happen next but a pass of the controller.
+    /// Returns every event that can happen next, except a pass of the controller.
     pub(super) fn events(&self, s: &S) -> Vec<(Transition, S)> {
         let mut next = Vec::new();
         let mut push = |what: &'static str, state: S| next.push((Transition::Event(what), state));
@@ -111,7 +111,7 @@ impl World {
             .collect()
     }
 
-    /// Visits every state; the number of them, or the way to the first broken promise.
+    /// Visits every state. Returns their number, or the steps to the first broken promise.
     pub(super) fn explore(&self) -> Result<usize, String> {
         let world = self.input(&self.start());
         let mut came_from: BTreeMap<S, Option<S>> = BTreeMap::from([(self.start(), None)]);
@@ -134,7 +134,7 @@ impl World {
         Ok(came_from.len())
     }
 
-    /// After a pass that wrote everything, a second pass changes nothing.
+    /// Checks that a second pass changes nothing after a pass that wrote everything.
     fn check_fixpoint(&self, world: &Input, passes: &[(Transition, S)]) -> Result<(), String> {
         let Some((_, written)) = passes.last().filter(|_| passes.len() > 1) else { return Ok(()) };
         let again = advance(&self.input_at(world, written), self.now(written));

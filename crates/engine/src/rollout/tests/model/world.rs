@@ -52,9 +52,9 @@ pub(super) struct World {
     pub(super) silence: bool,
     /// Which clusters leave and join.
     pub(super) churn: &'static [usize],
-    /// Good clusters turn bad and bad ones good.
+    /// Whether good clusters turn bad, and bad ones good.
     pub(super) moods: bool,
-    /// One write of a pass can be lost (else all of a pass is written or nothing).
+    /// Whether one write of a pass can be lost; else all writes of a pass succeed, or none.
     pub(super) crashes: bool,
 }
 
@@ -62,7 +62,7 @@ impl World {
     pub(super) fn worlds() -> Vec<Self> {
         let base = Self { slots: 1, revisions: 2, crashes: true, ..Self::default() };
         vec![
-            // The small ones first: most bugs need no more.
+            // The small worlds come first: most bugs show in them.
             Self {
                 name: "progressive, more failures tolerated than clusters",
                 failures: 9,
