@@ -42,7 +42,8 @@ pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> Stri
         }
         let lease = caches.get::<Lease>(&Key::namespaced(&options.cluster, CLUSTER_LEASE)).ok().flatten();
         let time = lease.and_then(|lease| lease.spec.clone()?.renew_time).map(|time| time.0);
-        // A renewal counts from now on the agent's own clock, because the clock of the machine may be set.
+        // A renewal counts from the time at which this process sees it, because the clock of the machine may
+        // be set.
         if time > renewed && time.is_none_or(|time| time <= now()) {
             (contact, renewed) = (Instant::now(), time);
         }

@@ -1,4 +1,4 @@
-//! Who asks: client certificates, service account tokens, bootstrap tokens, tokens known from the start,
+//! Authentication: client certificates, service account tokens, bootstrap tokens, static tokens, and
 //! impersonation.
 
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ const AUTHENTICATED: &str = "system:authenticated";
 /// The identity of the peer of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Peer {
-    /// It showed no certificate; its requests may carry tokens.
+    /// It sent no certificate; its requests may carry tokens.
     Unknown(UnknownPeer),
-    /// It showed one of ours.
+    /// It sent a certificate that this server issued.
     Certified { user: Arc<User>, until: Timestamp },
-    /// It showed one that is not good.
+    /// It sent a certificate that is not valid.
     Refused,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn anonymous() -> User {
     User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
 }
 
-/// Returns whom a client certificate speaks for, and until when.
+/// Returns the user of a client certificate, and its expiry.
 pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
     let Certificate { subject, not_before: _, not_after: until } = Certificate::from_der(der).ok()?;
     let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
@@ -54,7 +54,7 @@ pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
 /// bearer token. Invalid credentials are refused.
 ///
 /// # Errors
-/// 401 for a certificate or a token that is not good.
+/// 401 for a certificate or a token that is not valid.
 pub(super) fn authenticate(hub: &Hub, peer: &Peer, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
     match peer {
         Peer::Certified { user, until } if (hub.clock)() < *until => return Ok(user.clone()),
@@ -74,19 +74,18 @@ pub(super) fn authenticate(hub: &Hub, peer: &Peer, headers: &HeaderMap) -> Resul
     }
 }
 
-/// A token that is good.
+/// A valid token.
 pub(super) struct Known {
     pub(super) user: Arc<User>,
     /// Those of the token's audiences that were asked for.
     pub(super) audiences: Vec<String>,
 }
 
-/// Returns whom a bearer token speaks for, before any of these audiences (the server itself, where none is
-/// given).
+/// Returns the user of a bearer token for any of these audiences; without an audience, for the server itself.
 pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<Known> {
     let ours = [ISSUER.to_owned()];
     let wanted = if audiences.is_empty() { &ours } else { audiences };
-    // By digest, so that the time of the comparison says nothing about the token.
+    // The lookup is by digest, so that its time reveals nothing about the token.
     if let Some(user) = hub.static_tokens.get(&digest(token)) {
         return Some(Known { user: user.clone(), audiences: Vec::new() });
     }
@@ -105,7 +104,8 @@ pub(super) fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-/// Returns the service account of a token, if it, and what the token is bound to, is still the same.
+/// Returns the service account of a token, if the account and the object that the token is bound to still
+/// have the same uids.
 fn of_claims(store: &Store, claims: &Claims) -> Option<User> {
     let binding = &claims.kubernetes;
     let lookup = |resource: &str, bound: &super::token::Bound| {
@@ -133,7 +133,7 @@ fn of_claims(store: &Store, claims: &Claims) -> Option<User> {
     })
 }
 
-/// A bootstrap token: `<id>.<secret>` of the Secret `kube-system/bootstrap-token-<id>`.
+/// Returns the user of a bootstrap token: `<id>.<secret>` of the Secret `kube-system/bootstrap-token-<id>`.
 fn of_bootstrap_token(store: &Store, token: &str, now: Timestamp) -> Option<User> {
     let (id, secret) = token.split_once('.').filter(|(id, secret)| id.len() == 6 && secret.len() == 16)?;
     let target = ResourcePath::resource("", "v1", "secrets")
@@ -143,7 +143,7 @@ fn of_bootstrap_token(store: &Store, token: &str, now: Timestamp) -> Option<User
     let is_token = object.at(&["type"]).and_then(|t| t.as_str()) == Some("bootstrap.kubernetes.io/token");
     let expires = secret_text(&object, "expiration");
     let is_valid = is_token
-        // Digests, so that the time of the comparison says nothing about the secret.
+        // Digests are compared, so that the time of the comparison reveals nothing about the secret.
         && Sha256::digest(secret_text(&object, "token-secret")?) == Sha256::digest(secret)
         && secret_text(&object, "token-id").as_deref() == Some(id)
         && secret_text(&object, "usage-bootstrap-authentication").as_deref() == Some("true")

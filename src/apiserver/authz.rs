@@ -1,4 +1,4 @@
-//! Who may: every request against RBAC, and the few rules that kube-apiserver's admission adds for
+//! Authorization: RBAC for every request, and the few rules that kube-apiserver's admission adds for
 //! certificates and impersonation.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) fn check(
 ) -> Result<(), ApiError> {
     let mut on = target.clone();
     if (on.group.as_str(), on.resource.as_str()) == ("", "namespaces") {
-        // As for kube-apiserver, a namespace is in itself: roles in it may speak of it.
+        // As in kube-apiserver, a namespace belongs to itself, so roles in it may grant access to it.
         on.namespace.clone_from(&on.name);
     }
     if let (Verb::List | Verb::Watch, Some(name)) = (verb, request.only_name())
@@ -49,7 +49,8 @@ pub(super) fn check_path(hub: &Hub, request: &ApiRequest) -> Result<(), ApiError
     )))
 }
 
-/// An apply to an object that does not exist, or such a PUT that may create, is a creation too.
+/// Checks the permission to create for an apply or PUT to an object that does not exist, because it creates
+/// the object.
 pub(super) fn may_create_instead(store: &Store, user: &User, target: &ResourcePath) -> Result<(), ApiError> {
     let is_missing = target.subresource.is_empty() && store.get(target).is_err_and(|e| e.code() == 404);
     if is_missing { demand(store, user, "create", target) } else { Ok(()) }
@@ -74,10 +75,10 @@ fn demand(store: &Store, user: &User, verb: &str, target: &ResourcePath) -> Resu
     Err(ApiError::forbidden(target, &why))
 }
 
-/// Returns the user whom a request wants to be taken for, if it may; else the one who sent it.
+/// Returns the user that a request impersonates, if the sender may do so; otherwise the sender.
 ///
 /// # Errors
-/// 403 where the sender may not be taken for that user or one of its groups.
+/// 403 if the sender may not impersonate that user or one of its groups.
 pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
     let Some(wanted) = authn::impersonated(headers)? else { return Ok(sender) };
     let (kind, namespace, name) =
@@ -125,7 +126,7 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
     Ok(Arc::new(wanted))
 }
 
-/// Returns the permissions beyond RBAC that kube-apiserver's admission plugins demand when certificates are
+/// Checks the permissions beyond RBAC that kube-apiserver's admission plugins demand when certificates are
 /// approved or issued.
 pub(super) fn admit_certificate(
     hub: &Hub,
@@ -151,8 +152,8 @@ fn is_signing_request(target: &ResourcePath) -> bool {
     (target.group.as_str(), target.resource.as_str()) == ("certificates.k8s.io", "certificatesigningrequests")
 }
 
-/// Does a write once it is known that what it comes to may be there, whichever verb it came by (admission
-/// plugin CertificateSubjectRestriction).
+/// Does a write and then checks its result, whichever verb led to it (admission plugin
+/// CertificateSubjectRestriction).
 pub(super) fn admitted(
     store: &mut Store,
     target: &ResourcePath,
@@ -178,7 +179,7 @@ fn asks_to_be_master(encoded: &str) -> bool {
     parsed.is_ok_and(|parsed| parsed.subject.organizations.iter().any(|o| o == MASTERS))
 }
 
-/// Approving and signing want a permission for the signer: its name, or all of its domain.
+/// Checks the permission to approve or sign for a signer: for its name, or for all names of its domain.
 fn may_use_signer(
     store: &Store,
     request: &ApiRequest,

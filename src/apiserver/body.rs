@@ -1,15 +1,15 @@
-//! JSON bodies, and the fields that stand in them twice.
+//! JSON bodies, and their duplicate fields.
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use store::{ApiError, FieldError, FieldValidation};
 
-/// A body that was read, where the last of equal fields counts.
+/// A parsed body. Of duplicate fields the last one counts.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) value: Value,
-    /// Sentences about the fields that stand there twice.
+    /// Warnings about duplicate fields.
     repeated: Vec<String>,
 }
 
@@ -50,10 +50,10 @@ impl Body {
         Self { value, repeated: Vec::new() }
     }
 
-    /// Returns the sentences that the writer is warned with.
+    /// Returns the warnings for the client.
     ///
     /// # Errors
-    /// 400, or 422 for a patch, where the validation is strict and a field stands there twice.
+    /// 400, or 422 for a patch, if the validation is strict and a field is duplicate.
     pub(super) fn warnings(&self, role: Role, validation: FieldValidation) -> Result<Vec<String>, ApiError> {
         if self.repeated.is_empty() {
             return Ok(Vec::new());
@@ -78,7 +78,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// Reads what stands one step below.
+    /// Reads the value one step below.
     fn below<T>(&mut self, step: &str, read: impl FnOnce(Reader<'_>) -> T) -> T {
         let here = self.path.len();
         self.path.push_str(step);

@@ -1,5 +1,5 @@
-//! Limits on connections: what those who have not said who they are can hold, and how long anybody can hold
-//! it without reading.
+//! Limits on connections: how many unauthenticated clients can hold, and how long a client can hold one
+//! without reading.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Limit of the connections with an unknown peer: half of the file descriptors that a process has by default.
 const MAX_UNKNOWN_PEERS: usize = 512;
-/// The connections without a good certificate or token so far, oldest first.
+/// The connections without a valid certificate or token so far, oldest first.
 ///
-/// One too many closes the oldest: a flood of silent connections cannot keep out the one that speaks at once.
+/// A connection above the limit closes the oldest one, so that a flood of silent connections cannot keep out
+/// a client that sends a request at once.
 #[derive(Debug, Default)]
 pub(super) struct UnknownPeers(Mutex<Queue>);
 
@@ -26,7 +27,7 @@ struct Queue {
     open: BTreeMap<u64, CancellationToken>,
 }
 
-/// One connection of a stranger, until it ends or its peer is known.
+/// One connection of an unknown peer, until it ends or its peer is known.
 #[derive(Clone, Debug)]
 pub(super) struct UnknownPeer {
     number: u64,
@@ -34,7 +35,7 @@ pub(super) struct UnknownPeer {
 }
 
 impl UnknownPeers {
-    /// Counts a new connection; the token is cancelled when the connection has to make room.
+    /// Counts a new connection; the token is cancelled when the connection has to be closed.
     pub(super) fn enter(self: &Arc<Self>) -> (UnknownPeer, CancellationToken) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, token) = (queue.next, CancellationToken::new());
@@ -50,13 +51,13 @@ impl UnknownPeers {
 }
 
 impl UnknownPeer {
-    /// The peer is known, or gone: the connection does not count any more.
+    /// Stops counting the connection, because its peer is known or it has ended.
     pub(super) fn leave(&self) {
         self.of.0.lock().unwrap_or_else(PoisonError::into_inner).open.remove(&self.number);
     }
 }
 
-/// A stream whose writes fail when the peer takes nothing for too long.
+/// A stream whose writes fail when the peer reads nothing for too long.
 #[derive(Debug)]
 pub(super) struct TimeoutStream<S> {
     stream: S,

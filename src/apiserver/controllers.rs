@@ -1,8 +1,8 @@
-//! What a control plane does by itself: collect garbage, empty namespaces, issue certificates, give
-//! namespaces their defaults.
+//! The controllers of the embedded control plane: garbage collection, deletion of namespaces, certificates,
+//! and the defaults of namespaces.
 //!
-//! The decisions are pure functions elsewhere; here is when they are asked for: when something changed, and
-//! now and then.
+//! The decisions are pure functions in other modules. This module runs them when something changed, and at
+//! intervals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use super::signer;
 use object::Object;
 use store::{GroupResource, ListOptions, ResourcePath, WriteOptions};
 
-/// How long things that depend on time alone may wait: old signing requests.
+/// How long work that depends only on time may wait, such as the deletion of old signing requests.
 const RESYNC_PERIOD: Duration = Duration::from_secs(600);
 
 /// Events expire an hour after their last write (`--event-ttl` of kube-apiserver).
 const EVENTS: SignedDuration = SignedDuration::from_hours(1);
-/// How often old events are looked for.
+/// Interval of the checks for expired events.
 const EXPIRY: Duration = Duration::from_secs(60);
 
-/// Starts all of them.
+/// Starts all controllers.
 pub(super) fn spawn(hub: &Arc<Hub>, tasks: &TaskTracker) {
     let any = hub.subscribe_all();
     let (requests, namespaces) = (
@@ -48,13 +48,13 @@ async fn expire(hub: Arc<Hub>) {
         }
         let ((), durable) = hub.write_unsettled(|store, now| store.expire_events(EVENTS, now));
         if let Some(durable) = durable {
-            // Writes that the disk refused are tried again.
+            // A write that the disk refused is tried again in the next round.
             let _ = durable.wait().await;
         }
     }
 }
 
-/// Does a step at the start, and again whenever something changed since it began.
+/// Runs a step at the start, and again whenever something changed since the step began.
 async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl AsyncFn(&Arc<Hub>)) {
     loop {
         changed.mark_unchanged();
@@ -67,16 +67,16 @@ async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl 
     }
 }
 
-/// Garbage and dying namespaces.
+/// Collects garbage and empties namespaces that are being deleted.
 async fn collect(hub: &Arc<Hub>) {
     let ((), durable) = hub.write_unsettled(|store, now| store.settle(now));
     if let Some(durable) = durable {
-        // Writes that the disk refused are undone; the next change comes back here.
+        // A write that the disk refused is undone; the next change starts this step again.
         let _ = durable.wait().await;
     }
 }
 
-/// Every namespace has a default service account, and the certificate that its tokens are to be used with.
+/// Gives every namespace a default service account, and the CA certificate for its tokens.
 async fn furnish(hub: &Arc<Hub>) {
     let Ok(namespaces) = hub
         .read(|store| store.list(&ResourcePath::resource("", "v1", "namespaces"), &ListOptions::default()))
@@ -93,7 +93,7 @@ async fn furnish(hub: &Arc<Hub>) {
             let object = Object::from_value(object).expect("a JSON object just above");
             let there = hub.read(|store| store.get(&target.clone().named(object.name())).is_ok());
             if !there {
-                // A namespace that is going meanwhile refuses it, rightly.
+                // A namespace that is being deleted meanwhile refuses the write, as it should.
                 let options = WriteOptions::manager("kube-controller-manager");
                 drop(hub.write(|store, now| store.create(&target, object, &options, now)).await);
             }

@@ -1,5 +1,5 @@
-//! What is there from the start: the roles every cluster has, the admission policies of a hub, and how
-//! versions of our kinds are converted.
+//! The initial content of a hub: the default roles of Kubernetes, the admission policies, and the conversions
+//! of our kinds.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,8 @@ pub(super) fn objects() -> Vec<Object> {
             objects.push(binding(name, groups));
         }
     }
-    // Each holds what the one before holds: roles gather rules by label, never from a role that gathers
+    // Each of these roles includes the one before. Aggregation selects roles by label, and never a role that
+    // is aggregated itself.
     // itself.
     for (name, from) in
         [("view", &["view"] as &[&str]), ("edit", &["view", "edit"]), ("admin", &["view", "edit", "admin"])]
@@ -146,7 +147,7 @@ fn delegator_rules() -> Value {
     ])
 }
 
-/// Returns the kinds in a namespace, except secrets and roles.
+/// Returns the rules for the kinds in a namespace, except secrets and roles.
 fn view_rules(verbs: &[&str]) -> Value {
     const CORE: &[&str] = &[
         "configmaps",

@@ -1,4 +1,5 @@
-//! Discovery: which groups, versions and resources are served, in the old shapes and in the aggregated one.
+//! Discovery: the groups, versions and resources that are served, in the old format and in the aggregated
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ struct ServedResource {
     subresources: Vec<Sub>,
 }
 
-/// A subresource, and the kind that it speaks.
+/// A subresource, and the kind of its bodies.
 struct Sub {
     name: &'static str,
     group: String,
@@ -78,7 +79,7 @@ fn ok(value: &Value) -> Response {
     respond::json(StatusCode::OK, value)
 }
 
-/// Returns the served kinds of a store, and the reviews that exist as requests alone.
+/// Returns the served kinds of a store, and the review kinds, which are never stored.
 fn catalogue(store: &Store) -> Catalogue {
     let mut catalogue = Catalogue::new();
     let mut add = |group: &str, version: &str, served: ServedResource| {
@@ -195,7 +196,7 @@ fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Option<Re
     ))
 }
 
-/// Short names and categories, where there are any.
+/// Sets short names and categories, if there are any.
 fn set_names(entry: &mut Value, served: &ServedResource) {
     let Some(fields) = entry.as_object_mut() else { return };
     for (field, names) in [("shortNames", &served.short_names), ("categories", &served.categories)] {

@@ -19,10 +19,10 @@ use store::{ApiError, ResourcePath};
 /// Bodies larger than this are refused, as by kube-apiserver.
 const BODY_LIMIT: usize = 3 << 20;
 
-/// A body that takes longer to come is not waited for (`--request-timeout` of kube-apiserver).
+/// A body that takes longer to arrive is refused (`--request-timeout` of kube-apiserver).
 const BODY_TIME: Duration = Duration::from_secs(60);
 
-/// Answers a request; refusals are answers too.
+/// Answers a request. A refusal is an answer too.
 pub(super) async fn handle(
     hub: Arc<Hub>,
     peer: Peer,
@@ -83,7 +83,7 @@ async fn objects(
     resources::answer(hub, request, target, verb, body).await
 }
 
-/// Returns everything that is not about objects.
+/// Answers requests that are not about objects.
 fn paths(hub: &Hub, request: &ApiRequest) -> HandlerResult {
     match request.path.trim_end_matches('/') {
         "/livez" | "/readyz" | "/healthz" => Ok(health(hub, request)),

@@ -1,4 +1,4 @@
-//! The state that all requests share: the stores behind their locks, the waiting watches, keys.
+//! The state that all requests share: the stores with their locks, the open watches, and the keys.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,15 +25,15 @@ pub(super) struct Hub {
     /// Verifies the chains of client certificates.
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
     pub(super) tokens: TokenKey,
-    /// Bearer tokens that are known from the start, by their digests.
+    /// Static bearer tokens, by their digests.
     pub(super) static_tokens: BTreeMap<[u8; 32], Arc<User>>,
     pub(super) documents: Documents,
-    /// Requests that are answered now, and watches that are open.
+    /// Requests that are being answered, and open watches.
     pub(super) in_flight: InFlight,
     pub(super) stop: CancellationToken,
 }
 
-/// How many requests are answered at once.
+/// Limits of the requests that are answered at once.
 #[derive(Debug)]
 pub(super) struct InFlight {
     requests: Arc<Semaphore>,
@@ -54,7 +54,7 @@ impl InFlight {
     /// Counts a request, until the permit is dropped.
     ///
     /// # Errors
-    /// 429 where there are too many.
+    /// 429 if there are too many.
     pub(super) fn request(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         self.requests.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
     }
@@ -62,7 +62,7 @@ impl InFlight {
     /// Counts a watch, until the permit is dropped.
     ///
     /// # Errors
-    /// 429 where there are too many.
+    /// 429 if there are too many.
     pub(super) fn watch(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         self.watches.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
     }
@@ -93,7 +93,7 @@ impl Signals {
         lock(&self.by_resource).entry(resource.clone()).or_default().subscribe()
     }
 
-    /// Tells that these writes are there to be seen.
+    /// Announces that these writes are visible.
     pub(super) fn notify<'a>(&self, written: impl Iterator<Item = (&'a GroupResource, u64)>) {
         let senders = lock(&self.by_resource);
         for (resource, revision) in written {
@@ -123,12 +123,12 @@ impl Hub {
         }
     }
 
-    /// Reads the durable state; keep it short, every request waits meanwhile.
+    /// Reads the durable state. `look` must be short, because every request waits meanwhile.
     pub(super) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
         look(&self.stores.shown())
     }
 
-    /// Changes the store, and returns when the change will survive a crash.
+    /// Changes the store, and returns when the change is durable.
     ///
     /// # Errors
     /// Returns the result of `change`, or 500 if the disk refused the change, which is undone then.
@@ -143,8 +143,8 @@ impl Hub {
         outcome
     }
 
-    /// Changes the store; the second result ends when the change, and what it was decided on, will survive a
-    /// crash.
+    /// Changes the store. The second result resolves when the change, and the state that it was decided on,
+    /// are durable.
     pub(super) fn write_unsettled<T>(
         &self,
         change: impl FnOnce(&mut Store, Timestamp) -> T,
@@ -153,7 +153,7 @@ impl Hub {
         let outcome = change(&mut store, (self.clock)());
         let written: Vec<Entry> = store.take_journal();
         match &self.journal {
-            // Under the lock, so that the order on disk is that of the revisions.
+            // The lock is held here, so that the order on disk is that of the revisions.
             Some(journal) => (outcome, Some(journal.append(written))),
             None => {
                 self.signals.notify(written.iter().map(|e| (&e.resource, e.revision)));

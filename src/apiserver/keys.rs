@@ -1,4 +1,4 @@
-//! The keys of a server: made once, kept beside its data.
+//! The keys of a server, which are made once and kept beside its data.
 
 use std::fs;
 use std::io::Write;
@@ -33,7 +33,7 @@ impl Keys {
         };
         let [certificate, key, tokens] =
             ["ca.crt", "ca.key", "service-accounts.key"].map(|name| dir.join(name));
-        // The certificate is written last, so that where it is, the rest is too.
+        // The certificate is written last, so if it exists, the other files exist too.
         if !certificate.exists() {
             let made = Self::create(now)?;
             let identity = made.authority.identity();
@@ -49,7 +49,7 @@ impl Keys {
         Ok(Self { authority: Authority::load(&identity)?, tokens: read(&tokens)? })
     }
 
-    /// Returns a seed for uids that no run had before.
+    /// Returns a seed for uids that no earlier run has used.
     pub(super) fn seed(&self) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         fill_random(&mut bytes)?;
@@ -57,7 +57,7 @@ impl Keys {
     }
 }
 
-/// Writes a file that its owner alone can read, whole or not at all.
+/// Writes a file that only its owner can read, completely or not at all.
 ///
 /// # Errors
 /// The error of the operating system.

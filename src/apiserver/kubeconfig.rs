@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::pki::Identity;
 
-/// How a client proves who it is.
+/// The credential of a client.
 #[derive(Clone, Debug)]
 pub enum Credential {
     /// A client certificate and its key.

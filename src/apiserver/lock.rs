@@ -1,5 +1,6 @@
-//! One server a data directory, and no other reader: a second server would begin a journal of its own, and
-//! the writes of the first would be lost; the journal and the keys hold every Secret in clear.
+//! Locks a data directory for one server and keeps other users out of it. A second server would begin a
+//! journal of its own, and the writes of the first would be lost. The journal and the keys hold every Secret
+//! in clear text.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
@@ -11,8 +12,8 @@ use super::start_error::StartError;
 /// The permissions that only the owner may have, in the mode of a file.
 const OTHERS: u32 = 0o077;
 
-/// The lock of a data directory. The operating system releases it when it is dropped or the process ends,
-/// however it ends.
+/// The lock of a data directory. The operating system releases it when it is dropped or the process ends for
+/// any reason.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,
@@ -22,8 +23,8 @@ impl DirectoryLock {
     /// Locks a directory, which is created where it does not exist.
     ///
     /// # Errors
-    /// [`StartError::InUse`] where another server holds the lock, [`StartError::Exposed`] where others may
-    /// read the directory or a file in it, [`StartError::Data`] where it cannot be used.
+    /// [`StartError::InUse`] if another server holds the lock, [`StartError::Exposed`] if other users may
+    /// read the directory or a file in it, [`StartError::Data`] if it cannot be used.
     pub(super) fn acquire(dir: &Path) -> Result<Self, StartError> {
         let path = dir.join("lock");
         let refused = |source| StartError::Data { path: path.display().to_string(), source };
@@ -41,13 +42,13 @@ impl DirectoryLock {
             }
             Err(TryLockError::Error(source)) => return Err(refused(source)),
         }
-        // For the message of a server that is refused.
+        // Another server names this process in its error.
         file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(refused)?;
         Ok(Self { _file: file })
     }
 }
 
-/// Returns the same options; a file that they create is its owner's alone.
+/// Returns the same options; only the owner can read a file that they create.
 pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
@@ -56,7 +57,7 @@ fn create_private(dir: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Refuses a directory that others may look into, or that holds a file that others may read.
+/// Refuses a directory that other users may list, or that holds a file that other users may read.
 fn check_private(dir: &Path) -> Result<(), StartError> {
     let refused = |source| StartError::Data { path: dir.display().to_string(), source };
     let inside = fs::read_dir(dir).map_err(refused)?.map(|entry| entry.map(|entry| entry.path()));

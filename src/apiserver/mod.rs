@@ -1,4 +1,4 @@
-//! The HTTP front of a store: what kubectl, agents and tests talk to like to any Kubernetes API server.
+//! The HTTP server in front of a store. kubectl, agents and tests use it like any Kubernetes API server.
 //!
 //! ```text
 //! server ── tls ── handler ── authn, authz ─┬─ resources, watch ── store
@@ -7,9 +7,9 @@
 //! controllers: garbage, namespaces, signer        journal: the store on disk
 //! ```
 //!
-//! It adds nothing to what the store decides: a request is authenticated, authorised, read, handed to the
-//! store and the outcome written in the representation that was asked for. It calls no admission webhooks and
-//! has no aggregated API servers.
+//! The store makes the decisions. A request is authenticated, authorized and parsed, handed to the store, and
+//! the result is written in the representation that the client asked for. The server calls no admission
+//! webhooks and has no aggregated API servers.
 
 mod authn;
 mod authz;

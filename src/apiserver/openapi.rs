@@ -1,5 +1,5 @@
-//! OpenAPI v3 documents, one a group version: what `kubectl explain` reads, and where kubectl learns which
-//! query parameters there are.
+//! OpenAPI v3 documents, one for each group version. `kubectl explain` reads them, and kubectl learns the
+//! query parameters from them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(super) struct Documents(Mutex<BTreeMap<String, Document>>);
 
 #[derive(Debug)]
 struct Document {
-    /// The kinds it was made from; another list of kinds asks for another document.
+    /// The kinds it was made from; another list of kinds needs another document.
     sources: Vec<Arc<ApiResource>>,
     text: Arc<Vec<u8>>,
     hash: String,
@@ -106,7 +106,7 @@ fn document(path: &str, sources: &[Arc<ApiResource>]) -> Value {
     })
 }
 
-/// Adds the definitions that schemas refer to, and those that these refer to.
+/// Adds the definitions that schemas refer to, recursively.
 fn add_referenced(schemas: &mut Map<String, Value>) {
     let mut wanted: Vec<String> = schemas.values().flat_map(references).collect();
     while let Some(name) = wanted.pop() {
@@ -133,7 +133,8 @@ fn references(schema: &Value) -> Vec<String> {
     }
 }
 
-/// `io.example.v1.Thing`: the group back to front, as kube-apiserver names the schemas of custom resources.
+/// Returns the name of a schema, such as `io.example.v1.Thing`: the group is reversed, as kube-apiserver
+/// names the schemas of custom resources.
 fn schema_name(resource: &ApiResource, version: &Version) -> String {
     let mut parts: Vec<&str> = resource.group.split('.').rev().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {
@@ -147,7 +148,7 @@ fn gvk(resource: &ApiResource, version: &Version) -> Value {
     json!({ "group": resource.group, "version": version.name, "kind": resource.kind })
 }
 
-/// Returns the schema of a kind, with what every object has.
+/// Returns the schema of a kind, with the fields of every object.
 fn schema(resource: &ApiResource, version: &Version) -> Value {
     let mut schema = match &*version.openapi {
         Value::Object(fields) => fields.clone(),

@@ -100,7 +100,7 @@ impl ApiRequest {
         };
         parts.drain(..if group.is_empty() { 2 } else { 3 });
         let mut namespace = "";
-        // Namespaces are resources too: their own subresources are not resources within them.
+        // Namespaces are resources too: subresources of a namespace are not resources within it.
         if let ["namespaces", name, rest @ ..] = parts.as_slice()
             && !matches!(rest, [] | ["status" | "finalize", ..])
         {
@@ -121,7 +121,7 @@ impl ApiRequest {
     /// Returns the verb that the method means for a target.
     ///
     /// # Errors
-    /// 405 for a method that means nothing there.
+    /// 405 for a method that is not allowed there.
     pub(super) fn verb(&self, target: &ResourcePath) -> Result<Verb, ApiError> {
         let named = !target.name.is_empty();
         match self.method {
@@ -137,8 +137,8 @@ impl ApiRequest {
         }
     }
 
-    /// Returns the name that a list or watch is narrowed to by its field selector: for permissions the
-    /// request is one for that object (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
+    /// Returns the name that the field selector of a list or watch selects. The request is then authorized as
+    /// one for that object (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
     pub(super) fn only_name(&self) -> Option<String> {
         let selector = self.query.get("fieldSelector")?;
         let name = selector.split(',').find_map(|term| term.trim().strip_prefix("metadata.name="))?;
@@ -149,7 +149,7 @@ impl ApiRequest {
     /// Returns the options of a list, as the query gives them.
     pub(super) fn list_options(&self) -> Result<ListOptions, ApiError> {
         let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
-        // A list is made at once, so no time limits it; a value that is no number is refused all the same.
+        // A list needs no time limit; a value that is no number is refused all the same.
         self.query.number::<i64>("timeoutSeconds")?;
         let limit = self.query.number::<i64>("limit")?.unwrap_or(0);
         if self.query.get("sendInitialEvents").is_some() {
@@ -183,7 +183,7 @@ impl ApiRequest {
     /// Returns the options of a write; `kind` is that of the options, such as `PatchOptions`.
     ///
     /// # Errors
-    /// For values that these options cannot have.
+    /// Fails for values that these options cannot have.
     pub(super) fn write_options(&self, kind: &str, is_apply: bool) -> Result<WriteOptions, ApiError> {
         let field_validation = match self.query.get("fieldValidation").unwrap_or_default() {
             "" | "Warn" => FieldValidation::Warn,
@@ -198,7 +198,7 @@ impl ApiRequest {
             return Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]));
         }
         check_manager(kind, self.query.get("fieldManager").unwrap_or_default())?;
-        // Only an apply must name its manager; for all else the first word of the user agent stands in.
+        // Only an apply must name its manager; otherwise the first word of the user agent is the manager.
         let agent = self.user_agent.split('/').next().filter(|agent| !agent.is_empty()).unwrap_or("unknown");
         let fallback = if is_apply { "" } else { agent };
         let manager = self.query.get("fieldManager").unwrap_or(fallback);
@@ -214,7 +214,7 @@ impl ApiRequest {
     /// Returns the options of a deletion: those of the body win over those of the query.
     ///
     /// # Errors
-    /// For values that these options cannot have.
+    /// Fails for values that these options cannot have.
     pub(super) fn delete_options(&self, body: &serde_json::Value) -> Result<DeleteOptions, ApiError> {
         let text = |path: &str| body.pointer(path).and_then(|v| v.as_str()).map(str::to_owned);
         let policy =
@@ -290,7 +290,7 @@ fn unsupported(kind: &str, field: &str, value: &str, supported: &[&str]) -> ApiE
 
 impl Parameters {
     fn read(uri: &Uri) -> Self {
-        // A query that is not UTF-8 says nothing.
+        // A query that is not UTF-8 counts as empty.
         Self(Query::<Vec<(String, String)>>::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default())
     }
 
@@ -325,7 +325,7 @@ impl Accept {
         if header.trim().is_empty() { Self::Json } else { found.next().unwrap_or(Self::None) }
     }
 
-    /// Reads one media range; `None` where it is nothing we have.
+    /// Reads one media range; `None` if the server has no such representation.
     fn range(range: &str) -> Option<Self> {
         let mut parts = range.split(';').map(str::trim);
         let media = parts.next()?;

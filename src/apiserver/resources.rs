@@ -1,4 +1,4 @@
-//! Requests for objects: reads the body, asks the store, answers in the representation that was asked for.
+//! Requests for objects: reads the body, calls the store, and answers in the requested representation.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use store::{
     ApiError, ApiResource, Deleted, FieldValidation, List, Patch, ResourcePath, Store, WriteOptions, Written,
 };
 
-/// Answers a request for the objects at a target; the caller was allowed to make it.
+/// Answers a request for the objects at a target. The caller has authorized it.
 pub(super) async fn answer(
     hub: &Arc<Hub>,
     request: &ApiRequest,
@@ -120,7 +120,7 @@ fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List
         }
         Accept::MetadataList => {
             let items: Vec<Value> = list.items.iter().map(respond::partial).collect();
-            // A list of Go that nothing was put into is null.
+            // A nil slice of Go is written as null.
             let items = if items.is_empty() { Value::Null } else { items.into() };
             let (api_version, kind) = ("meta.k8s.io/v1", "PartialObjectMetadataList");
             let body =
@@ -181,9 +181,11 @@ fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: Writte
     Ok(response)
 }
 
-/// An object that is gone is answered by a `Status`, one that is going by itself; as kube-apiserver does.
+/// Answers a deletion as kube-apiserver does: with a `Status` if the object is gone, and with the object if
+/// it is being deleted.
 ///
-/// `waits` says that the client wants the dependents of the object deleted, in the words of old.
+/// `waits` says that the client wants the dependents of the object deleted, by the old option
+/// `orphanDependents`.
 fn delete_answer(
     hub: &Hub,
     request: &ApiRequest,
@@ -246,8 +248,8 @@ fn read_body(content_type: &str, body: &[u8]) -> Result<Body, ApiError> {
     }
 }
 
-/// YAML is read as JSON first: clients send JSON under its name, and JSON keeps numbers and duplicate keys
-/// exact.
+/// Reads YAML. The text is first parsed as JSON, because clients send JSON with this content type, and JSON
+/// keeps numbers and duplicate keys exactly.
 fn yaml(body: &[u8], role: Role) -> Result<Body, ApiError> {
     if let Ok(body) = Body::json(body, role) {
         return Ok(body);
@@ -258,7 +260,7 @@ fn yaml(body: &[u8], role: Role) -> Result<Body, ApiError> {
     value.map(Body::of).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
 }
 
-/// Reads the object of a body, and what its writer is warned of.
+/// Reads the object of a body, and the warnings for the client.
 fn read_object(
     request: &ApiRequest,
     body: &[u8],
@@ -271,7 +273,7 @@ fn read_object(
     Ok((object, warnings))
 }
 
-/// Options may be absent.
+/// Reads options, which may be absent.
 fn read_options(request: &ApiRequest, body: &[u8]) -> Result<Value, ApiError> {
     if body.is_empty() { Ok(Value::Null) } else { read_value(&request.content_type, body) }
 }

@@ -1,4 +1,4 @@
-//! Answers: JSON bodies, `Status` errors, lists, and objects as metadata alone.
+//! Responses: JSON bodies, `Status` errors, lists, and objects as metadata only.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // As kube-apiserver: no proxy may keep what only this user may see.
+    // As in kube-apiserver, no proxy may cache what only this user may see.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
 }
@@ -47,7 +47,7 @@ pub(super) fn refusal(error: &ApiError) -> Response {
     response
 }
 
-/// Returns the `Status` of a refusal, with its kind, as it stands in bodies and in watch events.
+/// Returns the `Status` of a refusal, with its kind, as in bodies and in watch events.
 pub(super) fn status_value(error: &ApiError) -> Value {
     let mut value = serde_json::to_value(error.status()).expect("a Status serialises");
     if let Some(fields) = value.as_object_mut() {
@@ -58,12 +58,12 @@ pub(super) fn status_value(error: &ApiError) -> Value {
     value
 }
 
-/// Turns a handler's outcome into a response that cannot fail.
+/// Turns the result of a handler into a response that cannot fail.
 pub(super) fn finish(answer: HandlerResult) -> Result<Response, Infallible> {
     Ok(answer.unwrap_or_else(|error| refusal(&error)))
 }
 
-/// `Warning:` headers (RFC 7234 5.5), code 299, as kubectl prints them.
+/// Adds `Warning:` headers (RFC 7234, 5.5) with code 299, which kubectl prints.
 pub(super) fn warn(response: &mut Response, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
@@ -83,7 +83,7 @@ pub(super) struct ListBody<'a, T: Serialize> {
     pub(super) items: Vec<T>,
 }
 
-/// An object of a list; those of built-in kinds stand there without their kind, as Go's types write them.
+/// An object of a list. Objects of built-in kinds have no kind there, as Go's types write them.
 pub(super) struct Item<'a> {
     pub(super) object: &'a Object,
     pub(super) bare: bool,
@@ -100,7 +100,7 @@ impl Serialize for Item<'_> {
 pub(super) fn list_metadata(list: &List, custom: bool) -> Value {
     let mut metadata = json!({ "resourceVersion": list.resource_version });
     if let Some(fields) = metadata.as_object_mut() {
-        // Unstructured lists of Go have it always.
+        // Unstructured lists of Go always have it.
         if custom || !list.continue_token.is_empty() {
             fields.insert("continue".into(), list.continue_token.clone().into());
         }

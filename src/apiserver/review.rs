@@ -1,4 +1,5 @@
-//! Kinds that exist as requests alone: who am I, may I, is this token good, give me one.
+//! Kinds that are only created and never stored: SelfSubjectReview, access reviews, TokenReview and
+//! TokenRequest.
 
 use std::time::Duration;
 
@@ -60,10 +61,10 @@ pub(super) const KINDS: &[ReviewKind] = &[
     },
 ];
 
-/// A token lives an hour unless more is asked for, and at least ten minutes.
+/// Lifetime of a token whose request names none; ten minutes is the shortest.
 const LIFETIME: Duration = Duration::from_secs(3600);
 const SHORTEST: u64 = 600;
-/// As kube-apiserver: what fits 32 bits of seconds.
+/// Longest lifetime in seconds, as in kube-apiserver: it fits 32 bits.
 const LONGEST: u64 = 1 << 32;
 
 /// Returns the review that a target names.
@@ -241,7 +242,7 @@ fn lifetime(seconds: Option<i64>) -> Result<Duration, ApiError> {
     }
 }
 
-/// Returns the secret that a token is to live and die with.
+/// Returns the secret that a token is bound to.
 fn bound_secret(hub: &Hub, namespace: &str, asked: Option<&Value>) -> Result<Option<Bound>, ApiError> {
     let Some(asked) = asked.filter(|v| !v.is_null()) else { return Ok(None) };
     let text = |field: &str| asked.get(field).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A running server: listens, accepts, ends.
+//! A running server: listens, accepts connections, and stops.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -32,37 +32,36 @@ use object::Object;
 use store::rbac::MASTERS;
 use store::{ApiError, Patch, Store, User, WriteOptions};
 
-/// How long client certificates made by [`Server::kubeconfig`] are good: as long as the authority.
+/// Lifetime of client certificates that [`Server::kubeconfig`] makes: that of the authority.
 const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
-/// Seconds before its end at which the administrator's certificate is made anew: 30 days.
+/// Seconds before its end at which the administrator's certificate is renewed: 30 days.
 const RENEWAL: i64 = 30 * 24 * 3600;
-/// Time for open requests to end by themselves when the server stops.
+/// Time for open requests to end when the server stops.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
-/// A connection that sends no head of a request for this long is closed. Clients close idle ones after 90 s
-/// at the latest, so that a request does not meet the end of its connection.
+/// A connection that sends no head of a request for this long is closed. Clients close idle connections after
+/// 90 s at the latest, so no request meets a connection that is being closed.
 const HEAD: Duration = Duration::from_secs(120);
 /// Requests that a connection of HTTP/2 has open at once, as for kube-apiserver.
 const STREAMS: u32 = 100;
-/// A peer that takes nothing of what it asked for is given up after this long, a watcher for example.
+/// A peer, such as a watcher, that reads nothing for this long is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A handshake that takes longer is given up, so that idle connections hold nothing.
+/// A handshake that takes longer is aborted, so that idle connections use nothing.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How a server runs.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Where to keep everything; without it all is gone when the server stops.
+    /// The data directory; without it, all data is lost when the server stops.
     pub data: Option<PathBuf>,
-    /// Names and addresses that clients know the server by, beside the loopback ones; the first stands in
-    /// kubeconfigs.
+    /// Names and addresses of the server beside the loopback ones; the first one is in kubeconfigs.
     pub names: Vec<String>,
-    /// Objects that are there from the start, applied anew at every start; definitions of kinds, for example.
+    /// Objects that are applied at every start, such as definitions of kinds.
     pub objects: Vec<Object>,
-    /// Bearer tokens that are good for as long as the server runs, and whom they speak for.
+    /// Bearer tokens that are valid while the server runs, and their users.
     pub tokens: BTreeMap<String, User>,
-    /// Where the time comes from.
+    /// The source of the time.
     pub clock: fn() -> Timestamp,
 }
 
@@ -74,7 +73,7 @@ impl Options {
     }
 }
 
-/// A running server; it stops when dropped, or in good order with [`Server::stop`].
+/// A running server. It stops when it is dropped, or with [`Server::stop`] after open requests have ended.
 #[derive(Debug)]
 pub struct Server {
     /// `https://host:port`.
@@ -91,7 +90,7 @@ impl Server {
     /// # Errors
     /// [`StartError`] names what was attempted.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        // Nothing of the data is touched by a server that cannot listen.
+        // A server that cannot listen changes no data.
         let listener = TcpListener::bind(options.listen)
             .await
             .map_err(|source| StartError::Listen { address: options.listen, source })?;
@@ -126,7 +125,7 @@ impl Server {
     /// Returns a kubeconfig for a user with a client certificate of its own.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// Fails if the system has no randomness.
     pub fn kubeconfig(&self, user: &str, groups: &[&str]) -> Result<Kubeconfig, pki::Error> {
         Ok(kubeconfig(&self.url, &self.ca_pem, &self.credential(user, groups)?))
     }
@@ -134,7 +133,7 @@ impl Server {
     /// Returns [`Server::kubeconfig`] as the text of a file.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// Fails if the system has no randomness.
     pub fn kubeconfig_yaml(&self, user: &str, groups: &[&str]) -> Result<String, pki::Error> {
         Ok(super::kubeconfig_yaml(&self.url, &self.ca_pem, &self.credential(user, groups)?))
     }
@@ -142,16 +141,16 @@ impl Server {
     /// Returns the administrator's kubeconfig as the text of a file.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// Fails if the system has no randomness.
     pub fn admin_kubeconfig_yaml(&self) -> Result<String, pki::Error> {
         self.kubeconfig_yaml("admin", &[MASTERS])
     }
 
-    /// Returns the same with the certificate of a file that was made before, while that one is good: nobody
-    /// can take a certificate back, so there are no more of them than needed.
+    /// Returns the same with the certificate of an earlier file, if it is still valid. A certificate cannot
+    /// be revoked, so no more of them are made than needed.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// Fails if the system has no randomness.
     pub fn admin_kubeconfig_again(&self, before: &str) -> Result<String, pki::Error> {
         let kept = super::kubeconfig::identity_in(before).filter(|identity| self.is_good(identity));
         let credential = match kept {
@@ -161,7 +160,7 @@ impl Server {
         Ok(super::kubeconfig_yaml(&self.url, &self.ca_pem, &credential))
     }
 
-    /// Returns whether a client certificate was issued here and stays good for a while.
+    /// Returns whether this server issued a client certificate that stays valid for a while.
     fn is_good(&self, identity: &Identity) -> bool {
         let Ok(leaf) = CertificateDer::from_pem_slice(identity.certificate.as_bytes()) else { return false };
         let then = (self.hub.clock)().as_second().saturating_add(RENEWAL);
@@ -194,9 +193,9 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    /// Looks at the store, or changes it, past all authorisation; watchers see the change like any other.
+    /// Reads or changes the store without authorization; watchers see the change like any other.
     pub fn with_store<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
-        // On disk it is when the next answered request is.
+        // The change is on disk when the next request is answered.
         self.hub.write_unsettled(change).0
     }
 
@@ -252,7 +251,7 @@ fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartE
     let reference = object.reference();
     let refused = |why: ApiError| StartError::Object { object: reference.to_string(), why };
     let target = store.target(&reference).ok_or_else(|| refused(ApiError::no_such_path()))?;
-    // Applied, so that what users add to them survives the next start.
+    // The objects are applied, so that fields that users add to them survive the next start.
     let options = WriteOptions::manager("wheelwright-hub").forced();
     store.patch(&target, &Patch::Apply(object.into_value()), &options, now).map_err(refused)?;
     Ok(())
@@ -278,7 +277,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
                 });
             }
             Err(error) => {
-                // Out of file descriptors, most likely: those of ended connections come back in a moment.
+                // The process is probably out of file descriptors; ended connections release theirs soon.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -287,7 +286,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
 }
 
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, unknown_peer: UnknownPeer) {
-    // Watch events are small and must not wait for more.
+    // Watch events are small and must not wait for more data.
     drop(stream.set_nodelay(true));
     let Ok(Ok(stream)) =
         tokio::time::timeout(HANDSHAKE, acceptor.accept(TimeoutStream::new(stream, WRITE_TIMEOUT))).await
@@ -301,14 +300,14 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, unknown_
     let service = tower::service_fn(move |request: axum::http::Request<hyper::body::Incoming>| {
         handler::handle(hub.clone(), peer.clone(), request.map(Body::new))
     });
-    // What was agreed on in the handshake is spoken, so that nothing waits for the first bytes to guess.
+    // The handshake agreed on the protocol, so the server does not wait for the first bytes to detect it.
     let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
     let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(HEAD)).max_concurrent_streams(STREAMS);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
-    // A connection that breaks is the client's business.
+    // A connection that breaks is closed.
     tokio::select! {
         ended = connection.as_mut() => drop(ended),
         () = stop.cancelled() => {

@@ -1,5 +1,5 @@
-//! What kube-controller-manager does for signing requests: issues client certificates for approved ones, and
-//! clears old ones away.
+//! The part of kube-controller-manager for signing requests: issues client certificates for approved
+//! requests, and deletes old ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use store::{DeleteOptions, ListOptions, Patch, ResourcePath, WriteOptions};
 pub(super) const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// `--cluster-signing-duration` of kube-controller-manager.
 const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Decided requests are kept an hour, undecided ones a day (kube-controller-manager, csrcleaner).
+/// Decided requests are kept for an hour, undecided ones for a day (kube-controller-manager, csrcleaner).
 const KEEP_DECIDED: SignedDuration = SignedDuration::from_hours(1);
 const KEEP_UNDECIDED: SignedDuration = SignedDuration::from_hours(24);
 const PERMITTED: [&str; 3] = ["client auth", "digital signature", "key encipherment"];
@@ -45,8 +45,8 @@ pub(super) async fn step(hub: &Arc<Hub>) {
                 uid: request.uid().to_owned(),
                 ..DeleteOptions::default()
             };
-            // Another client deleted or changed it meanwhile, and its write counts; the next change comes
-            // back here.
+            // If another client deleted or changed it meanwhile, its write counts, and the next change starts
+            // this step again.
             drop(hub.write(|store, now| store.delete(&target, &delete, now)).await);
         } else if let Some(status) = issue(&hub.authority, request, now) {
             let patch = Patch::Merge(
@@ -72,8 +72,8 @@ fn is_old(request: &Object, now: Timestamp) -> bool {
     created.is_some_and(|created| now.duration_since(created) > keep)
 }
 
-/// Returns the status of an approved request that has no certificate yet: with one, or with why there will be
-/// none.
+/// Returns the status of an approved request that has no certificate yet: with a certificate, or with the
+/// reason why there is none.
 fn issue(authority: &Authority, request: &Object, now: Timestamp) -> Option<Value> {
     let spec = |field: &str| request.at(&["spec", field]);
     let is_ours = spec("signerName")?.as_str() == Some(CLIENT_SIGNER);

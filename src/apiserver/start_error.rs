@@ -41,7 +41,7 @@ pub enum StartError {
         /// Its permissions.
         mode: u32,
     },
-    /// What the data directory holds cannot be read or extended.
+    /// The data directory holds a journal that cannot be read or extended.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// Keys or certificates cannot be read or made.
@@ -50,12 +50,12 @@ pub enum StartError {
     /// TLS refused its configuration.
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
-    /// An object that should be there from the start was refused.
+    /// An object of the start was refused.
     #[error("cannot create {object}: {why}")]
     Object {
-        /// Which one.
+        /// The object.
         object: String,
-        /// Why.
+        /// The refusal.
         why: ApiError,
     },
 }

@@ -1,4 +1,4 @@
-//! TLS: who is at the other end of a connection.
+//! TLS with clients, and their certificates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use super::hub::Hub;
 use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity};
 
-/// Takes every certificate whose key the client holds: as for kube-apiserver, one that is not good is a 401,
-/// not a broken handshake.
+/// Accepts every certificate whose key the client holds. As in kube-apiserver, a certificate that is not
+/// valid leads to a 401, not to a failed handshake.
 #[derive(Debug)]
 struct DeferredVerifier(Arc<dyn ClientCertVerifier>);
 

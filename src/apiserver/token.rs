@@ -1,9 +1,9 @@
 //! Service account tokens: JSON web tokens signed by this server (ES256), and verified by it.
 //!
-//! The tokens are written by hand, on `ring`: `jsonwebtoken` needs a second implementation of every algorithm
-//! (RSA, P-384 and Ed25519 among them, or `aws-lc-rs`, which the build bans), reads the clock itself, and
-//! would save about fifty lines. There is one algorithm here, it belongs to the key, and a token that names
-//! another is refused before anything else of it is read.
+//! This module implements the tokens itself, with `ring`. `jsonwebtoken` needs a second implementation of
+//! every algorithm (RSA, P-384 and Ed25519 among them, or `aws-lc-rs`, which the build bans), reads the clock
+//! itself, and would save about fifty lines. Here the key has one algorithm, and a token that names another
+//! one is refused before anything else of it is read.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl TokenKey {
 
     /// Returns the public key as a JSON web key set.
     pub(super) fn key_set(&self) -> serde_json::Value {
-        // An uncompressed point: one byte that says so, then x and y.
+        // An uncompressed point: one byte for the format, then x and y.
         let (x, y) = self.public.get(1..).unwrap_or_default().split_at_checked(32).unwrap_or_default();
         let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
         serde_json::json!({ "keys": [{ "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256", "x": x, "y": y }] })
@@ -103,7 +103,7 @@ impl TokenKey {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
         let header: serde_json::Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
-        // The key decides the algorithm, never the token.
+        // The key decides the algorithm, and never the token.
         if header.get("alg")? != "ES256" {
             return None;
         }
@@ -118,7 +118,7 @@ impl TokenKey {
 }
 
 impl Claims {
-    /// Claims of a service account from now on.
+    /// Makes the claims of a service account, valid from now on.
     pub(super) fn new(
         binding: Binding,
         audiences: Vec<String>,
@@ -188,7 +188,7 @@ mod tests {
         let run = |bytes: &[u8]| {
             let token = String::from_utf8_lossy(bytes);
             assert!(key.verify(&token, now).is_none() || token == good, "{token}");
-            // Claims are read behind a signature only, so they are read by themselves.
+            // Claims are otherwise parsed only behind a valid signature, so the test parses them alone.
             let _ = serde_json::from_slice::<Claims>(bytes);
         };
         let words = [".", "=", "e30", "eyJhbGciOiJFUzI1NiJ9", "-", "_"];

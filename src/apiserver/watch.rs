@@ -1,4 +1,5 @@
-//! Watch streams: JSON events, one a line, until the client goes, the time is up or the server stops.
+//! Watch streams: JSON events, one a line, until the client disconnects, the time is over or the server
+//! stops.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,18 +19,19 @@ use super::respond::{self, HandlerResult};
 use super::table;
 use store::{ApiError, EventType, FieldError, ResourcePath, Watch, WatchEvent};
 
-/// How often a watcher that wants bookmarks hears where it stands, as kube-apiserver does.
+/// Interval of bookmarks, as in kube-apiserver.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A watch without `timeoutSeconds` ends after this long; kube-apiserver draws 30 to 60 minutes.
+/// A watch without `timeoutSeconds` ends after this long; kube-apiserver takes a random time of 30 to 60
+/// minutes.
 const MAX_WATCH_TIME: Duration = Duration::from_secs(45 * 60);
 
-/// Bytes that are written before the client has taken them, unless one event is longer.
+/// Bytes that are written before the client has read them, unless one event is longer.
 const CHUNK: usize = 64 << 10;
 
 struct Events {
     hub: Arc<Hub>,
     watch: Watch,
-    /// What has happened and is not written yet; it goes on from `watch` when this is empty.
+    /// Events that are not written yet; when this is empty, `watch` is polled.
     queue: VecDeque<WatchEvent>,
     _permit: OwnedSemaphorePermit,
     changed: tokio::sync::watch::Receiver<u64>,
@@ -52,7 +54,7 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
         .filter(|s| *s > 0)
         .map_or(MAX_WATCH_TIME, Duration::from_secs);
     let include = table::Include::read(request)?;
-    // Subscribed before the watch begins, so that no change falls between the two.
+    // The subscription comes before the start of the watch, so that no change is lost between the two.
     let started = hub.read(|store| {
         let watch = store.watch(target, &options)?;
         Ok((hub.subscribe(&watch.scope().resource().id()), watch))
@@ -75,7 +77,7 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
             };
             Body::from_stream(stream(events))
         }
-        // A forgotten revision is an event of the stream, not a refusal of it; clients handle both, and
+        // A revision that is too old is an event of the stream, not a refusal. Clients handle both, and
         // kube-apiserver sends this one.
         Err(error @ ApiError { .. }) if error.code() == 410 => Body::from(error_line(&error)),
         Err(error) => return Err(error),
@@ -86,7 +88,7 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
     Ok(response)
 }
 
-/// Streaming lists have conditions of their own (KEP-3157).
+/// Checks the conditions of streaming lists (KEP-3157).
 fn check_options(request: &ApiRequest) -> Result<(), ApiError> {
     let field = "resourceVersionMatch";
     let given = request.query.get(field).unwrap_or_default();

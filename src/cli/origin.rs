@@ -42,8 +42,8 @@ impl Origin {
     /// Reads all objects of some kinds into caches.
     ///
     /// # Errors
-    /// Where the file cannot be read, the hub does not answer or serve a kind, or an object does not fit its
-    /// type.
+    /// Fails if the file cannot be read, the hub does not answer or serve a kind, or an object does not fit
+    /// its type.
     pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
         let snapshot = match &self.snapshot {
             Some(file) => Snapshot { objects: objects::of_file(file)? },

@@ -75,7 +75,7 @@ impl Ui {
     /// Shows a page in place of all that a terminal shows; elsewhere the page follows the one before it.
     ///
     /// # Errors
-    /// When the output is closed.
+    /// Fails when the output is closed.
     pub fn redraw(&mut self, page: &str) -> io::Result<()> {
         let clear = if self.terminal { "\u{1b}[H\u{1b}[2J" } else { "" };
         self.text(format!("{clear}{page}"))
@@ -84,7 +84,7 @@ impl Ui {
     /// Prints text as it is.
     ///
     /// # Errors
-    /// When the output is closed.
+    /// Fails when the output is closed.
     pub fn text(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         self.out.write_all(text.as_ref().as_bytes())?;
         self.out.flush()
@@ -93,7 +93,7 @@ impl Ui {
     /// Prints a line.
     ///
     /// # Errors
-    /// When the output is closed.
+    /// Fails when the output is closed.
     pub fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
         writeln!(self.out, "{}", line.as_ref())
     }
@@ -101,7 +101,7 @@ impl Ui {
     /// Prints a line to standard error, for people.
     ///
     /// # Errors
-    /// When standard error is closed.
+    /// Fails when standard error is closed.
     pub fn error(&mut self, line: impl AsRef<str>) -> io::Result<()> {
         self.out.flush()?;
         writeln!(io::stderr(), "{}", line.as_ref())
@@ -110,7 +110,7 @@ impl Ui {
     /// Prints a value as indented JSON.
     ///
     /// # Errors
-    /// When the output is closed.
+    /// Fails when the output is closed.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut self.out, value)?;
         writeln!(self.out)

@@ -1,5 +1,5 @@
-//! The changes that a visitor makes, with the visitor's own token: the hub judges and records them as those
-//! of the visitor, and the dashboard has no right to write.
+//! The changes that a visitor makes. They are made with the visitor's own token, so that the hub authorizes
+//! and audits them as the visitor's. The dashboard itself may write nothing.
 
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::config::AuthInfo;
@@ -40,7 +40,7 @@ pub(super) struct ActionForm {
     token: String,
 }
 
-/// Makes the change of a form. `hub` is how the hub is reached, `token` is the visitor's.
+/// Makes the change of a form. `hub` is the connection, and `token` is the visitor's.
 ///
 /// # Errors
 /// The hub refuses a request. The text says which change was not made.
@@ -137,7 +137,7 @@ async fn try_change(
     Ok(())
 }
 
-/// Adds the records of a subject to the status of its new policy, from which the operator goes on.
+/// Adds the records of a subject to the status of its new policy, so that the operator goes on from them.
 async fn remember(access: &Api<RolloutPolicy>, name: &str, record: &[RolloutStatus]) -> kube::Result<()> {
     let mut attempts = 0;
     loop {

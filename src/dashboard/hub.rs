@@ -1,9 +1,8 @@
 //! The page for people with tokens of the hub.
 //!
-//! A visitor brings a bearer token, by the form of the page or by a header. The page shows what the hub lets
-//! the visitor list, and changes are made with the visitor's token. The token of a form is kept in a cookie
-//! of this server alone, and nowhere else. A form counts only if the browser says that it was sent by the
-//! page itself.
+//! A visitor sends a bearer token, by the form of the page or by a header. The page shows what the hub lets
+//! the visitor list, and changes are made with the visitor's token. The token of a form is kept only in a
+//! cookie of this server. A form counts only if the browser says that the page itself sent it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,7 +41,7 @@ const MAX_TOKEN: usize = 3800;
 const MAX_FORM: usize = 16 << 10;
 /// Longest time in which a form arrives.
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time between two looks whether the visitor of an open page may still see it.
+/// Interval of the checks whether the visitor of an open page may still see it.
 const RECHECK: Duration = Duration::from_secs(30);
 /// Time between two checks of the certificate.
 const CERTIFICATE_CHECK: Duration = Duration::from_secs(3600);
@@ -51,9 +50,9 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// The options of a dashboard for people with tokens.
 pub struct HubDashboard {
-    /// The hub, as the dashboard itself: it reads the fleet and asks about visitors.
+    /// The hub, with the credentials of the dashboard: it reads the fleet and reviews the rights of visitors.
     pub client: kube::Client,
-    /// How the hub is reached; the credentials are the visitors'.
+    /// The connection to the hub; the credentials are the visitors'.
     pub config: kube::Config,
     /// The Secret with the certificate.
     pub secret: ServerSecret,
@@ -126,7 +125,7 @@ fn routes(site: Arc<PageState>) -> Router {
         .with_state(site)
 }
 
-/// Why a request is not answered as asked.
+/// Why a request is refused.
 #[derive(Debug)]
 enum Refusal {
     /// It has no token.
@@ -135,9 +134,9 @@ enum Refusal {
     WrongToken,
     /// A form was sent by something else than the page.
     Foreign,
-    /// It cannot be read, or is not what the page sends.
+    /// The form cannot be read, or is not one that the page sends.
     Form(String),
-    /// The hub did not do what it was asked for.
+    /// The hub refused the change.
     Hub(String),
     /// The visitor has too many pages open.
     TooMany,
@@ -179,7 +178,7 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     bearer.or(cookie).filter(|token| !token.is_empty())
 }
 
-/// Returns whether a form was sent by the page itself. Every browser says so in one of two headers that no
+/// Returns whether a form was sent by the page itself. Every browser sends this in one of two headers that no
 /// script and no other site can set (Fetch Metadata; RFC 6454).
 fn is_own(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -229,7 +228,7 @@ struct Open {
 }
 
 impl Open {
-    /// Returns the content when it differs from the last one; `None` when the token is not good any more.
+    /// Returns the content if it differs from the last one; `None` if the token is not accepted any more.
     /// While the hub does not answer, the page stays as it is.
     async fn next(&mut self) -> Option<String> {
         loop {

@@ -1,4 +1,4 @@
-//! The fleet as it was last read, for all pages that are open.
+//! The fleet as it was last read, for all open pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub type ReadOverview = Arc<dyn Fn() -> Result<Overview, String> + Send + Sync>;
 /// The fleet, or why it could not be read.
 pub(super) type Fleet = Arc<Result<Overview, String>>;
 
-/// The fleet as it was last read; none while nobody looks at it.
+/// The fleet as it was last read; `None` while no page is open.
 #[derive(Clone)]
 pub(super) struct Live(watch::Sender<Option<Fleet>>);
 
@@ -43,17 +43,17 @@ impl Live {
         fleet.clone()
     }
 
-    /// Reads the fleet again and again while a browser shows it.
+    /// Reads the fleet repeatedly while a browser shows it.
     pub(super) async fn read(self, read: ReadOverview, stop: CancellationToken) {
         loop {
             let begin = Instant::now();
             let fleet: Option<Fleet> = if self.0.receiver_count() > 0 {
                 let read = Arc::clone(&read);
-                // A large fleet takes a while, and the streams go on.
+                // Reading a large fleet takes a while, and the streams go on meanwhile.
                 let seen = tokio::task::spawn_blocking(move || read()).await;
                 Some(Arc::new(seen.unwrap_or_else(|error| Err(error.to_string()))))
             } else {
-                // The next visitor sees the fleet as it is then.
+                // The next visitor gets a new reading.
                 None
             };
             self.0.send_if_modified(|last| {

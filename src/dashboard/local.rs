@@ -1,7 +1,7 @@
 //! The page on this machine alone.
 //!
 //! The server listens on loopback, and its paths begin with a random secret, so that neither another user of
-//! the machine nor a page from elsewhere reads it.
+//! the machine nor another web page reads it.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -51,7 +51,8 @@ impl LocalDashboard {
     pub async fn serve(self, read: ReadOverview, stop: CancellationToken) -> std::io::Result<()> {
         let live = Live::new();
         let reading = live.clone().read(read, stop.clone());
-        // A stream of events never ends by itself, so a shutdown that waits for connections would not either.
+        // A stream of events never ends by itself. A shutdown that waits for connections would not end
+        // either.
         let server = axum::serve(self.listener, routes(&self.secret, live));
         tokio::select! {
             served = server => served,

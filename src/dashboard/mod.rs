@@ -36,7 +36,8 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }
 
-/// Returns a document that loads nothing from elsewhere, runs no script of its texts, and stands in no frame.
+/// Returns a document with headers for the browser: it loads nothing from other sites, runs no inline script,
+/// and stands in no frame.
 fn document(html: String) -> Response {
     let policy = HeaderValue::from_static(
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'; form-action 'self'",

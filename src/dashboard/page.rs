@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::shown::Shown;
 use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Mark, Overview, Repository};
 
-/// Limit of the clusters of a group that are shown one by one; of a larger group the ones with problems come
+/// Limit of the clusters of a group that are shown one by one. Of a larger group, clusters with problems come
 /// first, and the rest is counted.
 const SHOWN: usize = 200;
 
@@ -65,7 +65,7 @@ fn document(head: &str, header: &str, main: &str) -> String {
 
 /// The form of a button: its verb, what it is about, and an approval.
 fn button(html: &mut String, verb: &str, label: &str, subject: &str, token: &str) {
-    // The label is the identity, so that the script finds the button again that has the focus.
+    // The label identifies the button, so that the script finds the focused button again after an update.
     let id = format!("{verb} {subject} {token}");
     let _ = write!(
         html,

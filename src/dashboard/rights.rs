@@ -12,9 +12,9 @@ use crate::shell::message;
 use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP};
 use controllers::hub::overview::Overview;
 
-/// Limit of the namespaces that the hub is asked about, for each right.
+/// Limit of the namespaces, for each right, that the hub is asked about.
 const NAMESPACES: usize = 256;
-/// Questions at once.
+/// Reviews at once.
 const AT_ONCE: usize = 16;
 
 /// A right on which a part of the page depends.
@@ -23,7 +23,7 @@ pub(super) enum Right {
     ListClusters,
     ListAddOns,
     ListPolicies,
-    /// All that pauses, resumes and approvals write.
+    /// The writes of pauses, resumptions and approvals.
     ChangePolicies,
     ListPlacements,
     ListAddOnsOfClusters,

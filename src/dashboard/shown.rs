@@ -8,7 +8,7 @@ use controllers::hub::overview::{AddOnSummary, Clusters, Group, Overview};
 /// The part of a fleet that a visitor is shown.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// The objects that the visitor may list, and nothing that is read from others.
+    /// The objects that the visitor may list, and nothing that is derived from others.
     pub(super) overview: Overview,
     /// Whether the clusters are shown.
     pub(super) clusters: bool,
@@ -69,7 +69,7 @@ fn visible(add_on: &AddOnSummary, rights: &Rights) -> AddOnSummary {
         clusters().count(),
     );
     let may_list_policies = rights.may(Right::ListPolicies, "");
-    // What an approval is about names clusters and placements.
+    // The text of an approval names clusters and placements.
     let names_all =
         [Right::ListAddOnsOfClusters, Right::ListPlacements].iter().all(|one| rights.may(*one, ""));
     let about = |(token, about): (&String, &String)| {

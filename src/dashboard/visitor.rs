@@ -1,4 +1,4 @@
-//! The visitors of the page: the hub says who a token belongs to, by TokenReviews.
+//! The visitors of the page: the hub authenticates their tokens by TokenReviews.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +14,11 @@ use super::rights::Rights;
 use crate::shell::message;
 use controllers::hub::overview::Overview;
 
-/// How long an answer about a token counts, as in a kubelet's `--authentication-token-webhook-cache-ttl`
-/// or less: a token that is withdrawn opens the page for this long at most.
+/// How long an answer about a token counts, at most as long as in a kubelet
+/// (`--authentication-token-webhook-cache-ttl`): a revoked token opens the page for this long at most.
 const TOKEN_TTL: Duration = Duration::from_secs(10);
-/// How long the answers about the rights of a visitor count. They are only about what is shown; the hub
-/// judges each change anew.
+/// How long the answers about the rights of a visitor count. They decide only what is shown; the hub
+/// authorizes each change itself.
 const RIGHTS_TTL: Duration = Duration::from_secs(60);
 /// Tokens that the hub is asked about at once.
 const REVIEWS: usize = 8;
@@ -30,7 +30,7 @@ pub(super) const STREAMS: usize = 16;
 /// The SHA-256 of a token.
 type TokenDigest = [u8; 32];
 
-/// Somebody whose token is good.
+/// A user with an accepted token.
 pub(super) struct Visitor {
     user: UserInfo,
     /// The pages that may still be opened.
@@ -53,7 +53,7 @@ impl Visitor {
         hub: &kube::Client,
         overview: &Overview,
     ) -> Result<Arc<Rights>, String> {
-        // Pages of one visitor ask once.
+        // The lock makes the pages of one visitor share one review.
         let mut kept = self.rights.lock().await;
         if let Some((read, rights)) = kept.as_ref()
             && read.elapsed() < RIGHTS_TTL
@@ -78,7 +78,7 @@ impl Visitors {
         Self { hub, reviews: Semaphore::new(REVIEWS), known: Mutex::default() }
     }
 
-    /// Returns the visitor of a token; `None` if it is not good.
+    /// Returns the visitor of a token; `None` if the hub does not accept it.
     ///
     /// # Errors
     /// The hub does not answer.
@@ -102,7 +102,7 @@ impl Visitors {
         if known.len() >= KNOWN {
             known.clear();
         }
-        // Whoever stays the same keeps the count of open pages and the rights.
+        // The same user keeps the count of open pages and the rights.
         let same = before.map(|(_, visitor)| visitor).filter(|visitor| visitor.user == user);
         let visitor = same.unwrap_or_else(|| {
             let streams = Arc::new(Semaphore::new(STREAMS));

@@ -14,7 +14,7 @@ use super::known_hosts::KnownHosts;
 use super::remote::{Remote, Transport};
 use super::transport::Proxy;
 
-/// The secrets that prove our identity to a remote, and the host keys that prove its identity to us.
+/// The secrets that prove our identity to a remote, and the host keys that prove the identity of the remote.
 ///
 /// | key of the Secret | for |
 /// |---|---|
@@ -144,7 +144,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the GitHub App that is logged in.
+    /// Returns the GitHub App of the Secret.
     pub(super) fn github_app(&self) -> Option<&GithubApp> {
         self.github_app.as_ref()
     }

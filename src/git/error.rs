@@ -133,7 +133,7 @@ pub enum Error {
         /// Number of attempts.
         attempts: u32,
     },
-    /// The mirror on our disk cannot be read or written.
+    /// The mirror on the local disk cannot be read or written.
     #[error("the git cache fails: {0}; check space and permissions of the cache directory")]
     Cache(String),
 }

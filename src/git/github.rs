@@ -129,7 +129,7 @@ impl GithubApp {
             Some(Token { text, expires });
     }
 
-    /// Forgets a token that a server refused.
+    /// Drops a token that a server refused.
     pub(super) fn forget(&self) {
         *self.token.lock().expect("no thread panics while it holds the token") = None;
     }
@@ -137,7 +137,7 @@ impl GithubApp {
     /// Returns the proof that asks for a token: a JSON Web Token (RFC 7519), signed with RS256.
     ///
     /// # Errors
-    /// [`Error::Credentials`] if the key cannot sign.
+    /// Returns [`Error::Credentials`] if the key cannot sign.
     pub(super) fn proof(&self) -> Result<String, Error> {
         let seconds = |time: Result<Timestamp, _>| time.map_or(0, Timestamp::as_second);
         let claims = json!({

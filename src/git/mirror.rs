@@ -28,7 +28,7 @@ pub type Cancel = CancellationToken;
 /// The commits that a new commit is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History<'a> {
-    /// The commit that was accepted last; the new one must descend from it.
+    /// The commit that was accepted last; the new commit must descend from it.
     pub accepted: Option<&'a str>,
     /// A commit that a person allowed although it does not descend from `accepted`.
     pub allowed: Option<&'a str>,
@@ -60,8 +60,8 @@ impl Mirror {
     /// Opens the mirror of a remote below a cache directory. Creates it if it is missing or broken.
     ///
     /// # Errors
-    /// [`Error::Credentials`] if they lack a part that the remote needs, [`Error::Cache`] if the directory
-    /// cannot be written.
+    /// Returns [`Error::Credentials`] if they lack a part that the remote needs, [`Error::Cache`] if the
+    /// directory cannot be written.
     pub fn open(cache: &Path, remote: Remote, credentials: Credentials) -> Result<Self, Error> {
         process::set_up();
         credentials.check(&remote)?;
@@ -90,7 +90,7 @@ impl Mirror {
     /// Replaces the credentials.
     ///
     /// # Errors
-    /// [`Error::Credentials`] if they lack a part that the remote needs.
+    /// Returns [`Error::Credentials`] if they lack a part that the remote needs.
     pub fn set_credentials(&mut self, mut credentials: Credentials) -> Result<(), Error> {
         credentials.check(&self.remote)?;
         credentials.keep_token_of(&self.credentials);
@@ -169,7 +169,7 @@ impl Mirror {
     /// Reads a commit that was fetched before; `None` if the mirror does not hold it.
     ///
     /// # Errors
-    /// [`Error::Content`] if it exceeds the [`Limits`].
+    /// Returns [`Error::Content`] if it exceeds the [`Limits`].
     pub fn checkout(&mut self, revision: &str) -> Result<Option<Arc<Checkout>>, Error> {
         let repo = self.repository()?;
         match Oid::from_str(revision).and_then(|id| repo.find_commit(id)) {
@@ -178,7 +178,7 @@ impl Mirror {
         }
     }
 
-    /// Begins the mirror anew when it has become too large. Trees that were read stay valid, because they are
+    /// Creates the mirror again if it has become too large. Trees that were read stay valid, because they are
     /// in memory.
     pub(super) fn keep_small(&self) -> Result<(), Error> {
         if is_too_large(&self.dir) { create(&self.dir) } else { Ok(()) }
@@ -219,8 +219,8 @@ impl Mirror {
 
     fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {
         let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
-        // The remote says whether these credentials may read it. A commit in the mirror says only that
-        // some credentials could.
+        // The remote decides whether these credentials may read the commit. A commit in the mirror shows only
+        // that some credentials could.
         self.advertised(repo, Direction::Fetch)?;
         if repo.find_commit(id).is_err() {
             let all = [
@@ -236,8 +236,7 @@ impl Mirror {
         })
     }
 
-    /// Returns whether the object is in the mirror and the reference keeps it, so that nothing need be
-    /// fetched.
+    /// Returns whether the object is in the mirror and the reference keeps it, so that no fetch is needed.
     fn holds(&self, repo: &Repository, id: Oid, kept: &str) -> bool {
         repo.odb().is_ok_and(|odb| odb.exists(id)) && repo.refname_to_id(kept).is_ok_and(|held| held == id)
     }
@@ -271,11 +270,12 @@ impl Mirror {
     }
 }
 
-/// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly it.
+/// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly this commit.
 fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -> Result<(), Error> {
     let Some(accepted) = history.accepted else { return Ok(()) };
     let to = commit.to_string();
-    // A commit the mirror does not hold cannot be an ancestor: the whole history of the new one was fetched.
+    // An accepted commit that the mirror does not hold cannot be an ancestor, because the whole history of
+    // the new one was fetched.
     let descends = Oid::from_str(accepted)
         .is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
     // A tag must not move at all.

@@ -7,8 +7,8 @@
 //! call it from `spawn_blocking`.
 //!
 //! Two properties of libgit2 shape the module, each with a test: a push that the server refused returns `Ok`,
-//! and a push to a local path is not compare-and-swap. The bytes of a server come over [`transport`]s of our
-//! own.
+//! and a push to a local path is not compare-and-swap. All bytes of a server pass through our own
+//! [`transport`]s.
 
 mod credentials;
 mod error;

@@ -6,8 +6,8 @@ use git2::ConfigLevel;
 
 use super::transport;
 
-/// Most bytes of an object that libgit2 makes from a delta: four times the largest file that is read, since a
-/// history may hold larger files than its tip. A few kilobytes of delta can ask for 2 GiB.
+/// Most bytes of an object that libgit2 makes from a delta: four times the largest file that is read, because
+/// a history may hold larger files than its tip. A delta of a few kilobytes can make an object of 2 GiB.
 pub(super) const MAX_OBJECT_BYTES: usize = 32 << 20;
 
 /// Most objects of a pack. The index of a pack costs about 100 bytes of memory for each.
@@ -20,7 +20,7 @@ pub(super) fn set_up() {
     ONCE.call_once(|| {
         transport::register();
         for level in [ConfigLevel::ProgramData, ConfigLevel::System, ConfigLevel::XDG, ConfigLevel::Global] {
-            // This fails only without memory; the defaults stay then.
+            // This fails only if there is no memory; the defaults stay then.
             #[expect(
                 unsafe_code,
                 reason = "changes a C global; `Once` runs it before any other call of ours into libgit2"

@@ -50,7 +50,7 @@ pub struct Retry {
 }
 
 impl Default for Retry {
-    /// Twelve attempts wait for about 50 s together.
+    /// Returns twelve attempts, which wait for about 50 s together.
     fn default() -> Self {
         Self { attempts: 12, first: Duration::from_millis(200), longest: Duration::from_secs(10) }
     }
@@ -81,7 +81,7 @@ impl Mirror {
     /// holds the files already. Files and commits of others stay; nothing is ever force-pushed.
     ///
     /// # Errors
-    /// [`Error::NotOurs`] if the directory holds files of another owner,
+    /// Returns [`Error::NotOurs`] if the directory holds files of another owner,
     /// [`Error::PushRejected`] if the server accepted the connection and refused the commit,
     /// [`Error::PushContended`] if others were faster each time; else as for [`Mirror::fetch`].
     pub fn push(&self, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
@@ -119,8 +119,8 @@ impl Mirror {
         })
     }
 
-    /// libgit2 overwrites references of a local repository without comparing, so the commit is made in it and
-    /// its reference is swapped there. Hooks of a local repository do not run.
+    /// Makes the commit in a local repository and swaps its reference there, because a push of libgit2 to a
+    /// local repository overwrites references without a comparison. Hooks of a local repository do not run.
     fn try_local(&self, path: &Path, reference: &str, commit: &Commit) -> Result<Attempt, Error> {
         let explain = |e: git2::Error| Error::remote(self.remote().url(), &e);
         let repo = Repository::open(path).map_err(explain)?;
@@ -166,7 +166,7 @@ impl Mirror {
         match self.send(&repo, reference, tip, id)? {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
             PushAnswer::Stale => Ok(Attempt::Stale(id)),
-            // The reference on the server tells whether the push succeeded; the words of a message do not.
+            // The reference on the server shows whether the push succeeded. The text of a message does not.
             PushAnswer::Rejected(why) => match self.remote_tip(&repo, reference)? {
                 now if now == Some(id) => Ok(Attempt::Pushed(id)),
                 now if now == tip => Err(self.rejected(commit, &why)),
@@ -271,7 +271,7 @@ enum PushAnswer {
     Unknown(Error),
 }
 
-/// The file of a directory that names the owner of the report in it.
+/// The file of a directory that names the owner of its report.
 const RECORD: &str = ".wheelwright.json";
 
 /// Longest record that is read: 5,000 paths of a usual length.
@@ -360,13 +360,13 @@ fn write_commit(repo: &Repository, tip: Option<Oid>, commit: &Commit) -> Result<
     }
 }
 
-/// Reads the record of a directory; `None` if it is none.
+/// Reads the record of a directory; `None` if the file is no record.
 fn read_record(repo: &Repository, id: Oid) -> Option<Record> {
     let blob = repo.find_blob(id).ok().filter(|blob| blob.size() <= MAX_RECORD_BYTES)?;
     serde_json::from_slice(blob.content()).ok()
 }
 
-/// Makes an entry of an index that has no work tree, so the fields about files on disk stay zero.
+/// Makes an entry of an index. There is no work tree, so the fields about files on disk are zero.
 pub fn entry(path: String, id: Oid) -> IndexEntry {
     let never = IndexTime::new(0, 0);
     IndexEntry {

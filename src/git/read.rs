@@ -27,8 +27,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// The configuration of a fleet is thousands of small files: up to 50,000 of them, 8 MiB each (etcd takes
-    /// objects of 1.5 MiB) and 256 MiB together, in as many directories again. Paths have the limit of Linux.
+    /// Returns limits for a fleet, whose configuration is thousands of small files: up to 50,000 files, 8 MiB
+    /// each (etcd takes objects of 1.5 MiB) and 256 MiB together, and as many directories. Paths have the
+    /// limit of Linux.
     fn default() -> Self {
         Self {
             entries: 100_000,
@@ -126,8 +127,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Counts an entry. Directories count too: a few trees that name each other twice have 2^64 directories
-    /// and no file.
+    /// Counts an entry. Directories count too: a few trees that name each other twice make 2^64 directories
+    /// without a file.
     fn count(&mut self) -> Result<(), Error> {
         if self.bounds.cancel.is_cancelled() {
             return Err(Error::Cancelled { url: self.bounds.url.to_owned() });
@@ -203,10 +204,10 @@ impl Reader<'_> {
     }
 }
 
-/// The order of the names in a tree, which git's own checks demand (`git fsck`: `treeNotSorted`,
+/// Checks the order of the names in a tree, which git's own checks demand (`git fsck`: `treeNotSorted`,
 /// `duplicateEntries`).
 ///
-/// Two entries of one name would let people review one file while another is applied.
+/// If two entries had one name, people could review one file while the other is applied.
 #[derive(Default)]
 struct Order {
     /// The last name; a directory sorts as if its name ended with `/`.
@@ -227,8 +228,8 @@ impl Order {
     }
 }
 
-/// Returns whether a work tree could hold a name. git itself refuses the others, so a commit with one was
-/// made to harm.
+/// Returns whether a work tree could hold a name. git itself refuses other names, so only an attacker makes a
+/// commit with one.
 fn is_name(name: &str) -> bool {
     let plain: String = name
         .chars()

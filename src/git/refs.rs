@@ -39,7 +39,7 @@ impl RefSpec {
     /// Follows a branch.
     ///
     /// # Errors
-    /// [`Error::Ref`] if no branch can have that name.
+    /// Returns [`Error::Ref`] if no branch can have that name.
     pub fn branch(name: &str) -> Result<Self, Error> {
         valid("branch", "refs/heads/", name).map(Self::Branch)
     }
@@ -47,7 +47,7 @@ impl RefSpec {
     /// Follows a tag.
     ///
     /// # Errors
-    /// [`Error::Ref`] if no tag can have that name.
+    /// Returns [`Error::Ref`] if no tag can have that name.
     pub fn tag(name: &str) -> Result<Self, Error> {
         valid("tag", "refs/tags/", name).map(Self::Tag)
     }
@@ -130,8 +130,8 @@ fn valid(kind: &str, prefix: &str, name: &str) -> Result<String, Error> {
     Err(Error::Ref(format!("ref.{kind} {:?} is not a valid {kind} name", text::plain(name, 60))))
 }
 
-/// Returns the highest version in a range. Build metadata and a leading `v` do not count, so names break
-/// ties.
+/// Returns the highest version in a range. Build metadata and a leading `v` do not count; of equal versions
+/// the name decides.
 fn highest(range: &VersionReq, advertised: &[(String, Oid)]) -> Option<Target> {
     let versions = advertised.iter().filter_map(|(name, id)| {
         let tag = name.strip_prefix("refs/tags/")?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Error;
 
-/// Longest URL.
+/// Longest URL in bytes.
 const MAX_URL: usize = 2048;
 
 /// The address of a repository. It never carries a password.
@@ -142,8 +142,8 @@ impl Remote {
         }
     }
 
-    /// Returns whether the address leads to this machine, where a repository must not be read by every user
-    /// who may write a ConfigRepo: a directory, or one of the protocols that are taken on loopback only.
+    /// Returns whether the address leads to this machine: a directory, or one of the protocols that are
+    /// allowed on loopback only. Not every user who may write a ConfigRepo may read such a repository.
     pub fn is_local(&self) -> bool {
         self.local().is_some() || self.url.starts_with("http:") || self.url.starts_with("git:")
     }

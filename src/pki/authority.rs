@@ -1,4 +1,4 @@
-//! A certificate authority: one key, one self-signed certificate, leaves.
+//! A certificate authority: one key, one self-signed certificate, and the leaf certificates it issues.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Authority {
     /// Makes a new authority with a new key.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// Fails if the system has no randomness.
     pub fn create(common_name: &str, now: Timestamp) -> Result<Self, Error> {
         let key = KeyPair::generate()?;
         let subject = Subject::new(common_name, &[]).to_name()?;
@@ -109,7 +109,7 @@ impl Authority {
     /// Reads an authority back from its certificate and key.
     ///
     /// # Errors
-    /// Where one of them cannot be read, or the key is not the certificate's.
+    /// Fails if one of them cannot be read, or the key is not the certificate's.
     pub fn load(identity: &Identity) -> Result<Self, Error> {
         let attempt = "load a certificate authority";
         let key = SigningKey::from_pem(&identity.key)?;
@@ -140,7 +140,7 @@ impl Authority {
     /// Makes a key and a certificate for it.
     ///
     /// # Errors
-    /// Where the system has no randomness, or a name cannot be written.
+    /// Fails if the system has no randomness, or a name cannot be written.
     pub fn issue(&self, profile: &Profile<'_>, now: Timestamp) -> Result<Identity, Error> {
         let key = KeyPair::generate()?;
         let Profile { subject, names, usage, lifetime } = profile;
@@ -154,7 +154,7 @@ impl Authority {
     /// usages as given here.
     ///
     /// # Errors
-    /// Where the key cannot sign.
+    /// Fails if the key cannot sign.
     pub fn sign(
         &self,
         request: &CertificateRequest,
@@ -187,15 +187,15 @@ impl Authority {
         Ok(extensions)
     }
 
-    /// Returns when the certificate of the authority ends. None that it signs should end later.
+    /// Returns when the certificate of the authority ends. No certificate that it signs should end later.
     ///
     /// # Errors
-    /// Where the certificate has a time that cannot be read.
+    /// Fails if the certificate has a time that cannot be read.
     pub fn expires(&self) -> Result<Timestamp, Error> {
         Ok(super::Certificate::from_der(&self.certificate_der())?.not_after)
     }
 
-    /// Returns how the certificate of the authority names its key: clients compare the two.
+    /// Returns the identifier of the authority's key from its certificate, because clients compare the two.
     fn key_id(&self) -> Result<OctetString, Error> {
         let own = &self.certificate.tbs_certificate;
         match own.get::<SubjectKeyIdentifier>().map_err(Error::of("name a key"))? {
@@ -224,7 +224,7 @@ impl Body {
         let attempt = "write a certificate";
         let mut serial = [0u8; 16];
         fill_random(&mut serial)?;
-        // Positive, and of full length whatever was drawn.
+        // The number is positive, and always of full length.
         serial[0] = (serial[0] & 0x7f) | 0x40;
         let until = self.from.checked_add(self.lifetime).unwrap_or(Timestamp::MAX);
         let from = self.from.checked_sub(BACKDATE).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -245,7 +245,7 @@ impl Body {
     }
 }
 
-/// RFC 5280 4.1.2.5: two-digit years through 2049, four digits from then on.
+/// Writes a time by RFC 5280, 4.1.2.5: two-digit years through 2049, four digits from then on.
 fn time(at: Timestamp) -> Result<Time, Error> {
     let since_epoch = Duration::from_secs(u64::try_from(at.as_second()).unwrap_or_default());
     let short = UtcTime::from_unix_duration(since_epoch).map(Time::UtcTime);
@@ -271,7 +271,8 @@ pub(super) fn alternative_names(names: &[&str]) -> Result<Option<SubjectAltName>
     Ok((!names.is_empty()).then_some(SubjectAltName(names)))
 }
 
-/// RFC 7093 method 1, with the whole public key info: the leftmost 160 bits of its SHA-256.
+/// Returns the identifier of a key by RFC 7093, method 1: the leftmost 160 bits of the SHA-256 of the whole
+/// public key info.
 fn key_id(key: &SubjectPublicKeyInfoOwned) -> Result<OctetString, Error> {
     let attempt = "name a key";
     let digest = sha2::Sha256::digest(key.to_der().map_err(Error::of(attempt))?);

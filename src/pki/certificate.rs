@@ -1,4 +1,4 @@
-//! Certificates, read.
+//! Reads certificates.
 
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
@@ -13,9 +13,9 @@ use super::{Error, Subject};
 pub struct Certificate {
     /// Who it speaks for.
     pub subject: Subject,
-    /// When it begins to be valid.
+    /// When it becomes valid.
     pub not_before: Timestamp,
-    /// When it ends to be valid.
+    /// When it expires.
     pub not_after: Timestamp,
 }
 
@@ -23,7 +23,7 @@ impl Certificate {
     /// Reads a certificate in DER.
     ///
     /// # Errors
-    /// Where the bytes are no certificate.
+    /// Fails if the bytes are no certificate.
     pub fn from_der(der: &[u8]) -> Result<Self, Error> {
         let attempt = "read a certificate";
         let parsed = x509_cert::Certificate::from_der(der).map_err(Error::of(attempt))?.tbs_certificate;
@@ -38,7 +38,7 @@ impl Certificate {
     /// Reads the first certificate of a text in PEM.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Fails if there is none.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let der = CertificateDer::from_pem_slice(text.as_bytes()).map_err(Error::of("read a certificate"))?;
         Self::from_der(&der)

@@ -27,7 +27,7 @@ impl KeyPair {
     /// Makes a new key.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// Fails if the system has no randomness.
     pub fn generate() -> Result<Self, Error> {
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
         Self::read(pkcs8.map_err(Error::of("make a key"))?.as_ref().to_vec())
@@ -36,7 +36,7 @@ impl KeyPair {
     /// Reads a key in PEM (PKCS #8).
     ///
     /// # Errors
-    /// Where the text is no such key.
+    /// Fails if the text is no such key.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(Error::of("read a key"))?;
         Self::read(der.secret_pkcs8_der().to_vec())

@@ -32,7 +32,7 @@ impl Error {
         Self { attempt, why: why.to_string() }
     }
 
-    /// For [`Result::map_err`]: the attempt, and what the cause says.
+    /// Makes an error from the attempt and the text of the cause, for [`Result::map_err`].
     fn of<E: std::fmt::Display>(attempt: &'static str) -> impl FnOnce(E) -> Self {
         move |why| Self::new(attempt, why)
     }
@@ -41,7 +41,7 @@ impl Error {
 /// Fills bytes from the randomness of the system.
 ///
 /// # Errors
-/// Where the system has none.
+/// Fails if the system has none.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     use ring::rand::SecureRandom as _;
     let filled = ring::rand::SystemRandom::new().fill(bytes);

@@ -1,4 +1,4 @@
-//! Certificate signing requests, written and read.
+//! Writes and reads certificate signing requests.
 
 use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -13,10 +13,10 @@ use x509_cert::spki::SubjectPublicKeyInfoOwned;
 use super::authority::{alternative_names, extension};
 use super::{Error, KeyPair, Subject};
 
-/// A signing request whose own signature was good.
+/// A signing request with a verified signature.
 #[derive(Clone, Debug)]
 pub struct CertificateRequest {
-    /// Who asks to be certified.
+    /// The subject that the request asks for.
     pub subject: Subject,
     /// The DNS names asked for.
     pub dns_names: Vec<String>,
@@ -29,7 +29,7 @@ pub struct CertificateRequest {
 /// Writes a request in PEM: what an agent sends in `CertificateSigningRequest.spec.request`.
 ///
 /// # Errors
-/// Where a name cannot be written or the key cannot sign.
+/// Fails if a name cannot be written or the key cannot sign.
 pub fn request(key: &KeyPair, subject: &Subject, dns_names: &[&str]) -> Result<String, Error> {
     let attempt = "write a certificate request";
     let mut attributes = Attributes::new();
@@ -52,7 +52,7 @@ impl CertificateRequest {
     /// Reads a request and checks that its sender holds the key.
     ///
     /// # Errors
-    /// Where the text is not exactly one request in PEM, or its signature is wrong.
+    /// Fails if the text is not exactly one request in PEM, or its signature is wrong.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let attempt = "read a certificate request";
         let blocks = CertificateSigningRequestDer::pem_slice_iter(text.as_bytes());
@@ -75,8 +75,8 @@ impl CertificateRequest {
     }
 }
 
-/// Verifies the signature over the request as it was understood: a request that reads otherwise than it was
-/// written does not pass.
+/// Verifies the signature over the request as it was parsed, so that a request that was parsed differently
+/// than it was written does not pass.
 fn verify(request: &CertReq) -> Result<(), Error> {
     let attempt = "read a certificate request";
     let CertReq { info, algorithm, signature } = request;
@@ -167,7 +167,7 @@ mod tests {
                     );
                 }
             }
-            // Nobody signs a changed request, so its parts are read by themselves.
+            // Nobody signs a changed request, so its parts are parsed without the signature.
             if let Ok(request) = CertReq::from_der(bytes) {
                 let _ = (requested_names(&request.info), Subject::of_name(&request.info.subject));
             }

@@ -1,10 +1,9 @@
-//! A record on disk of the computations that have begun, so that one that ends the process does not begin
-//! again and again.
+//! A record on disk of the computations that have begun, so that a computation that kills the process is not
+//! repeated without end.
 //!
 //! An input from outside may make a computation take all memory, in spite of its limits. A file exists for
-//! each computation from before its beginning until its end, or until the process ends on purpose. A file
-//! that exists at the start of the process is that of a computation that was running when the process was
-//! killed.
+//! each computation from before its start until its end, or until the process ends on purpose. A file that
+//! exists at the start of the process shows a computation that was running when the process was killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,8 +29,8 @@ pub(super) struct Attempts {
     /// The files of the computations that run, with the ends that each had before; absent once the process
     /// ends on purpose.
     running: Mutex<Option<BTreeMap<PathBuf, usize>>>,
-    /// The lock of the computations during which the process has ended: one of them runs at a time. So the
-    /// next end counts for the one that causes it, and not for those that ran beside it.
+    /// The lock of the computations during which the process has ended: only one of them runs at a time. So
+    /// the next end is counted for its cause, and not for computations that ran beside it.
     suspect: Mutex<()>,
 }
 
@@ -52,9 +51,8 @@ impl Attempts {
     /// Begins a computation with an input. If the process has ended during it, waits until no other such
     /// computation runs.
     ///
-    /// # Errors
-    /// A sentence, if the process ended too often during this computation. A disk that cannot be written
-    /// refuses no computation.
+    /// A sentence, if the process ended too often during this computation. If the disk cannot be written, no
+    /// computation is refused.
     pub(super) fn begin(&self, name: &str, input: &str) -> Result<Attempt<'_>, String> {
         let file = self.dir.join(hex(Sha256::digest(format!("{name}\n{input}"))));
         let ends = ends(&file);
@@ -71,13 +69,14 @@ impl Attempts {
             if let Err(error) = written {
                 tracing::warn!(%error, directory = %self.dir.display(), "cannot note that a computation begins");
             }
-            // An input may be computed twice at one time; then the count of the earlier one holds.
+            // An input may be computed twice at one time; then the count of the earlier computation stays.
             running.entry(file.clone()).or_insert(ends);
         }
         Ok(Attempt { attempts: self, file, _suspect: suspect })
     }
 
-    /// The process ends on purpose, which counts for no computation that runs or begins until then.
+    /// Ends the record, because the process ends on purpose. This counts for no computation that runs or
+    /// begins until then.
     pub(super) fn close(&self) {
         for (file, ends) in self.running().take().unwrap_or_default() {
             let restored =
@@ -104,7 +103,7 @@ fn ends(file: &Path) -> usize {
 }
 
 impl Attempt<'_> {
-    /// The process has survived the computation.
+    /// Ends the attempt: the process has survived the computation.
     pub(super) fn end(self) {
         if let Some(running) = self.attempts.running().as_mut() {
             running.remove(&self.file);
@@ -123,7 +122,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let attempts = || Attempts::new(&dir.path().join("attempts"));
         for _ in 0..MAX_ENDS {
-            // The process ends without a word.
+            // The process is killed here.
             let _ = attempts().begin("rendered commit", "one").unwrap();
         }
         let refused = attempts().begin("rendered commit", "one").unwrap_err();
@@ -186,7 +185,7 @@ mod tests {
                 scope.spawn(move || {
                     let attempt = attempts.begin("rendered commit", input).unwrap();
                     assert_eq!(running.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
-                    // Another one that has not ended the process does not wait.
+                    // A computation that has not ended the process does not wait.
                     attempts.begin("rendered commit", &format!("new {input}")).unwrap().end();
                     std::thread::yield_now();
                     running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);

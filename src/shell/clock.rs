@@ -11,12 +11,12 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// A point in time, for durations that the suspension of the machine counts towards. An [`Instant`] alone
-/// stands still while a Linux machine is suspended.
+/// A point in time for durations that include the suspension of the machine. An [`Instant`] alone stands
+/// still while a Linux machine is suspended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) instant: Instant,
-    /// Time since the start of the machine; zero where the system does not tell.
+    /// Time since the start of the machine; zero if the system does not report it.
     since_start: Duration,
 }
 
@@ -32,7 +32,7 @@ impl Moment {
     }
 }
 
-/// Returns `CLOCK_BOOTTIME`, which runs on while the machine is suspended.
+/// Returns `CLOCK_BOOTTIME`, which includes the suspension of the machine.
 #[cfg(target_os = "linux")]
 fn since_start() -> Duration {
     let at = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

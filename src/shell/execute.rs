@@ -223,7 +223,8 @@ impl<'a> ApiServer<'a> {
             request.headers_mut().insert("Impersonate-User", user);
         }
         let slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
-        // The wait for a slot may have been long. The connection asks once more before it sends.
+        // The wait for a slot may have been long. The connection checks the leadership once more before it
+        // sends.
         if let Some(Err(not_leading)) = self.leadership.map(Leadership::check) {
             return Err(Error::Service(not_leading.into()));
         }

@@ -1,4 +1,4 @@
-//! How long the cached objects of a kind count.
+//! How long cached objects of a kind may be used without news from the API server.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use object::{Gvk, Object, Stored as _};
 
-/// How long the objects of a kind count that cannot be listed, while the API server answers other requests.
+/// How long the objects of a kind count if the kind cannot be listed while the API server answers other
+/// requests.
 const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// The time of the last list or watch that an API server answered.
@@ -60,12 +61,12 @@ pub fn is_away(error: &Error) -> bool {
     }
 }
 
-/// Returns the value of a lock. No panic leaves it half changed.
+/// Returns the value of a lock. A panic cannot leave it half changed.
 fn whole<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time at which a kind was last known to be as cached.
+/// The last time at which the cache of a kind was known to be current.
 pub(super) struct Freshness<'a> {
     contact: &'a Contact,
     at: Instant,

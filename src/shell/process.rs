@@ -149,7 +149,7 @@ impl Shell {
         if !tasks.is_empty() {
             warn!("stopped before all plans were executed; they are planned again at the next start");
         }
-        // Requests in flight end here, before the lease is released.
+        // Ends the requests in flight, before the lease is released.
         runtime.cut.cancel();
         tasks.wait().await;
         for watch in watches.values() {

@@ -18,8 +18,8 @@ pub(super) struct Restarts(u32);
 
 impl Restarts {
     /// Returns the wait after a watch of a given duration, on a server that wants no requests for a given
-    /// time: up to twice as long, so that the kinds of a process, and the processes of a fleet, do not come
-    /// back together.
+    /// time. The wait is up to twice as long, so that the kinds of a process, and the processes of a fleet,
+    /// do not return together.
     pub(super) fn after(&mut self, lasted: Duration, retry_after: Duration) -> Duration {
         self.0 = if lasted >= STABLE_AFTER { 0 } else { self.0.saturating_add(1) };
         let doubled = match self.0 {
@@ -28,7 +28,7 @@ impl Restarts {
                 INITIAL_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(6)).min(MAX_BACKOFF)
             }
         };
-        // A system without randomness gets no jitter.
+        // If the system has no randomness, there is no jitter.
         let mut random = [0];
         let _ = SystemRandom::new().fill(&mut random);
         let wait = doubled.max(retry_after);

@@ -164,7 +164,7 @@ impl Runtime {
         self.update(|dispatcher, now| dispatcher.looked_up(site, &lookup, answer, now));
     }
 
-    /// Records events, which are for people; no write waits for them.
+    /// Records events. No write waits for them.
     async fn record(self: Arc<Self>, controller_id: usize, events: Vec<Event>) {
         if let Some(recorder) = self.recorders.get(controller_id) {
             record(recorder, events).await;
@@ -236,7 +236,7 @@ impl Runtime {
                     }
                     let wait = restarts.after(Duration::ZERO, retry_after(&error));
                     let error = match &error {
-                        // This is the answer for a group version without a kind that the server serves.
+                        // A server answers so if it serves the group version without this kind.
                         kube::Error::Api(status) if status.is_not_found() => execute::NOT_SERVED.into(),
                         error => execute::message(error),
                     };

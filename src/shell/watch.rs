@@ -1,9 +1,9 @@
 //! List and watch of one kind.
 //!
-//! `kube::runtime::watcher` hides the resource version of its lists; the caches need it to tell an object
-//! that was deleted while no watch ran from one that was written since. So this is the plain protocol: list
-//! in pages, watch from there, list again when the server has forgotten the version (410), when its versions
-//! went back, or when the connection failed.
+//! `kube::runtime::watcher` hides the resource version of its lists. The caches need it to distinguish an
+//! object that was deleted while no watch ran from one that was written later. So this module speaks the
+//! protocol itself: it lists in pages, watches from there, and lists again if the server has dropped the
+//! version (410), if its versions went back, or if the connection failed.
 //!
 //! A watch that ends early begins again after a wait that doubles, with jitter. A server that is too busy
 //! gets no request before the time that it asks for.
@@ -114,7 +114,7 @@ pub(super) async fn watch(
     let mut restores = freshness.restores();
     loop {
         if restores.has_changed().unwrap_or_default() {
-            // The watch of another kind noticed a restore: the versions of this kind are of another time too.
+            // The watch of another kind noticed a restore, so the versions of this kind are invalid too.
             restores.mark_unchanged();
             (from, newest) = (None, 0);
         }
@@ -287,7 +287,7 @@ async fn open(target: &WatchTarget, at: &str) -> Result<impl AsyncBufRead + use<
         Representation::Metadata => request.watch_metadata(&params, at),
     };
     let mut request = request.map_err(Error::BuildRequest)?;
-    // The server would hold back a compressed watch until a block is full.
+    // A server would hold back a compressed watch until a block is full.
     let identity = http::HeaderValue::from_static("identity");
     request.headers_mut().insert(http::header::ACCEPT_ENCODING, identity);
     target.client.request_stream(request).await

@@ -7,7 +7,7 @@ use super::process::Process;
 use super::workload;
 use store::{ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
-/// Kinds whose status the clusters' own controllers keep.
+/// Kinds with a status that controllers of the cluster write.
 const WORKLOADS: [(&str, &str, &str); 6] = [
     ("apps", "v1", "daemonsets"),
     ("apps", "v1", "deployments"),
@@ -28,14 +28,14 @@ pub struct Spoke {
     /// Whether its API server answers.
     pub answers: bool,
     pub(crate) agent: Process,
-    /// The spoke's revision when its workloads were last advanced, and when the next of them changes by
-    /// itself.
+    /// The spoke's revision when its workloads were last advanced, and the time at which the next of them
+    /// changes without a write.
     pub(crate) seen: u64,
     pub(crate) wake_at: Option<Timestamp>,
 }
 
 impl Spoke {
-    /// Lets the cluster's own controllers report; whether anything changed.
+    /// Runs the cluster's own controllers; returns whether anything changed.
     pub(crate) fn run_workloads(&mut self, now: Timestamp) -> bool {
         let due = self.wake_at.is_some_and(|at| at <= now);
         if self.seen == self.store.revision() && !due {
@@ -48,7 +48,7 @@ impl Spoke {
     }
 }
 
-/// Advances every workload of a cluster; returns when the next one changes by itself.
+/// Advances every workload of a cluster; returns when the next one changes without a write.
 pub fn run_workloads(
     store: &mut Store,
     workloads: &workload::Environment,
@@ -62,7 +62,7 @@ pub fn run_workloads(
         for object in &list.items {
             let step = workload::step(object, workloads, now);
             let target = all.clone().at(&object.key());
-            // The next round handles an object that changed in between.
+            // If an object changed in between, the next round handles it.
             if let Some(metadata) = step.metadata {
                 let _ = store.patch(&target, &Patch::Merge(json!({ "metadata": metadata })), &options, now);
             }

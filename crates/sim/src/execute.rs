@@ -52,7 +52,7 @@ impl Servers<'_> {
         store.ok_or_else(|| unavailable("the API server cannot be reached"))
     }
 
-    /// Executes an action and lets the checker look at what it wrote.
+    /// Executes an action and lets the checker check its writes.
     pub(super) fn act(&mut self, author: Author<'_>, now: Timestamp) -> Outcome {
         let outcome = (self.execute)(self, author.controller, author.action, now);
         let Self { hub, spoke, checker, .. } = self;

@@ -46,7 +46,7 @@ enum Waiting {
     Command(Command),
     /// The answer to a write that has happened.
     Answer(Acted),
-    /// The answer to a lookup, as it was when it was asked.
+    /// The answer to a lookup, as it was when the lookup was sent.
     LookedUp(Site, Lookup, Result<LookupAnswer, Failure>),
 }
 
@@ -158,9 +158,9 @@ impl Process {
         }
     }
 
-    /// Keeps a command for later; returns whether there is something new to read. Watches begin and end in
-    /// the order in which they were handed out, as in production: a watch that ends late would be the one
-    /// that was wanted again.
+    /// Keeps a command for later; returns whether there is something new to read. Watches start and end in
+    /// the order of their commands, as in production. Otherwise a late end could stop a watch that was
+    /// started again.
     fn take(&mut self, command: Command) -> bool {
         match command {
             Command::Watch(kind) => {
@@ -260,7 +260,7 @@ impl KindWatch {
     }
 }
 
-/// Lists, or continues the watch; a watch that fell behind lists again.
+/// Lists, or continues the watch; a watch that is too far behind lists again.
 pub(super) fn read(
     store: &Store,
     kind: &WatchedKind,

@@ -1,4 +1,4 @@
-//! The part of a world that people, tests and the network play.
+//! The actions of people, tests and the network in a world.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ impl World {
         Ok(())
     }
 
-    /// Hands the source to a new ConfigRepo, as the source controller does. A ConfigRepo whose reference has
-    /// changed gets nothing until the next commit.
+    /// Hands the source to a new ConfigRepo, as the source controller does. A ConfigRepo with a changed
+    /// reference gets none until the next commit.
     fn fetch_again(&mut self) {
         for (repo, mut source) in self.sources.clone() {
             let identity = self.identity(&repo);

@@ -86,14 +86,14 @@ pub(crate) fn ready(object: &Object, now: Timestamp) -> Option<Value> {
     is_workload.then(|| status(object, &json!({}), Progress::Ready, &environment, now))
 }
 
-/// How far the newest pods are.
+/// The progress of the newest pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// An image cannot be pulled, so nothing will change.
     Stuck,
-    /// They will be ready.
+    /// They become ready later.
     Starting,
-    /// They are.
+    /// They are ready.
     Ready,
 }
 
@@ -198,7 +198,7 @@ mod tests {
         Object::from_value(object).unwrap()
     }
 
-    /// Applies what a step says, as an API server would.
+    /// Applies the patches of a step, as an API server would.
     fn run(object: &mut Object, second: i64) -> Step {
         let step = step(object, &environment(), at(second));
         let mut whole = object.clone().into_value();

@@ -1,7 +1,7 @@
 //! A hub, its spokes, a git remote and the processes between them, in virtual time under seeded faults.
 //!
 //! Time moves only when nothing is left to do at the present instant, and then to the next instant at which
-//! something is due. The same seed gives the same history. A checker looks at every decision and every write;
+//! something is due. The same seed gives the same history. A checker checks every decision and every write;
 //! the first broken invariant ends the run.
 
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ impl World {
         })
     }
 
-    /// Gives every process and cluster a turn; returns whether any had something to do.
+    /// Lets every process and cluster run once; returns whether any had something to do.
     fn round(&mut self) -> bool {
         let mut busy = self.operator.is_dead();
         if busy {

@@ -60,7 +60,7 @@ impl Meter {
     /// Returns the upper bound of the value of an expression.
     ///
     /// # Errors
-    /// Where the expressions so far might take more steps than [`BUDGET`]; it must not be evaluated.
+    /// Fails if the expressions so far might take more steps than [`BUDGET`]; it must not be evaluated.
     pub(super) fn spend(&mut self, expression: &Expr) -> Result<Bound, String> {
         let bound = Estimate { known: self.known, variables: Vec::new() }.of(expression);
         self.steps += bound.steps;

@@ -82,8 +82,8 @@ impl Store {
     /// Begins a watch; nothing is sent before [`Store::poll`].
     ///
     /// # Errors
-    /// For a path that is not served, selectors that cannot be read, a revision that is no number, or (410)
-    /// one whose history is forgotten.
+    /// Fails for a path that is not served, selectors that cannot be read, a revision that is no number, or
+    /// (410) one whose history is forgotten.
     pub fn watch(&self, target: &ResourcePath, options: &WatchOptions) -> Result<Watch, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;

@@ -1,4 +1,4 @@
-//! The file: read whole at the start, begun anew, and written at its end.
+//! The journal file: it is read at the start, written anew when it is long, and appended to.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
@@ -9,10 +9,12 @@ use super::line::{self, Line};
 use store::Entry;
 
 pub(super) const FILE: &str = "store.journal";
-/// A journal is written anew when it is this much longer than what it began with, and at least this long.
+/// A journal is written anew when it is this many times longer than its initial content, and at least this
+/// long.
 const GROWTH: u64 = 4;
 const SMALLEST: u64 = 16 << 20;
-/// Versions are reserved by so many: a restart goes on behind them, so that none is given out twice.
+/// Versions are reserved in blocks of this size. After a restart, the server goes on behind the reserved
+/// ones, so no version is used twice.
 const RESERVED: u64 = 1_000_000;
 
 /// A journal that cannot be opened or written.
@@ -23,19 +25,19 @@ pub enum JournalError {
     Io {
         /// The attempt.
         attempt: &'static str,
-        /// On which file.
+        /// The file.
         path: String,
-        /// Why it failed.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A line that was synced is not what was written.
+    /// A line that was synced is damaged.
     #[error("{path} is damaged at line {line}: {why}")]
     Damaged {
         /// The file.
         path: String,
-        /// Counted from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// The error in it.
+        /// The error in the line.
         why: String,
     },
 }
@@ -56,11 +58,10 @@ pub(in super::super) struct Content {
     pub(in super::super) reserved: u64,
 }
 
-/// Reads what a journal in a directory holds; nothing where there is none. A torn batch at the end is left
-/// out.
+/// Reads the journal in a directory; without a file it is empty. A torn batch at the end is left out.
 ///
 /// # Errors
-/// Where the file cannot be read, or is damaged before its last mark.
+/// Fails if the file cannot be read, or is damaged before its last mark.
 pub(in super::super) fn read(dir: &Path) -> Result<Content, JournalError> {
     let path = dir.join(FILE);
     let file = match File::open(&path) {
@@ -95,23 +96,23 @@ pub(in super::super) fn read(dir: &Path) -> Result<Content, JournalError> {
     Ok(content)
 }
 
-/// A journal that takes writes at its end.
+/// A journal file to which writes are appended.
 #[derive(Debug)]
 pub(super) struct JournalFile {
     path: PathBuf,
     file: File,
     /// Bytes that are synced.
     length: u64,
-    /// Bytes that it began with.
+    /// Bytes of its initial content.
     base: u64,
     reserved: u64,
 }
 
 impl JournalFile {
-    /// Writes a new file beside the one there is, synced; versions up to `revision` were given out.
+    /// Writes a new file beside the present one, and syncs it; versions up to `revision` were used.
     ///
     /// # Errors
-    /// Where the directory cannot be written. Nothing is left of the new file then.
+    /// Fails if the directory cannot be written. The new file is then removed.
     pub(super) fn beside(
         dir: &Path,
         content: impl Iterator<Item = Entry>,
@@ -121,18 +122,19 @@ impl JournalFile {
         let reserved = revision + RESERVED;
         let written = write_new(&new, content, reserved);
         if written.is_err() {
-            // It takes space that the journal itself may need. That it cannot be removed changes nothing
-            // about the error.
+            // The new file takes space that the journal may need. If it cannot be removed, the error stays
+            // the same.
             let _ = fs::remove_file(&new);
         }
         let (file, length) = written?;
         Ok(Self { path, file, length, base: length, reserved })
     }
 
-    /// Takes the place of the file there was.
+    /// Replaces the present file.
     ///
     /// # Errors
-    /// Where the directory cannot be written. Which of the two files a crash leaves is not known then.
+    /// Fails if the directory cannot be written. After a crash it is then not known which of the two files
+    /// remains.
     pub(super) fn replace(&self, dir: &Path) -> Result<(), JournalError> {
         fs::rename(new_path(dir), &self.path).map_err(io("replace", &self.path))?;
         File::open(dir).and_then(|d| d.sync_all()).map_err(io("sync", dir))
@@ -141,8 +143,8 @@ impl JournalFile {
     /// Appends writes in the order of versions, and returns when they are on disk.
     ///
     /// # Errors
-    /// What the disk says. The file is then as before, or [`JournalFile::restore`] failed too and it must be
-    /// begun anew.
+    /// The error of the disk. The file is then as before, or [`JournalFile::restore`] failed too and the file
+    /// must be written anew.
     pub(super) fn append<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a Entry>,
@@ -163,7 +165,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Cuts off what a failed append left behind.
+    /// Cuts off the rest of a failed append.
     ///
     /// # Errors
     /// The error of the disk.
@@ -173,12 +175,12 @@ impl JournalFile {
         self.file.sync_data().map_err(io("sync", &self.path))
     }
 
-    /// Returns whether beginning it anew would make it much shorter.
+    /// Returns whether a new file would be much shorter.
     pub(super) fn is_long(&self) -> bool {
         self.length > (self.base * GROWTH).max(SMALLEST)
     }
 
-    /// It is not begun anew before it has grown as much again.
+    /// Delays the next new file until this one has grown as much again.
     pub(super) fn postpone(&mut self) {
         self.base = self.length;
     }
@@ -204,7 +206,7 @@ fn write_new(
         text.clear();
         line::encode_entry(&entry, &mut text);
     }
-    // The file gets its name when all of it is synced.
+    // The file gets its name only after all of it is synced.
     line::encode_mark(reserved, &mut text);
     out.write_all(&text).map_err(io("write", path))?;
     let mut file = out.into_inner().map_err(|e| io("write", path)(e.into_error()))?;

@@ -14,7 +14,7 @@ const DIGEST: usize = 16;
 /// The content of a line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line {
-    /// Everything before this line was synced, and versions up to this one may have been given out.
+    /// Everything before this line was synced, and versions up to this one may have been used.
     Mark(u64),
     /// One write.
     Write(Entry),

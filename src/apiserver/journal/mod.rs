@@ -1,15 +1,16 @@
-//! The store on disk: one file of writes, checked line by line, synced before a write is shown or answered.
+//! The store on disk: one file of writes with a digest for each line. A write is synced before it is visible
+//! or answered.
 //!
-//! The file begins with everything there was when it was begun and goes on with every write since. When it
-//! has grown far beyond that, a new one is begun beside it and takes its place by an atomic rename.
+//! The file begins with the content of the store and continues with every later write. When it has grown far
+//! beyond the initial content, a new file is written beside it, and an atomic rename replaces the old one.
 //!
-//! Every batch of writes that is synced together begins with a [`line::Line::Mark`], which says that
+//! Every batch of writes that is synced together begins with a [`line::Line::Mark`], which records that
 //! everything before it was synced. So a batch that a crash tore, in whatever order its pages reached the
-//! disk, is told from damage: no mark follows it. It was never acknowledged, and is dropped. Damage before
-//! the last mark is refused, naming file and line.
+//! disk, is distinguished from damage: no mark follows it. It was never acknowledged, and is dropped. Damage
+//! before the last mark is an error that names file and line.
 //!
-//! A batch that the disk refuses is cut off again, and its writes are undone before they are answered: nobody
-//! saw them. The next write tries the disk again.
+//! If the disk refuses a batch, the batch is cut off again, and its writes are undone before they are
+//! answered, so nobody saw them. The next write tries the disk again.
 
 mod file;
 mod line;

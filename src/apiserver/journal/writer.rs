@@ -1,4 +1,4 @@
-//! The thread that waits for the disk, and the two stores between which a write stands meanwhile.
+//! The thread that waits for the disk, and the two stores: one with all writes, one with the durable ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -11,22 +11,22 @@ use super::super::lock::DirectoryLock;
 use super::file::{JournalError, JournalFile, io};
 use store::{Entry, Store};
 
-/// The store that writes change, and the one that reads and watches see.
+/// The store that writes change, and the one that reads and watches use.
 #[derive(Debug)]
 pub(in super::super) struct Stores {
     head: Mutex<Store>,
-    /// The store as it is on disk; `None` if nothing is durable and every write is shown at once.
+    /// The store as it is on disk; `None` if nothing is kept on disk and every write is visible at once.
     durable: Option<Mutex<Store>>,
 }
 
 impl Stores {
-    /// Shows every write at once.
+    /// Makes every write visible at once.
     pub(in super::super) fn in_memory(mut store: Store) -> Self {
         store.keep_journal();
         Self { head: Mutex::new(store), durable: None }
     }
 
-    /// Shows writes when they are on disk.
+    /// Makes writes visible when they are on disk.
     pub(in super::super) fn on_disk(store: Store) -> Self {
         Self { head: Mutex::new(store.branch()), durable: Some(Mutex::new(store)) }
     }
@@ -36,20 +36,21 @@ impl Stores {
         lock(self.durable.as_ref().unwrap_or(&self.head))
     }
 
-    /// Returns the store that writes change. Its holder may lock the one that reads see; the reverse order is
-    /// a deadlock.
+    /// Returns the store that writes change. A thread that holds it may lock the durable store; the reverse
+    /// order is a deadlock.
     pub(in super::super) fn head(&self) -> MutexGuard<'_, Store> {
         lock(&self.head)
     }
 
-    /// Forgets the writes that are not on disk.
+    /// Drops the writes that are not on disk.
     fn undo(&self, head: &mut Store) {
         let durable = self.shown();
         head.fall_back(&durable);
     }
 }
 
-/// A panic in one request must not take the others with it: every change of the store is complete or refused.
+/// Locks a store even after a panic in another request, because every change of the store is complete or
+/// refused.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -62,7 +63,7 @@ impl Durable {
     /// Returns when the write is on disk and shown.
     ///
     /// # Errors
-    /// Why it never will be.
+    /// The reason why it never will be.
     pub(in super::super) async fn wait(self) -> Result<(), String> {
         self.0.await.unwrap_or_else(|_| Err("the journal is closed".into()))
     }
@@ -71,7 +72,7 @@ impl Durable {
 /// The queue of writes; a thread of its own waits for the disk.
 #[derive(Debug)]
 pub(in super::super) struct Journal {
-    /// `None` while it is dropped.
+    /// `None` while the journal is dropped.
     batches: Option<mpsc::Sender<Batch>>,
     failure: Arc<Mutex<Option<String>>>,
     writer: Option<JoinHandle<()>>,
@@ -95,10 +96,10 @@ impl Drop for Journal {
 }
 
 impl Journal {
-    /// Begins a journal in a locked directory with what there is; `signals` announces what is on disk.
+    /// Begins a journal in a locked directory with the present content; `signals` announces durable writes.
     ///
     /// # Errors
-    /// Where the directory cannot be written.
+    /// Fails if the directory cannot be written.
     pub(in super::super) fn start(
         dir: &Path,
         stores: Arc<Stores>,
@@ -120,12 +121,12 @@ impl Journal {
         Ok(Self { batches: Some(batches), failure, writer: Some(writer) })
     }
 
-    /// Queues writes in the order of versions, under the lock of the head; no writes at all wait for those
-    /// before them.
+    /// Queues writes in the order of versions, under the lock of the head. An empty list only waits for the
+    /// writes before it.
     pub(in super::super) fn append(&self, entries: Vec<Entry>) -> Durable {
         let (done, wait) = oneshot::channel();
         if let Some(batches) = &self.batches {
-            // A writer that is gone drops `done`, which says so to the caller.
+            // A writer that has ended drops `done`, and the caller sees that.
             let _ = batches.send(Batch { entries, done });
         }
         Durable(wait)
@@ -139,7 +140,7 @@ impl Journal {
 
 struct Writer {
     dir: PathBuf,
-    /// `None` where the file must be begun anew.
+    /// `None` if the file must be written anew.
     file: Option<JournalFile>,
     stores: Arc<Stores>,
     signals: Arc<Signals>,
@@ -149,7 +150,7 @@ struct Writer {
 impl Writer {
     fn run(&mut self, inbox: &mpsc::Receiver<Batch>) {
         while let Ok(first) = inbox.recv() {
-            // Whatever has queued up while the disk was busy goes to it together.
+            // Batches that were queued while the disk was busy are written together.
             let batches: Vec<Batch> = std::iter::once(first).chain(inbox.try_iter()).collect();
             match self.write(&batches) {
                 Ok(()) => self.show(batches),
@@ -164,7 +165,7 @@ impl Writer {
             let store = self.stores.shown();
             (store.snapshot().collect::<Vec<_>>(), store.revision())
         };
-        // Only this thread changes what is shown, so nothing is missing from the file.
+        // Only this thread changes the durable store, so the file is complete.
         let file = JournalFile::beside(&self.dir, content.into_iter(), revision)?;
         self.file = None;
         file.replace(&self.dir)?;
@@ -203,7 +204,7 @@ impl Writer {
         answer(waiting, &Ok(()));
     }
 
-    /// Undoes what the disk did not take, and with it everything that was decided on top.
+    /// Undoes the writes that the disk refused, and all writes that were decided on top of them.
     fn refuse(&mut self, error: &JournalError, batches: Vec<Batch>, inbox: &mpsc::Receiver<Batch>) {
         let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
         tracing::error!(%error, %cause, "the write is refused and undone; the next one tries the disk again");
@@ -222,7 +223,7 @@ impl Writer {
         answer(waiting, &Err(why));
     }
 
-    /// Begins the file anew where that makes it much shorter.
+    /// Writes the file anew if that makes it much shorter.
     fn shorten(&mut self) {
         if !self.file.as_ref().is_some_and(JournalFile::is_long) {
             return;
@@ -238,7 +239,7 @@ impl Writer {
 
 fn answer(waiting: Vec<oneshot::Sender<Result<(), String>>>, outcome: &Result<(), String>) {
     for done in waiting {
-        // The one who asked may have gone away.
+        // The requester may have disconnected.
         let _ = done.send(outcome.clone());
     }
 }

@@ -1,4 +1,4 @@
-//! From the wire to JSON, by the table of `fields.txt`.
+//! Converts protobuf to JSON, by the table of `fields.txt`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -39,7 +39,7 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Reads a body; says why it cannot.
+/// Reads a body, or says why it cannot be read.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, String> {
     let wrapped =
         body.strip_prefix(MAGIC).ok_or("the body does not begin as a Kubernetes object in protobuf")?;
@@ -88,7 +88,7 @@ impl Table {
     }
 }
 
-/// Returns the fields of a message; those that the type does not know are left out.
+/// Returns the fields of a message; fields that the type does not have are left out.
 fn message(type_: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>, String> {
     if depth > MAX_DEPTH {
         return Err("the protobuf message is nested too deeply".into());
@@ -183,7 +183,7 @@ fn value(type_: &str, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
     }
 }
 
-/// Returns a JSON schema where it is there, else what may stand in its place.
+/// Returns a JSON schema if there is one, otherwise the value that may replace it.
 fn schema_or(type_: &str, bytes: &[u8], depth: usize) -> Result<Value, String> {
     const SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
     let schema_at = if type_ == "schemaorbool" { 2 } else { 1 };
@@ -235,7 +235,7 @@ fn utf8(bytes: &[u8]) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|e| e.to_string())
 }
 
-/// Returns the fields of a message as they stand on the wire.
+/// Returns the fields of a message with their wire types.
 fn parts(mut bytes: &[u8]) -> Result<Vec<(u64, Wire<'_>)>, String> {
     let mut parts = Vec::new();
     while !bytes.is_empty() {
@@ -325,7 +325,7 @@ mod tests {
         let whole = body("v1", "ConfigMap", &field(1, &field(1, b"name")));
         assert!(decode(&whole).is_ok());
         for cut in 0..whole.len() - 1 {
-            // Some cuts leave a shorter message that is whole; none may panic.
+            // Some cuts leave a shorter valid message; none may panic.
             drop(decode(&whole[..cut]));
         }
         assert_eq!(decode(b"{}").unwrap_err(), "the body does not begin as a Kubernetes object in protobuf");

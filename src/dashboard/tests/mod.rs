@@ -21,7 +21,7 @@ fn cluster(name: String, state: ClusterState) -> ClusterSummary {
     ClusterSummary { name, runs, state, available: true, message: "<script>alert(1)</script>\r\n".into() }
 }
 
-/// Returns the content of a page for somebody who may see everything.
+/// Returns the content of a page for a visitor who may see everything.
 fn content(overview: &Overview) -> String {
     page::content(&Shown::to(&Rights::every(), overview))
 }
@@ -78,7 +78,7 @@ fn a_page_of_a_thousand_clusters_stays_small_and_shows_the_failed_ones() {
     assert!(html.contains("and 801 more"), "{html}");
 }
 
-/// Sends a request and gives what has been answered up to `end`.
+/// Sends a request and returns the answer up to `end`.
 async fn answer(url: &str, path: &str, end: &str) -> String {
     let url = url.strip_prefix("http://").unwrap();
     let (address, secret) = url.split_once('/').unwrap();
@@ -162,7 +162,7 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     check(&repository, &["a/fleet"], &["<button", "proxy"]);
 }
 
-/// Returns a hub that answers reviews: the token `good` is somebody's, and only what `allows` says is
+/// Returns a hub that answers reviews: the token `good` belongs to a user, and only what `allows` says is
 /// allowed.
 fn hub(allows: fn(&Value) -> bool, reviews: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
     let reviews = Arc::clone(reviews);

@@ -53,7 +53,7 @@ pub(super) fn tag(raw: &[u8], name: &str) -> Result<Signed, Refusal> {
     }
     let named = header.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"tag "));
     if named != Some(name.as_bytes()) {
-        // A server could otherwise serve the signed tag of an old version as that of a new one.
+        // Otherwise a server could serve the signed tag of an old version as the tag of a new one.
         let named = String::from_utf8_lossy(named.unwrap_or_default());
         return Err(Refusal::OtherName(object::text::plain(&named, 100)));
     }

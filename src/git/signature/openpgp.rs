@@ -1,4 +1,4 @@
-//! OpenPGP signatures (RFC 9580), and the certificates of those who may sign.
+//! OpenPGP signatures (RFC 9580), and the certificates of the signers.
 
 use std::io::{Cursor, Read as _};
 
@@ -20,7 +20,7 @@ const PUBLIC_KEY_BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 /// (NIST SP 800-131A).
 const MIN_RSA_BYTES: usize = 2 + 256 + 2 + 1;
 
-/// The certificates that are trusted, and revocations that came apart from them.
+/// The certificates that are trusted, and revocations outside of certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Certificates {
     keys: Vec<SignedPublicKey>,
@@ -84,14 +84,14 @@ impl Certificates {
                     self.check(&candidate, &signature, now)?;
                     return Ok(name);
                 }
-                // Another key may have the same id.
+                // Another key may have the same key id.
                 Err(_) => refusal = Refusal::Invalid(name),
             }
         }
         Err(refusal)
     }
 
-    /// Returns the keys that the signature says it may be from.
+    /// Returns the keys that the signature names as possible signers.
     fn candidates(&self, signature: &Signature) -> impl Iterator<Item = Candidate<'_>> {
         let all = self.keys.iter().flat_map(|key| {
             let subkeys = key.public_subkeys.iter().map(move |subkey| Candidate::Sub(key, subkey));
@@ -218,7 +218,7 @@ fn check_algorithm(key: &impl KeyDetails) -> Result<(), &'static str> {
     }
 }
 
-/// Returns whether a signature names a key. One that names none may be of any.
+/// Returns whether a signature names a key. A signature that names no key may be of any.
 fn is_issuer(signature: &Signature, key: &impl KeyDetails) -> bool {
     let (ids, fingerprints) = (signature.issuer_key_id(), signature.issuer_fingerprint());
     ids.is_empty() && fingerprints.is_empty()
@@ -291,7 +291,7 @@ fn timestamp(time: pgp::types::Timestamp) -> Timestamp {
     Timestamp::from_second(i64::from(time.as_secs())).unwrap_or(Timestamp::MAX)
 }
 
-/// Checks a time from its begin; an absent or empty length means without end.
+/// Checks a time against a validity from `begin`; an absent or empty length means without end.
 fn within(
     signer: &str,
     begin: Timestamp,

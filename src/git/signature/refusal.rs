@@ -1,14 +1,14 @@
-//! Reasons to take no commit.
+//! The reasons why a signature does not count.
 
 use jiff::Timestamp;
 
 /// The reason why a signature does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is none.
+    /// There is no signature.
     #[error("it has no signature")]
     Unsigned,
-    /// There are several, and a reader could believe another one than we do.
+    /// There are several signatures, and another program could read another one of them.
     #[error("it has more than one signature")]
     Several,
     /// It cannot be read, or is of a kind that is not supported.
@@ -17,7 +17,7 @@ pub enum Refusal {
     /// No trusted key made it.
     #[error("its signature is by {0}, which is none of the keys of spec.verify.secretRef")]
     UnknownKey(String),
-    /// It does not fit what is signed.
+    /// It does not match the signed bytes.
     #[error("its signature claims to be by {0} and does not fit its content")]
     Invalid(String),
     /// It was made for another purpose than git.
@@ -55,7 +55,7 @@ pub enum Refusal {
         /// The reason.
         why: String,
     },
-    /// The tag was made under another name.
+    /// The tag was made with another name.
     #[error("its signed name is {0:?}")]
     OtherName(String),
 }

@@ -69,12 +69,12 @@ impl Signer {
             _ => return Err(refuse("it needs one of the keys ssh-privatekey and openpgp.asc, as text")),
         };
         let signer = Self(secret);
-        // A wrong passphrase is found now.
+        // A test signature finds a wrong passphrase early.
         signer.sign(b"", Timestamp::UNIX_EPOCH)?;
         Ok(signer)
     }
 
-    /// Signs a commit. The same commit gets the same signature where the kind of the key allows it.
+    /// Signs a commit. If the type of the key allows it, the same commit gets the same signature.
     pub(in crate::git) fn sign(&self, payload: &[u8], time: Timestamp) -> Result<String, Error> {
         match &self.0 {
             SigningSecret::Ssh(key) => {
@@ -102,7 +102,7 @@ fn openpgp(
     payload: &[u8],
     time: Timestamp,
 ) -> Result<String, pgp::errors::Error> {
-    // The reported state may be older than the key, and a signature may not.
+    // The time of the commit may be older than the key, but a signature must not be.
     let seconds = u32::try_from(time.as_second()).unwrap_or(0).max(key.created_at().as_secs());
     let mut config = SignatureConfig::v4(SignatureType::Binary, key.algorithm(), HashAlgorithm::Sha512);
     let created = SubpacketData::SignatureCreationTime(pgp::types::Timestamp::from_secs(seconds));

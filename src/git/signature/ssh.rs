@@ -1,4 +1,4 @@
-//! SSH signatures (OpenSSH, PROTOCOL.sshsig), and the list of those who may sign (ssh-keygen(1), ALLOWED
+//! SSH signatures (OpenSSH, PROTOCOL.sshsig), and the list of allowed signers (ssh-keygen(1), ALLOWED
 //! SIGNERS).
 
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use super::object::Signed;
 pub(super) const NAMESPACE: &str = "git";
 /// Least size of an RSA key (NIST SP 800-131A).
 const MIN_RSA_BITS: u32 = 2048;
-/// The flag of a signature by a security key that says that a person touched it (OpenSSH, PROTOCOL.u2f).
+/// The flag that a person touched the security key for the signature (OpenSSH, PROTOCOL.u2f).
 const USER_PRESENT: u8 = 1;
 /// Bytes of flags and counter after such a signature.
 const SECURITY_KEY_TRAILER: usize = 5;
@@ -85,7 +85,7 @@ impl Signers {
         if self.revoked.contains(key) {
             return Err(Refusal::Revoked(name));
         }
-        // One good line is enough; else the last one says why.
+        // One valid line is enough; otherwise the last line gives the reason.
         let mut refusal = Refusal::UnknownKey(name.clone());
         for signer in self.allowed.iter().filter(of_key) {
             match signer.check(&name, now) {
@@ -103,7 +103,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Refuses keys and hashes that are too weak, and signatures of security keys that were not touched.
+/// Refuses keys and hashes that are too weak, and signatures of security keys that nobody touched.
 fn check_strength(signature: &SshSig, signer: &str) -> Result<(), Refusal> {
     let refuse = |why: &str| Err(Refusal::NotForSigning { signer: signer.to_owned(), why: why.to_owned() });
     match signature.public_key() {
@@ -210,7 +210,7 @@ fn split_outside_quotes(text: &str, by: char) -> (&str, &str) {
     (text, "")
 }
 
-/// Reads `YYYYMMDD[HHMM[SS]][Z]`, in UTC: the time zone of the machine decides nothing.
+/// Reads `YYYYMMDD[HHMM[SS]][Z]`, always in UTC.
 fn time(text: &str) -> Result<Timestamp, String> {
     let digits = text.strip_suffix('Z').unwrap_or(text);
     let padded = format!("{digits:0<14}");

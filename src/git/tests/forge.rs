@@ -100,7 +100,7 @@ impl Forge {
         Some(String::from_utf8(blob.content().to_vec()).unwrap())
     }
 
-    /// Returns the commits of a branch, newest first; fails on merges, which we never make.
+    /// Returns the commits of a branch, newest first; fails on a merge commit.
     pub(super) fn history(&self, branch: &str) -> Vec<String> {
         let repo = self.repo();
         let mut next = self.tip(branch).map(|id| repo.find_commit(id).unwrap());
@@ -149,7 +149,7 @@ pub(super) fn commit_tree(repo: &Repository, tree: Oid) {
     repo.reference("refs/heads/main", commit, true, "").unwrap();
 }
 
-/// Writes a tree object byte by byte, as no honest git does.
+/// Writes a tree object byte by byte, which git itself never does.
 pub(super) fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid {
     let mut bytes = Vec::new();
     for (mode, name, id) in entries {
@@ -200,7 +200,7 @@ impl Server {
         }
     }
 
-    /// Takes connections and never says a word.
+    /// Accepts connections and never sends a byte.
     pub(super) fn silent() -> Self {
         Self::start(
             "git",

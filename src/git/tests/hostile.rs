@@ -1,4 +1,4 @@
-//! Repositories that were made to harm: they are refused by name, within time and memory.
+//! Repositories of attackers: they are refused by name, within limits of time and memory.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::web::{Behaviour, Web};
 use crate::git::{Error, History, RefSpec};
 use object::tree::{Checkout, Entry};
 
-/// Much longer than each of these takes, and much shorter than a bomb.
+/// Much longer than any of these tests takes, and much shorter than an attack would.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Fetches the main branch in a thread of its own, so that a fetch without end fails a test.

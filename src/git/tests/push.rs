@@ -5,7 +5,7 @@ use git2::{Oid, Repository};
 use super::forge::{Forge, Server};
 use crate::git::{Commit, Mirror, Retry};
 
-/// Retries soon, so that tests hardly wait. Without any wait, writers spend their attempts while another one
+/// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
 /// holds the lock.
 const QUICK: Retry =
     Retry { attempts: 200, first: Duration::from_millis(1), longest: Duration::from_millis(20) };
@@ -175,8 +175,8 @@ fn a_connection_lost_after_the_branch_moved_is_success() {
 fn a_branch_that_always_moves_is_given_up_on() {
     let forge = Forge::new();
     forge.commit(BRANCH, &[("a", "1")]);
-    // Each push finds the branch moved by somebody else while its hook runs, and the server's own check
-    // refuses it.
+    // During the hook of each push, another client moves the branch, and the server refuses the push by its
+    // own check.
     let script = "c=$(git commit-tree -p refs/heads/B -m other 'refs/heads/B^{tree}') && unset GIT_QUARANTINE_PATH && \
                   env -u GIT_QUARANTINE_PATH git update-ref refs/heads/B $c; exit 0";
     forge.hook("pre-receive", &format!("export GIT_AUTHOR_NAME=o GIT_AUTHOR_EMAIL=o@x GIT_COMMITTER_NAME=o GIT_COMMITTER_EMAIL=o@x\nunset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES\n{}", script.replace('B', BRANCH)));

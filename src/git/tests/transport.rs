@@ -149,7 +149,7 @@ fn endless(first: &'static [u8], bytes: &'static [u8], pause: Duration) -> Serve
 #[test]
 fn a_server_that_trickles_is_given_up_on() {
     let forge = Forge::new();
-    // The length of a line that never ends, and then a byte at a time.
+    // The length of a line that never ends, and then one byte at a time.
     let server = endless(b"fff0", b"x", Duration::from_millis(50));
     let mut mirror = forge.mirror("cache", &server.url);
     mirror.transport = TransportLimits { total: Duration::from_secs(1), ..TransportLimits::default() };

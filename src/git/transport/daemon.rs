@@ -1,5 +1,5 @@
-//! git's own protocol, which proves nothing and is taken on loopback only (gitprotocol-pack(5), "Git
-//! Transport").
+//! git's own protocol (gitprotocol-pack(5), "Git Transport"). It authenticates nobody, so it is allowed on
+//! loopback only.
 
 use tokio::io::AsyncWriteExt as _;
 

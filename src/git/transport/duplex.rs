@@ -1,4 +1,4 @@
-//! A stream in both directions, as ssh and git have one.
+//! A stream in both directions, for ssh and git's own protocol.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) enum Wire {
 }
 
 impl Wire {
-    /// Reads what has arrived; nothing at the end.
+    /// Reads the bytes that have arrived; none at the end.
     async fn read(&mut self, buffer: &mut [u8], session: &Session) -> Result<usize, Error> {
         match self {
             Self::Tcp(stream) => stream.read(buffer).await.map_err(|e| session.unreachable(e)),

@@ -1,8 +1,8 @@
 //! The hosts that repositories may be on.
 //!
-//! The author of a ConfigRepo names a host, and the operator connects to it from inside the cluster.
-//! Names are resolved once and the addresses that were checked are connected to, so that a name cannot mean
-//! another address a moment later.
+//! The author of a ConfigRepo names a host, and the operator connects to it from inside the cluster. Each
+//! name is resolved once, and the connection goes to the address that was checked, so that the name cannot
+//! resolve to another address in between.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -34,7 +34,7 @@ impl Egress {
             Self::Hosts { names, .. } if !names.is_empty() && !is_named(names, host) => Err(refuse(
                 &format!("{host} is none of the hosts that the operator's flag --git-hosts names"),
             )),
-            // A proxy resolves names, so an address is judged by what it says.
+            // A proxy resolves names, so only a literal address can be checked here.
             Self::Hosts { .. } => host.parse().map_or(Ok(()), |address| self.check_address(host, address)),
             Self::Anywhere => Ok(()),
         }
@@ -116,7 +116,7 @@ fn reach_v6(address: Ipv6Addr) -> AddressClass {
     if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 {
         return AddressClass::Private;
     }
-    // Global unicast is 2000::/3, without Teredo (2001::/32), whose address hides another.
+    // Global unicast is 2000::/3, without Teredo (2001::/32), whose addresses embed another one.
     if first & 0xe000 == 0x2000 && (first, second) != (0x2001, 0) {
         AddressClass::Public
     } else {

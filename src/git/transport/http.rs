@@ -1,8 +1,8 @@
 //! git over https: one request for the list of references, and one for each further part
 //! (gitprotocol-http(5)).
 //!
-//! The transport follows no redirect: it would lead to a host that no configuration names, with or without
-//! credentials.
+//! The transport follows no redirect, because a redirect leads to a host that the configuration does not
+//! name.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -150,7 +150,7 @@ pub(super) async fn exchange(
     if !is_https {
         return over(session, session.connect(address.host, address.port).await?, request).await;
     }
-    // The administrator names the proxy of the environment; a Secret is as little trusted as the URL.
+    // The administrator sets the proxy of the environment; a Secret is trusted as little as the URL.
     let of_secret = session.credentials.proxy();
     let stream = match (of_secret, Proxy::of_environment(address.host)) {
         (Some(proxy), _) => {
@@ -169,7 +169,8 @@ async fn over(
 ) -> Result<Response<Incoming>, Error> {
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|e| session.unreachable(e))?;
-    // It ends with the answer, or with the runtime of the session; its failure is also that of the answer.
+    // The task ends with the answer or with the runtime of the session. Its failure is also the failure of
+    // the answer.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(|e| session.unreachable(e))
 }
@@ -192,7 +193,7 @@ fn check(session: &Session, answer: &Response<Incoming>, expected: &str) -> Resu
     if header(answer.headers(), CONTENT_TYPE) != expected {
         return Err(session.unreachable("its answer is not that of a git server over HTTP"));
     }
-    // We accept no encoding, and do not unpack one that we did not ask for.
+    // The request accepts no encoding, so an encoded answer is refused.
     match header(answer.headers(), CONTENT_ENCODING).as_str() {
         "" | "identity" => Ok(()),
         encoding => Err(session.unreachable(format!("it encodes its answer as {encoding:?}"))),

@@ -1,4 +1,4 @@
-//! The login at a git server: what the Secret has, or a token that is asked for.
+//! The login at a git server: the credentials of the Secret, or a token that is requested with them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

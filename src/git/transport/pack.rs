@@ -1,7 +1,6 @@
 //! Checks the sizes of the objects of a pack while the pack arrives (gitformat-pack(5)).
 //!
-//! libgit2 limits the result of a delta. It does not limit the base of a delta: a base of 2 GiB is a pack
-//! of 2 MiB.
+//! libgit2 limits the result of a delta, but not its base: a pack of 2 MiB can hold a base of 2 GiB.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -22,7 +21,7 @@ pub(super) struct PackReader {
     length: Vec<u8>,
     /// Bytes of the line that are still to come.
     rest: usize,
-    /// Whether the next byte says the band.
+    /// Whether the next byte names the band.
     is_start: bool,
     is_pack: bool,
     pack: Pack,
@@ -68,7 +67,7 @@ impl PackReader {
                 if self.length.len() == 4 {
                     let digits = std::str::from_utf8(&self.length).ok();
                     let length = digits.and_then(|digits| usize::from_str_radix(digits, 16).ok());
-                    // A length below four is a mark without content; libgit2 knows the marks.
+                    // A length below four marks a boundary without content; libgit2 checks these.
                     self.rest = length.ok_or("a line without a length")?.saturating_sub(4);
                     (self.is_start, self.length) = (true, Vec::new());
                 }

@@ -49,13 +49,13 @@ impl Proxy {
         Self::parse(&variable("HTTPS_PROXY")?)
     }
 
-    /// Connects to the proxy that the administrator names.
+    /// Connects to the proxy that the administrator sets.
     pub(super) async fn reach(&self, session: &Session) -> Result<TcpStream, Error> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
         stream.map_err(|e| session.unreachable(format!("proxy {}:{}: {e}", self.host, self.port)))
     }
 
-    /// Connects to the proxy that a Secret names, which may be where repositories may be.
+    /// Connects to the proxy that a Secret names. It must be on a host that repositories may be on.
     pub(super) async fn reach_as_repository(&self, session: &Session) -> Result<TcpStream, Error> {
         session.connect(&self.host, self.port).await.map_err(|error| match error {
             Error::Unreachable { .. } => {

@@ -1,4 +1,4 @@
-//! One fetch or push: the server that it asks, the credentials, and the limits.
+//! One fetch or push: its server, the credentials, and the limits.
 
 use std::cell::RefCell;
 use std::io;
@@ -29,8 +29,8 @@ pub struct TransportLimits {
 }
 
 impl Default for TransportLimits {
-    /// 100,000 references of 160 bytes, and a pack of 2 GiB: the configuration of a hub is far smaller,
-    /// however long its history is.
+    /// Returns limits for 100,000 references of 160 bytes, and a pack of 2 GiB: the configuration of a hub is
+    /// far smaller, however long its history is.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -75,7 +75,7 @@ impl Session {
     /// Begins a session.
     ///
     /// # Errors
-    /// [`Error::Cache`] if the system has no resources for it.
+    /// Returns [`Error::Cache`] if the system has no resources for it.
     pub(in crate::git) fn new(
         remote: Remote,
         credentials: Credentials,
@@ -190,7 +190,7 @@ impl Session {
     /// Counts bytes that arrived.
     ///
     /// # Errors
-    /// [`Error::Content`] if they are more than allowed.
+    /// Returns [`Error::Content`] if they are more than allowed.
     pub(super) fn count(&self, part: Part, bytes: usize) -> Result<(), Error> {
         let [advertisement, answer] = &self.received;
         let (counter, limit, what) = match part {
@@ -215,10 +215,10 @@ impl Session {
         Error::Content(format!("{} sends a pack that is refused: {why}", self.remote))
     }
 
-    /// Looks at the first bytes of a list of references.
+    /// Checks the first bytes of a list of references.
     ///
     /// # Errors
-    /// [`Error::Content`] if the repository has a format that libgit2 does not read.
+    /// Returns [`Error::Content`] if the repository has a format that libgit2 does not read.
     pub(super) fn check_format(&self, bytes: &[u8]) -> Result<(), Error> {
         const FORMAT: &[u8] = b"object-format=sha256";
         if bytes.windows(FORMAT.len()).any(|part| part == FORMAT) {

@@ -99,8 +99,8 @@ async fn authenticate(session: &Session, connection: &mut Connection, user: &str
     }
 }
 
-/// Asks for host keys of the types on record, so that a server with several keys proves the one we know.
-/// SHA-1 is never taken.
+/// Asks for host keys of the types on record, so that a server with several keys uses a known one. SHA-1 is
+/// never accepted.
 fn preferred(known_hosts: &KnownHosts, host: &str, port: u16) -> Preferred {
     let types = known_hosts.key_types(host, port);
     let is_known = |algorithm: &&Algorithm| match algorithm {

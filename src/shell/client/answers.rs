@@ -103,7 +103,7 @@ where
 /// Returns the refusal with the time of the header `Retry-After`, which kube's errors do not carry. A server
 /// that is too busy to make a `Status` sends only that header.
 fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Vec<u8>> {
-    // No API server sends the other form of the header, a date.
+    // No API server sends a date, the other form of this header.
     let seconds: u32 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     let said = serde_json::from_slice::<Value>(body)
         .ok()

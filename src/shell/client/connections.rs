@@ -72,7 +72,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
 
     /// Returns the first client with room for a watch.
     fn for_a_watch(&self) -> (HttpClient<C, Body>, Option<OwnedSemaphorePermit>) {
-        // A panic leaves the list consistent, because it only grows.
+        // A panic leaves the list consistent, because the list only grows.
         let mut clients = self.watches.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for shared in clients.iter() {
             if let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() {

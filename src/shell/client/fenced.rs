@@ -1,8 +1,8 @@
 //! Connections that send nothing when the leadership of this process has ended.
 //!
 //! A request passes queues, the framing of HTTP/2 and TLS before the system gets its bytes, and the process
-//! may be stopped in any of them. So the leadership is checked below all of them, right before the bytes go
-//! to the system.
+//! may be suspended in any of them. So the leadership is checked last, right before the bytes go to the
+//! system.
 
 use std::io;
 use std::pin::Pin;

@@ -6,7 +6,7 @@
 //! - They ping a connection, so that a dead one ends within half a minute, with its watches.
 //! - A request has a time limit, and its answer a limit in bytes (`answers.rs`).
 //! - `Retry-After` becomes part of the refusal that kube's errors carry.
-//! - Proxies and certificates count as for Go's clients (`proxy.rs`, `trust.rs`).
+//! - Proxies and certificates are chosen as in Go's clients (`proxy.rs`, `trust.rs`).
 
 mod answers;
 mod connections;
@@ -33,11 +33,12 @@ use proxy::Proxy;
 
 use super::election::Leadership;
 
-/// Time limit of connecting, with the handshake of TLS and the way through a proxy.
+/// Time limit of connecting, including the TLS handshake and the proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time limit of the acknowledgement of bytes that a leader sent, by the other end of the connection. The next
-/// leader writes at least as much later than this one may send. The system would try for 15 minutes.
+/// Time limit until the other end of the connection acknowledges the bytes of a leader. The next leader
+/// starts to write at least this much later than this one stops. Without the limit, the system would retry
+/// for 15 minutes.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(4);
 
 /// Makes a client for a cluster.

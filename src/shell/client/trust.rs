@@ -1,7 +1,7 @@
 //! The certificates of API servers that are trusted.
 //!
-//! A certificate authority bundle may contain the server's own certificate, without the authority that signed
-//! it. Go accepts the server then, and webpki does not.
+//! A certificate authority bundle may contain the server's own certificate without the authority that signed
+//! it. Go accepts such a server, and webpki does not.
 
 use std::sync::Arc;
 

@@ -39,14 +39,15 @@ pub struct ElectionOptions {
 }
 
 impl ElectionOptions {
-    /// The times are 12 s, 8 s and 2 s, so that a leader that dies is replaced within 15 s: its last renewal
-    /// is seen 2 s later at most, and respected for 12 s. client-go's are 15 s, 10 s and 2 s.
+    /// Returns options with 12 s, 8 s and 2 s, so that a leader that dies is replaced within 15 s: other
+    /// candidates see its last renewal 2 s later at most, and respect it for 12 s. client-go's times are 15
+    /// s, 10 s and 2 s.
     ///
     /// The identity is that of the host with a random part, as in client-go: two hosts may have one name, and
     /// two pods one process id.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, host: &str) -> Self {
         let mut random = [0; 8];
-        // The process id takes the place of randomness that the system does not have.
+        // The process id replaces randomness if the system has none.
         let filled = SystemRandom::new().fill(&mut random).is_ok();
         let suffix = if filled { hex(random) } else { std::process::id().to_string() };
         Self {
@@ -128,12 +129,12 @@ impl Election {
             let until = self.leadership.until();
             let renewal = timeout_at(until, async {
                 sleep(self.options.retry).await;
-                // A request that hangs leaves time for another one.
+                // If a request hangs, there is time for another one.
                 timeout(self.options.renew_deadline / 2, self.attempt()).await
             });
             match stop.run_until_cancelled(renewal).await {
                 None => return,
-                // While the machine was suspended, another may have led and given the lease back.
+                // While the machine was suspended, another candidate may have led and released the lease.
                 Some(Ok(Ok(Ok(Attempt::Ours(sent))))) if self.leadership.holds() => self.extend(sent),
                 Some(Ok(Ok(Ok(Attempt::Ours(_) | Attempt::Others)))) => break,
                 Some(Ok(Ok(Err(error)))) => warn!(%error, "cannot renew the lease"),

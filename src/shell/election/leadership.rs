@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::shell::clock::Moment;
 
-/// The time until which a process may write, by its election. After a suspension, of the process or of the
-/// machine, the process finds its leadership ended.
+/// The time until which a process may write, by its election. When the process or the machine was suspended,
+/// the process finds that its leadership has ended.
 #[derive(Clone, Debug)]
 pub struct Leadership(watch::Receiver<Term>);
 
@@ -31,7 +31,7 @@ impl Term {
         Self { sent: Moment::now(), lasts: Duration::ZERO }
     }
 
-    /// Returns its end by the clock of timers, which stand still while the machine is suspended.
+    /// Returns its end by the clock of timers, which stops while the machine is suspended.
     fn until(self) -> Instant {
         self.sent.instant + self.lasts
     }
@@ -66,7 +66,7 @@ impl Leadership {
             let until = self.0.borrow_and_update().until();
             match timeout_at(until, self.0.changed()).await {
                 Ok(Ok(())) => {}
-                // The candidate that could extend it is gone.
+                // The candidate that could extend it no longer exists.
                 Ok(Err(_)) => return sleep_until(until).await,
                 Err(_) => return,
             }

@@ -19,7 +19,7 @@ use tower::BoxError;
 use super::super::freshness::Contact;
 use super::*;
 
-/// A controller that has one kind watched.
+/// A controller that only needs one kind to be watched.
 struct Idle;
 
 impl Controller for Idle {
@@ -33,7 +33,7 @@ impl Controller for Idle {
     }
 }
 
-/// What a server does with a request.
+/// The reaction of a server to a request.
 enum Reply {
     /// An empty list at a resource version.
     Listed(u32),
@@ -41,18 +41,18 @@ enum Reply {
     Streams(Bytes),
     /// A stream that ends at once.
     Ends,
-    /// This code, and the seconds after which to come back.
+    /// This code, and the seconds until the next request is wanted.
     Refused(u16, u32),
     /// The connection breaks.
     Breaks,
 }
 
-/// What was asked, and what was told because of it.
+/// The requests that were sent, and the changes of freshness that followed.
 #[derive(Default)]
 struct Log {
     /// Whether it was a watch, when, and from which version.
     requests: Vec<(bool, Duration, String)>,
-    /// When the kind was told to be stale.
+    /// When the kind was reported as stale.
     stale: Vec<Duration>,
     restored: usize,
     listed: usize,
@@ -185,7 +185,7 @@ fn written() -> Object {
     Object::from_value(map).unwrap()
 }
 
-/// The watch was away when the object was written, and comes back after the restore.
+/// The watch was down when the object was written, and starts again after the restore.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_older_than_an_own_write_before_it_shows_a_restore() {
     let older = watched(MINUTE, |_, _| Reply::Listed(5)).await;
@@ -194,7 +194,7 @@ async fn a_list_that_is_older_than_an_own_write_before_it_shows_a_restore() {
     assert_eq!(same.restored, 0, "{:?}", same.requests);
 }
 
-/// After etcd was restored from a backup, the server counts on from an earlier version.
+/// After etcd was restored from a backup, the server continues from an earlier version.
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
     let silent = watched(2 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
@@ -217,7 +217,7 @@ async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
     let told = told.await;
     assert_eq!((told.listed, told.count(true)), (2, 2), "{:?}", told.requests);
 
-    // The versions are higher than those of the first list, and lower than those that the watch told.
+    // The versions are higher than those of the first list, and lower than those of the watch.
     let counted_on = watched(2 * MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
         (false, 0) => Reply::Listed(100),
         (false, _) => Reply::Listed(150),
@@ -241,7 +241,7 @@ async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
     assert_eq!(refused.stale.len(), 1, "{:?}", refused.stale);
     assert!(refused.stale[0] >= 5 * MINUTE && refused.stale[0] <= 7 * MINUTE, "{:?}", refused.stale);
 
-    // A server that is away altogether makes nothing stale.
+    // A server that does not answer at all makes nothing stale.
     let away = watched(60 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
         (false, 0) => Reply::Listed(7),
         (_, _) => Reply::Breaks,

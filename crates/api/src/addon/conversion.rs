@@ -49,7 +49,7 @@ pub enum Unconvertible {
 /// Converts an object of the group to another of its API versions.
 ///
 /// # Errors
-/// When the object does not fit its kind, or the kind has no such version.
+/// Fails when the object does not fit its kind, or the kind has no such version.
 pub fn convert(object: &Manifest, api_version: &str) -> Result<Manifest, Unconvertible> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (kind, from) = (text("kind"), text("apiVersion"));

@@ -74,7 +74,7 @@ pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
     configs.map(|config| with_hash(config, &held)).collect()
 }
 
-/// Returns configurations that a placement or a cluster names, with the hashes that `held` has for them.
+/// Returns the configurations that a placement or a cluster names, with the hashes that `held` has for them.
 pub fn named(configs: &[AddOnConfig], held: &[Config]) -> Vec<Config> {
     let configs = configs.iter().map(|config| {
         let key = Key::namespaced(&config.namespace, &config.name);

@@ -1,4 +1,4 @@
-//! Deletions stay within what a person allowed.
+//! Checks that deletions stay within the budgets and approvals.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ fn approval(objects: &BTreeSet<ObjectId>) -> String {
 }
 
 impl Checker {
-    /// All deletions for one commit of a repository are within its budget, or a person approved exactly
-    /// these.
+    /// Checks that all deletions for one commit of a repository are within its budget, or that a person
+    /// approved exactly these.
     pub(super) fn prunes_within_budget(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "config-repo", key, view, plan, .. } = decided else {
             return Ok(());
@@ -66,7 +66,7 @@ impl Checker {
         pruned.extend(now);
         let size = |number: i32| usize::try_from(number).unwrap_or_default();
         let budget = &repo.spec.deletion_budget;
-        // The inventory no longer holds what earlier deletions for the commit removed.
+        // The inventory no longer holds objects that earlier deletions for the commit removed.
         let parts = view.list::<ConfigRepoInventory>(Query::ALL).unwrap_or_default();
         let owned = sync::recorded(&repo, parts.iter().map(|part| &**part)).len() + pruned.len();
         let allowed = size(budget.objects).max(owned * size(budget.percent) / 100);
@@ -77,7 +77,8 @@ impl Checker {
         Err(Broken::new(Invariant::DeletionBudget, key, why))
     }
 
-    /// An add-on leaves no more clusters within the window than its policy allows, and none under a pause.
+    /// Checks that an add-on leaves no more clusters within the window than its policy allows, and none under
+    /// a pause.
     pub(super) fn removals_within_budget(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-install", key, view, plan, now, .. } = decided else {
             return Ok(());

@@ -4,12 +4,12 @@ use std::fmt::{Display, Formatter};
 
 use jiff::Timestamp;
 
-/// A promise of the product. `Display` says it in a sentence.
+/// A promise of the product. `Display` gives it as a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
-    /// The world comes to rest.
+    /// The world reaches a state without writes.
     ComesToRest,
-    /// A second look writes nothing.
+    /// A second reconciliation writes nothing.
     NoWriteAtRest,
     /// Decisions are deterministic.
     SameInputSamePlan,
@@ -23,13 +23,13 @@ pub enum Invariant {
     InventoryNamesEveryObject,
     /// Deletions keep their budget.
     DeletionBudget,
-    /// The oracle of the rollout engine finds no fault.
+    /// The oracle of the rollout engine finds no broken promise.
     RolloutPromise,
     /// Own writes count at once.
     OwnWritesAreSeen,
     /// A pause changes nothing.
     PauseHolds,
-    /// A report is never an input.
+    /// A report causes no commit that is applied.
     ReportsCauseNoCommit,
     /// Deletions end.
     FinalizersDrain,
@@ -57,7 +57,7 @@ impl Display for Invariant {
     }
 }
 
-/// A promise that the world broke, with the object it blames.
+/// A broken promise, with the object that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{invariant:?} at {at}: {invariant} {blames}: {why}")]
 pub struct InvariantViolation {
@@ -65,7 +65,7 @@ pub struct InvariantViolation {
     pub invariant: Invariant,
     /// The object.
     pub blames: String,
-    /// The breach, in words.
+    /// The description of the breach.
     pub why: String,
     /// When.
     pub at: Timestamp,

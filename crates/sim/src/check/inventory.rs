@@ -18,7 +18,7 @@ impl Checker {
         sync::recorded(repo, &parts)
     }
 
-    /// An inventory lists an object before a repository creates it.
+    /// Checks that an inventory lists an object before a repository creates it.
     pub(super) fn creation(&self, write: &Write) -> CheckResult {
         let (None, Some(object)) = (&write.before, &write.after) else { return Ok(()) };
         let broken = |why: String| Err(Broken::new(Invariant::InventoryNamesEveryObject, &write.id, why));
@@ -46,7 +46,7 @@ impl Checker {
         Ok(())
     }
 
-    /// An object that leaves an inventory is gone, or belongs to another owner.
+    /// Checks that an object that leaves an inventory is gone, or belongs to another owner.
     pub(super) fn inventory(&self, write: &Write) -> CheckResult {
         match (write.id.group.as_str(), write.id.kind.as_str()) {
             (GITOPS_GROUP, "ConfigRepo") => self.repository(write),
@@ -56,14 +56,14 @@ impl Checker {
         }
     }
 
-    /// A status that leaves its old inventory behind has it in the new ones.
+    /// Checks that a status that drops its old inventory has it in the new ones.
     fn repository(&self, write: &Write) -> CheckResult {
         let Some(Ok(before)) = write.before.as_ref().map(|object| object.to_typed::<ConfigRepo>()) else {
             return Ok(());
         };
         let after = write.after.as_ref().and_then(|object| object.to_typed::<ConfigRepo>().ok());
         let kept = self.entries(after.as_ref().unwrap_or(&ConfigRepo::default()));
-        // The inventories of a repository that is gone follow it.
+        // The inventories of a deleted repository are deleted with it.
         let kept = if after.is_some() { kept } else { Inventory::new() };
         let before_that = self.entries(&before);
         self.forgets(&before, before_that.keys().filter(|id| !kept.contains_key(id)))

@@ -1,9 +1,9 @@
 //! The invariants of the product, checked over the whole world.
 //!
-//! The world tells the checker about every decision ([`Checker::planned`]) and every write
-//! ([`Checker::observe`]). The checker keeps its own copy of every object, fed by the journals of the stores,
-//! so a check costs what the write concerns and never a walk through the world. It reads the wire and shares
-//! no state with the controllers that it judges.
+//! The world passes every decision ([`Checker::planned`]) and every write ([`Checker::observe`]) to the
+//! checker. The checker keeps its own copy of every object, from the journals of the stores, so the cost of a
+//! check depends on the write and not on the size of the world. It reads the wire and shares no state with
+//! the controllers that it checks.
 
 mod budget;
 mod invariant;
@@ -26,7 +26,7 @@ pub use invariant::{Invariant, InvariantViolation};
 use mirror::Mirror;
 pub use mirror::Write;
 
-/// The result of one check: what breaks, which object it blames, and why.
+/// The result of one check: the broken invariant, the object that shows it, and why.
 type CheckResult = Result<(), Broken>;
 
 /// A broken invariant before the checker adds the time.
@@ -69,7 +69,7 @@ pub(crate) struct CheckedDecision<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Says whether an action renews a lease, which goes on while everything rests.
+/// Says whether an action renews a lease. Leases are renewed at rest too.
 fn is_lease(action: &Action) -> bool {
     match action {
         Action::Apply { object, .. } | Action::Create { object, .. } | Action::Replace { object, .. } => {
@@ -93,15 +93,15 @@ pub(crate) struct Checker {
     removed: BTreeMap<String, BTreeMap<String, Timestamp>>,
     /// Add-ons of clusters with a write whose answer was lost, until the next one that was answered.
     unanswered: BTreeSet<Key>,
-    /// The world is at rest: a controller has nothing to write.
+    /// Whether the world is at rest, so that no controller has anything to write.
     at_rest: bool,
     history: Option<Vec<Write>>,
     violation: Option<InvariantViolation>,
 }
 
 impl Checker {
-    /// Starts to follow the hub, or the spoke of that name. A spoke that joins again is a new one:
-    /// of the old one nothing is left.
+    /// Starts to follow the hub, or the spoke of that name. A spoke that joins again is a new cluster without
+    /// the old objects.
     pub(crate) fn follow(&mut self, spoke: Option<&str>, store: &mut Store, now: Timestamp) {
         store.keep_journal();
         let _ = store.take_journal();
@@ -211,7 +211,7 @@ impl Checker {
         self.rollout(decided)
     }
 
-    /// A controller writes nothing while the world is at rest, except leases.
+    /// Checks that a controller writes nothing while the world is at rest, except leases.
     fn rests(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         if !self.at_rest || write.id.kind == "Lease" {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Objects of others are left alone, and newer writes are kept.
+//! Checks that objects of others are left alone, and that newer writes are kept.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn is_same(id: &ObjectId, target: &ObjectRef) -> bool {
 }
 
 impl Checker {
-    /// A patch, a replacement and a deletion happen only to the object that was read.
+    /// Checks that a patch, a replacement or a deletion happens only to the object that was read.
     pub(super) fn preconditions(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Some((target, wanted)) = precondition(author.action) else { return Ok(()) };
         let Some(before) = write.before.as_ref().filter(|_| is_same(&write.id, &target)) else {
@@ -56,8 +56,8 @@ impl Checker {
         Ok(())
     }
 
-    /// A change of a work reaches a cluster, so it is made to the version that was read. Works of a repository
-    /// are its author's to change.
+    /// Checks that a change of a work is made to the version that was read, because it reaches a cluster. A
+    /// repository may change the works that it applies.
     pub(super) fn fence(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let (Some(before), Some(after)) = (&write.before, &write.after) else { return Ok(()) };
         let is_changed = write.id.kind == "ManifestWork" && before.0.get("spec") != after.0.get("spec");
@@ -76,8 +76,8 @@ impl Checker {
         Ok(())
     }
 
-    /// A controller deletes what a controller created, adopted or took over, and what a cluster that leaves
-    /// has in its namespace.
+    /// Checks that a controller deletes only objects that a controller created, adopted or took over, and
+    /// objects in the namespace of a cluster that leaves.
     pub(super) fn deletion(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Some(before) = &write.before else { return Ok(()) };
         let Action::Delete { target, .. } = author.action else { return Ok(()) };
@@ -94,7 +94,7 @@ impl Checker {
                     || (author.controller == "replica-set" && is_generated(before, &author.key.name))
                     || before.annotations().contains_key(INSTALLED_BY_ANNOTATION)
                     || owners(before).any(|kind| kind == "AppliedManifestWork")
-                    // The check of the removal budget looks at whose add-on it is.
+                    // The check of the removal budget covers whose add-on it is.
                     || (author.controller == "addon-install" && write.id.key.name == author.key.name)
             }
         };
@@ -109,7 +109,7 @@ impl Checker {
         Ok(())
     }
 
-    /// A repository takes no field of an object that others created, unless its user allows it.
+    /// Checks that a repository takes no field of an object that others created, unless its user allows it.
     pub(super) fn overwrite(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Action::Apply { manager: Some(manager), .. } = author.action else { return Ok(()) };
         let (Some(before), Some(after)) = (&write.before, &write.after) else { return Ok(()) };

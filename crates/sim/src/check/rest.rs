@@ -1,4 +1,4 @@
-//! The world at rest: everything is applied, nothing is left to write, every deletion has ended.
+//! Checks the world at rest: everything is applied, nothing is left to write, every deletion has ended.
 
 use jiff::SignedDuration;
 
@@ -8,9 +8,9 @@ use crate::{Faults, World};
 /// After this time without faults, all remaining work waits for a time: a deadline, the end of a backoff, or
 /// the expiry of a record.
 const SETTLE: SignedDuration = SignedDuration::from_mins(15);
-/// In this time the longest of those pass one after the other: the hour that a clock was ahead, and the ten
-/// minutes that a cluster has by default, for a rollout under way, for the one that waits for it, and for
-/// the return from it. The record of a drift expires in half an hour.
+/// In this time the longest of these waits end one after the other: the hour that a clock was ahead, and the
+/// ten minutes that a cluster has by default, for a rollout under way, for the next one that waits for it,
+/// and for the return from that. The record of a drift expires in half an hour.
 const LAST: SignedDuration = SignedDuration::from_mins(90);
 /// The restarted processes write nothing for this time.
 const WATCH: SignedDuration = SignedDuration::from_mins(4);
@@ -36,8 +36,8 @@ impl World {
         self.check_restart(WATCH)
     }
 
-    /// Sets all clocks right, and restarts the processes whose clock was wrong, so that they look
-    /// at everything at the right time.
+    /// Sets all clocks right, and restarts the processes whose clock was wrong, so that they reconcile
+    /// everything at the right time.
     fn set_clocks_right(&mut self) {
         if self.operator.clock() != SignedDuration::ZERO {
             self.set_operator_clock(SignedDuration::ZERO);
@@ -77,7 +77,7 @@ impl World {
 }
 
 impl Checker {
-    /// No object waits for a finalizer of the product.
+    /// Checks that no object waits for a finalizer of the product.
     fn drained(&self) -> CheckResult {
         let mirrors = std::iter::once(("hub", &self.hub));
         let mirrors = mirrors.chain(self.spokes.iter().map(|(name, mirror)| (name.as_str(), mirror)));

@@ -1,7 +1,7 @@
-//! Clusters move as the oracle of the rollout engine allows.
+//! Checks that clusters change only as the oracle of the rollout engine allows.
 //!
-//! The oracle gets what the controller read, and the moves as the plan writes them. It does not matter how
-//! the plan came about.
+//! The oracle gets the objects that the controller read, and the assignments that the plan writes. How the
+//! controller made the plan does not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use object::{Key, Kind, Object};
 use reconcile::{Action, Plan, Subresource, View};
 
 impl Checker {
-    /// The moves of one plan keep the promises of a rollout.
+    /// Checks that the assignments of one plan keep the promises of a rollout.
     pub(super) fn rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-config", key, view, plan, now, .. } = decided else {
             return Ok(());
@@ -44,7 +44,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Where a policy rolls out installations, a cluster gets the add-on when its turn comes.
+    /// Checks that a cluster gets the add-on in its turn if a policy rolls out installations.
     fn installs_in_turn(&self, decided: &CheckedDecision<'_>, explanation: &AddOnRollouts) -> CheckResult {
         let decisions = explanation.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
         let starting: BTreeSet<&str> = decisions.flat_map(RolloutDecision::starting).collect();
@@ -57,7 +57,7 @@ impl Checker {
         }
     }
 
-    /// Where a policy rolls out installations, nothing installs an add-on beside the rollout.
+    /// Checks that nothing installs an add-on outside of the rollout if a policy rolls out installations.
     pub(super) fn installs_beside_rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-install", key, view, plan, .. } = decided else {
             return Ok(());
@@ -73,7 +73,7 @@ impl Checker {
         }
     }
 
-    /// A move counts from the moment it was written, whatever the watch has delivered.
+    /// Checks that an assignment counts from its write, whatever the watch has delivered.
     fn own_writes_are_seen(&self, addon: &str, input: &Input) -> CheckResult {
         for cluster in &input.clusters {
             let key = Key::namespaced(&cluster.name, addon);
@@ -116,7 +116,8 @@ fn moves(plan: &Plan, view: &impl View) -> BTreeMap<String, Hash> {
     moves
 }
 
-/// Makes a decision say what the plan does. A cluster whose add-on was not read can have no write yet.
+/// Replaces the assignments of a decision by those of the plan. A cluster whose add-on was not read can have
+/// no write yet.
 fn replace_assignments(
     decision: &mut RolloutDecision,
     input: &Input,
@@ -136,7 +137,7 @@ fn assigned(addon: &ManagedClusterAddOn) -> Option<Hash> {
         .map(|configs| Hash(address(&configs)))
 }
 
-/// Returns an object as a patch leaves it.
+/// Returns an object with a patch applied.
 fn after<K: Kind + Clone>(before: &K, patch: &Map<String, Value>) -> K {
     let mut value = Object::from_typed(before).into_value();
     json_patch::merge(&mut value, &Value::Object(patch.clone()));

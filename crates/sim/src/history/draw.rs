@@ -7,7 +7,7 @@ use object::Random;
 /// Clusters of a world, at most.
 const CLUSTERS: u64 = 5;
 
-/// A fleet that joins, a first commit, and what happens then.
+/// Draws a history: a fleet joins, a first commit is made, and further events follow.
 pub(super) fn history(random: &mut Random) -> Vec<Event> {
     let mut events: Vec<Event> = (0..=small(random, 4)).map(|cluster| join(random, cluster)).collect();
     let mut content = Content::first(random);
@@ -22,8 +22,8 @@ pub(super) fn history(random: &mut Random) -> Vec<Event> {
     events
 }
 
-/// Lets clocks jump here and there: of the operator, of clusters, forth and back, by what a time
-/// server corrects and by what a person gets wrong.
+/// Adds jumps of clocks, of the operator and of clusters, forward and back: by seconds, as a time server
+/// corrects them, and by hours, as a person may set them wrongly.
 pub(super) fn jumps(random: &mut Random, events: &mut Vec<Event>) {
     const AHEAD: [i16; 9] = [-3600, -400, -60, -7, 0, 7, 60, 400, 3600];
     for _ in 0..=small(random, 4) {
@@ -90,7 +90,8 @@ fn faults(random: &mut Random) -> Faults {
     Faults { refused: permille(120), answer_lost: permille(120), stale: permille(250) }
 }
 
-/// Mostly short, so that events meet; sometimes long enough for a deadline or a lease to pass.
+/// Draws a wait: mostly short, so that events overlap; sometimes long enough for a deadline or a lease to
+/// expire.
 fn wait(random: &mut Random) -> u16 {
     match random.below(10) {
         0..4 => 0,

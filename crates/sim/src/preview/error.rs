@@ -1,4 +1,4 @@
-//! Why there is no preview.
+//! The errors of a preview.
 
 use object::{Gvk, Key};
 
@@ -17,7 +17,7 @@ pub enum PreviewError {
     /// Kinds that the commit or the inventory has objects of, and that were not read.
     #[error("the snapshot of the hub does not say whether these kinds have objects: {}", names(.0))]
     Unread(Vec<Gvk>),
-    /// The controllers work without an end.
+    /// The controllers never come to rest.
     #[error("the controllers still work after {0} rounds at one instant")]
     Restless(u32),
 }

@@ -24,10 +24,10 @@ use reconcile::{Source, SourceIdentity};
 use serde_json::json;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-/// How far a preview looks: two freeze windows of a weekend lie within it.
+/// How far a preview plays: two freeze windows of a weekend lie within it.
 const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
-/// Wakes without a write after which nothing more is expected. Controllers look again every minute at what
-/// may have changed outside.
+/// Wakes without a write after which a preview ends. Controllers check every minute what may have changed
+/// outside of the hub.
 const QUIET: u32 = 100;
 
 /// A commit of a ConfigRepo.
@@ -82,11 +82,12 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     Ok(play.tell(commit, &before))
 }
 
-/// Lets no stage wait for its health, and no commit for other ConfigRepos: a preview assumes that they are well.
+/// Turns off the wait of stages for health and the wait of commits for other ConfigRepos: a preview assumes
+/// that all objects are healthy.
 fn assume_health(hub: &mut Store, repo: &Key, now: Timestamp) {
     let patch = Patch::Merge(json!({"spec": {"healthTimeout": "0s", "dependsOn": null}}));
     let target = ResourcePath::of::<ConfigRepo>(repo);
-    // Without the ConfigRepo there is nothing to assume.
+    // Without the ConfigRepo there is nothing to change.
     let _ = hub.patch(&target, &patch, &WriteOptions::manager("preview"), now);
 }
 

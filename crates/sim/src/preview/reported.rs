@@ -1,4 +1,4 @@
-//! A hub as a report says it was.
+//! The hub of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use object::{Gvk, Key, Object};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
 /// Returns the hub of a report, and the commit that was applied. The plan applies that commit first. So an
-/// object of the inventory that the report lacks needs a place only, which the commit fills or which shows
-/// that it is deleted.
+/// object of the inventory that is not in the report only needs a placeholder, which the commit fills or a
+/// deletion removes.
 pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSnapshot, Option<String>) {
     let typed = |object: &Object| object.to_typed::<ConfigRepoInventory>().ok();
     let parts: Vec<ConfigRepoInventory> =
@@ -33,7 +33,7 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
     }
     objects.extend(missing.into_iter().filter_map(|(id, version)| place(id, version, repo)));
     for object in &mut objects {
-        // A report tells no times, and an API server gives an owner of fields the time of the object.
+        // A report holds no times, and an API server gives an owner of fields the time of the object.
         object.metadata_mut().entry("creationTimestamp").or_insert_with(|| json!(now));
     }
     let applied =
@@ -41,8 +41,8 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
     (HubSnapshot { objects, kinds: None }, applied)
 }
 
-/// Makes the ConfigRepo the owner of the fields of an object, which a report does not tell: an apply removes
-/// the fields that it owned and that left the commit.
+/// Makes the ConfigRepo the owner of the fields of an object, because a report holds no managed fields: an
+/// apply removes the fields that it owned and that left the commit.
 fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
     let options = WriteOptions::manager(CONFIG_REPO_MANAGER).forced();
     let reference = object.reference();
@@ -55,7 +55,7 @@ fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
     let place = (ResourcePath::of::<Namespace>(&namespace), place);
     let written = scratch.target(&reference).map(|target| (target, applied.into_value()));
     for (target, value) in (!namespace.name.is_empty()).then_some(place).into_iter().chain(written) {
-        // An object that the scratch store refuses keeps its fields without an owner.
+        // If the scratch store refuses an object, its fields have no owner.
         let _ = scratch.patch(&target, &Patch::Apply(value), &options, now);
     }
     let target = scratch.target(&reference);

@@ -16,7 +16,7 @@ pub struct Preview {
     pub applied: String,
     /// The commit that is previewed.
     pub commit: String,
-    /// The end of it in a word.
+    /// The result in a word.
     pub verdict: Verdict,
     /// Why the commit is not applied.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ impl Preview {
     }
 }
 
-/// The end of a preview in a word.
+/// The result of a preview in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
@@ -87,7 +87,7 @@ pub enum Change {
     Created,
     /// Fields of it change.
     Changed,
-    /// It goes.
+    /// It is deleted.
     Deleted,
 }
 
@@ -125,7 +125,7 @@ pub struct PlacementPreview {
     pub clusters: usize,
     /// Clusters that it did not have before.
     pub enter: Vec<String>,
-    /// Clusters that it has no more.
+    /// Clusters that it does not have any more.
     pub leave: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 
 const ROUNDS: u32 = 100_000;
 /// The controller whose writes are the objects of the commit.
 const APPLIES: &str = "config-repo";
-/// Controllers that are about a fleet and a remote that are not there: agents renew leases and ask for
+/// Controllers that need agents or a remote, which a preview does not have: agents renew leases and ask for
 /// certificates, reports are pushed.
 const EXCLUDED: [&str; 4] = ["cluster-lease", "bootstrap", "csr", "report"];
 

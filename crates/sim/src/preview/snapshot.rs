@@ -92,8 +92,8 @@ fn definitions_first(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
     entries
 }
 
-/// Returns the entry of an object of a kind that the store serves. What an API server sets and a trimmed
-/// snapshot lacks is filled in.
+/// Returns the entry of an object of a kind that the store serves. Fields that an API server sets and that a
+/// trimmed snapshot lacks are filled in.
 fn entry(store: &Store, (index, object): (usize, &Object)) -> Option<Entry> {
     let resource = store.resource_of(&object.gvk())?.id();
     let mut object = object.clone();

@@ -1,4 +1,4 @@
-//! The fleet as a preview assumes it: what clusters that answer report about their works.
+//! The assumed fleet of a preview: the reports of clusters about their works.
 
 use std::collections::BTreeMap;
 

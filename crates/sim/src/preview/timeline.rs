@@ -26,12 +26,12 @@ struct OnCluster {
     has_arrived: bool,
 }
 
-/// A cluster is given other configurations.
+/// A cluster is assigned other configurations.
 struct Start {
     add_on: String,
     cluster: String,
     after: i64,
-    /// When they arrived.
+    /// When they were applied on the cluster.
     arrived: Option<i64>,
     group: String,
 }

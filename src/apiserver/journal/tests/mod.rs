@@ -1,4 +1,4 @@
-//! The journal on a disk that tears, and between two stores.
+//! The journal on a disk that tears writes, and its two stores.
 
 use std::fs;
 use std::path::Path;
@@ -115,7 +115,7 @@ fn an_undone_write_leaves_its_version_and_uid_behind() {
     assert_ne!(again.resource_version(), undone.resource_version());
 }
 
-/// Returns the lines of a journal with two batches after what it began with, the second one of two writes.
+/// Returns the lines of a journal with two batches after its initial content, the second one of two writes.
 async fn lines(dir: &Path) -> Vec<Vec<u8>> {
     let (stores, journal) = start(dir);
     write(&stores, &journal, "a").await;
@@ -151,7 +151,7 @@ async fn a_batch_torn_in_its_middle_is_dropped() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     let mut lines = lines(&dir).await;
-    // The page of the first write never reached the disk, that of the second did.
+    // The page of the first write never reached the disk; the page of the second one did.
     let torn = lines.len() - 2;
     lines[torn].iter_mut().for_each(|byte| *byte = 0);
     fs::write(dir.join(FILE), lines.concat()).unwrap();

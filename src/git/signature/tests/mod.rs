@@ -51,7 +51,7 @@ fn any_bytes_are_a_signed_object_or_refused() {
     }
     let run = |bytes: &[u8]| {
         for signed in [commit(bytes), tag(bytes, "v1")].into_iter().flatten() {
-            // A changed signature may still be good: what it signs is not what changed.
+            // A changed signature may still be valid, if the change is outside of the signed bytes.
             let _ = KEYS.verify(&signed, now());
         }
     };

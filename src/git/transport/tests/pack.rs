@@ -41,7 +41,7 @@ fn any_bytes_are_an_answer_with_a_pack_or_refused() {
     }
     let run = |bytes: &[u8]| {
         let whole = PackReader::new().take(bytes);
-        // The parts in which bytes arrive change nothing.
+        // The reader gives the same result however the bytes are split.
         let mut reader = PackReader::new();
         let parts = bytes.chunks(7).try_for_each(|part| reader.take(part));
         assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");

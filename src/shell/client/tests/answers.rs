@@ -1,4 +1,4 @@
-//! What becomes of answers that are late, long or refusals, on a paused clock.
+//! Answers that are late, long or refusals, on a paused clock.
 
 use futures::StreamExt as _;
 use http_body_util::StreamBody;
@@ -20,7 +20,7 @@ fn unfinished() -> Bytewise {
     StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync()
 }
 
-/// Returns the answer to a request for a path, from a server that gives `make()` for it.
+/// Sends a request for a path to a server that answers with `make()`, and returns the result.
 async fn ask(path: &str, make: fn() -> Option<Response<Bytewise>>) -> kube::Result<String> {
     let service = service_fn(move |_: Request<Body>| async move {
         match make() {
@@ -41,7 +41,7 @@ async fn a_request_that_is_not_answered_to_its_end_fails() {
         assert_eq!(error.to_string(), "ServiceError: the API server did not answer within 30s");
     }
     assert_eq!(started.elapsed(), 2 * REQUEST_TIMEOUT);
-    // The head of a watch comes as soon; its body does not end.
+    // The head of the answer to a watch has the same time limit; its body has none.
     let unanswered = ask("/api/v1/pods?watch=true", || None).await;
     assert!(unanswered.is_err());
     assert_eq!(started.elapsed(), 3 * REQUEST_TIMEOUT);
@@ -66,7 +66,7 @@ async fn a_refusal_says_when_to_come_back() {
         let response = Response::builder().status(429).header("retry-after", "7");
         Some(response.body(full(body)).unwrap())
     }
-    // Priority and fairness answers in plain text; others in a Status that may know better.
+    // API Priority and Fairness answers in plain text; other refusals are a Status with details.
     let plain = ask("/", || refused("Too many requests, please try again later.\n")).await.unwrap_err();
     assert_eq!(retry_after(&plain), Duration::from_secs(7));
     let Error::Api(status) = &plain else { panic!("{plain}") };

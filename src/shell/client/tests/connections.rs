@@ -52,7 +52,7 @@ impl Write for InMemory {
     }
 }
 
-/// Passes bytes on, until the network goes silent: then they are lost, and nobody is told.
+/// Passes bytes on until the network fails: from then on bytes are lost without an error.
 async fn pass(from: DuplexStream, to: DuplexStream, silent: CancellationToken) {
     let ((mut from_read, mut from_write), (mut to_read, mut to_write)) = (split(from), split(to));
     let mut buffers = ([0; 4096], [0; 4096]);

@@ -16,14 +16,14 @@ struct Api {
     behaviour: Behaviour,
 }
 
-/// How it answers from now on.
+/// The behaviour of the server from now on.
 #[derive(Clone, Copy, Default)]
 enum Behaviour {
     #[default]
     Well,
     /// Every answer takes this long; a write is stored at once.
     After(Duration),
-    /// As many requests fail at once, and later ones are never answered.
+    /// So many requests fail at once, and later ones are never answered.
     FailsAndHangs(u32),
 }
 
@@ -101,7 +101,7 @@ fn candidate(server: &Server, host: &str) -> Election {
     Election::new(server.client(), ElectionOptions::new("default", "leader", host))
 }
 
-/// Returns how long a leader keeps its leadership when the API server begins to behave so right after a
+/// Returns how long a leader keeps its leadership when the API server shows this behaviour right after a
 /// renewal.
 async fn kept(behaviour: Behaviour) -> Duration {
     let (server, stop) = (Server::default(), CancellationToken::new());
@@ -123,8 +123,8 @@ async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
     }
 }
 
-/// What counts is when a renewal was sent: the server may have stored it at once, and others count from
-/// there.
+/// The leadership counts from the time at which a renewal was sent: the server may have stored it at once,
+/// and other candidates count from then.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_late_prolongs_nothing() {
     let deadline = ElectionOptions::new("", "", "").renew_deadline;

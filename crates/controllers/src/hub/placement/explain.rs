@@ -15,7 +15,7 @@ use reconcile::{Query, Read, View};
 /// exist.
 ///
 /// # Errors
-/// [`ReadError`](reconcile::ReadError) if an input has not been read.
+/// Returns [`ReadError`](reconcile::ReadError) if an input has not been read.
 pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(placement) = view.get::<Placement>(key)? else { return Ok(None) };
     let bound = bound(view, &key.namespace)?;

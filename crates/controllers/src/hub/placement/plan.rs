@@ -96,7 +96,7 @@ impl Writes<'_> {
 
     /// Returns the precondition of a write of a decision: the version that was read, so that an old plan
     /// overwrites no newer decision. A plan may write one decision in several steps. The first write changes
-    /// the version, so later ones have no such precondition.
+    /// the version, so the later ones compare only the uid.
     fn precondition(&mut self, name: &str) -> Precondition {
         let is_first = self.written.insert(name.to_owned());
         match self.known.get(name).copied() {
