@@ -12,7 +12,9 @@ pub mod git;
 pub mod operator;
 pub mod pki;
 pub mod serve;
-pub mod shell;
+
+/// `crates/shell/`; within this package it has the path of a module.
+pub use ::shell;
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "it runs for a time that a person chooses")]

@@ -1,10 +1,9 @@
-//! The connection of a command to an API server, and the signals that end it.
+//! The connection of a command to an API server.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use tokio_util::sync::CancellationToken;
 
 use super::CommandError;
 use crate::shell::{self, Leadership};
@@ -91,25 +90,4 @@ pub(super) async fn config(
         }
     };
     Ok(config.context("cannot use the kubeconfig")?)
-}
-
-/// Returns a token that Ctrl-C or SIGTERM cancels.
-pub(super) fn stop_on_signal() -> CancellationToken {
-    let stop = CancellationToken::new();
-    let token = stop.clone();
-    tokio::spawn(async move {
-        let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(terminate) => terminate,
-            Err(error) => {
-                tracing::error!(%error, "cannot listen for signals");
-                return;
-            }
-        };
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-        token.cancel();
-    });
-    stop
 }

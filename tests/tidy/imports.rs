@@ -14,6 +14,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("reconcile", &["api", "object"]),
     ("engine", &["api", "object"]),
     ("controllers", &["api", "engine", "object", "reconcile", "render"]),
+    // It knows no kind of ours, so it runs the controllers of hub, agent and add-ons alike.
+    ("shell", &["object", "reconcile"]),
     ("store", &["object"]),
     ("sim", &["api", "controllers", "engine", "object", "reconcile", "store"]),
 ];
@@ -23,8 +25,6 @@ const MODULES: &[(&str, &[&str])] = &[
     ("git", &["object"]),
     ("pki", &[]),
     ("apiserver", &["pki", "api", "object", "store"]),
-    // It knows no kind of ours, so it runs the controllers of hub and agent alike.
-    ("shell", &["object", "reconcile"]),
     ("serve", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
     ("dashboard", &["pki", "serve", "shell", "api", "controllers", "engine", "object"]),
     // These two wire; they decide nothing, so they never see an engine.

@@ -13,10 +13,11 @@ use kube::config::Kubeconfig;
 
 use super::agent_flags::{FeatureGates, OcmArgs};
 use crate::agent::{self, AgentOptions, Bootstrap};
-use crate::cli::connect::{self, stop_on_signal};
+use crate::cli::connect;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::serve::Listen;
+use crate::shell::stop_on_signal;
 use crate::shell::{self, Selection};
 use api::cluster::v1::ClientConfig;
 use api::names::{AGENT_ANNOTATION_PREFIX, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};

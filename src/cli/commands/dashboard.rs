@@ -8,13 +8,14 @@ use anyhow::Context as _;
 use kube::config::AuthInfo;
 use tokio::net::TcpListener;
 
-use crate::cli::connect::{HubArgs, stop_on_signal};
+use crate::cli::connect::HubArgs;
 use crate::cli::follow::follow;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::dashboard::hub::HubDashboard;
 use crate::dashboard::{LocalDashboard, ReadOverview};
 use crate::serve::certificate::ServerSecret;
+use crate::shell::stop_on_signal;
 use crate::shell::{Shell, now};
 use controllers::hub::overview::Overview;
 

@@ -11,11 +11,12 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use object::{Metadata as _, Object};
 
 use super::block_on;
-use crate::cli::connect::{HubArgs, stop_on_signal};
+use crate::cli::connect::HubArgs;
 use crate::cli::output::{Style, Ui};
 use crate::cli::writer::{Format, failed, print};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
+use crate::shell::stop_on_signal;
 use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, WORK_GROUP};
 use object::text::plain;
 

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 use crate::apiserver::{Options, Server, write_private};
-use crate::cli::connect::stop_on_signal;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
+use crate::shell::stop_on_signal;
 use api::crds;
 use object::Object;
 

@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::cli::connect::{HubArgs, stop_on_signal};
+use crate::cli::connect::HubArgs;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
@@ -19,6 +19,7 @@ use crate::operator::source::SourceOptions;
 use crate::operator::webhook::{WebhookAddress, WebhookOptions};
 use crate::operator::{self, Candidate, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
+use crate::shell::stop_on_signal;
 use crate::shell::{Election, ElectionOptions, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};

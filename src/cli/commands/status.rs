@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::cli::connect::stop_on_signal;
 use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, read_by_rollouts};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
+use crate::shell::stop_on_signal;
 use controllers::hub::overview::{Overview, OverviewController};
 
 /// Time between two looks of `--watch`.

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use tokio_util::task::TaskTracker;
 
-use crate::cli::connect::stop_on_signal;
 use crate::cli::{CommandResult, output::Ui};
+use crate::shell::stop_on_signal;
 use screen::Screen;
 use setup::Background;
 

@@ -14,12 +14,12 @@ use super::Subject;
 use super::approve::waiting;
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::{Explained, json, text};
-use crate::cli::connect::stop_on_signal;
 use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, read_by_rollouts};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
+use crate::shell::stop_on_signal;
 
 /// Time between two looks of `--watch`.
 const TICK: Duration = Duration::from_millis(500);

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 
-use crate::shell::election::Leadership;
+use crate::election::Leadership;
 
 /// A connection that sends only while this process leads; without a leadership, always.
 pub(super) struct Fenced<T> {

@@ -22,6 +22,7 @@ mod resources;
 mod restarts;
 mod runtime;
 mod selection;
+mod signal;
 mod telemetry;
 mod threads;
 mod watch;
@@ -31,11 +32,11 @@ pub use clock::now;
 pub use election::{Election, ElectionOptions, Leadership};
 pub use execute::{failure, message};
 pub use freshness::is_away;
-#[cfg(test)]
-pub(crate) use metrics::register_samples;
+pub use metrics::register_samples;
 pub use process::{Handle, PushFn, Registrar, Shell, ShellOptions};
 pub use resources::Resources;
 pub use selection::Selection;
+pub use signal::stop_on_signal;
 
 use std::time::Duration;
 

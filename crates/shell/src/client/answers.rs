@@ -33,13 +33,13 @@ pub(super) enum AnswerError {
 }
 
 /// Returns whether an answer was longer than the limit.
-pub(in crate::shell) fn is_too_large(error: &kube::Error) -> bool {
+pub(crate) fn is_too_large(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     matches!(error.downcast_ref(), Some(AnswerError::TooLarge(_)))
 }
 
 /// Returns the time for which a server that refused a request wants no requests.
-pub(in crate::shell) fn retry_after(error: &kube::Error) -> Duration {
+pub(crate) fn retry_after(error: &kube::Error) -> Duration {
     let kube::Error::Api(status) = error else { return Duration::ZERO };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     Duration::from_secs(seconds.into())

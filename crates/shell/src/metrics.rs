@@ -218,8 +218,7 @@ fn failure_word(kind: FailureKind) -> &'static str {
 }
 
 /// Registers every metric with a value, for the list of them in the docs.
-#[cfg(test)]
-pub(crate) fn register_samples(registry: &mut Registry) {
+pub fn register_samples(registry: &mut Registry) {
     let metrics = Metrics::default();
     let controller = "placement";
     metrics.reconciles.get_or_create(&ByController { controller }).inc();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::shell::clock::Moment;
+use crate::clock::Moment;
 
 /// The time until which a process may write, by its election. When the process or the machine was suspended,
 /// the process finds that its leadership has ended.
@@ -23,7 +23,7 @@ pub(super) struct Term {
 /// The reason why nothing is sent.
 #[derive(Debug, thiserror::Error)]
 #[error("this process is no longer the leader")]
-pub(in crate::shell) struct NotLeading;
+pub(crate) struct NotLeading;
 
 impl Term {
     /// Returns a term that is over.
@@ -51,7 +51,7 @@ impl Leadership {
     }
 
     /// Fails if the process may not write now.
-    pub(in crate::shell) fn check(&self) -> Result<(), NotLeading> {
+    pub(crate) fn check(&self) -> Result<(), NotLeading> {
         if self.holds() { Ok(()) } else { Err(NotLeading) }
     }
 

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::Leadership;
 use super::leadership::Term;
-use crate::shell::clock::{Moment, now};
+use crate::clock::{Moment, now};
 use object::hex;
 
 /// Time limit for the release of the lease; then the next leader waits until the lease expires.
