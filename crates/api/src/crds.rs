@@ -1,4 +1,4 @@
-//! Every custom resource definition there is: OCM's and ours, for hubs and for spokes.
+//! The custom resource definitions of OCM and of Wheelwright, for hubs and for spokes.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig, WebhookConversion,
@@ -42,11 +42,11 @@ pub fn spoke() -> Vec<CustomResourceDefinition> {
     vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
 }
 
-/// Names of the definitions whose versions differ, so that somebody has to convert between them
-/// ([`addon::conversion`]).
+/// Names of the definitions whose versions have different fields, so that an API server must convert between
+/// them ([`addon::conversion`]).
 ///
-/// Without that a client of another version than the stored one would read fields where they are not. As long
-/// as nobody converts, such versions are not served.
+/// Without conversion, a client of another version than the stored one would read fields in the wrong places.
+/// Such versions are therefore served only when there is a converter.
 pub const CONVERTIBLE: [&str; 2] = [
     "clustermanagementaddons.addon.open-cluster-management.io",
     "managedclusteraddons.addon.open-cluster-management.io",
@@ -78,8 +78,8 @@ fn twofold<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
     definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, true)])
 }
 
-/// Returns a definition of two versions that differ; the newer one is served once somebody converts, see
-/// [`CONVERTIBLE`].
+/// Returns a definition of two versions with different fields; the newer one is served only when there is a
+/// converter, see [`CONVERTIBLE`].
 fn convertible<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
     definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, false)])
 }

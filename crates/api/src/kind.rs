@@ -1,4 +1,4 @@
-//! What makes a struct a Kubernetes kind.
+//! Declares Kubernetes kinds as structs.
 //!
 //! kube's derive is not used: it drops unknown fields of the root, needs a `spec` where upstream has none,
 //! and marks every optional field `nullable`, so that an explicit `null`, which Go clients send, would be
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Unknown;
 
-/// A column `kubectl get` prints: its title, its type and where its value is.
+/// A column of `kubectl get`: its title, its type and the path of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column(pub &'static str, pub &'static str, pub &'static str);
 
@@ -30,7 +30,7 @@ pub trait Crd: kube_core::Resource<DynamicType = ()> {
     fn schema() -> serde_json::Value;
 }
 
-/// `apiVersion`, `kind` and whatever stands beside the known fields at the root of an object of kind `K`.
+/// `apiVersion`, `kind` and the unknown fields at the root of an object of kind `K`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Root<K> {
     /// Root fields the type does not know.
@@ -71,7 +71,7 @@ impl<'de, K> Deserialize<'de> for Root<K> {
     }
 }
 
-/// Declares a kind: the struct at the root, its names, and what its definition says of it.
+/// Declares a kind: the struct at the root, its names, and the properties of its definition.
 macro_rules! kind {
     (
         $(#[doc = $doc:literal])+
@@ -155,7 +155,7 @@ macro_rules! kind {
     (@scope Namespaced) => { k8s_openapi::NamespaceResourceScope };
     (@namespaced Cluster) => { false };
     (@namespaced Namespaced) => { true };
-    // A status that stands inline is written with the object, in one write.
+    // A status without a subresource is written with the object, in one write.
     (@subresource) => { false };
     (@subresource $status:ty) => { true };
     (@subresource $status:ty, inline) => { false };

@@ -1,4 +1,4 @@
-//! Wire types: what API servers store and clients send, field by field.
+//! Wire types: the objects that API servers store and clients send.
 //!
 //! One kind a file, under `<group>/<version>/`. The names are those of the wire, oddities included. Every
 //! struct keeps the fields it does not know in `unknown` and every enumeration the values it does not know in

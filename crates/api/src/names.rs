@@ -1,6 +1,6 @@
-//! Every string that lives in clusters and that something depends on.
+//! The strings that clusters store and other components read.
 //!
-//! Changing one is a breaking change: objects in clusters, OCM's own components and users' scripts carry it.
+//! A change of one is a breaking change: objects in clusters, OCM's components and users' scripts contain it.
 
 /// Clusters, sets, placements, scores, claims.
 pub const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
@@ -13,10 +13,10 @@ pub const GITOPS_GROUP: &str = "gitops.wheelwright.dev";
 /// The group in which permission to accept clusters is asked for.
 pub const REGISTER_GROUP: &str = "register.open-cluster-management.io";
 
-/// What a label key must look like, as OCM's schemas check it.
+/// The pattern of a label key in OCM's schemas.
 pub const QUALIFIED_NAME_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
-/// What the name of a signer must look like, as OCM's schemas check it.
+/// The pattern of the name of a signer in OCM's schemas.
 pub const SIGNER_PATTERN: &str = "^([a-z0-9][a-z0-9-]*[a-z0-9]\\.)+[a-z]+\\/[a-z0-9-\\.]+$";
 
 /// A duration as our own kinds take it: numbers with units, such as 1h30m.
@@ -38,13 +38,14 @@ pub const DECISION_GROUP_NAME_LABEL: &str = "cluster.open-cluster-management.io/
 pub const CLUSTER_NAME_LABEL: &str = "open-cluster-management.io/cluster-name";
 /// The add-on a work, CSR or role binding belongs to.
 pub const ADDON_NAME_LABEL: &str = "open-cluster-management.io/addon-name";
-/// The same on the objects with which an agent gets tokens for an add-on.
+/// The name of the add-on, on the objects with which an agent gets tokens for it.
 pub const ADDON_API_NAME_LABEL: &str = "addon.open-cluster-management.io/name";
 /// Label of these objects; its value is `true`.
 pub const TOKEN_INFRASTRUCTURE_LABEL: &str = "addon.open-cluster-management.io/token-infrastructure";
 /// The namespace of the add-on, on works that live in another one (hosted mode).
 pub const ADDON_NAMESPACE_LABEL: &str = "open-cluster-management.io/addon-namespace";
-/// What precedes the name of an add-on in the label that tells placements how the add-on does on the cluster.
+/// The prefix of the label with the health of an add-on; the name of the add-on follows. Placements select by
+/// it.
 pub const ADDON_FEATURE_LABEL_PREFIX: &str = "feature.open-cluster-management.io/addon-";
 /// Marks hub role bindings made for add-ons that are defined by a template; the value is empty.
 pub const ADDON_TEMPLATE_NAME_LABEL: &str = "open-cluster-management.io/addon-template-name";
@@ -89,15 +90,15 @@ pub const V1ALPHA1_INSTALL_NAMESPACE_ANNOTATION: &str =
 pub const IMAGE_REGISTRIES_ANNOTATION: &str = "open-cluster-management.io/image-registries";
 /// When a cluster was accepted without a person.
 pub const AUTO_ACCEPTED_ANNOTATION: &str = "open-cluster-management.io/automatically-accepted-on";
-/// Before annotations that are copied from a cluster to its add-ons.
+/// The prefix of annotations that are copied from a cluster to its add-ons.
 pub const ADDON_ANNOTATION_PREFIX: &str = "addon.open-cluster-management.io/";
 /// The config repository an object came from, as namespace/name.
 pub const CONFIG_REPO_ANNOTATION: &str = "gitops.wheelwright.dev/config-repo";
-/// Field manager of what is applied from repositories.
+/// Field manager of the objects that are applied from repositories.
 pub const CONFIG_REPO_MANAGER: &str = "wheelwright-gitops";
 /// Digest of the manifest an object was last applied from.
 pub const APPLIED_DIGEST_ANNOTATION: &str = "gitops.wheelwright.dev/applied-digest";
-/// What kubectl last applied on the client's side; no part of a manifest.
+/// The object that kubectl applied last on the client's side; it is no part of a manifest.
 pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// On an object: `disabled` keeps it when it leaves the repository, `confirm` lets its deletion wait for
 /// approval.
@@ -114,46 +115,49 @@ pub const IGNORE_FIELDS_ANNOTATION: &str = "gitops.wheelwright.dev/ignore-fields
 pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-deletions";
 /// Accepts a source that was rewound or force-pushed; the value is the revision to accept.
 pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revision";
-/// Asks for a fetch now; any new value does.
+/// Asks for a fetch now, with any new value.
 pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";
 /// On a Placement, asks for a ClusterDecision with the labels and claims that the value lists.
 pub const CLUSTER_DECISION_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-decision";
-/// Label of a namespace whose ConfigRepos may act as the operator. Only those who may write namespaces can set it.
+/// Label of a namespace whose ConfigRepos may act as the operator. Only users who may write namespaces can
+/// set it.
 pub const OPERATOR_IDENTITY_LABEL: &str = "gitops.wheelwright.dev/operator-identity";
-/// The value of the label that allows it.
+/// The value of this label.
 pub const OPERATOR_IDENTITY_ALLOWED: &str = "allowed";
 
 // Finalizers.
 
-/// On works, until the agent has removed what it applied.
+/// On works, until the agent has removed the objects that it applied.
 pub const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
 /// On replica sets of works, until their works are deleted.
 pub const WORK_REPLICA_SET_FINALIZER: &str = "work.open-cluster-management.io/manifest-work-cleanup";
 /// On applied works of a spoke, until their objects are gone.
 pub const APPLIED_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
-/// On accepted clusters, until what accepting made is gone.
+/// On accepted clusters, until the objects of the acceptance are gone.
 pub const CLUSTER_API_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io/api-resource-cleanup";
-/// On clusters, until their namespace holds nothing more.
+/// On clusters, until their namespace is empty.
 pub const CLUSTER_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io/resource-cleanup";
-/// On ClusterManagementAddOns that a RolloutPolicy of people is for, until every cluster has lost the add-on.
+/// On ClusterManagementAddOns that a RolloutPolicy of a person applies to, until every cluster has lost the
+/// add-on.
 pub const ADDON_REMOVAL_FINALIZER: &str = "gitops.wheelwright.dev/addon-removal";
-/// On config repositories, until what they applied is gone or released.
+/// On config repositories, until their objects are gone or released.
 pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 
-// Objects of ours.
+// Objects of the operator.
 
-/// Namespace of what the operator itself keeps: snapshots of configurations, its lease.
+/// Namespace of the operator's own objects: snapshots of configurations, its lease.
 pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
-/// Name of the RolloutPolicy that the operator makes where it has to remember something and people made none.
+/// Name of the RolloutPolicy that the operator creates for its records if people made none.
 pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";
 /// Annotation on a ClusterManagementAddOn: `"true"` refuses a template with a variable that nothing defines.
 pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-variables";
 /// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the cluster any more.
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
-/// On add-ons of clusters: its removal is decided, and waits for the clusters before it. On a ClusterManagementAddOn: so is
-/// that from all clusters, by an approved commit.
+/// On add-ons of clusters: the removal is decided, and waits for the clusters before it. On a
+/// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit.
 pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";
-/// On workloads of add-ons: the address of the configurations they were rendered from, so that health is known to be that of these.
+/// On workloads of add-ons: the address of the configurations they were rendered from, so that their health
+/// counts for these configurations only.
 pub const CONFIG_FENCE_ANNOTATION: &str = "gitops.wheelwright.dev/config-address";
 /// On works of a replica set: the hash of the template that was assigned to the cluster.
 pub const TEMPLATE_HASH_ANNOTATION: &str = "gitops.wheelwright.dev/template-hash";
@@ -163,7 +167,8 @@ pub const ASSIGNED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/assigned-at";
 pub const SUCCEEDED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/succeeded-at";
 /// On works of a replica set: the hash of the template that succeeded on the cluster before.
 pub const LAST_GOOD_TEMPLATE_ANNOTATION: &str = "gitops.wheelwright.dev/last-good-template";
-/// The claim on a spoke that says whose agent runs there: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays on the spoke.
+/// The claim on a spoke that identifies its agent: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays
+/// on the spoke.
 pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
 /// Annotation of that claim: the secret, as `<namespace>/<name>`, in which the agent keeps its identity.
 pub const AGENT_SECRET_ANNOTATION: &str = "gitops.wheelwright.dev/agent-secret";
@@ -175,19 +180,20 @@ pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
 pub const AGENT_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/agent-options";
 /// On works and add-ons of a cluster that leaves: those with a lower number, of 0 to 100, are deleted first.
 pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
-/// Before the hash of a hub's URL, on namespaces of a spoke: `true` while a cluster set of that hub wants the
-/// namespace.
+/// The prefix of a label on namespaces of a spoke; the hash of a hub's URL follows. The value is `true` while
+/// a cluster set of that hub wants the namespace.
 pub const MANAGED_NAMESPACE_LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
-/// Before annotations that an agent writes to its cluster.
+/// The prefix of annotations that an agent writes to its cluster.
 pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
 /// Type of the secrets in which an agent keeps the works of its hub on its cluster.
 pub const KEPT_WORK_TYPE: &str = "gitops.wheelwright.dev/kept-work";
 /// Label of these secrets; the value is the first half of the hash of the hub's URL.
 pub const KEPT_WORK_LABEL: &str = "gitops.wheelwright.dev/kept-work";
-/// The claim that says which version of Kubernetes a cluster runs.
+/// The claim with the version of Kubernetes that a cluster runs.
 pub const KUBERNETES_VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
 
-/// The reason of the condition `HubAcceptedManagedCluster` of a cluster that was accepted and could not get its permissions; OCM's word.
+/// The reason of the condition `HubAcceptedManagedCluster` of a cluster that was accepted and could not get
+/// its permissions; the word is OCM's.
 pub const ACCEPT_FAILED: &str = "Error";
 /// The user whose requests to join a cluster are approved without a person, until the cluster has joined.
 pub const REQUESTER_ANNOTATION: &str = "registration.wheelwright.dev/requester";
@@ -196,33 +202,33 @@ pub const AUTO_APPROVE_BINDING: &str = "wheelwright:auto-approved-bootstrap";
 
 // Taints, sets, leases, claims.
 
-/// Taint of a cluster whose agent says nothing.
+/// Taint of a cluster whose agent does not report.
 pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
-/// Taint of a cluster whose agent says it is not available.
+/// Taint of a cluster whose agent reports that it is not available.
 pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavailable";
-/// Taint of what stands for a cluster that cannot be read; no cluster has it.
+/// Taint of the placeholder of a cluster that cannot be read; no real cluster has it.
 pub const UNREADABLE_TAINT: &str = "gitops.wheelwright.dev/unreadable";
-/// The exclusive set clusters without one are in.
+/// The exclusive set of clusters that are in no other one.
 pub const DEFAULT_CLUSTER_SET: &str = "default";
 /// The set of all clusters.
 pub const GLOBAL_CLUSTER_SET: &str = "global";
-/// The lease an agent renews, in the namespace of its cluster; also its holder.
+/// The name of the lease that an agent renews in the namespace of its cluster, and of its holder.
 pub const CLUSTER_LEASE: &str = "managed-cluster-lease";
-/// Claims every cluster exposes without counting against the limit of custom ones.
+/// Claims that do not count against the limit of custom ones.
 pub const RESERVED_CLAIMS: &[&str] = &[
     "id.k8s.io",
     "kubeversion.open-cluster-management.io",
     "platform.open-cluster-management.io",
     "product.open-cluster-management.io",
 ];
-/// Where add-on agents go unless something says otherwise.
+/// The default namespace of the agents of add-ons.
 pub const DEFAULT_ADDON_NAMESPACE: &str = "open-cluster-management-agent-addon";
 /// In v1beta1, the name of a default configuration that does not exist.
 pub const NO_DEFAULT_CONFIG: &str = "__reserved_no_default__";
 
 // Identities.
 
-/// Before users and groups of agents.
+/// The prefix of users and groups of agents.
 pub const SUBJECT_PREFIX: &str = "system:open-cluster-management:";
 /// The group of every cluster's agent.
 pub const MANAGED_CLUSTERS_GROUP: &str = "system:open-cluster-management:managed-clusters";
@@ -231,7 +237,7 @@ pub const KUBE_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// Field manager of agents that apply works.
 pub const WORK_AGENT_MANAGER: &str = "work-agent";
 
-// Condition types that more than one station reads or writes.
+// Condition types that more than one controller reads or writes.
 
 /// Annotation of a ManagedCluster whose clock may differ from that of the hub; `true` is the only value that counts.
 pub const SKIP_CLOCK_SYNC_ANNOTATION: &str = "registration.open-cluster-management.io/skip-clock-sync-check";
@@ -246,7 +252,7 @@ pub mod cluster_conditions {
     pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
     /// The clocks agree.
     pub const CLOCK_SYNCED: &str = "ManagedClusterConditionClockSynced";
-    /// How far deleting has come.
+    /// The progress of the deletion.
     pub const DELETING: &str = "Deleting";
     /// A cluster set has no members.
     pub const SET_EMPTY: &str = "ClusterSetEmpty";
@@ -258,7 +264,7 @@ pub mod cluster_conditions {
 pub mod placement_conditions {
     /// As many clusters as wanted were found.
     pub const SATISFIED: &str = "PlacementSatisfied";
-    /// The placement makes no sense.
+    /// The placement is not valid.
     pub const MISCONFIGURED: &str = "PlacementMisconfigured";
 }
 
@@ -270,11 +276,11 @@ pub mod work_conditions {
     pub const AVAILABLE: &str = "Available";
     /// The work has run to its end.
     pub const COMPLETE: &str = "Complete";
-    /// What was applied is being removed.
+    /// The applied objects are being removed.
     pub const DELETING: &str = "Deleting";
-    /// A rule says the work is under way.
+    /// A rule says that the work is progressing.
     pub const PROGRESSING: &str = "Progressing";
-    /// A rule says the work is in trouble.
+    /// A rule says that the work is degraded.
     pub const DEGRADED: &str = "Degraded";
     /// Of a manifest: feedback was read.
     pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
@@ -294,9 +300,9 @@ pub mod replica_set_conditions {
 pub mod addon_conditions {
     /// The add-on works.
     pub const AVAILABLE: &str = "Available";
-    /// The add-on is in trouble.
+    /// The add-on is degraded.
     pub const DEGRADED: &str = "Degraded";
-    /// A configuration is on its way.
+    /// A configuration is being rolled out.
     pub const PROGRESSING: &str = "Progressing";
     /// The configurations are decided.
     pub const CONFIGURED: &str = "Configured";
@@ -312,11 +318,11 @@ pub mod addon_conditions {
 
 /// Condition types of our own kinds, as kstatus reads them.
 pub mod gitops_conditions {
-    /// Everything is as the repository says.
+    /// The hub is as the repository says.
     pub const READY: &str = "Ready";
-    /// Something is under way.
+    /// A change is being applied.
     pub const RECONCILING: &str = "Reconciling";
-    /// Something waits for a person.
+    /// A person has to act.
     pub const STALLED: &str = "Stalled";
     /// The newest state is on the status branch.
     pub const REPORTED: &str = "Reported";

@@ -1,4 +1,4 @@
-//! Enumerations that survive values of the future.
+//! Enumerations that keep values that a later version adds.
 
 /// Declares an enumeration of strings that keeps a value it does not know in `Other`.
 ///

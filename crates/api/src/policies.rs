@@ -1,7 +1,6 @@
 //! The ValidatingAdmissionPolicies of a hub: who may accept clusters, move them between sets, bind sets and
 //! write works.
-//!
-//! They are a file of the chart, so that there is one text of them.
+//! They are a file of the chart, so that the chart and the embedded hub use the same text.
 
 /// The policies and their bindings, as YAML documents.
 pub const ADMISSION_POLICIES: &str =

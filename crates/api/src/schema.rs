@@ -1,4 +1,4 @@
-//! OpenAPI v3 schemas from the types, structural as API servers want them.
+//! OpenAPI v3 schemas of the types, structural as API servers require them.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -39,8 +39,8 @@ pub(crate) fn root<const N: usize>(description: &str, parts: [(&str, Value, bool
     schema
 }
 
-/// Returns the schema of a list of objects of any kind; the API server checks no more than `apiVersion`,
-/// `kind` and `metadata` of each.
+/// Returns the schema of a list of objects of any kind; the API server only checks `apiVersion`, `kind` and
+/// `metadata` of each.
 pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -56,8 +56,8 @@ fn prose(doc: &str) -> String {
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Turns what schemars writes into what API servers take: no `null` beside another type (an optional field is
-/// one that may be absent; a `nullable` one says so), no formats they do not know, no titles.
+/// Rewrites the output of schemars for API servers: no `null` beside another type (an optional field may be
+/// absent; a `nullable` one is marked), no formats that API servers do not know, no titles.
 #[derive(Clone)]
 struct Structural;
 
@@ -95,12 +95,12 @@ impl Transform for Structural {
     }
 }
 
-/// What a quantity looks like; the only values of maps that may be a number or a string are quantities.
+/// The pattern of a quantity. The only values of maps that may be a number or a string are quantities.
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 const KNOWN_FORMATS: &[&str] = &["int32", "int64", "byte", "date-time", "uri"];
 
-/// `anyOf: [T, null]` is `T`.
+/// Replaces `anyOf: [T, null]` by `T`.
 fn hoist_optional(fields: &mut Map<String, Value>) {
     let Some(Value::Array(variants)) = fields.get("anyOf") else { return };
     let kept: Vec<_> =
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::crds;
 
-    /// What API servers refuse at a node of a schema, and what people miss.
+    /// Finds what API servers refuse in a schema, and missing descriptions.
     fn faults(schema: &Value, path: &str, found: &mut Vec<String>) {
         let mut fault = |what: &str| found.push(format!("{path}: {what}"));
         let is = |keyword: &str| schema[keyword] == true;

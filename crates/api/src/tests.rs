@@ -1,4 +1,5 @@
-//! Whatever a schema allows, and whatever a later one adds, survives being read into a type and written back.
+//! Tests that a type keeps everything that its schema allows, or that a later schema may add, when an object
+//! is read and written back.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
@@ -57,7 +58,7 @@ fn ends(path: &str, with: &[&str]) -> bool {
     with.iter().any(|end| path.ends_with(end))
 }
 
-/// Returns values a schema allows, with fields and enumeration values it does not know yet.
+/// Returns values that a schema allows, with fields and enumeration values that the type does not know.
 fn values(schema: &Value, path: &str, open: bool) -> BoxedStrategy<Value> {
     let open = open && !ends(path, CLOSED);
     if schema["x-kubernetes-int-or-string"] == true {
@@ -123,7 +124,7 @@ fn object(schema: &Value, path: &str, open: bool) -> BoxedStrategy<Value> {
     fields.prop_map(|fields| Value::Object(fields.into_iter().flatten().collect::<Map<_, _>>())).boxed()
 }
 
-/// Empty values stand for absent ones, as they do for Go clients.
+/// Returns whether a value is empty. Empty values mean absent ones, as for Go clients.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -135,8 +136,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What of `before` is missing or different in `after`, and what `after` has that is neither empty nor a
-/// default of the schema.
+/// Finds the values of `before` that are missing or different in `after`, and the values that only `after`
+/// has and that are neither empty nor a default of the schema.
 fn differences(before: &Value, after: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {

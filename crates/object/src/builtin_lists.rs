@@ -2,8 +2,8 @@
 //!
 //! The rules come from the API's own OpenAPI document (`x-kubernetes-list-type`,
 //! `x-kubernetes-list-map-keys`, `x-kubernetes-map-type`, `x-kubernetes-patch-strategy`,
-//! `x-kubernetes-patch-merge-key`), cut down by `tools/builtin-lists.py` to the types that carry a rule or
-//! lead to one. CRDs bring the same words in their schemas, so [`Position`] walks either.
+//! `x-kubernetes-patch-merge-key`), reduced by `tools/builtin-lists.py` to the types that carry a rule or
+//! lead to one. CRDs have the same extensions in their schemas, so [`Position`] walks either.
 //!
 //! The table has a line for each kind and each type, and an indented line for each field of the type above
 //! it:
@@ -14,8 +14,8 @@
 //!  containers keys=name merge=name items=core.v1.Container
 //! ```
 //! A type may be `atomic`. A field's words: `set`, `keys=KEY[:DEFAULT],…`, `atomic` and `granular` are its
-//! list or map type for server-side apply; `merge[=KEY]`, `retain` and `replace` its patch strategy; `of=`,
-//! `items=` and `values=` name the type of the field, of its list's items or of its map's values.
+//! list or map type for server-side apply; `merge[=KEY]`, `retain` and `replace` are its patch strategy;
+//! `of=`, `items=` and `values=` name the type of the field, of its list's items or of its map's values.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -27,10 +27,10 @@ use super::Gvk;
 /// The rules of the built-in kinds of the Kubernetes release named in `builtin_lists.txt`.
 pub static BUILTIN: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("builtin_lists.txt")));
 
-/// The kinds and types of one Kubernetes release, as far as they say how to merge.
+/// The kinds and types of one Kubernetes release, with their merge rules only.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// By `apiVersion`, then by kind.
+    /// The rows by `apiVersion`, then by kind.
     kinds: BTreeMap<&'static str, BTreeMap<&'static str, KindRow>>,
     types: BTreeMap<&'static str, Type>,
 }
@@ -106,8 +106,8 @@ pub struct PatchStrategy<'a> {
 
 /// A place in an object, with the merge rules of its schema.
 ///
-/// An unknown place answers with the defaults and leads to more unknown places, so callers need no special
-/// case.
+/// An unknown place has the default rules, and all places below it are unknown too, so callers need no
+/// special case.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Position<'a> {
     /// An unknown place.
@@ -253,7 +253,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Follows a `$ref`, but never from one to the next: a document could lead in a circle.
+    /// Follows a `$ref`, but not a second one in a row, because a document could have a cycle of them.
     fn resolved(schema: &'a Value, definitions: Option<&'a Value>) -> Self {
         let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
         let target = name.and_then(|name| definitions?.get(name));
@@ -333,7 +333,7 @@ impl<'a> Builtin<'a> {
         }
     }
 
-    /// A field may override the rule of its type.
+    /// Returns whether the map is atomic; a field may override the rule of its type.
     fn is_atomic_map(self) -> bool {
         match (self.rule.and_then(|rule| rule.map), self.inside) {
             (Some(said), _) => said == MapType::Atomic,

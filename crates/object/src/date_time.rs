@@ -1,9 +1,9 @@
-//! Texts of times: the texts that an API server accepts, and the time that each of them stands for.
+//! Texts of times: the texts that an API server accepts, and the time that each of them means.
 //!
-//! An API server checks the format `date-time` of a custom resource by a pattern only, so such a field holds
-//! texts that no library reads: a year that ends after the last time there is, an offset of 99 hours. Types
-//! of such fields are read with [`timestamp`], which never fails for a text that [`is_date_time`] admits. See
-//! docs/hazards.md#unreadable-times.
+//! An API server checks the format `date-time` of a custom resource only by a pattern. So such a field may
+//! hold texts that no library can parse: a year after the last supported time, or an offset of 99 hours.
+//! Types of such fields are read with [`timestamp`], which never fails for a text that [`is_date_time`]
+//! accepts. See docs/hazards.md#unreadable-times.
 
 use std::sync::LazyLock;
 
@@ -24,23 +24,23 @@ pub fn is_date_time(text: &str) -> bool {
     parts(text).is_some()
 }
 
-/// Returns the time that a text stands for; `None` where neither RFC 3339 nor [`is_date_time`] admits it.
+/// Returns the time that a text means; `None` if neither RFC 3339 nor [`is_date_time`] accepts it.
 ///
-/// A time before the year 1 or after the last time there is becomes the first or the last one, so that it can
-/// be written again. The fraction is left out where only the pattern admits the text.
+/// A time before the year 1 or after the last supported time becomes the first or the last one, so that it
+/// can be written again. If only the pattern accepts the text, the fraction is dropped.
 pub fn timestamp(text: &str) -> Option<Timestamp> {
     let read = text.parse().ok().or_else(|| parts(text)).or_else(|| beyond(text))?;
     Some(read.max(first()))
 }
 
-/// Returns the first time that four digits can say, and the zero of Go.
+/// Returns the first time with a year of four digits, which is Go's zero time.
 fn first() -> Timestamp {
     const YEAR_ONE: i64 = -62_135_596_800;
     Timestamp::from_second(YEAR_ONE).expect("the year 1 is in the range of times")
 }
 
 fn parts(text: &str) -> Option<Timestamp> {
-    // What follows a second `t` is not looked at upstream either.
+    // Upstream ignores the text after a second `t` too.
     let mut halves = text.split(['t', 'T']);
     let (date, time) = (halves.next()?, halves.next()?);
     let is_plain = date.len() == "2006-01-02".len() && date.starts_with(|c: char| c.is_ascii_digit());
@@ -59,7 +59,8 @@ fn parts(text: &str) -> Option<Timestamp> {
     Timestamp::from_second(utc.as_secs().clamp(*range.start(), *range.end())).ok()
 }
 
-/// Go writes the time of a built-in kind in UTC, which may be outside of the years that it reads.
+/// Returns the limit for a time beyond it. Go writes the time of a built-in kind in UTC, which may be outside
+/// of the years that it can parse.
 fn beyond(text: &str) -> Option<Timestamp> {
     let (year, _) = text.strip_prefix('-').unwrap_or(text).split_once('-')?;
     let is_year = !year.is_empty() && year.len() <= 5 && year.bytes().all(|byte| byte.is_ascii_digit());
@@ -71,7 +72,7 @@ fn beyond(text: &str) -> Option<Timestamp> {
     }
 }
 
-/// Replaces every time of an object that no library reads by the time that it stands for; returns whether
+/// Replaces every time of an object that no library can parse by the time that it means; returns whether
 /// there was any.
 ///
 /// A time is a text in a field whose name ends in `time` or `Timestamp`, as those of built-in kinds do.
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A text, and the time that it is read as.
+    /// A text, and the time that it means.
     const ADMITTED: &[(&str, &str)] = &[
         ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
         ("2026-01-02t03:04:05z", "2026-01-02T03:04:05Z"),

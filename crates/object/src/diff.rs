@@ -25,7 +25,7 @@ pub fn merge_diff(old: &Value, new: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// In a merge patch `null` means "remove", so a value that is set anew must not carry any.
+/// Removes nulls from a new value, because `null` means "remove" in a merge patch.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

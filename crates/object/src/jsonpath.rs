@@ -102,7 +102,7 @@ fn copy_bracket(result: &mut String, chars: &mut std::iter::Peekable<std::str::C
     }
 }
 
-/// Puts a name into quotes, so that its characters mean nothing; `*` stays as it is.
+/// Quotes a name, so that its characters have no special meaning; `*` stays as it is.
 fn copy_name(result: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>, first: Option<char>) {
     let mut name: String = first.into_iter().collect();
     while let Some(c) = chars.next_if(|c| *c != '.' && *c != '[') {

@@ -40,7 +40,7 @@ pub use stored::{Stored, version};
 
 /// A Kubernetes object as the JSON object it is on the wire.
 ///
-/// Fields keep no order of their own (`serde_json` sorts them), so equal objects give equal bytes.
+/// Fields have no order of their own (`serde_json` sorts them), so equal objects have equal bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Object(pub Map<String, Value>);
@@ -172,12 +172,12 @@ impl Object {
         entries.filter_map(|(k, v)| Some((k.as_str(), v.as_str()?))).collect()
     }
 
-    /// Returns namespace and name.
+    /// Returns the namespace and name.
     pub fn key(&self) -> Key {
         Key::namespaced(self.namespace(), self.name())
     }
 
-    /// Returns kind and key.
+    /// Returns the kind and key.
     pub fn reference(&self) -> ObjectRef {
         ObjectRef { gvk: self.gvk(), key: self.key() }
     }

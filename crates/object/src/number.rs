@@ -19,7 +19,7 @@ pub fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Floats are exact integers up to 2^53.
+/// Returns a float as an integer, if it is one. Floats are exact integers up to 2^53.
 fn whole(float: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "the float is integral and below 2^53")]

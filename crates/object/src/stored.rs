@@ -10,11 +10,11 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub trait Stored: DeserializeOwned + Send + Sync + 'static {
     /// Whether [`Stored::trim`] keeps `metadata.managedFields`. They are a third of most objects, so only
     /// objects that are compared with an applied configuration keep them; see
-    /// [`is_as_applied`](crate::fields::is_as_applied). The entries of updates tell who changed a field, and
+    /// [`is_as_applied`](crate::fields::is_as_applied). The entries of updates show who changed a field, and
     /// a client that writes the entries must write all of them.
     const KEEPS_MANAGED_FIELDS: bool;
 
-    /// Returns namespace and name.
+    /// Returns the namespace and name.
     fn key(&self) -> Key;
 
     /// Returns `metadata.resourceVersion` as a number; 0 where it is absent.
@@ -77,7 +77,7 @@ impl Stored for Object {
     }
 
     fn trim(mut self, gvk: &Gvk) -> Self {
-        // Items of a list of built-in kinds do not say what they are.
+        // Items of a list of built-in kinds have no `apiVersion` and `kind`.
         self.0.insert("apiVersion".into(), gvk.api_version().into());
         self.0.insert("kind".into(), gvk.kind.as_str().into());
         self

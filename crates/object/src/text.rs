@@ -1,7 +1,7 @@
-//! Text from strangers (spokes, git servers, API servers), made safe to show.
+//! Text from untrusted sources (spokes, git servers, API servers), made safe to show.
 //!
-//! Condition messages, events, reports and logs quote what others said. Before they do, secrets are redacted
-//! by pattern, characters that steer terminals or reorder lines are dropped, and the length is capped.
+//! Condition messages, events, reports and logs quote such text. Before that, secrets are redacted by
+//! pattern, characters that control terminals or reorder lines are dropped, and the length is limited.
 
 use std::sync::LazyLock;
 
@@ -12,9 +12,9 @@ const REDACTED: &str = "[redacted]";
 
 /// Returns one line of plain text of at most `max` characters, without secrets and control characters.
 pub fn plain(text: &str, max: usize) -> String {
-    // Patterns see a bounded prefix only: what is cut off anyway need not be searched. Eight bytes a
-    // character leaves room for what redaction removes, and a secret that straddles the cut is redacted up to
-    // it.
+    // Patterns search a bounded prefix only, because the rest is cut off anyway. Eight bytes for each
+    // character leave room for the text that redaction removes. A secret across the cut is redacted up to the
+    // cut.
     let head = clip(text, max.saturating_mul(8));
     let redacted = redact(&head);
     let mut line = String::with_capacity(redacted.len());
@@ -44,7 +44,7 @@ pub fn markdown(text: &str, max: usize) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '@' => escaped.push_str("&#64;"),
-            // Neither a link of its own accord nor a workflow command.
+            // This prevents automatic links and workflow commands.
             ':' if matches!(chars.peek(), Some('/' | ':')) || escaped.ends_with("&#58;") => {
                 escaped.push_str("&#58;")
             }
@@ -58,7 +58,7 @@ pub fn markdown(text: &str, max: usize) -> String {
     escaped
 }
 
-/// Returns at most `max` characters; one that was cut ends with `…`.
+/// Returns at most `max` characters; a text that was cut ends with `…`.
 pub fn clip(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),
@@ -66,15 +66,15 @@ pub fn clip(text: &str, max: usize) -> String {
     }
 }
 
-/// Characters that move a cursor, hide or reorder text: controls, and Unicode's format characters for
-/// direction and joining.
+/// Returns whether a character moves a cursor, or hides or reorders text: controls, and Unicode's format
+/// characters for direction and joining.
 fn is_steering(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
         || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Replaces what looks like a secret.
+/// Replaces texts that look like secrets.
 pub(crate) fn redact(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let patterns = [
@@ -106,7 +106,8 @@ pub(crate) fn redact(text: &str) -> String {
     ENCODED.replace_all(&text, |found: &regex::Captures<'_>| redact_encoded(&found[0])).into_owned()
 }
 
-/// Base64 mixes cases and digits; hashes and commit ids are of one case and stay readable.
+/// Redacts texts that look like base64, which mixes cases and digits; hashes and commit ids have one case and
+/// stay readable.
 fn redact_encoded(text: &str) -> String {
     let has = |class: fn(&char) -> bool| text.chars().any(|c| class(&c));
     if has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) {

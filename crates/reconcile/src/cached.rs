@@ -10,12 +10,12 @@ use super::{Change, Delta, Query, Read, ReadError, Unreadable};
 use api::names::INDEXED_LABELS;
 use object::{Key, Stored, version};
 
-/// The version of an object whose server does not use numbers, as some aggregated API servers do. Its events
-/// arrive in order all the same.
+/// The version of an object whose server has no numeric versions, as some aggregated API servers. Its events
+/// still arrive in order.
 const OPAQUE: u64 = 0;
 
-/// The objects of one kind. A clone costs the same however many objects there are, and a change of one copies
-/// the path to it.
+/// The objects of one kind. The cost of a clone does not depend on the number of objects, and a change of one
+/// object copies only the path to it.
 #[derive(Debug)]
 pub(crate) struct Cached<K> {
     objects: RedBlackTreeMapSync<Key, Arc<K>>,
@@ -105,8 +105,8 @@ impl<K: Stored> Cached<K> {
         if is_newer { None } else { self.take(key) }
     }
 
-    /// Takes an object that an own write returned, unless the watch has seen its deletion already, or its
-    /// version cannot be compared with what the watch says.
+    /// Takes an object that an own write returned, unless the watch has already delivered its deletion, or
+    /// its version cannot be compared with those of the watch.
     pub(crate) fn write(&mut self, object: Arc<K>) -> Option<Change<K>> {
         let was_deleted = object.version() <= self.seen && !self.objects.contains_key(&object.key());
         if was_deleted || object.version() == OPAQUE { None } else { self.put(object) }
@@ -129,7 +129,7 @@ impl<K: Stored> Cached<K> {
 
     /// Replaces the objects by a complete list of resource version `at`, except where an own write is newer.
     ///
-    /// A version below one that was seen means that the server counts anew, as after a restore of etcd. Then
+    /// A version below one that was seen means that the server was restored, and its versions went back. Then
     /// no cached object is newer than the list.
     pub(crate) fn replace(
         &mut self,
@@ -183,8 +183,9 @@ impl<K: Stored> Cached<K> {
         self.complete = false;
     }
 
-    /// Marks the kind as unreadable until it is listed: its server counts anew, as after a restore of etcd.
-    /// Every cached object then counts as older than that list, whether it came from a watch or an own write.
+    /// Marks the kind as unreadable until it is listed, because the versions of its server went back after a
+    /// restore. Every cached object then counts as older than that list, whether it came from a watch or an
+    /// own write.
     pub(crate) fn restored(&mut self) {
         self.complete = false;
         self.seen = u64::MAX;

@@ -1,5 +1,5 @@
-//! The one [`View`]: caches filled by watches, in the operator and the agent by those of API servers, in the
-//! simulator by those of stores.
+//! The one implementation of [`View`]: caches that watches fill. In the operator and the agent these are
+//! watches of API servers, in the simulator watches of stores.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl Caches {
         self.observed.get(gvk).is_some_and(|cached| cached.is_complete())
     }
 
-    /// Applies what a watch or a write says of a typed object; `None` when the cache is as new or newer.
+    /// Applies a report of a watch or a write to a typed object; `None` if the cache is as new or newer.
     pub fn apply<K: Kind>(&mut self, site: Site, delta: Delta<K>) -> Option<Change<K>> {
         self.kind_mut(site).apply(delta)
     }
@@ -111,7 +111,8 @@ impl Caches {
         cached.replace(all, Vec::new(), version(resource_version))
     }
 
-    /// Marks every observed kind as unreadable until it is listed: the server counts anew.
+    /// Marks every observed kind as unreadable until it is listed, because the versions of its server went
+    /// back.
     pub(crate) fn observed_restored(&mut self) {
         for cached in self.observed.values_mut() {
             Arc::make_mut(cached).restored();

@@ -33,7 +33,7 @@ pub trait Controller: 'static {
     const MAX_CONCURRENT_RECONCILES: usize = 16;
 
     /// Whether it decides by objects of the hub that an earlier process kept, while the hub cannot be read.
-    /// The absence of an object means nothing then, so no controller that concludes from absence may set it.
+    /// The absence of an object then means nothing, so a controller that decides by absence must not set it.
     const USES_KEPT: bool = false;
 
     /// Registers the watches that wake it; the primary kind always wakes its own key.
@@ -113,8 +113,8 @@ impl<K> Clone for Change<K> {
 }
 
 impl<K> Change<K> {
-    /// Returns both sides, the newer first: for mapping functions that wake the keys that the object concerns
-    /// or concerned.
+    /// Returns both sides, the newer first. A mapping function uses it to wake the keys of the object before
+    /// and after the change.
     pub fn sides(&self) -> impl Iterator<Item = &K> {
         self.new.iter().chain(&self.old).map(std::convert::AsRef::as_ref)
     }

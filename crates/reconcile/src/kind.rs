@@ -13,8 +13,8 @@ use super::{Site, Unreadable};
 use object::date_time::clamp_times;
 use object::{Gvk, Key, Kind, Object, Stored};
 
-/// A kind that a dispatcher wants watched. The process that feeds the dispatcher needs to know none of its
-/// types.
+/// A kind that a dispatcher wants watched. The process that feeds the dispatcher does not need to know its
+/// type.
 #[derive(Clone, Debug)]
 pub struct WatchedKind {
     /// The API server that serves it.
@@ -71,8 +71,8 @@ pub enum WatchEvent {
     /// The kind could not be listed for so long that its cached objects do not count any more, until the next
     /// list.
     Stale,
-    /// The resource versions of the API server went back, as after a restore. No cached object of it counts
-    /// any more, until the next list of each kind.
+    /// The resource versions of the API server went back, as after a restore. None of its cached objects
+    /// counts any more, until the next list of each kind.
     Restored,
 }
 
@@ -185,8 +185,8 @@ fn identity(Key { namespace, name }: &Key, resource_version: &str) -> Object {
     object
 }
 
-/// Reads an object that does not fit its type because no library reads one of its times. The types of custom
-/// resources read such a time; those of built-in kinds do not.
+/// Reads an object that does not fit its type because of a time that no library can parse. The types of
+/// custom resources accept such a time; those of built-in kinds do not.
 fn clamped<T: DeserializeOwned>(mut object: Value) -> Option<T> {
     clamp_times(&mut object).then(|| serde_json::from_value(object).ok()).flatten()
 }
@@ -247,7 +247,7 @@ mod tests {
         assert!(read::<ConfigMap>(r#"{"metadata": 1}"#).is_err());
     }
 
-    /// kube-apiserver reads the time of a lease as Go does, which knows later times than we do.
+    /// kube-apiserver parses the time of a lease as Go does, which accepts later times than our library.
     #[test]
     fn a_lease_with_a_time_that_no_library_reads_is_read_with_the_last_time() {
         let kind = WatchedKind::typed::<Lease>(Site::Hub);

@@ -86,7 +86,7 @@ impl Computation {
 }
 
 impl Computed {
-    /// Returns the end of a computation without a result; `why` says what happened to it.
+    /// Returns the end of a computation without a result, for the reason `why`.
     pub fn failed(id: u64, why: &str) -> Self {
         Self { id, output: Err(why.to_owned()) }
     }
@@ -292,7 +292,7 @@ impl Memos {
         woken
     }
 
-    /// Ends every wait earlier by the step that the clock was set back.
+    /// Ends every wait earlier, by the step that the clock was set back.
     pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
         for slot in self.slots.values_mut().flat_map(BTreeMap::values_mut) {
             slot.retry_at = slot.retry_at.map(|at| earlier(at, by));
@@ -310,7 +310,7 @@ impl Memos {
         expiries.min()
     }
 
-    /// Forgets the results that the newest plan of a key did not ask for.
+    /// Drops the results that the newest plan of a key did not ask for.
     pub(crate) fn retain(&mut self, controller: usize, key: &Key, used: &[TypeId]) {
         let id = (controller, key.clone());
         let Some(slots) = self.slots.get_mut(&id) else { return };

@@ -256,7 +256,7 @@ pub struct StatusWrite {
     pub site: Site,
     /// The object.
     pub target: ObjectRef,
-    /// It must be as it was read.
+    /// The object must be as it was read.
     pub precondition: Precondition,
     /// The difference from the status that was read, as `{"status": …}`.
     pub patch: Map<String, Value>,
@@ -318,13 +318,13 @@ pub struct Push {
     pub branch: String,
     /// Directory of the branch; empty for the root.
     pub directory: String,
-    /// The hub and the ConfigRepo that report there. Files of another owner stay.
+    /// The hub and the ConfigRepo of the report. Files of another owner stay.
     pub owner: String,
     /// All files of the owner below that directory.
     pub files: BTreeMap<String, String>,
     /// Commit message with its trailers.
     pub message: String,
-    /// Time of the commit: that of the newest fact in the report, so that the same report gives the same
+    /// Time of the commit: the time of the last change in the report, so that the same report gives the same
     /// commit.
     pub time: Timestamp,
     /// The Secret with the key that signs the commit, if it is signed.

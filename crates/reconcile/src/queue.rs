@@ -37,8 +37,8 @@ pub(crate) enum Priority {
     Initial,
 }
 
-/// Number of changed keys that start before an initial key does, so that constant change does not hold up the
-/// first look.
+/// Number of changed keys that start before an initial key does, so that constant changes do not delay the
+/// first plans of all keys.
 const CHANGED_PER_INITIAL: u32 = 16;
 
 /// A request to plan a key.
@@ -48,7 +48,7 @@ pub(crate) struct Wake {
     pub(crate) at: Timestamp,
     /// The priority among keys that are due.
     pub(crate) priority: Priority,
-    /// Whether the key forgets past failures and their backoff.
+    /// Whether past failures of the key and their backoff are reset.
     pub(crate) restarts: bool,
 }
 
@@ -232,7 +232,7 @@ impl WorkQueue {
         }
     }
 
-    /// Returns keys that are running.
+    /// Returns the number of keys that are running.
     pub(crate) fn running(&self) -> usize {
         self.running.len()
     }

@@ -3,14 +3,14 @@
 use api::names::CLUSTER_NAME_LABEL;
 use object::Gvk;
 
-/// The part of the hub that a process may watch, and watches.
+/// The part of the hub that a process may watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// All of it.
     #[default]
     Everything,
-    /// The objects of one managed cluster, which are all that its agent may see: its namespace and, of
-    /// cluster-scoped kinds, the object of its name.
+    /// The objects of one managed cluster, which are all that its agent may read: its namespace and the
+    /// cluster-scoped objects of its name.
     OneCluster(String),
 }
 

@@ -1,4 +1,4 @@
-//! The [`View`] of one decision: the caches at its begin, the controller's index, and the computed results.
+//! The [`View`] of one decision: the caches at its start, the controller's index, and the computed results.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ pub struct Snapshot {
     requested: RefCell<Requests>,
 }
 
-/// The questions of a decision, whether or not they had an answer.
+/// The reads of a decision, whether or not they had an answer.
 #[derive(Default)]
 pub(crate) struct Requests {
     /// Kinds whose observed objects were read.

@@ -1,4 +1,4 @@
-//! Actions that many controllers take, and the question that most mapping functions ask.
+//! Actions and tests that many controllers use.
 
 use serde_json::json;
 
@@ -50,8 +50,8 @@ impl Action {
 }
 
 impl<K> Change<K> {
-    /// Returns whether the fields that a controller decides from changed. They did if the object was created
-    /// or deleted.
+    /// Returns whether the fields that a controller reads have changed. A creation or a deletion changes
+    /// them.
     pub fn differs_in<'a, F: PartialEq>(&'a self, fields: impl Fn(&'a K) -> F) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => fields(old) != fields(new),

@@ -31,8 +31,8 @@ pub trait View {
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
     /// Returns the objects that match and have been read, in key order; [`View::unreadable_on`] names the
-    /// ones that may be missing. It serves decisions that must go on for all other objects when one cannot be
-    /// read, and that treat no unreadable object as absent.
+    /// ones that may be missing. It is for decisions that must go on for all other objects when one cannot be
+    /// read, and that do not treat an unreadable object as absent.
     ///
     /// # Errors
     /// [`ReadError`] where the kind has not been read completely.
@@ -169,9 +169,9 @@ pub trait View {
         self.unreadable_on::<K>(Site::Hub, query)
     }
 
-    /// Calls The objects that match and have been read, for mapping functions: an object that cannot be read
-    /// must not keep the others from waking their keys. The list is empty before the first list of the kind,
-    /// which wakes the keys that it concerns.
+    /// Returns the objects that match and have been read, for mapping functions: an object that cannot be
+    /// read must not keep the others from waking their keys. The list is empty before the first list of the
+    /// kind, which wakes the keys that it concerns.
     fn readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Arc<K>> {
         self.list_readable_on(site, query).unwrap_or_default()
     }
@@ -181,7 +181,7 @@ pub trait View {
         self.readable_on(Site::Hub, query)
     }
 
-    /// Calls The keys of the objects that match, to wake them.
+    /// Returns the keys of the objects that match, to wake them.
     fn keys_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Key> {
         let objects = self.readable_on::<K>(site, query);
         objects.iter().map(|object| Key::of(object.as_ref())).collect()
@@ -260,7 +260,7 @@ impl ReadError {
         Self { what, why, reason: ReadErrorReason::Failed }
     }
 
-    /// Returns whether the failure ends by itself: a list is read, or a result is computed.
+    /// Returns whether the failure ends by itself, when a list is read or a result is computed.
     pub fn is_coming(&self) -> bool {
         match self.reason {
             ReadErrorReason::NotListed | ReadErrorReason::Pending => true,
@@ -345,7 +345,7 @@ impl SourceIdentity {
     }
 }
 
-/// A repository as the source controller saw it last.
+/// The state of a repository after the last fetch of the source controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// The ConfigRepo and the fields of its spec that the fetch was for.

@@ -6,14 +6,14 @@ use super::decode::Result;
 use super::error::{Reason, RenderError};
 use super::limits::MAX_RENDER_BYTES;
 
-/// The bytes that a rendering may still allocate for texts and values, and the question whether it goes on.
+/// The bytes that a rendering may still allocate for texts and values, and a check whether it was cancelled.
 pub(super) struct Budget<'a> {
     left: Cell<usize>,
     is_cancelled: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Budget<'a> {
-    /// Returns the budget of a new rendering. `is_cancelled` is asked at every spending.
+    /// Returns the budget of a new rendering. `is_cancelled` is called at every spending.
     pub(super) fn new(is_cancelled: &'a dyn Fn() -> bool) -> Self {
         Self { left: Cell::new(MAX_RENDER_BYTES), is_cancelled }
     }
@@ -23,7 +23,7 @@ impl<'a> Budget<'a> {
         self.left.get()
     }
 
-    /// Spends bytes. Freed bytes do not come back, so the budget bounds the work of a rendering too.
+    /// Spends bytes. Freed bytes are not returned, so the budget bounds the work of a rendering too.
     ///
     /// # Errors
     /// The budget is exceeded, or the rendering is cancelled. The error knows no file yet.

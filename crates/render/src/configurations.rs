@@ -1,4 +1,4 @@
-//! Reads `configurations`, `crds` and `openapi`, which say what the fields of kinds mean.
+//! Reads `configurations`, `crds` and `openapi`, which add to the fields that transformers know.
 
 use std::sync::Arc;
 

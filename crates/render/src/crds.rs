@@ -61,7 +61,7 @@ fn add(config: &mut Config, gvk: &Gvk, definitions: &Json, name: &str, path: &mu
             let target = Gvk { group: String::new(), version: version.into(), kind: kind.into() };
             config.add_reference(&NameReference { gvk: target, referrers: vec![spec(Some(key))] })?;
         }
-        // A type within itself would never end.
+        // The recursion would not end for a type that contains itself.
         if let Some(reference) = text("$ref").filter(|reference| *reference != name) {
             add(config, gvk, definitions, reference, path)?;
         }

@@ -177,7 +177,8 @@ impl RenderError {
     }
 }
 
-/// `file:line: field: message`, the excerpt, the hint and the way to the file, one below the other.
+/// `file:line: field: message`, the excerpt, the hint and the kustomizations that led to the file, one below
+/// the other.
 impl Display for RenderError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.file)?;

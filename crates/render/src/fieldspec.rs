@@ -60,7 +60,7 @@ fn is_there(node: &Node, path: &[String]) -> bool {
         Value::List(items) => items.iter().any(|item| is_there(item, path)),
         Value::Map(map) => {
             let (name, is_list) = part.strip_suffix("[]").map_or((part.as_str(), false), |name| (name, true));
-            // A list that is null becomes an empty one.
+            // A null list becomes an empty one.
             let leads_on = |entry: &Entry| is_there(&entry.node, rest) || is_list && entry.node.is_null();
             name.is_empty() || map.get(name).is_some_and(leads_on)
         }

@@ -1,5 +1,5 @@
-//! Limits of the resources that a repository may take. Each is far above the sizes that people write and far
-//! below harm.
+//! Limits of the resources that a repository may use. Each is far above the sizes that people write, and far
+//! below a size that does harm.
 
 /// A file that is read: ConfigMaps hold 1 MiB at most, CRD bundles reach some MiB.
 pub const MAX_FILE_BYTES: usize = 16 << 20;

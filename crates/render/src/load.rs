@@ -72,7 +72,7 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
     Ok(resources)
 }
 
-/// An object has a kind and a name; a list needs no name.
+/// Checks that an object has a kind and a name; a list needs no name.
 fn check(node: &Node, location: &Location) -> Result<()> {
     let error = |message: &str, field: &str| {
         let error = RenderError::at(Reason::InvalidValue, location, message);

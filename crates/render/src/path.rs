@@ -174,7 +174,7 @@ fn walk(
         map.insert(part.clone(), shape_before(rest.first(), last).make().into());
     }
     match map.get_mut(part) {
-        // What is inside of a text cannot be reached by steps; whoever wants that reads the text first.
+        // Steps do not lead into a text. A caller that needs this parses the text first.
         Some(entry)
             if !rest.is_empty() && entry.node.as_scalar().is_some_and(|scalar| scalar.tag != Tag::Null) =>
         {

@@ -35,8 +35,8 @@ pub(super) fn compile_between(before: &str, pattern: &str, after: &str) -> Resul
     })
 }
 
-/// Rewrites what Go takes literally and our library does not: braces that repeat nothing, as in `${NAME}`,
-/// and brackets in brackets.
+/// Rewrites parts that Go reads as literal text and our library does not: braces that repeat nothing, as in
+/// `${NAME}`, and brackets in brackets.
 fn translated(pattern: &str) -> String {
     let mut out = String::new();
     let mut rest = pattern;

@@ -167,9 +167,9 @@ impl Resource {
         self.previous_ids().chain([self.id()])
     }
 
-    /// Remembers what it is, before that changes.
+    /// Records its identity before that changes.
     ///
-    /// Kustomize does so in annotations and writes all of them again, so they share nothing from then on.
+    /// Kustomize records it in annotations and writes all of them again, so they share nothing from then on.
     pub(super) fn remember(&mut self) {
         let (kind, name, namespace) =
             (self.kind().to_owned(), self.name().to_owned(), self.effective_namespace().to_owned());
@@ -182,7 +182,7 @@ impl Resource {
         }
     }
 
-    /// Returns whether kustomize would hold annotations of its own in it, which it removes in the end; a JSON
+    /// Returns whether kustomize would have internal annotations in it, which it removes in the end. A JSON
     /// patch then finds a map to change.
     pub(super) fn is_annotated(&self) -> bool {
         !self.previous.is_empty() || self.needs_hash || self.origin.is_some()
@@ -264,7 +264,7 @@ impl Resource {
         }
     }
 
-    /// Returns whether a selector selects it, by what it was at first or is now.
+    /// Returns whether a selector selects it, by its first or its present identity.
     pub(super) fn is_selected(&self, selector: &Selector) -> bool {
         let (original, current) = (self.original_id(), self.id());
         let either = |matches: fn(&Selector, &str) -> bool, a: &str, b: &str| {

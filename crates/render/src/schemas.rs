@@ -89,7 +89,8 @@ impl Schemas {
     }
 }
 
-/// CRDs say how server-side apply merges a list; a patch merges it by the same keys.
+/// Adds merge strategies to the schema of a CRD: a patch merges a list by the keys that server-side apply
+/// uses.
 fn with_strategies(schema: Json) -> Json {
     match schema {
         Json::Object(fields) => {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Schema;
 use super::builtin::{BuiltinKind, PrinterColumn, Subresource};
 
-/// Group and plural name: what a resource is stored under, whatever its version.
+/// Group and plural name, under which objects of all versions are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupResource {
     /// API group; empty for the core group.
@@ -58,9 +58,9 @@ pub struct ApiResource {
     pub versions: Vec<Version>,
     /// Name of the version objects are stored in.
     pub storage: String,
-    /// The rule by which `metadata.generation` counts.
+    /// When `metadata.generation` counts.
     pub generation: Generation,
-    /// Which names objects may have.
+    /// The names that objects may have.
     pub names: NameRule,
     /// Whether an update may come without a resource version.
     pub unconditional_update: bool,
@@ -79,10 +79,9 @@ pub struct Version {
     pub served: bool,
     /// The warning to clients; `None` while the version is not deprecated.
     pub deprecation: Option<String>,
-    /// Shape of objects, defaults and checks.
+    /// The fields, defaults and checks of objects.
     pub schema: Arc<Schema>,
-    /// The schema as OpenAPI, for `kubectl explain`; what the shape was read from. Built-in kinds refer to
-    /// [`super::definitions`].
+    /// The schema as OpenAPI, for `kubectl explain`. Built-in kinds refer to [`super::definitions`].
     pub openapi: Arc<Value>,
     /// CEL rules, compiled.
     pub rules: Option<Arc<super::Rules>>,
@@ -96,18 +95,18 @@ pub struct Version {
     pub selectable: Vec<String>,
 }
 
-/// The rule by which `metadata.generation` counts.
+/// When `metadata.generation` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// It does not: the field stays absent.
+    /// Never: the field stays absent.
     Never,
-    /// Whenever anything beside metadata and status changes.
+    /// Whenever a field beside metadata and status changes.
     Spec,
-    /// Whenever anything beside metadata changes: custom resources without a status subresource.
+    /// Whenever a field beside metadata changes, for custom resources without a status subresource.
     All,
 }
 
-/// Which names objects may have.
+/// The names that objects may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// RFC 1123 subdomain.
@@ -156,7 +155,7 @@ impl ApiResource {
         GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
-    /// Returns where its objects are: events of both groups are stored in one place.
+    /// Returns the resource that its objects are stored under: events of both groups are stored in one place.
     pub(super) fn id_of_storage(&self) -> GroupResource {
         self.builtin.and_then(BuiltinKind::storage).unwrap_or_else(|| self.id())
     }
@@ -166,7 +165,7 @@ impl ApiResource {
         self.builtin.is_none()
     }
 
-    /// Subresources beside `status` and `scale`.
+    /// Returns the subresources beside `status` and `scale`.
     pub fn subresources(&self) -> &'static [Subresource] {
         self.builtin.map_or(&[], |kind| kind.subresources)
     }

@@ -1,8 +1,8 @@
-//! What a control plane does by itself after a deletion: dependents follow their owners, namespaces and
-//! definitions are emptied.
+//! The garbage collector, and the controllers that empty namespaces and definitions that are being deleted.
 //!
-//! Writes leave places to look at behind ([`Garbage::note`]); [`Store::collect`] looks at each once. So a
-//! step costs what changed, not what there is, and its order depends on the store alone.
+//! A write notes the objects that it may affect ([`OwnerGraph::note`]), and [`Store::collect`] checks each of
+//! them once. So the cost of a step depends on the changes and not on the number of objects, and its order
+//! depends only on the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use super::{GroupResource, Propagation, Store, crd, delete, metadata};
 /// An object's resource and key.
 pub(super) type ObjectId = (GroupResource, Key);
 
-/// Which objects name which owners, and which places to look at.
+/// The objects that name each owner, and the queue of objects to check.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnerGraph {
-    /// By uid of the owner.
+    /// The dependents of each owner, by its uid.
     dependents: BTreeMap<String, BTreeSet<ObjectId>>,
-    /// Objects that are going, by uid: they may wait for their dependents.
+    /// Objects that are being deleted, by uid: they may wait for their dependents.
     going: BTreeMap<String, ObjectId>,
     pending: BTreeSet<ObjectId>,
 }
 
-/// Steps of [`Store::settle`]; a chain of owners is no longer than this.
+/// Most steps of [`Store::settle`]; no chain of owners is longer.
 const STEPS_LIMIT: usize = 1_000;
 
 impl OwnerGraph {
-    /// Remembers what a write may have set loose.
+    /// Queues the objects that a write may affect.
     pub(super) fn note(&mut self, id: &ObjectId, old: Option<&Object>, new: Option<&Object>) {
         let uids =
             |object: Option<&Object>| -> BTreeSet<String> { object.map(owner_uids).unwrap_or_default() };
@@ -66,7 +66,7 @@ impl OwnerGraph {
         let Some(old) = old else { return };
         self.going.remove(old.uid());
         self.pending.extend(self.dependents.get(old.uid()).into_iter().flatten().cloned());
-        // Those that may wait for it to go: its namespace and its definition, beside its owners.
+        // Besides its owners, its namespace and its definition may wait for its deletion.
         if !id.1.namespace.is_empty() {
             self.pending.insert((GroupResource::namespaces(), Key::cluster(id.1.namespace.clone())));
         }
@@ -76,12 +76,12 @@ impl OwnerGraph {
         ));
     }
 
-    /// Forgets which places to look at.
+    /// Clears the queue.
     pub(super) fn clear(&mut self) {
         self.pending.clear();
     }
 
-    /// Looks at every object again that may have something to wait for.
+    /// Queues every object again that may wait for another one.
     pub(super) fn enqueue_waiting<'a>(&mut self, objects: impl Iterator<Item = (ObjectId, &'a Arc<Object>)>) {
         let waits = |object: &Object| object.is_terminating() || !owner_uids(object).is_empty();
         self.pending.extend(objects.filter(|(_, object)| waits(object)).map(|(id, _)| id));
@@ -101,11 +101,11 @@ fn owner_uids(object: &Object) -> BTreeSet<String> {
 enum OwnerState {
     Present(ObjectId, Arc<Object>),
     Absent,
-    /// Its kind is not served, or cannot own this object: nothing may be concluded.
+    /// Its kind is not served, or cannot own this object, so nothing is known.
     Unknown,
 }
 
-/// Returns when an object was last written, as far as its metadata says; a time to come says nothing.
+/// Returns when an object was last written, as far as its metadata says; a time in the future does not count.
 fn last_write(object: &Object, now: Timestamp) -> Option<Timestamp> {
     let managed = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten();
     let times =
@@ -115,11 +115,11 @@ fn last_write(object: &Object, now: Timestamp) -> Option<Timestamp> {
 }
 
 impl Store {
-    /// One step of what a control plane does by itself; whether it wrote anything.
+    /// Does one step; returns whether it wrote anything.
     ///
-    /// The garbage collector's part is what kube-controller-manager does: an object all of whose owners are
-    /// gone is deleted, one that still has some loses the references to the others; `foregroundDeletion`
-    /// waits for blocking dependents, `orphan` cuts them off.
+    /// It collects garbage as kube-controller-manager does: an object is deleted when all of its owners are
+    /// gone; if some are left, the references to the others are removed. `foregroundDeletion` waits for
+    /// blocking dependents, and `orphan` removes their owner references.
     pub fn collect(&mut self, now: Timestamp) -> bool {
         let before = self.revision();
         for id in std::mem::take(&mut self.owner_graph.pending) {
@@ -128,7 +128,7 @@ impl Store {
         self.revision() != before
     }
 
-    /// Steps until nothing is left to do.
+    /// Does steps until nothing is left to do.
     pub fn settle(&mut self, now: Timestamp) {
         for _ in 0..STEPS_LIMIT {
             if !self.collect(now) {
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    /// Deletes the events that have not been written for their lifetime.
+    /// Deletes the events that were not written for this long.
     pub fn expire_events(&mut self, keep: SignedDuration, now: Timestamp) {
         let events = GroupResource::new("", "events");
         let Some(collection) = self.collections.get(&events) else { return };
@@ -199,7 +199,7 @@ impl Store {
         } else if solid > 0 && !absent.is_empty() {
             self.edit(id, |object| drop_owners(object, &absent));
         }
-        // An owner that waits for its dependents looks again whenever one of them changes.
+        // An owner that waits for its dependents is checked whenever one of them changes.
         for owner in &owners {
             if let OwnerState::Present(at, owner) = self.owner_state(&object, owner)
                 && owner.is_terminating()
@@ -310,7 +310,7 @@ impl Store {
         }
     }
 
-    /// Changes a stored object as the control plane; one that nothing holds any more goes.
+    /// Changes a stored object as the control plane, and removes it if nothing holds it any more.
     fn edit(&mut self, id: &ObjectId, change: impl FnOnce(&mut Object)) {
         let Some(collection) = self.collections.get(&id.0) else { return };
         let (resource, Some(old)) = (collection.resource.clone(), collection.objects.get(&id.1)) else {

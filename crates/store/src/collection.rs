@@ -1,4 +1,4 @@
-//! The objects of one resource, and what happened to them.
+//! The objects of one resource, and their recent changes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -10,10 +10,10 @@ use object::{Key, Object};
 
 use super::ApiResource;
 
-/// Changes remembered per resource: a watcher that falls further behind has to list again, as with a real API
-/// server.
+/// Changes that are kept for each resource. A watcher that is further behind has to list again, as with a
+/// real API server.
 pub(super) const LOG_LIMIT: usize = 16_384;
-/// Bytes of objects that these changes hold, about: 42 objects of the largest size.
+/// Approximate bytes of objects that these changes hold: 42 objects of the largest size.
 const LOG_BYTES: usize = 64 << 20;
 
 /// One resource with its objects, in their storage version, and its recent history.
@@ -22,9 +22,9 @@ pub(super) struct Collection {
     pub(super) resource: Arc<ApiResource>,
     pub(super) objects: BTreeMap<Key, Arc<Object>>,
     pub(super) log: VecDeque<Change>,
-    /// [`Change::weight`] of the log.
+    /// The sum of [`Change::weight`] over the log.
     log_bytes: usize,
-    /// Changes at this revision and before are forgotten.
+    /// Changes at this revision and before are dropped.
     pub(super) compacted: u64,
 }
 
@@ -34,13 +34,13 @@ pub(super) struct Change {
     pub(super) revision: u64,
     pub(super) key: Key,
     pub(super) old: Option<Arc<Object>>,
-    /// For a deletion `None`; `old` then carries the revision of the deletion.
+    /// The object after the write; `None` for a deletion, whose revision is then in `old`.
     pub(super) new: Option<Arc<Object>>,
 }
 
 impl Change {
-    /// Returns about how many bytes are kept for this change; what was there before belongs to the change
-    /// that made it.
+    /// Returns the approximate bytes that are kept for this change. The old object belongs to the change that
+    /// made it.
     fn weight(&self) -> usize {
         let fields =
             |object: &Arc<Object>| object.0.iter().map(|(name, value)| name.len() + weight(value)).sum();
@@ -48,7 +48,7 @@ impl Change {
     }
 }
 
-/// Returns about how many bytes a value takes in memory.
+/// Returns the approximate bytes of a value in memory.
 fn weight(value: &Value) -> usize {
     let below = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -64,7 +64,7 @@ impl Collection {
         Self { resource, objects: BTreeMap::new(), log: VecDeque::new(), log_bytes: 0, compacted: revision }
     }
 
-    /// Returns the objects of one namespace, or of all where it is empty.
+    /// Returns the objects of one namespace, or all if it is empty.
     pub(super) fn within<'a>(
         &'a self,
         namespace: &'a str,
@@ -75,7 +75,7 @@ impl Collection {
             .take_while(move |(key, _)| namespace.is_empty() || key.namespace == namespace)
     }
 
-    /// Changes after a revision, oldest first; `None` where some of them are forgotten.
+    /// Returns the changes after a revision, oldest first; `None` if some of them are dropped.
     pub(super) fn since(&self, revision: u64) -> Option<impl Iterator<Item = &Change>> {
         (revision >= self.compacted).then(|| {
             let from = self.log.partition_point(|change| change.revision <= revision);
@@ -83,7 +83,7 @@ impl Collection {
         })
     }
 
-    /// Returns the objects as they were at a revision; `None` where that is forgotten.
+    /// Returns the objects as they were at a revision; `None` if that history is dropped.
     pub(super) fn at(&self, revision: u64) -> Option<BTreeMap<&Key, &Arc<Object>>> {
         let mut objects: BTreeMap<_, _> = self.objects.iter().collect();
         let undone: Vec<_> = self.since(revision)?.collect();
@@ -108,7 +108,7 @@ impl Collection {
         }
     }
 
-    /// Forgets every change at or before a revision.
+    /// Drops every change at or before a revision.
     pub(super) fn compact(&mut self, revision: u64) {
         while self.log.front().is_some_and(|change| change.revision <= revision) {
             self.forget_oldest();

@@ -1,9 +1,8 @@
-//! How much work CEL rules may be, known before they are evaluated: nothing stops an evaluation that has
-//! begun.
+//! Estimates the cost of CEL rules before their evaluation, because a running evaluation cannot be stopped.
 //!
-//! The bound follows the sizes of the values that are there, as the cost estimation of kube-apiserver follows
-//! the limits of the schema (KEP-2876). It is coarse: each element of a list counts as having lists as long
-//! as the longest one of the object.
+//! The estimate uses the sizes of the present values, as the cost estimation of kube-apiserver uses the
+//! limits of the schema (KEP-2876). It is coarse: each element of a list counts as if its lists were as long
+//! as the longest list of the object.
 
 use kube_cel::CompiledSchema;
 use kube_cel::cel::Program;
@@ -13,7 +12,7 @@ use serde_json::Value;
 /// Steps that the rules of one object may take, a second or two of evaluation (apiserver `PerCallLimit`).
 pub(super) const BUDGET: f64 = 1e6;
 
-/// Functions with a value as small as a boolean or a number.
+/// Functions whose result is as small as a boolean or a number.
 const SMALL: [&str; 16] = [
     "_==_",
     "_!=_",
@@ -39,20 +38,20 @@ pub(super) struct Bound {
     steps: f64,
     /// Elements of the longest list or map in its value.
     length: f64,
-    /// Values in its value, with one for every 16 bytes of text.
+    /// Values in its value, plus one for every 16 bytes of text.
     weight: f64,
 }
 
 /// Counts the steps of expressions that are evaluated one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meter {
-    /// Of every variable.
+    /// The bound of every variable.
     known: Bound,
     steps: f64,
 }
 
 impl Meter {
-    /// For expressions over these values.
+    /// Makes a meter for expressions over these values.
     pub(super) fn new<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
         Self { known: values.map(measure).fold(Bound::default(), Bound::or), steps: 0.0 }
     }
@@ -70,14 +69,14 @@ impl Meter {
         Ok(bound)
     }
 
-    /// Takes a value with this bound among the variables.
+    /// Adds a value with this bound to the variables.
     pub(super) fn know(&mut self, value: Bound) {
         self.known = self.known.or(value);
     }
 }
 
 impl Bound {
-    /// Returns a value that is one of two.
+    /// Returns the bound of a value that is one of two.
     fn or(self, other: Self) -> Self {
         Self { steps: 1.0, length: self.length.max(other.length), weight: self.weight.max(other.weight) }
     }
@@ -144,7 +143,7 @@ fn of_program(program: &Program, known: Bound) -> f64 {
 }
 
 struct Estimate {
-    /// Of `self` and `oldSelf`.
+    /// The bound of `self` and `oldSelf`.
     known: Bound,
     variables: Vec<(String, Bound)>,
 }
@@ -172,7 +171,7 @@ impl Estimate {
         }
     }
 
-    /// Returns the sum of expressions that stand beside each other.
+    /// Returns the sum of the costs of several expressions.
     fn all<'e>(&mut self, parts: impl Iterator<Item = &'e Expr>) -> Bound {
         let (mut sum, mut count) = (Bound { steps: 1.0, length: 0.0, weight: 1.0 }, 0);
         for part in parts {

@@ -1,4 +1,4 @@
-//! Delete, and what goes with it.
+//! Deletes objects.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 impl Store {
-    /// Deletes an object, or marks it as going where finalizers or dependents hold it.
+    /// Deletes an object, or marks it as terminating if finalizers or dependents hold it.
     ///
     /// # Errors
-    /// 404 where there is no such object, 409 where a precondition does not hold, 403 for a namespace that no
-    /// cluster is without.
+    /// 404 if there is no such object, 409 if a precondition does not hold, 403 for a namespace that every
+    /// cluster has.
     pub fn delete(
         &mut self,
         target: &ResourcePath,
@@ -77,8 +77,7 @@ impl Store {
         })
     }
 
-    /// Deletes what stands at a place, or marks it where something holds it; `None` where nothing stands
-    /// there.
+    /// Deletes the object at a key, or marks it if something holds it; `None` if there is no object.
     pub(super) fn terminate(
         &mut self,
         id: &ObjectId,
@@ -129,12 +128,12 @@ impl Store {
             .get(&Key::cluster(format!("{}.{}", target.resource, target.group)))
     }
 
-    /// Takes an object off its collection.
+    /// Removes an object from its collection.
     pub(super) fn remove(&mut self, id: &GroupResource, key: &Key) -> Option<Arc<Object>> {
         self.commit(id, key, None)
     }
 
-    /// Refuses objects for namespaces, and of kinds, that are missing or going.
+    /// Refuses objects in namespaces, and of kinds, that are missing or terminating.
     pub(super) fn namespace_admits(
         &self,
         request: &super::write_request::WriteRequest<'_>,
@@ -198,7 +197,7 @@ pub(super) fn is_finalized(resource: &ApiResource, object: &Object) -> bool {
     !is_held && metadata::strings(object, "finalizers").is_empty()
 }
 
-/// Returns the object as a deletion leaves it where something holds it.
+/// Returns a terminating object that something holds.
 fn going(resource: &ApiResource, old: &Object, propagation: Option<Propagation>, now: Timestamp) -> Object {
     let mut new = old.clone();
     if let Some(propagation) = propagation {
@@ -210,7 +209,7 @@ fn going(resource: &ApiResource, old: &Object, propagation: Option<Propagation>,
         new.field_mut("status").insert("phase".into(), "Terminating".into());
     }
     if namespace || resource.id() == GroupResource::definitions() {
-        // These two have a deletion of their own upstream, which knows no grace and counts no generation.
+        // These two have their own deletion upstream, without a grace period and without a new generation.
         new.metadata_mut().remove("deletionGracePeriodSeconds");
         if let Some(generation) = old.at(&["metadata", "generation"]) {
             new.metadata_mut().insert("generation".into(), generation.clone());
@@ -234,7 +233,7 @@ fn set_propagation(object: &mut Object, propagation: Propagation) {
     }
 }
 
-/// Marks an object as going; the mark counts as a change of what is wanted, and is set once.
+/// Marks an object as terminating. The mark changes the generation and is set once.
 fn mark(object: &mut Object, now: Timestamp) {
     if object.is_terminating() {
         return;

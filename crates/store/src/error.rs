@@ -1,4 +1,4 @@
-//! Refusals, as the `Status` objects a real API server answers with.
+//! Errors, as the `Status` objects of a real API server.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
@@ -17,10 +17,10 @@ impl std::fmt::Display for ApiError {
     }
 }
 
-/// One field that is wrong, as `field.Error` of apimachinery words it.
+/// One invalid field, with the text of apimachinery's `field.Error`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// Machine-readable kind of mistake, such as `FieldValueInvalid`.
+    /// The type of the error for programs, such as `FieldValueInvalid`.
     pub reason: &'static str,
     /// Path of the field, such as `spec.replicas`.
     pub field: String,
@@ -33,7 +33,7 @@ impl FieldError {
         Self { reason, field: field.into(), message }
     }
 
-    /// Returns the problem that the value may not be this; `value` is printed as JSON.
+    /// Returns the problem that the value is not valid; `value` is printed as JSON.
     pub fn invalid(field: impl Into<String>, value: &serde_json::Value, why: impl std::fmt::Display) -> Self {
         Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
     }
@@ -49,7 +49,7 @@ impl FieldError {
         Self::new("FieldValueRequired", field, message)
     }
 
-    /// Returns the problem that the value is not one of those there are.
+    /// Returns the problem that the value is not one of the supported values.
     pub fn unsupported<'a>(
         field: impl Into<String>,
         value: &serde_json::Value,
@@ -63,7 +63,7 @@ impl FieldError {
         )
     }
 
-    /// Returns the problem that the value stands there twice.
+    /// Returns the problem that the value occurs twice.
     pub(crate) fn duplicate(field: impl Into<String>, value: &serde_json::Value) -> Self {
         Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value}"))
     }
@@ -117,7 +117,7 @@ impl ApiError {
         self.0.reason.as_deref().unwrap_or_default()
     }
 
-    /// Returns the sentence for people.
+    /// Returns the message for people.
     pub fn message(&self) -> &str {
         self.0.message.as_deref().unwrap_or_default()
     }
@@ -158,7 +158,7 @@ impl ApiError {
         )
     }
 
-    /// Returns 409 for a write that lost a race.
+    /// Returns 409 for a write that conflicts with another one.
     pub fn conflict(target: &ResourcePath, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} {:?}: {why}", target.qualified(), target.name);
@@ -192,7 +192,7 @@ impl ApiError {
         Self::failure(409, "Conflict", message, Some(details))
     }
 
-    /// Returns 422 with every field that is wrong.
+    /// Returns 422 with every invalid field.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut listed: Vec<String> = Vec::new();
         for error in errors.iter().map(ToString::to_string) {
@@ -223,7 +223,7 @@ impl ApiError {
         Self::invalid(&resource.group, &resource.kind, name, errors)
     }
 
-    /// Returns 400 for a request that makes no sense.
+    /// Returns 400 for a request that cannot be understood.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, "BadRequest", message.into(), None)
     }
@@ -239,7 +239,7 @@ impl ApiError {
         )
     }
 
-    /// Returns the refusal of an admission policy: 403, or what the reason of its validation says.
+    /// Returns the refusal of an admission policy: 403, or the code for the reason of its validation.
     pub(crate) fn denied_by_policy(target: &ResourcePath, why: &str, reason: &str) -> Self {
         let Self(mut status) = Self::forbidden(target, why);
         let code = match reason {
@@ -260,17 +260,17 @@ impl ApiError {
         Self::failure(403, "Forbidden", format!("forbidden: {why}"), Some(StatusDetails::default()))
     }
 
-    /// Returns 401 for credentials that are not good.
+    /// Returns 401 for invalid credentials.
     pub fn unauthorized() -> Self {
         Self::failure(401, "Unauthorized", "Unauthorized".into(), None)
     }
 
-    /// Returns 406 for a representation that there is none of.
+    /// Returns 406 for a representation that the server does not have.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::failure(406, "NotAcceptable", message.into(), None)
     }
 
-    /// Returns 403 for content of a namespace that is going away.
+    /// Returns 403 for content of a namespace that is terminating.
     pub(crate) fn namespace_terminating(target: &ResourcePath) -> Self {
         let namespace = &target.namespace;
         let why =
@@ -285,25 +285,25 @@ impl ApiError {
         Self(status)
     }
 
-    /// Returns 410 for a resource version, or a continue token, with a history that is gone.
+    /// Returns 410 for a resource version, or a continue token, whose history is dropped.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message.into(), None)
     }
 
-    /// Returns 405 for a verb that the resource does not know.
+    /// Returns 405 for a verb that the resource does not have.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::failure(405, "MethodNotAllowed", message.into(), Some(StatusDetails::default()))
     }
 
-    /// Returns 405 for a verb that a subresource of an object does not know.
+    /// Returns 405 for a verb that a subresource of an object does not have.
     pub(crate) fn method_not_allowed_on(target: &ResourcePath) -> Self {
         let Self(mut status) = Self::method_not_allowed();
         status.details = Some(StatusDetails { name: None, ..target.details() });
         Self(status)
     }
 
-    /// Returns 504 for a resource version that lies in the future.
+    /// Returns 504 for a resource version in the future.
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let cause = StatusCause {
             reason: Some("ResourceVersionTooLarge".into()),
@@ -319,13 +319,13 @@ impl ApiError {
         Self::failure(504, "Timeout", message, Some(details))
     }
 
-    /// Returns 504 for a request with a body that does not arrive.
+    /// Returns 504 for a request whose body does not arrive.
     pub fn request_timeout() -> Self {
         let message = "Timeout: request did not complete within the allotted timeout";
         Self::failure(504, "Timeout", message.into(), Some(StatusDetails::default()))
     }
 
-    /// Returns 429 for a request that the server has no room for now.
+    /// Returns 429 for a request above the limit of requests in flight.
     pub fn too_many_requests() -> Self {
         let details = StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() };
         let message = "too many requests, please try again later";
@@ -337,7 +337,7 @@ impl ApiError {
         Self::failure(413, "RequestEntityTooLarge", message.into(), None)
     }
 
-    /// Returns 422 for a JSON patch that does not fit the object; kube-apiserver does not say why.
+    /// Returns 422 for a JSON patch that does not fit the object. Like kube-apiserver, it gives no reason.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::failure(422, "Invalid", message.into(), Some(StatusDetails::default()))
@@ -353,7 +353,7 @@ impl ApiError {
         Self::failure(415, "UnsupportedMediaType", message.into(), None)
     }
 
-    /// Returns 500 for what should not have happened.
+    /// Returns 500 for an internal error.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         let cause = StatusCause { message: Some(message.to_string()), ..StatusCause::default() };
         let details = StatusDetails { causes: Some(vec![cause]), ..StatusDetails::default() };

@@ -1,6 +1,6 @@
-//! Field selectors as they stand in query strings.
+//! Field selectors of query strings.
 
-/// A selector that cannot be understood.
+/// A selector that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid selector: '{0}'; can't understand '{0}'")]
 pub(super) struct InvalidFieldSelector(String);
@@ -13,7 +13,7 @@ pub(super) struct FieldSelector {
 }
 
 impl FieldSelector {
-    /// Reads a selector as it stands in a query string.
+    /// Reads a selector of a query string.
     ///
     /// # Errors
     /// [`InvalidFieldSelector`] names the part without `=` or `!=`.
@@ -33,7 +33,8 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// Returns whether an object is selected, given how to read a field of it (absent fields read as empty).
+    /// Returns whether an object is selected; `field` reads a field of it, and an absent field counts as
+    /// empty.
     pub(super) fn matches<'a>(&self, field: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
         self.requirements.iter().all(|(path, equal, value)| (field(path) == *value) == *equal)
     }

@@ -1,8 +1,8 @@
-//! Named formats of strings; those that kube-apiserver does not know are not checked.
+//! Named formats of strings. Formats that kube-apiserver does not know are not checked.
 
 use base64::Engine;
 
-/// The format of `metav1.MicroTime`, which the schemas of built-in kinds do not tell from a time.
+/// The format of `metav1.MicroTime`, which the schemas of built-in kinds do not distinguish from a time.
 pub(super) const MICRO_TIME: &str = "micro-time";
 
 /// Returns whether a text has a format.

@@ -30,7 +30,7 @@ impl Ids {
         format!("10.{}.{}.{}", 96 + (bits >> 16) % 16, (bits >> 8) & 0xff, 1 + bits % 254)
     }
 
-    /// Returns the suffix for `metadata.generateName`: five characters that spell no words.
+    /// Returns the suffix for `metadata.generateName`: five characters that form no words.
     pub(super) fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let bits = self.0.draw();

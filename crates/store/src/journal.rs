@@ -1,4 +1,4 @@
-//! The journal of a store, which a durable front writes to disk, and the restart from it.
+//! The journal of a store, which a server writes to disk, and the restart from it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Entry {
     pub revision: u64,
     /// Resource of the object.
     pub resource: GroupResource,
-    /// Where it is.
+    /// Namespace and name of the object.
     pub key: Key,
     /// The object as stored; `None` for a deletion.
     pub object: Option<Arc<Object>>,
@@ -32,7 +32,7 @@ impl Store {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Returns every object as an entry, for a snapshot; definitions of kinds come before all else.
+    /// Returns every object as an entry, for a snapshot; definitions of kinds come first.
     pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
         let definitions_first = |id: &GroupResource| id.resource != "customresourcedefinitions";
         let mut collections: Vec<_> = self.collections.iter().collect();
@@ -45,11 +45,11 @@ impl Store {
         })
     }
 
-    /// Returns the API machine that these entries left behind: a snapshot, then the journal since.
+    /// Returns the store that these entries describe: a snapshot, then the journal since.
     ///
-    /// `seed` must differ from the one before, so that no uid is given twice; versions up to `reserved` are
-    /// not given again. History before the restart is forgotten, so watchers of then get 410. Entries of
-    /// kinds whose definition is not among them are dropped.
+    /// `seed` must differ from the one before, so that no uid is used twice; versions up to `reserved` are
+    /// not used again. The history before the restart is dropped, so its watchers get 410. Entries of kinds
+    /// whose definition is not among them are dropped.
     pub fn restore(
         seed: u64,
         entries: impl IntoIterator<Item = Entry>,
@@ -85,12 +85,12 @@ impl Store {
         }
     }
 
-    /// No later write gets this version or one before it.
+    /// Makes later writes get versions above this one.
     pub(crate) fn skip_to(&mut self, revision: u64) {
         self.revision = self.revision.max(revision);
     }
 
-    /// Forgets the writes that `durable` has not followed. Their versions and uids are not given again.
+    /// Drops the writes that `durable` does not have. Their versions and uids are not used again.
     pub fn fall_back(&mut self, durable: &Self) {
         let (revision, ids) = (self.revision, self.ids.clone());
         *self = durable.branch();
@@ -110,12 +110,12 @@ impl Store {
         branch
     }
 
-    /// Does a write that the branch of this store has done already.
+    /// Repeats a write that the branch of this store has done already.
     pub fn follow(&mut self, entry: Entry) {
         let Entry { revision, resource, key, object } = entry;
         self.revision = revision;
         self.record(&(resource, key), object);
-        // What it leaves behind is for the branch to look at.
+        // The branch of this store collects the garbage of this write.
         self.owner_graph.clear();
     }
 }

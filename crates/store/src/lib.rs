@@ -1,18 +1,18 @@
-//! The API machine in memory: what kube-apiserver, its garbage collector and its namespace controller do, as
-//! a value.
+//! The API machinery in memory: the behaviour of kube-apiserver, its garbage collector and its namespace
+//! controller, as a value.
 //!
-//! A [`Store`] has no clock, no threads and no network: time comes in as an argument, uids come from a seed,
-//! and what a real control plane does by itself (collecting garbage, emptying namespaces) is a step that
-//! somebody calls ([`Store::collect`]). The simulator owns hundreds of them; `apiserver` puts HTTP in front
-//! of one. It is meant to be stricter than the real thing: what it accepts, a real API server accepts too.
+//! A [`Store`] has no clock, no threads and no network. The time is an argument, uids come from a seed, and
+//! the work of a control plane (collecting garbage, emptying namespaces) is a step that the caller runs
+//! ([`Store::collect`]). The simulator owns hundreds of stores; `apiserver` serves one over HTTP. A store
+//! must not be less strict than a real API server: what it accepts, a real API server accepts too.
 //!
 //! - Reads: [`Store::get`], [`Store::list`], [`Store::watch`] and [`Store::poll`].
 //! - Writes: [`Store::create`], [`Store::update`], [`Store::patch`], [`Store::delete`],
 //!   [`Store::delete_collection`].
 //! - Names: [`Store::target`] finds the path of an object, [`Store::resources`] lists what is served.
-//! - Durability: [`Store::take_journal`] hands out what changed, [`Store::restore`] takes it back.
+//! - Durability: [`Store::take_journal`] returns the writes, [`Store::restore`] reads them back.
 //!
-//! Nothing here asks who may do what; a front asks `rbac` first.
+//! The store does not authorize requests; its caller asks `rbac` first.
 
 mod admission;
 mod api_resource;
@@ -185,7 +185,7 @@ impl Store {
         }
     }
 
-    /// The one door through which objects change. `new` has everything but its resource version; `None`
+    /// Writes an object; every write passes here. `new` has everything but its resource version; `None`
     /// deletes.
     fn commit(&mut self, id: &GroupResource, key: &Key, new: Option<Object>) -> Option<Arc<Object>> {
         self.collections.get(id)?;
@@ -203,7 +203,8 @@ impl Store {
         left
     }
 
-    /// Notes what the write of this revision makes of an object; a deleted one is returned as it was last.
+    /// Records the object after the write of this revision, and returns it; a deleted object is returned in
+    /// its last state.
     fn record(&mut self, place: &collect::ObjectId, new: Option<Arc<Object>>) -> Option<Arc<Object>> {
         let (id, key) = place;
         let revision = self.revision;

@@ -1,4 +1,4 @@
-//! Limits on one request, checked before anything of that size is allocated.
+//! Limits of one request, checked before memory is allocated.
 
 use serde_json::Value;
 
@@ -64,8 +64,8 @@ pub(super) fn json_patch(value: &mut Value, patch: &json_patch::Patch) -> Result
     Ok(())
 }
 
-/// Returns the operation in the place of one on a field that is not there: the library of kube-apiserver
-/// (evanphx/json-patch) replaces it, copies null from it, and finds null in it.
+/// Returns the operation that replaces one on an absent field: the library of kube-apiserver
+/// (evanphx/json-patch) replaces such a field, copies null from it, and finds null in it.
 fn of_go(value: &Value, operation: &json_patch::PatchOperation) -> Option<json_patch::PatchOperation> {
     use json_patch::PatchOperation::{Add, Copy, Move, Remove, Replace, Test};
     use json_patch::{AddOperation, TestOperation};
@@ -81,7 +81,7 @@ fn of_go(value: &Value, operation: &json_patch::PatchOperation) -> Option<json_p
             Some(Add(AddOperation { path: from.path.clone(), value: Value::Null }))
         }
         Test(test) if is_absent(&test.path) && test.value.is_null() => {
-            // The whole object is always itself.
+            // A test of the whole object against itself always succeeds.
             Some(Test(TestOperation { path: json_patch::jsonptr::PointerBuf::root(), value: value.clone() }))
         }
         Replace(_) | Copy(_) | Test(_) | Add(_) | Move(_) | Remove(_) => None,
@@ -102,7 +102,7 @@ fn check_operation(
         Copy(from) => value.pointer(from.from.as_str()),
         Remove(_) | Test(_) => None,
     };
-    // A source that does not exist is refused by the operation itself.
+    // If the source does not exist, the operation itself is refused.
     let Some(moved) = moved else { return Ok(0) };
     let above = operation.path().tokens().count();
     if above > DEPTH || is_deeper(moved, DEPTH - above) {
@@ -116,7 +116,7 @@ fn check_operation(
 }
 
 fn json_size(value: &impl serde::Serialize) -> usize {
-    /// Counts and keeps nothing.
+    /// A writer that only counts bytes.
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -12,21 +12,21 @@ use object::{Object, ObjectRef};
 use super::crd;
 use super::{ApiResource, FieldError, NameRule};
 
-/// Annotations of one object may not take more bytes than this (apimachinery `TotalAnnotationSizeLimitB`).
+/// Most bytes of the annotations of one object (apimachinery `TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// Longest name that `generateName` makes, before its five characters (apiserver `maxGeneratedNameLength`).
+/// Longest prefix of a name that `generateName` makes (apiserver `maxGeneratedNameLength`).
 pub(super) const GENERATED_NAME_LIMIT: usize = 63 - 5;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-/// Returns a moment as `metav1.Time` prints it.
+/// Returns a time as `metav1.Time` prints it.
 pub(super) fn time(now: Timestamp) -> Value {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
 }
 
-/// Fields that the server alone sets: an update that leaves them out, keeps them.
+/// Keeps the fields that only the server sets, also if an update leaves them out.
 pub(super) fn keep_system_fields(old: &Object, new: &mut Object) {
     for field in ["uid", "name", "namespace"] {
         if let Some(value) = old.at(&["metadata", field]) {
@@ -59,13 +59,13 @@ pub(super) fn tidy(object: &mut Object) {
         Value::Bool(_) | Value::Number(_) => false,
         Value::String(text) => text.is_empty(),
     };
-    // An empty list of managers is a wish to forget them.
+    // An empty list of managers asks to remove all of them.
     object
         .metadata_mut()
         .retain(|field, value| !empty(value) || (field == "managedFields" && value.is_array()));
 }
 
-/// Returns the problems of the metadata of an object, whatever it was before.
+/// Returns the problems of the metadata of an object.
 pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_name(resource, object, &mut errors);
@@ -205,7 +205,7 @@ pub(super) fn strings(object: &Object, field: &str) -> Vec<String> {
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// An owner an object names.
+/// An owner that an object names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) object: ObjectRef,
@@ -213,8 +213,7 @@ pub(super) struct Owner {
     pub(super) blocks: bool,
 }
 
-/// Returns the owners an object names; a cluster-scoped owner has to be told from a namespaced one by its
-/// kind.
+/// Returns the owners that an object names. Only the kind of an owner shows whether it is cluster-scoped.
 pub(super) fn owners(object: &Object) -> Vec<Owner> {
     let list = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
     let text =

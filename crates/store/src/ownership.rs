@@ -1,4 +1,4 @@
-//! Who owns which field of stored objects: `metadata.managedFields`, through the algebra of
+//! The owners of the fields of stored objects: `metadata.managedFields`, with the algebra of
 //! [`fields`](object::fields).
 
 use serde_json::{Map, Value};
@@ -51,8 +51,8 @@ fn split(object: &Object) -> (Value, Owners) {
     (Value::Object(fields), Owners::read(entries.as_ref()))
 }
 
-/// Server-side apply of a configuration, as it was read and as it was sent, onto what there is; refused where
-/// others own what it would change.
+/// Applies a configuration, as it was parsed and as it was sent, to the present object (server-side apply).
+/// Refuses it if others own a field that it would change.
 pub(super) fn apply(
     request: &WriteRequest<'_>,
     old: Option<&Object>,
@@ -94,7 +94,7 @@ fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
 
 /// Returns the entries after an update that turned `old` into `new`.
 ///
-/// Entries that the writer took out of the object stay, unless it emptied the list on purpose.
+/// Entries that the writer removed from the object stay, unless the writer emptied the list.
 pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {
     let nothing = || {
         let kind = request.scope.resource().builtin;
@@ -117,7 +117,7 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
     let is_reset =
         given.is_some_and(|entries| entries.iter().all(|entry| *entry == Value::Object(Map::new())));
     let owners = if is_reset || !said.is_empty() { said } else { owners };
-    // Owners are known from the creation on, or from the first apply.
+    // Owners are recorded from the creation on, or from the first apply.
     if old.is_some() && owners.is_empty() {
         return Vec::new();
     }
@@ -134,7 +134,7 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
         .to_values()
 }
 
-/// Puts entries into an object.
+/// Puts entries into the managed fields of an object.
 pub(super) fn write(object: &mut Object, fields: Vec<Value>) {
     if fields.is_empty() {
         object.metadata_mut().remove("managedFields");

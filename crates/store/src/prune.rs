@@ -8,8 +8,7 @@ use super::request_scope::RequestScope;
 use super::schema::{Schema, Type};
 use super::{GroupResource, crd};
 
-/// Drops fields that the schema does not know, and nulls where null means absent; returns the paths of the
-/// former.
+/// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields.
 pub(super) fn prune(scope: &RequestScope, object: &mut Object) -> Vec<String> {
     let mut how = Pruning { builtin: !scope.resource().is_custom(), dropped: Vec::new() };
     how.fields(&scope.version().schema, &mut object.0, "", true);
@@ -40,7 +39,7 @@ impl Pruning {
                 return kept;
             };
             if value.is_null() && !field.nullable && !field.preserve {
-                // An entry of a map of texts is a text of Go, which is never absent.
+                // An entry of a map of strings is a Go string, which is never absent.
                 let is_entry = !schema.properties.contains_key(name) && field.type_ == Type::String;
                 let is_of_go = self.builtin || here.starts_with("metadata.");
                 if is_entry && is_of_go {
@@ -49,8 +48,8 @@ impl Pruning {
                 return is_entry && is_of_go;
             }
             self.value(field, value, &here);
-            // Go leaves out empty maps and lists of its own types. An empty list of managers is a wish to
-            // forget them.
+            // Go leaves out empty maps and lists of its own types. An empty list of managers asks to remove
+            // all of them.
             !(self.builtin
                 && is_empty(field, value)
                 && !schema.required.contains(name)
@@ -97,7 +96,7 @@ pub(super) fn fill_in(scope: &RequestScope, object: &mut Object) {
     }
 }
 
-/// Fills in the defaults of absent fields, from the outside in.
+/// Fills in the defaults of absent fields, outer fields first.
 pub(super) fn fill(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -176,8 +175,8 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
     }
 }
 
-/// Returns where a value of a configuration has another type than its schema says; any number is one, formats
-/// are not looked at.
+/// Returns where a value of a configuration has another type than its schema says. Any number is accepted for
+/// a numeric type, and formats are not checked.
 pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> Option<String> {
     let fits = match (schema.type_, value) {
         (_, Value::Null) | (Type::IntOrString | Type::Integer, Value::Number(_)) => true,
@@ -199,7 +198,8 @@ pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> 
     }
 }
 
-/// Quantities are whole in their schema, but the server reads any number.
+/// Returns whether a schema admits a value. The schema of a quantity is a string, but the server reads any
+/// number.
 fn admits(schema: &Schema, value: &Value) -> bool {
     schema.type_.admits(value) || (schema.type_ == Type::IntOrString && value.is_number())
 }

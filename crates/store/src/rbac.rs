@@ -21,11 +21,11 @@ pub const MASTERS: &str = "system:masters";
 pub struct Attributes {
     /// `get`, `list`, `create` and so on; also verbs without a request, such as `approve`.
     pub verb: String,
-    /// With what.
+    /// The object or path.
     pub on: On,
 }
 
-/// The object of a request.
+/// The object or path of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
     /// Objects.
@@ -35,19 +35,19 @@ pub enum On {
 }
 
 impl Attributes {
-    /// Returns an action on objects.
+    /// Returns the attributes of a request for objects.
     pub fn objects(verb: impl Into<String>, target: ResourcePath) -> Self {
         Self { verb: verb.into(), on: On::Objects(target) }
     }
 
-    /// Returns a request for a path that names no objects.
+    /// Returns the attributes of a request for a path that names no objects.
     pub fn path(verb: impl Into<String>, path: impl Into<String>) -> Self {
         Self { verb: verb.into(), on: On::Path(path.into()) }
     }
 }
 
 impl Store {
-    /// Returns whether the roles bound to a user, or to one of its groups, allow an action.
+    /// Returns whether the roles bound to a user, or to one of its groups, allow a request.
     pub fn allows(&self, user: &User, wanted: &Attributes) -> bool {
         let namespace = match &wanted.on {
             On::Objects(target) => target.namespace.as_str(),
@@ -56,7 +56,7 @@ impl Store {
         is_master(user) || self.rules_of(user, namespace).any(|rule| covers(&rule, wanted))
     }
 
-    /// Returns the rules that hold for a user in a namespace, those that hold everywhere included.
+    /// Returns the rules of a user in a namespace, including those of the whole cluster.
     pub fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule> {
         let everything = is_master(user).then(|| {
             let all = || Some(vec!["*".to_owned()]);
@@ -111,8 +111,8 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// Returns the rules of a role: its own, or those of the roles it gathers (a real cluster has a
-    /// controller copy them).
+    /// Returns the rules of a role: its own, or those of the roles that it aggregates (in a real cluster a
+    /// controller copies them).
     fn rules_in(&self, role: &Object) -> Vec<PolicyRule> {
         let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
         let selectors: Vec<Selector> = selectors
@@ -135,8 +135,8 @@ impl Store {
             .collect()
     }
 
-    /// A role that gathers the rules of others may come to hold any rule, so it takes a user who has them
-    /// all.
+    /// Checks that only a user with all permissions writes a role that aggregates others, because such a role
+    /// may come to hold any rule.
     fn check_aggregation(
         &self,
         user: &User,
@@ -166,7 +166,7 @@ impl Store {
         Err(ApiError::forbidden(&target.clone().named(new.name()), why))
     }
 
-    /// Refuses roles and bindings by which a user would give what it does not have.
+    /// Refuses roles and bindings by which users would grant permissions that they do not have.
     pub(super) fn check_grant(
         &self,
         user: &User,
@@ -186,7 +186,7 @@ impl Store {
             return Ok(());
         }
         let granted = if verb == "bind" {
-            // The rules of a role that does not exist are unknown.
+            // If the role does not exist, its rules are unknown.
             self.get(&on).map_err(|_| ApiError::not_found(&target.clone().named(&on.name)))?;
             self.rules_bound(new)
         } else {
@@ -213,8 +213,8 @@ impl Store {
     }
 }
 
-/// Returns whether an update changes finalizers and owners alone, which a client that deletes the object must
-/// be able to do.
+/// Returns whether an update changes only finalizers and owners. A client that deletes the object must be
+/// able to do this.
 fn only_releases(old: &Object, new: &Object) -> bool {
     let rest = |object: &Object| {
         let mut object = object.clone();
@@ -245,7 +245,7 @@ fn read<T: serde::de::DeserializeOwned>(object: &Object, field: &str) -> Option<
     T::deserialize(object.0.get(field)?).ok()
 }
 
-/// Returns whether a binding names a user.
+/// Returns whether a binding names a user, by name or group.
 fn names(binding: &Object, user: &User) -> bool {
     let subjects = read::<Vec<Subject>>(binding, "subjects").unwrap_or_default();
     subjects.iter().any(|subject| match subject.kind.as_str() {
@@ -268,7 +268,7 @@ fn list(of: &Option<Vec<String>>) -> &[String] {
     of.as_deref().unwrap_or_default()
 }
 
-/// Returns whether a rule allows an action.
+/// Returns whether a rule allows a request.
 fn covers(rule: &PolicyRule, wanted: &Attributes) -> bool {
     holds(&rule.verbs, &wanted.verb)
         && match &wanted.on {
@@ -290,7 +290,8 @@ fn matches_path(rule: &str, path: &str) -> bool {
     rule == path || rule.strip_suffix('*').is_some_and(|start| path.starts_with(start))
 }
 
-/// `*` is every resource, `*/status` that subresource of every resource.
+/// Returns whether a rule names a resource: `*` is every resource, `*/status` that subresource of every
+/// resource.
 fn matches_resource(rule: &str, resource: &str) -> bool {
     let subresource = resource.split_once('/').map(|(_, subresource)| subresource);
     rule == "*" || rule == resource || rule.strip_prefix("*/").is_some_and(|of| Some(of) == subresource)

@@ -1,4 +1,4 @@
-//! Get and list.
+//! Reads objects: get and list.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Store {
         Ok((collection, RequestScope { resource: served, version }))
     }
 
-    /// Returns the object in the version of a scope; the stored one itself where that is the storage version.
+    /// Returns the object in the version of a scope; the stored object itself if that is the storage version.
     pub(super) fn through(
         &self,
         scope: &RequestScope,
@@ -161,8 +161,8 @@ impl Store {
     /// Returns the objects of a resource, in one namespace or in all.
     ///
     /// # Errors
-    /// 404 for a path that is not served, 400 for selectors or revisions that cannot be read, 410 for a page
-    /// whose moment is forgotten.
+    /// 404 for a path that is not served, 400 for selectors or revisions that cannot be parsed, 410 for a
+    /// page whose revision is dropped.
     pub fn list(&self, target: &ResourcePath, options: &ListOptions) -> Result<List, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
@@ -202,7 +202,8 @@ impl Store {
         })
     }
 
-    /// Returns the moment a list shows, and the key it goes on after; `None` for a first page of now.
+    /// Returns the revision of a list, and the key after which it continues; `None` for a first page of the
+    /// present revision.
     fn page(&self, options: &ListOptions) -> Result<Option<(u64, Option<Key>)>, ApiError> {
         if !options.continue_token.is_empty() {
             let read = URL_SAFE_NO_PAD

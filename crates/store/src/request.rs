@@ -52,7 +52,7 @@ impl ResourcePath {
         self
     }
 
-    /// Returns the same within a namespace.
+    /// Returns the path within a namespace.
     #[must_use]
     pub fn within(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
@@ -109,16 +109,16 @@ impl ResourcePath {
 pub struct User {
     /// User name, such as `system:serviceaccount:default:robot`.
     pub name: String,
-    /// Stable id behind the name, where the authenticator knows one.
+    /// Stable id of the user, if the authenticator knows one.
     pub uid: String,
     /// Groups.
     pub groups: Vec<String>,
-    /// More facts from the authenticator.
+    /// Further attributes from the authenticator.
     pub extra: std::collections::BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Returns the administrator of the API machine itself.
+    /// Returns the administrator of the store itself.
     pub fn admin() -> Self {
         Self {
             name: "system:admin".into(),
@@ -128,15 +128,15 @@ impl User {
     }
 }
 
-/// The treatment of fields that the schema does not know.
+/// What happens to fields that the schema does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Drop them silently.
+    /// They are dropped silently.
     Ignore,
-    /// Drop them and say so in [`Written::warnings`].
+    /// They are dropped, and [`Written::warnings`] names them.
     #[default]
     Warn,
-    /// Refuse the request.
+    /// They lead to a refusal.
     Strict,
 }
 
@@ -145,14 +145,14 @@ pub enum FieldValidation {
 pub struct WriteOptions {
     /// The user who writes: role escalation is checked against it, and signing requests name it.
     pub user: Arc<User>,
-    /// Owner of the written fields in `metadata.managedFields`; a front without one passes the first word of
-    /// the user agent.
+    /// Owner of the written fields in `metadata.managedFields`. For a request without one, the server passes
+    /// the first word of the user agent.
     pub manager: String,
-    /// Do everything but store.
+    /// Do everything except storing.
     pub dry_run: bool,
     /// Take fields from other managers (server-side apply only).
     pub force: bool,
-    /// The treatment of unknown fields.
+    /// What happens to unknown fields.
     pub field_validation: FieldValidation,
 }
 
@@ -168,28 +168,28 @@ impl WriteOptions {
         }
     }
 
-    /// Returns the same as another user.
+    /// Returns the options of another user.
     #[must_use]
     pub fn by(mut self, user: Arc<User>) -> Self {
         self.user = user;
         self
     }
 
-    /// Returns the same, taking fields from other managers.
+    /// Returns the options with `force`.
     #[must_use]
     pub fn forced(mut self) -> Self {
         self.force = true;
         self
     }
 
-    /// Returns the same, refusing unknown fields.
+    /// Returns the options that refuse unknown fields.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.field_validation = FieldValidation::Strict;
         self
     }
 
-    /// Returns the same without storing.
+    /// Returns the options of a dry run.
     #[must_use]
     pub fn dry(mut self) -> Self {
         self.dry_run = true;
@@ -200,7 +200,7 @@ impl WriteOptions {
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
-    /// The object as it is now, or would be after a dry run, in the version that was asked for.
+    /// The object after the write, or after a dry run as it would be, in the requested version.
     pub object: Arc<Object>,
     /// Whether it was created (HTTP 201) rather than changed.
     pub created: bool,
@@ -238,14 +238,14 @@ pub struct ListOptions {
     pub resource_version_match: String,
 }
 
-/// Objects of one resource at one moment.
+/// Objects of one resource at one revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
     /// `apiVersion` of the list, that of its items.
     pub api_version: String,
     /// `kind` of the list, such as `ConfigMapList`.
     pub kind: String,
-    /// The moment, for a watch that goes on from here.
+    /// The revision, from which a watch can continue.
     pub resource_version: String,
     /// Token for the next page; empty on the last.
     pub continue_token: String,
@@ -278,7 +278,7 @@ pub struct DeleteOptions {
     pub resource_version: String,
     /// The order of the deletion.
     pub propagation: Option<Propagation>,
-    /// Do everything but delete.
+    /// Do everything except deleting.
     pub dry_run: bool,
 }
 
@@ -287,12 +287,12 @@ pub struct DeleteOptions {
 pub enum Deleted {
     /// The object is gone; this is its last state.
     Gone(Arc<Object>),
-    /// The object is marked and waits for its finalizers.
+    /// The object is terminating and waits for its finalizers.
     Terminating(Arc<Object>),
 }
 
 impl Deleted {
-    /// Returns the object, gone or going.
+    /// Returns the object, deleted or terminating.
     pub fn object(&self) -> &Arc<Object> {
         match self {
             Self::Gone(object) | Self::Terminating(object) => object,

@@ -23,7 +23,7 @@ impl RequestScope {
         self.resource.versions.get(self.version).expect("a scope is made from the index of a version")
     }
 
-    /// Returns `group/version` of the objects seen.
+    /// Returns `group/version` of the objects.
     pub fn api_version(&self) -> String {
         self.resource.api_version(&self.version().name)
     }

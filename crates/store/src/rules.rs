@@ -9,8 +9,8 @@ use super::request_scope::RequestScope;
 use super::{FieldError, cost};
 
 thread_local! {
-    // Registering the functions of Kubernetes takes longer than most rules; the registry itself cannot be
-    // shared between threads.
+    // To register the functions of Kubernetes takes longer than most rules, and threads cannot share the
+    // registry.
     static VALIDATOR: Validator = Validator::new();
 }
 
@@ -107,7 +107,7 @@ impl Ruled<'_> {
             Some("FieldValueForbidden") => FieldError::forbidden(path, message),
             Some("FieldValueRequired") => FieldError::required(path, &message),
             Some("FieldValueDuplicate") => FieldError::duplicate(path, value),
-            // kube-apiserver 1.36 leaves the value out.
+            // kube-apiserver 1.36 omits the value.
             _ => FieldError {
                 reason: "FieldValueInvalid",
                 field: path,
@@ -117,13 +117,13 @@ impl Ruled<'_> {
     }
 }
 
-/// Returns whether the schema has rules itself, in a combination too.
+/// Returns whether the schema has rules, in its combinations too.
 fn is_ruled(schema: &CompiledSchema) -> bool {
     !schema.validations.is_empty()
         || [&schema.all_of, &schema.any_of, &schema.one_of].iter().any(|branches| !branches.is_empty())
 }
 
-/// Removes what has no rules and is read by none; says whether anything is left.
+/// Removes parts without rules that no rule reads; returns whether anything is left.
 fn prune(schema: &mut CompiledSchema) -> bool {
     if !schema.validations.is_empty() {
         return true;
@@ -146,8 +146,8 @@ fn below<'v>(rules: &'v CompiledSchema, name: &str) -> Option<&'v CompiledSchema
     rules.properties.get(name).or(others)
 }
 
-/// Finds the values with rules. The evaluation turns each, with all below it, into a value of CEL, so what no
-/// rule reads is left out.
+/// Finds the values with rules. The evaluation converts each of them with its content to CEL, so parts that
+/// no rule reads are left out.
 fn find<'v>(at: Ruled<'v>, found: &mut Vec<Ruled<'v>>) {
     if is_ruled(at.rules) {
         found.push(at);

@@ -1,4 +1,4 @@
-//! The scale subresource: the replicas of anything, in one shape.
+//! The scale subresource: the replicas of any workload, in one type.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::api_resource::Version;
 use super::write_request::WriteRequest;
 use super::{ApiError, FieldError, Scale};
 
-/// Most replicas of anything: an int32 on the wire.
+/// Most replicas, because the field is an int32.
 const REPLICAS: i64 = i32::MAX as i64;
 
 fn number(object: &Object, path: &[String]) -> Option<i64> {
@@ -39,8 +39,7 @@ pub(super) fn check(scale: &Scale, object: &Object, errors: &mut Vec<FieldError>
     }
 }
 
-/// Returns the value at a path, if there is one; the value on the way that is no map where there cannot be
-/// one.
+/// Returns the value at a path, if there is one. The error is the value on the path that is no map.
 fn nested<'v>(whole: &'v Value, path: &[String]) -> Result<Option<&'v Value>, &'v Value> {
     let mut at = whole;
     for name in path {
@@ -59,7 +58,7 @@ fn nested<'v>(whole: &'v Value, path: &[String]) -> Result<Option<&'v Value>, &'
 /// Returns the `autoscaling/v1` Scale of an object.
 ///
 /// # Errors
-/// 404 where its version has none, 500 where a custom object does not say how many replicas it wants.
+/// 404 if its version has none, 500 if a custom object does not set its replicas.
 pub(super) fn read(version: &Version, object: &Object) -> Result<Object, ApiError> {
     let scale = version.scale.as_ref().ok_or_else(ApiError::no_such_path)?;
     let wanted = number(object, &scale.spec_replicas);
@@ -95,7 +94,7 @@ pub(super) fn read(version: &Version, object: &Object) -> Result<Object, ApiErro
 /// Returns the object with the replicas that a Scale asks for.
 ///
 /// # Errors
-/// 404 where its version has none, 400 or 422 where the replicas are no int32.
+/// 404 if its version has none, 400 or 422 if the replicas are no int32.
 pub(super) fn write(
     request: &WriteRequest<'_>,
     object: &Object,

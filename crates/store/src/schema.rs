@@ -1,15 +1,15 @@
-//! Structural schemas: the shape of objects, as CustomResourceDefinitions declare it and built-in types have
-//! it.
+//! Structural schemas: the fields of objects, as CustomResourceDefinitions declare them and built-in types
+//! have them.
 //!
-//! A schema says which fields there are, how lists and maps are merged, what is filled in, and what is
-//! refused. The module holds the data.
+//! A schema says which fields exist, how lists and maps are merged, the defaults, and the checks. The module
+//! only holds the data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-/// The shape of a value.
+/// The schema of a value.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
     /// JSON type.
@@ -20,11 +20,11 @@ pub struct Schema {
     pub default: Option<Value>,
     /// Declared fields of an object.
     pub properties: BTreeMap<String, Arc<Schema>>,
-    /// Shape of the values of an undeclared field (`additionalProperties`).
+    /// Schema of the values of undeclared fields (`additionalProperties`).
     pub values: Option<Arc<Schema>>,
-    /// Shape of the items of a list.
+    /// Schema of the items of a list.
     pub items: Option<Arc<Schema>>,
-    /// How two versions of a list become one.
+    /// How server-side apply merges a list.
     pub list: ListType,
     /// Whether an object has one owner as a whole (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
@@ -60,7 +60,7 @@ pub enum Type {
     IntOrString,
 }
 
-/// How two versions of a list become one.
+/// How server-side apply merges a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
     /// The list is one value.
@@ -68,14 +68,14 @@ pub enum ListType {
     Atomic,
     /// Items are values, each at most once.
     Set,
-    /// Items are objects told apart by these fields.
+    /// Items are objects that these fields identify.
     Map(Vec<String>),
 }
 
 /// Limits on a value, as JSON schema has them.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
-    /// The values there are.
+    /// The allowed values.
     pub enumeration: Vec<Value>,
     /// Regular expression that a string must match somewhere.
     pub pattern: Option<regex::Regex>,
@@ -85,9 +85,9 @@ pub struct Checks {
     pub minimum: Option<f64>,
     /// Greatest number.
     pub maximum: Option<f64>,
-    /// Whether the least number itself is too small.
+    /// Whether the least number itself is refused.
     pub exclusive_minimum: bool,
-    /// Whether the greatest number itself is too great.
+    /// Whether the greatest number itself is refused.
     pub exclusive_maximum: bool,
     /// A number must be a multiple of this.
     pub multiple_of: Option<f64>,
@@ -103,13 +103,13 @@ pub struct Checks {
     pub min_properties: Option<u64>,
     /// Greatest number of fields.
     pub max_properties: Option<u64>,
-    /// Shapes that must all hold.
+    /// Schemas that must all hold.
     pub all_of: Vec<Schema>,
-    /// Shapes of which one must hold.
+    /// Schemas of which at least one must hold.
     pub any_of: Vec<Schema>,
-    /// Shapes of which exactly one must hold.
+    /// Schemas of which exactly one must hold.
     pub one_of: Vec<Schema>,
-    /// Shape that must not hold.
+    /// Schema that must not hold.
     pub not: Option<Schema>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Refs<'a> {
         Self { definitions: Some(definitions), read: BTreeMap::new() }
     }
 
-    /// Returns the schema of a definition. One that contains itself is free-form where it comes round again.
+    /// Returns the schema of a definition. A definition that contains itself is free-form at the inner place.
     pub(super) fn definition(&mut self, name: &str) -> Arc<Schema> {
         if let Some(read) = self.read.get(name) {
             return read.clone().unwrap_or_else(|| Arc::new(Schema { preserve: true, ..Schema::default() }));
@@ -152,12 +152,12 @@ impl<'a> Refs<'a> {
 }
 
 impl Schema {
-    /// Returns the shape of the value under a field, `None` where the schema does not know the field.
+    /// Returns the schema of a field; `None` if the schema does not have it.
     pub fn field(&self, name: &str) -> Option<&Arc<Schema>> {
         self.properties.get(name).or(self.values.as_ref())
     }
 
-    /// Reads an OpenAPI v3 schema. What is wrong with it is said elsewhere; here it is left out.
+    /// Reads an OpenAPI v3 schema. Invalid parts are left out, because other checks report them.
     pub(super) fn read(value: &Value, refs: &mut Refs<'_>) -> Self {
         let flag = |word: &str| value.get(word).and_then(Value::as_bool).unwrap_or(false);
         let text = |word: &str| value.get(word).and_then(Value::as_str).unwrap_or_default();
@@ -178,7 +178,7 @@ impl Schema {
         };
         let int_or_string = flag("x-kubernetes-int-or-string") || text("format") == "int-or-string";
         let type_ = if int_or_string { Type::IntOrString } else { Type::named(text("type")) };
-        // Built-in types say "object" without fields where anything may stand: embedded objects, and JSON
+        // Built-in types with "object" and no fields admit anything: they are embedded objects, and JSON
         // itself.
         let free = refs.is_builtin()
             && properties.is_empty()
@@ -224,7 +224,7 @@ impl Schema {
     }
 }
 
-/// The greatest number that a float tells from those beside it (swag `maxJSONFloat`).
+/// The greatest integer that a float represents exactly (swag `maxJSONFloat`).
 const EXACT: f64 = 9_007_199_254_740_991.0;
 
 impl Type {
@@ -240,7 +240,7 @@ impl Type {
         }
     }
 
-    /// Returns the name in a schema; empty where none is declared.
+    /// Returns the name in a schema; empty if no type is declared.
     pub fn name(self) -> &'static str {
         match self {
             Self::Any => "",
@@ -272,7 +272,7 @@ impl Type {
 }
 
 impl Checks {
-    /// Returns `None` where the schema limits nothing.
+    /// Reads the checks of a schema; `None` if it limits nothing.
     fn read(value: &Value, refs: &mut Refs<'_>) -> Option<Self> {
         const WORDS: [&str; 18] = [
             "enum",

@@ -1,4 +1,4 @@
-//! Which part of an object a request may read and write.
+//! The part of an object that a request may read and write.
 
 use object::Object;
 
@@ -37,7 +37,7 @@ pub(super) fn restrict(scope: &RequestScope, subresource: &str, old: &Object, mu
     }
 }
 
-/// Returns `old` with the given top-level fields, and the bookkeeping of this write, from `new`.
+/// Returns `old` with the given top-level fields of `new`, and with the metadata that this write sets.
 fn only(old: &Object, new: &Object, fields: &[&str]) -> Object {
     let mut restricted = old.clone();
     for field in fields {
@@ -52,7 +52,7 @@ fn only(old: &Object, new: &Object, fields: &[&str]) -> Object {
     restricted
 }
 
-/// Makes a top-level field what it is in another object.
+/// Copies a top-level field from another object.
 pub(super) fn take(into: &mut Object, from: &Object, field: &str) {
     match from.0.get(field) {
         Some(value) => into.0.insert(field.into(), value.clone()),

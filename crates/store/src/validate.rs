@@ -1,4 +1,4 @@
-//! Values against schemas, in the words of kube-apiserver.
+//! Checks values against schemas, with the messages of kube-apiserver.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use super::schema::{Checks, ListType, Schema, Type};
 
 /// Adds the problems of an object by its schema; with `old`, only those that the update adds.
 ///
-/// Values that were there before and did not change are tolerated (KEP-4008, ratcheting). Rules are not
-/// evaluated on an object with an error that they may stumble over.
+/// Unchanged values are tolerated, even if they are invalid (KEP-4008, ratcheting). Rules are not evaluated
+/// on an object with an error that could break them.
 pub(super) fn check(
     scope: &RequestScope,
     object: &Object,
@@ -49,7 +49,7 @@ fn keeps_rules_away(error: &FieldError) -> bool {
     )
 }
 
-/// Returns the problems of a value by itself, as for a default.
+/// Returns the problems of a single value, such as a default.
 pub(super) fn check_value(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Errors { custom: true, found: Vec::new() };
     errors.value(schema, value, None, path);
@@ -274,8 +274,8 @@ impl Errors {
     }
 }
 
-/// Built-in types mark every field that Go always writes as required; the server insists only on those a user
-/// has to say.
+/// Returns whether a field is required. Built-in types mark every field that Go always writes as required;
+/// the server requires only those that a user has to set.
 fn is_required(path: &str, name: &str) -> bool {
     let said = [
         "spec",
@@ -290,7 +290,7 @@ fn is_required(path: &str, name: &str) -> bool {
     ];
     let top = path.split(['.', '[']).next().unwrap_or_default();
     if name == "template" || (path, name) == ("spec", "request") {
-        // Never absent in Go; what is wrong with it is said by its kind.
+        // It is never absent in Go; the checks of its kind report its problems.
         return false;
     }
     if top.is_empty() {
@@ -300,7 +300,7 @@ fn is_required(path: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the item of the old list that an item comes from, told by its keys.
+/// Returns the item of the old list with the same keys.
 fn same_item<'v>(schema: &Schema, item: &Value, old: Option<&'v Value>) -> Option<&'v Value> {
     let mut olds = old?.as_array()?.iter();
     match &schema.list {

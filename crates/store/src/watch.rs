@@ -1,4 +1,4 @@
-//! Watches: what changed since a revision, seen through selectors and in a version.
+//! Watches: the changes since a revision, through selectors and in a version.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ pub struct WatchOptions {
     pub fields: String,
     /// The revision to begin at; empty or `0` for all present objects and then the changes.
     pub resource_version: String,
-    /// Whether to begin with everything there is, ended by a bookmark (streaming list).
+    /// Whether to begin with all present objects and a bookmark after them (streaming list).
     pub send_initial_events: Option<bool>,
 }
 
-/// The position of one watcher; [`Store::poll`] moves it on.
+/// The position of one watcher; [`Store::poll`] advances it.
 #[derive(Clone, Debug)]
 pub struct Watch {
     id: GroupResource,
@@ -36,24 +36,24 @@ pub struct Watch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
-    /// The objects there are have been sent, or were not wanted.
+    /// The present objects have been sent, or were not requested.
     Sent,
-    /// The objects there are come first.
+    /// The present objects come first.
     State,
-    /// The same, and a bookmark after them.
+    /// The present objects come first, and a bookmark after them.
     StateAndBookmark,
 }
 
 /// Kind of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventType {
-    /// The object came into view.
+    /// The object was created, or matches the selector now.
     Added,
     /// The object changed.
     Modified,
-    /// The object went out of view, or away; it is shown as it was last.
+    /// The object was deleted, or does not match the selector any more; it is shown in its last state.
     Deleted,
-    /// No object changed up to the resource version of this one.
+    /// No object changed up to the resource version of this event.
     Bookmark,
 }
 
@@ -74,7 +74,7 @@ impl EventType {
 pub struct WatchEvent {
     /// The type of the event.
     pub type_: EventType,
-    /// To which object.
+    /// The object.
     pub object: Arc<Object>,
 }
 
@@ -109,8 +109,8 @@ impl Store {
     /// Returns the events since the last poll, in the order in which they happened.
     ///
     /// # Errors
-    /// 410 `Expired` where the watcher fell so far behind that the history it needs is forgotten, or its
-    /// resource is gone: list again.
+    /// 410 `Expired` if the history after the watcher's position is dropped, or if its resource is gone: list
+    /// again.
     pub fn poll(&self, watch: &mut Watch) -> Result<Vec<WatchEvent>, ApiError> {
         let collection =
             self.collections.get(&watch.id).ok_or_else(|| too_old(watch.position, self.revision()))?;
@@ -142,8 +142,7 @@ impl Store {
         Ok(events)
     }
 
-    /// Returns a bookmark of where the watcher stands; `initial` marks the end of the objects there were when
-    /// it began.
+    /// Returns a bookmark of the watcher's position; `initial` marks the end of the present objects.
     pub fn bookmark(&self, watch: &Watch, initial: bool) -> WatchEvent {
         let resource = watch.scope.resource();
         let mut metadata = json!({ "resourceVersion": watch.position.to_string() });
@@ -160,7 +159,7 @@ impl Store {
         WatchEvent { type_: EventType::Bookmark, object: Arc::new(object) }
     }
 
-    /// Forgets the history up to a revision; watchers that need it get 410.
+    /// Drops the history up to a revision; watchers that need it get 410.
     pub fn compact(&mut self, revision: u64) {
         for collection in self.collections.values_mut() {
             collection.compact(revision);
@@ -169,7 +168,7 @@ impl Store {
 }
 
 impl Watch {
-    /// Returns the revision up to which everything has been sent.
+    /// Returns the revision up to which all events have been sent.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -184,8 +183,8 @@ fn too_old(position: u64, oldest: u64) -> ApiError {
     ApiError::expired(format!("too old resource version: {position} ({oldest})"))
 }
 
-/// Returns what a change looks like through a selector: an object that stops matching is deleted, as far as
-/// the watcher can tell.
+/// Returns the event of a change through a selector: an object that stops matching is deleted for the
+/// watcher.
 fn event_for(filter: &Filter, change: &Change) -> Option<(EventType, Arc<Object>)> {
     let visible = |side: &Option<Arc<Object>>| side.clone().filter(|object| filter.selects(object));
     match (visible(&change.old), visible(&change.new)) {

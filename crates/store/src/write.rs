@@ -1,4 +1,4 @@
-//! Create, update and patch.
+//! Writes objects: create, update and patch.
 
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ use super::{
     metadata, ownership, prune, scale, subresource, validate,
 };
 
-/// The new owner of written fields: the writer of changed fields, or the owners that the entries of an apply
-/// name.
+/// The new owner of written fields: the writer for changed fields, or the owners in the entries of an apply.
 enum Owning {
     Update,
     Apply(Vec<Value>),
@@ -39,8 +38,8 @@ impl Store {
     /// Creates an object; `target` names the resource and the namespace, the body the object.
     ///
     /// # Errors
-    /// 400 for a body of another kind or namespace, 403 and 404 for a namespace that is going or missing, 409
-    /// where the name is taken, 422 for fields that are wrong.
+    /// 400 for a body of another kind or namespace, 403 and 404 for a namespace that is terminating or
+    /// missing, 409 if the name is taken, 422 for invalid fields.
     pub fn create(
         &mut self,
         target: &ResourcePath,
@@ -59,7 +58,7 @@ impl Store {
     /// Replaces an object, or the part of it that the subresource covers.
     ///
     /// # Errors
-    /// As [`Store::create`], and 404 where there is no object, 409 where it has another version than the body.
+    /// As [`Store::create`], and 404 if there is no object, 409 if it has another version than the body.
     pub fn update(
         &mut self,
         target: &ResourcePath,
@@ -94,7 +93,7 @@ impl Store {
         self.replace(request, &old, new, Owning::Update)
     }
 
-    /// Patches an object, or the part that the subresource covers; an apply creates what does not exist.
+    /// Patches an object, or the part that the subresource covers; an apply creates an absent object.
     ///
     /// # Errors
     /// As [`Store::update`], and 409 with one cause per field where an apply meets fields of other managers,
@@ -185,7 +184,7 @@ impl Store {
         }
     }
 
-    /// Stores an object whose replicas were set, and shows it as a Scale.
+    /// Stores an object with new replicas, and returns it as a Scale.
     fn scaled(
         &mut self,
         request: WriteRequest<'_>,

@@ -1,4 +1,4 @@
-//! One write on its way through the store: what was asked, and the reading of its body.
+//! One write inside the store: the request, and the parsing of its body.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -18,14 +18,14 @@ pub(super) struct WriteRequest<'a> {
     pub(super) reading: Reading,
 }
 
-/// Where the object that is read comes from; it decides how unknown fields are refused.
+/// The source of an object; it decides how unknown fields are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// The body of a request.
     Body,
     /// The result of a patch.
     Patched,
-    /// A configuration to apply, which names no field that the schema does not know.
+    /// A configuration to apply, which must not name unknown fields.
     Apply,
 }
 
@@ -34,8 +34,7 @@ impl WriteRequest<'_> {
         object::Gvk::parse(&self.scope.api_version(), &self.scope.resource().kind)
     }
 
-    /// Checks that a body belongs to the path, handles fields that the schema does not know, and fills in
-    /// defaults.
+    /// Checks that a body fits the path, handles unknown fields, and fills in defaults.
     pub(super) fn read_body(&mut self, mut object: Object) -> Result<Object, ApiError> {
         let (kind, api_version) = (self.scope.resource().kind.clone(), self.scope.api_version());
         limits::check_depth(&object)?;
@@ -65,7 +64,7 @@ impl WriteRequest<'_> {
         Ok(object)
     }
 
-    /// Refuses the name of another object than the path has.
+    /// Refuses a body with another name than the path.
     pub(super) fn check_name(&self, name: &str) -> Result<(), ApiError> {
         let wanted = &self.target.name;
         if wanted.is_empty() || name.is_empty() || name == wanted {
@@ -76,8 +75,8 @@ impl WriteRequest<'_> {
         )))
     }
 
-    /// Returns where a body does not have the types that it is decoded to: those of Go for built-in kinds and
-    /// for metadata, and for a configuration to apply those of the schema.
+    /// Returns where a body has another type than it is decoded to: Go types for built-in kinds and for
+    /// metadata, and the schema for a configuration to apply.
     fn mistyped(&self, object: &Object) -> Option<String> {
         let (kind, schema) = (&self.scope.resource().kind, &self.scope.version().schema);
         let whole = Value::Object(object.0.clone());

@@ -1,4 +1,4 @@
-//! Between v1alpha1, which is stored, and v1beta1, which OCM's controllers read and write.
+//! Converts between v1alpha1, which is stored, and v1beta1, which OCM's controllers read and write.
 //!
 //! A write of v1beta1 is a read-modify-write of a stored v1alpha1 object, so what a conversion drops is lost.
 //! What cannot be carried is what OCM's conversion does not carry either:
@@ -26,7 +26,7 @@ use crate::{Manifest, Unknown, names};
 /// An object that cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unconvertible {
-    /// Nobody knows how.
+    /// There is no conversion.
     #[error("there is no conversion of {kind} from {from} to {to}")]
     NoConversion {
         /// Kind of the object.
@@ -41,7 +41,7 @@ pub enum Unconvertible {
     Malformed {
         /// Kind of the object.
         kind: String,
-        /// What does not fit.
+        /// The reason.
         why: String,
     },
 }
@@ -136,7 +136,7 @@ impl From<v1beta1::ClusterManagementAddOn> for v1alpha1::ClusterManagementAddOn 
     }
 }
 
-/// A kind without a default is one whose default bears a reserved name.
+/// A kind without a default has a default with a reserved name.
 impl From<ConfigMeta> for DefaultConfig {
     fn from(old: ConfigMeta) -> Self {
         let ConfigMeta { group, resource, default_config, unknown } = old;
@@ -198,7 +198,7 @@ fn take_annotation(metadata: &mut ObjectMeta, key: &str) -> Option<String> {
     value
 }
 
-/// The driver goes to every client of the API server.
+/// Copies the driver to every client of the API server.
 impl From<v1alpha1::ManagedClusterAddOnStatus> for v1beta1::ManagedClusterAddOnStatus {
     fn from(old: v1alpha1::ManagedClusterAddOnStatus) -> Self {
         let driver = old.kube_client_driver;
@@ -227,7 +227,7 @@ impl From<v1alpha1::ManagedClusterAddOnStatus> for v1beta1::ManagedClusterAddOnS
     }
 }
 
-/// The first client of the API server says the driver.
+/// Takes the driver from the first client of the API server.
 impl From<v1beta1::ManagedClusterAddOnStatus> for v1alpha1::ManagedClusterAddOnStatus {
     fn from(new: v1beta1::ManagedClusterAddOnStatus) -> Self {
         let clients = new
@@ -307,7 +307,7 @@ impl From<v1alpha1::RegistrationConfig> for v1beta1::RegistrationConfig {
     }
 }
 
-/// A registration that names no signer says nothing v1alpha1 could say.
+/// Converts a registration. One that names no signer has no form in v1alpha1.
 fn old_registration(new: v1beta1::RegistrationConfig) -> Option<v1alpha1::RegistrationConfig> {
     let v1beta1::RegistrationConfig { r#type, kube_client, custom_signer, unknown } = new;
     let (signer_name, subject) = if r#type == RegistrationType::KubeClient {

@@ -1,4 +1,4 @@
-//! `addon.open-cluster-management.io`: what runs on clusters beside their agent, and how it gets there.
+//! `addon.open-cluster-management.io`: add-ons and their configurations.
 //!
 //! API servers store v1alpha1; OCM's controllers read and write v1beta1.
 

@@ -1,4 +1,4 @@
-//! `cluster.open-cluster-management.io`: clusters, sets of them, and where things should go.
+//! `cluster.open-cluster-management.io`: clusters, cluster sets and placements.
 
 pub mod v1;
 pub mod v1alpha1;

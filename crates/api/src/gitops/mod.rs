@@ -1,3 +1,3 @@
-//! `gitops.wheelwright.dev`: what Open Cluster Management has no place for.
+//! `gitops.wheelwright.dev`: the kinds that Open Cluster Management does not have.
 
 pub mod v1alpha1;

@@ -4,7 +4,6 @@
 //! from the applier, and a value that the server writes in another form, such as a quantity, stays with the
 //! applier. Without the entries, the values are compared by the rules of the kind: the keys that identify the
 //! items of a list, and the maps that are one value.
-//! tell the items of a list apart, and which maps are one value.
 
 use serde_json::{Map, Value};
 
@@ -41,8 +40,8 @@ pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
 
 /// Returns whether `live` has every value of `desired`. Other values do not count.
 ///
-/// The API server may write a value in another form than it was sent in, such as a quantity; then the answer
-/// is no.
+/// The API server may write a value in another form than it was sent in, such as a quantity; then the result
+/// is false.
 pub fn covers(live: &Object, desired: &Object) -> bool {
     first_difference(live, desired).is_none()
 }
@@ -62,8 +61,8 @@ pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
     })
 }
 
-/// Returns the managers that own fields of `desired` and are not `manager`, with the paths of the fields:
-/// those who changed a live object that `manager` had applied.
+/// Returns the managers that own fields of `desired` and are not `manager`, with the paths of the fields.
+/// These managers changed a live object that `manager` had applied.
 pub fn owned_by_others(live: &Object, desired: &Object, manager: &str) -> Vec<(String, Vec<String>)> {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let wanted = set_of(&Value::Object(desired.0.clone()), BUILTIN.root_of(&desired.gvk()));
@@ -88,7 +87,7 @@ fn field_difference(live: Option<&Value>, desired: &Value, context: FieldContext
     }
 }
 
-/// Returns the path from here to the first value that differs; empty where it is the one here.
+/// Returns the path from here to the first value that differs; empty if it is this value.
 fn difference(live: &Value, desired: &Value, context: FieldContext<'_>) -> Option<String> {
     let FieldContext { at, in_atomic } = context;
     let differs = |differs: bool| differs.then(String::new);
@@ -142,7 +141,8 @@ fn owns_field(owned: &FieldSet, name: &str, value: &Value) -> bool {
     is_empty(value) || node.is_some_and(|(member, below)| owns(member, below, value))
 }
 
-/// Returns whether a set has every part of a value, given what it says about the place of the value.
+/// Returns whether a set contains every part of a value; `member` and `below` are its entry for the place of
+/// the value.
 fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     match value {
         _ if below.is_empty() => member,
@@ -155,8 +155,8 @@ fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     }
 }
 
-/// Returns whether an element stands for an item of a list. A key that the item does not have was defaulted
-/// by the server.
+/// Returns whether an element identifies an item of a list. The server may have defaulted a key that the item
+/// does not have.
 fn is_item(element: &Element, item: &Value) -> bool {
     match element {
         Element::Key(key) => {
@@ -274,7 +274,7 @@ mod tests {
         check(metadata(&[], &["1"]), metadata(&[], &["3"]), Some("metadata.ownerReferences"));
     }
 
-    /// `desired`, applied and then changed by others, as the API server would keep it.
+    /// Returns `desired` after an apply and a change by others, as the API server would store it.
     fn applied(desired: &Object, at: Position<'_>, changes: impl FnOnce(&mut Value)) -> Object {
         use super::super::{Applying, Manager, Operation};
         let manager = |operation, name: &str| Manager {

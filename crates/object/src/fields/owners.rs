@@ -17,7 +17,7 @@ const ANCIENT: &str = "ancient-changes";
 /// `before-first-apply`).
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Fields of built-in kinds that Go keeps by value: they are never absent, so no manager adds them.
+/// Fields of built-in kinds that Go stores by value: they are never absent, so no manager adds them.
 const STRUCTS: [&str; 10] = [
     "spec",
     "status",
@@ -54,7 +54,8 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// The name alone identifies an applier, whatever version it applied last.
+    /// Returns whether two entries are of one manager. Only the name identifies an applier, whatever version
+    /// it applied last.
     fn is(&self, other: &Self) -> bool {
         let same_version = self.operation == Operation::Apply || self.api_version == other.api_version;
         (self.operation, &self.name, &self.subresource) == (other.operation, &other.name, &other.subresource)
@@ -62,7 +63,7 @@ impl Manager {
     }
 }
 
-/// The form of conflicts: `"kubectl" using apps/v1`.
+/// The text of a conflict: `"kubectl" using apps/v1`.
 impl std::fmt::Display for Manager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.name)?;
@@ -96,7 +97,7 @@ pub struct Applying<'v> {
     pub live: &'v Value,
     /// The value that is merged into it.
     pub config: &'v Value,
-    /// The configuration as it was sent: its fields are owned, those too that are null or empty and not
+    /// The configuration as it was sent. All its fields are owned, also those that are null or empty and not
     /// merged.
     pub named: &'v Value,
 }
@@ -332,7 +333,7 @@ impl Entry {
     }
 }
 
-/// Returns the set without the fields that belong to the server alone (apiserver `stripSet`).
+/// Returns the set without the fields that only the server sets (apiserver `stripSet`).
 fn without_system_fields(set: &FieldSet) -> FieldSet {
     let system = serde_json::json!({
         "f:apiVersion": {}, "f:kind": {}, "f:metadata": {

@@ -87,7 +87,7 @@ impl FieldSet {
         }
     }
 
-    /// A set of one element and, below it, another set.
+    /// Adds an element to the set if `member` is true, and the paths of another set below it.
     pub(super) fn put(&mut self, element: Element, member: bool, below: FieldSet) {
         if member || !below.is_empty() {
             let node = self.nodes.entry(element).or_default();
@@ -107,7 +107,7 @@ impl FieldSet {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
     }
 
-    /// Returns paths in either set.
+    /// Returns the paths in either set.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         for (element, theirs) in &other.nodes {
@@ -116,7 +116,7 @@ impl FieldSet {
         self
     }
 
-    /// Returns paths in both sets.
+    /// Returns the paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.combine(|element, mine| {
@@ -125,7 +125,7 @@ impl FieldSet {
         })
     }
 
-    /// Returns paths in this set alone.
+    /// Returns the paths in this set only.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.combine(|element, mine| match other.nodes.get(element) {

@@ -18,7 +18,7 @@ pub struct Comparison {
     pub removed: FieldSet,
 }
 
-/// A value, taken apart into the parts that are owned alone.
+/// A value, split into the parts that are owned separately.
 enum Parts<'a> {
     /// One value: a scalar, or a list or map that is owned as a whole.
     Leaf,
@@ -112,7 +112,7 @@ impl Compare<'_, '_> {
         let new_parts = new.map(|new| children(new, at));
         match (old_parts, new_parts) {
             (None, None) => {}
-            // An absent side takes the shape of the other; two empty containers are one value, so that null
+            // An absent side takes the form of the other; two empty containers are one value, so that null
             // and empty differ.
             (Some(Some(before)), Some(Some(after))) if before.is_empty() && after.is_empty() => {
                 self.leaf(old, new)
@@ -126,14 +126,14 @@ impl Compare<'_, '_> {
                 self.into.removed.insert(self.path);
                 self.children(&before, &BTreeMap::new(), at);
             }
-            // One value became several, or the other way.
+            // A single value became several, or the reverse.
             (Some(Some(before)), Some(None)) => {
                 self.children(&before, &BTreeMap::new(), at);
                 self.leaf(old, new);
             }
             (Some(None), Some(Some(after))) => {
                 self.children(&BTreeMap::new(), &after, at);
-                // Null is an empty list or map of Go.
+                // Go reads null as an empty list or map.
                 let is_of_go = matches!(at, Position::Builtin(_)) && old.is_some_and(Value::is_null);
                 if is_of_go && !after.is_empty() {
                     return;
@@ -212,8 +212,8 @@ fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at:
     let mut live = live.into_iter().peekable();
     let mut out = Vec::new();
     for (element, value) in &config {
-        // An item that `config` places elsewhere is skipped; the next item of both waits until `config`
-        // reaches it.
+        // An item at another place in `config` is skipped; the next item of both waits until `config` reaches
+        // it.
         while let Some((other, old)) = live.next_if(|(other, _)| shared.peek() != Some(&other)) {
             if !wanted.contains(&other) {
                 out.push(old.clone());

@@ -3,7 +3,7 @@
 //! The rules of each list come from a [`Position`]: the built-in kinds' table or a schema. Without a rule,
 //! lists are replaced and objects are merged, as in a JSON merge patch.
 //!
-//! The renderer does not use this: kustomize's dialect prepends, matches by all keys of a list and knows
+//! The renderer does not use this: kustomize's dialect prepends items, matches by all keys of a list and has
 //! fewer directives. It has its own merge beside its other transformers.
 
 use std::collections::BTreeSet;
@@ -116,7 +116,7 @@ impl Merge {
         })
     }
 
-    /// `$retainKeys` removes the fields that it does not name.
+    /// Removes the fields that `$retainKeys` does not name.
     fn retain_keys(&self, original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<()> {
         let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
         let keys = keys.as_array().ok_or_else(|| self.shape(RETAIN_KEYS, "must be a list of field names"))?;
@@ -141,7 +141,7 @@ impl Merge {
         Ok(())
     }
 
-    /// `$setElementOrder/x` goes with list `x`: merges the list, then sorts it into the requested order.
+    /// Merges a list, then sorts it into the order of its `$setElementOrder/x`.
     fn ordered_lists(
         &mut self,
         original: &mut Map<String, Value>,
@@ -301,8 +301,8 @@ impl Merge {
     }
 }
 
-/// Returns a value of the patch without a live counterpart: without nulls and directives, which have nothing
-/// to change.
+/// Returns a value of the patch without a live counterpart: nulls and directives are removed, because there
+/// is nothing for them to change.
 fn fresh(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(PATCH) => None,

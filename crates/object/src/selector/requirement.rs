@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 /// Requirements on labels, all of which must hold; without any it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// In key order, as the API machinery sorts them.
+    /// The requirements in the order of their keys, as the API machinery sorts them.
     pub requirements: Vec<Requirement>,
 }
 
@@ -34,13 +34,13 @@ pub enum Operator {
     Exists,
     /// Absent.
     DoesNotExist,
-    /// Present with an integer above the value; text alone can say it.
+    /// Present with an integer above the value; only selectors as text have it.
     GreaterThan,
-    /// Present with an integer below the value; text alone can say it.
+    /// Present with an integer below the value; only selectors as text have it.
     LessThan,
 }
 
-/// A selector the API machinery would refuse, in its words.
+/// A selector that the API machinery would refuse, with its message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSelector(pub String);
@@ -156,7 +156,7 @@ impl Requirement {
     }
 }
 
-/// As `kubectl` writes selectors: `key in (a,b)`, `key`, `!key`.
+/// Writes a requirement as `kubectl` does: `key in (a,b)`, `key`, `!key`.
 impl std::fmt::Display for Requirement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { key, operator, values } = self;

@@ -33,7 +33,7 @@ fn expected<T>(found: &str, what: &str) -> Result<T, InvalidSelector> {
     Err(InvalidSelector(format!("found '{found}', expected: {what}")))
 }
 
-/// The text that is still to be read; the end reads as an empty token.
+/// The text that has not been read yet; its end is an empty token.
 struct Tokens<'a> {
     rest: &'a str,
 }
@@ -73,7 +73,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Returns the one value after an operator; absent before a comma and at the end, which means the empty
+    /// Returns the value after an operator; absent before a comma and at the end, which means the empty
     /// value.
     fn value(&mut self) -> Result<String, InvalidSelector> {
         match self.peek() {
@@ -83,7 +83,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Returns values in parentheses; a value that is left out is the empty one.
+    /// Returns the values in parentheses; an omitted value is the empty one.
     fn list(&mut self) -> Result<Vec<String>, InvalidSelector> {
         let open = self.next();
         if open != "(" {
@@ -102,7 +102,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Returns the first token of a text, and what follows it.
+/// Returns the first token of a text, and the rest.
 fn split_token(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let symbols = text.len() - text.trim_start_matches(is_operator_byte).len();

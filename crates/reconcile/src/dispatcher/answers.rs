@@ -73,7 +73,7 @@ impl Dispatcher {
                 state.failures = state.failures.saturating_add(1);
                 let wait = Backoff::wait(failure.kind, state.failures).min(AccessReview::VALID);
                 self.lookups.schedule(lookup, now.saturating_add(wait).unwrap_or(Timestamp::MAX));
-                // A key waits for an answer that is on its way. It knows a refusal.
+                // A key waits for an answer that is coming. It can read a refusal.
                 if failure.kind != FailureKind::Unavailable {
                     self.take_answer(lookup, Err(failure.message), now);
                 }
@@ -123,8 +123,8 @@ impl Dispatcher {
         self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(object))), now);
     }
 
-    /// Asks everything again, because the server was restored. An answer about an object has a version of
-    /// another time, so none holds; the list of its kind has it asked.
+    /// Requests all answers again, because the server was restored. The versions of its answers about objects
+    /// are invalid, so none of them holds; the next list of their kind requests them.
     pub(super) fn ask_all_again(&mut self, now: Timestamp) {
         for lookup in self.lookups.restored() {
             match &lookup {
@@ -139,7 +139,7 @@ impl Dispatcher {
         }
     }
 
-    /// Asks again about the kinds that were not served: a definition was written.
+    /// Requests the mappings of kinds that were not served again, because a definition was written.
     fn ask_mappings_again(&mut self, now: Timestamp) {
         for lookup in self.lookups.mappings() {
             if matches!(self.caches.answer(&lookup), Some(Ok(LookupAnswer::Mapping(None)))) {

@@ -4,14 +4,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::state::Dispatcher;
 
-/// The smallest step back that the dispatcher follows. The clock makes up for a smaller one by itself, and
-/// two threads may report their times out of order.
+/// The smallest step back that the dispatcher follows. A smaller one passes by itself, and two threads may
+/// report their times out of order.
 const SET_BACK: SignedDuration = SignedDuration::from_secs(1);
 
 impl Dispatcher {
     /// Records the time. After a step back of the clock, everything that is due would wait longer by that
-    /// step, renewals of leases included, so it all becomes due earlier by the same step. A plan that runs
-    /// too early asks for its time again.
+    /// step, including renewals of leases. So everything becomes due earlier by the same step. A plan that
+    /// runs too early asks for its time again.
     pub(super) fn follow_clock(&mut self, now: Timestamp) {
         let back = self.latest.duration_since(now);
         if back < SET_BACK {

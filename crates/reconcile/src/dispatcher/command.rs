@@ -25,7 +25,7 @@ pub enum Command {
     ///
     /// [`computed`]: super::Dispatcher::computed
     Compute(Computation),
-    /// MemoRequest an API server; the answer goes to [`looked_up`].
+    /// Send a lookup to an API server; the answer goes to [`looked_up`].
     ///
     /// [`looked_up`]: super::Dispatcher::looked_up
     LookUp(Site, Lookup),

@@ -42,14 +42,14 @@ pub struct Planning<'a> {
 /// The result of a [`Decision`].
 pub struct Decided {
     pub(super) controller_id: usize,
-    /// `None` where it panicked.
+    /// The output; `None` if the decision panicked.
     pub(super) output: Option<DecisionOutput>,
 }
 
 pub(super) struct DecisionOutput {
     /// The controller's index, as the decision left it.
     pub(super) index: Option<Box<dyn Any + Send>>,
-    /// The keys that the changes concern which the index applied.
+    /// The keys that the applied changes of the index concern.
     pub(super) woken: Vec<Key>,
     pub(super) result: DecisionResult,
 }
@@ -73,8 +73,8 @@ impl Decision {
         Decided { controller_id: self.controller_id, output: Some((self.run)(None)) }
     }
 
-    /// Makes the decision, and shows the plan to `inspect` before it is executed. It plans twice, because the
-    /// same input must give the same plan.
+    /// Makes the decision, and passes the plan to `inspect` before it is executed. It plans twice, because
+    /// the same input must give the same plan.
     pub fn run_inspected(self, inspect: &mut dyn FnMut(&Planning<'_>)) -> Decided {
         Decided { controller_id: self.controller_id, output: Some((self.run)(Some(inspect))) }
     }

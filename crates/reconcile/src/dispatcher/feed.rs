@@ -31,14 +31,14 @@ struct Enqueued<K> {
     refused: Vec<Unreadable>,
 }
 
-/// Which keys forget their failures.
+/// The keys whose failures are reset.
 #[derive(Clone, Copy)]
 enum ResetBackoff {
-    /// None: an own write says nothing new.
+    /// None, because an own write changes nothing about a failure.
     Never,
     /// The keys of objects that people changed.
     OfChangedSpec,
-    /// All that the change concerns: an object that could not be read can be again.
+    /// All keys that the change concerns, because an unreadable object can be read again.
     All,
 }
 
@@ -204,7 +204,7 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
     }
 }
 
-/// Returns whether more than the status changed. The generation of an object counts all such changes but
+/// Returns whether more than the status changed. The generation of an object counts all such changes except
 /// those of annotations.
 fn is_changed_by_people<K: Kind>(change: &Change<K>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
@@ -272,7 +272,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Enqueue
             });
             cached.keep(readable.collect())
         }
-        // The watch brings it too, and says why it does not fit.
+        // The watch delivers it too, and reports why it does not fit.
         Feed::Own(Decoded::Unreadable(_)) => Vec::new(),
     };
     Enqueued { changes, priority, restarts, refused: news }

@@ -36,7 +36,7 @@ pub(super) struct LookupState {
     pub(super) touched: u64,
     /// The version at which the watch has reported its deletion.
     pub(super) gone: u64,
-    /// The server was restored since the request was sent.
+    /// Whether the server was restored since the request was sent.
     pub(super) is_outdated: bool,
 }
 
@@ -155,7 +155,7 @@ impl Lookups {
         }
     }
 
-    /// Forgets all versions, because the server counts anew; returns the lookups.
+    /// Drops all versions, because those of the server went back; returns the lookups.
     pub(super) fn restored(&mut self) -> Vec<Lookup> {
         for kind in self.kinds.values_mut() {
             kind.is_listed = false;

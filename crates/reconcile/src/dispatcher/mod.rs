@@ -1,9 +1,9 @@
 //! Runs controllers without threads, clocks and connections.
 //!
-//! A process feeds the dispatcher: watch events, fetched repositories, the ends of what it was asked to do.
-//! The dispatcher answers with [`Command`]s: decisions to be made on threads, actions to execute, kinds to
-//! watch. The operator and the agent feed it from API servers and execute on a runtime; the simulator feeds
-//! it from stores and executes in an order that a seed decides.
+//! A process feeds the dispatcher with watch events, fetched repositories and the results of commands. The
+//! dispatcher returns [`Command`]s: decisions to be made on threads, actions to execute, kinds to watch. The
+//! operator and the agent feed it from API servers and execute on a runtime. The simulator feeds it from
+//! stores and executes in an order that a seed decides.
 //!
 //! ```text
 //! watch events ──▶ Caches ──routes──▶ WorkQueue (per controller) ──due──▶ Decision ──▶ Act… ──▶ Decision ──▶ Act ──▶ ReconcileResult

@@ -8,7 +8,7 @@ use crate::Site;
 use crate::queue::earlier;
 
 /// The time without any answer after which a server has an outage. A busy server that refuses some requests
-/// answers others in between, and its keys keep their backoff.
+/// answers others in between, so its keys keep their backoff.
 const OUTAGE: SignedDuration = SignedDuration::from_secs(5);
 
 /// The API servers that do not answer, or answer only that they are unavailable, and since when.

@@ -52,7 +52,7 @@ struct Acting {
 struct End {
     read_error: Option<ReadError>,
     panicked: bool,
-    /// The key waits for an input, and is planned again when that arrives.
+    /// Whether the key waits for an input, and is planned again when that arrives.
     is_coming: bool,
 }
 
@@ -73,7 +73,7 @@ impl Reconciliation {
         }
     }
 
-    /// The clock was set back.
+    /// Follows a step back of the clock.
     pub(super) fn bring_forward(&mut self, by: SignedDuration) {
         self.began = earlier(self.began, by);
         self.wake_at = self.wake_at.map(|at| earlier(at, by));
@@ -108,8 +108,8 @@ impl Dispatcher {
         }
     }
 
-    /// A panic may have left the index half changed, so the index is dropped and every key is planned on a
-    /// new one.
+    /// Handles a panic. It may have left the index half changed, so the index is dropped and every key is
+    /// planned with a new one.
     fn panicked(&mut self, index: usize, reconciliation: Option<(u64, Reconciliation)>, now: Timestamp) {
         let Some(registered) = self.controllers.get_mut(index) else { return };
         registered.index.give_back(None);
@@ -256,7 +256,7 @@ impl Dispatcher {
         {
             self.not_served(&gvk, now);
         }
-        // A restore may have taken back what was written before it.
+        // A restore may have undone the write.
         if site.is_some_and(|site| self.restores_of(site) == restores) {
             for (kind, object) in written {
                 self.wrote(&kind, object, now);

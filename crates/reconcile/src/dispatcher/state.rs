@@ -66,7 +66,7 @@ pub(super) struct RegisteredController {
     pub(super) queue: WorkQueue,
     /// The kinds that it registered.
     pub(super) needs: BTreeSet<(Site, Gvk)>,
-    /// Those of them that have not been read, or not for too long; until then no decision starts.
+    /// The kinds among them that have not been read, or not recently enough; until then no decision starts.
     pub(super) missing: BTreeSet<(Site, Gvk)>,
     pub(super) index: IndexSlot,
     pub(super) deciding: Deciding,

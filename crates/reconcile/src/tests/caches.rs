@@ -139,8 +139,8 @@ fn an_object_that_cannot_be_read_costs_no_wake_of_another() {
     assert_eq!(caches.keys::<ConfigMap>(Query::ALL).len(), 2, "a mapping function wakes the others");
 }
 
-/// As after a restore of etcd from a backup: what was deleted in the backup and since lives nowhere, edits
-/// have lower versions.
+/// This is as after a restore of etcd from a backup: objects that were created later are gone, and edits have
+/// lower versions.
 #[test]
 fn a_list_of_a_server_that_counts_anew_replaces_all_that_is_held() {
     let labelled = |name: &str, version: &str, data: &str| {
@@ -161,12 +161,12 @@ fn a_list_of_a_server_that_counts_anew_replaces_all_that_is_held() {
         let held = caches.get::<ConfigMap>(&Key::namespaced("ns", name)).unwrap().unwrap();
         assert_eq!(held.data.as_ref().unwrap()["key"], data);
     }
-    // It counts on from there.
+    // The server continues from this version.
     assert!(caches.apply(Site::Hub, Delta::Written(config_map("own", "51"))).is_some());
     assert!(caches.apply(Site::Hub, Delta::Seen(config_map("changed", "52"))).is_some());
 }
 
-/// The server may have counted past what was seen before anybody lists again.
+/// The server may have passed the versions that were seen before it is listed again.
 #[test]
 fn a_list_holds_for_all_that_is_not_newer_than_it() {
     let mut caches = Caches::default();
@@ -177,7 +177,7 @@ fn a_list_holds_for_all_that_is_not_newer_than_it() {
     assert_eq!(held.metadata.resource_version.as_deref(), Some("30"));
 }
 
-/// An aggregated API server may give versions that are no numbers.
+/// An aggregated API server may send versions that are no numbers.
 #[test]
 fn versions_that_are_no_numbers_come_in_the_order_of_the_watch() {
     let mut caches = Caches::default();

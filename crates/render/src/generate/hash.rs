@@ -1,4 +1,4 @@
-//! The hash of the content of a generated object, which ends its name.
+//! The hash of the content of a generated object, which is the end of its name.
 
 use std::fmt::Write;
 
@@ -49,7 +49,7 @@ pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, Unreadable)> {
     let mut text = String::new();
     write_json(&mut text, &content);
     let digits = hex(Sha256::digest(text));
-    // Digits and vowels that could make words, or be taken for other digits, are replaced.
+    // Digits and vowels that could form words, or be mistaken for other digits, are replaced.
     let replaced = |c| match c {
         '0' => 'g',
         '1' => 'h',

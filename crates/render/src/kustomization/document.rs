@@ -21,7 +21,7 @@ pub(crate) struct Kustomization {
     pub resources: Vec<Text>,
     /// Paths of components.
     pub components: Vec<Text>,
-    /// Files of OpenAPI definitions that say which fields refer to what.
+    /// Files of OpenAPI definitions that name the fields with labels, annotations and references.
     pub crds: Vec<Text>,
     /// Files that add to the fields transformers know.
     pub configurations: Vec<Text>,
@@ -56,12 +56,12 @@ pub(crate) struct BuildMetadata {
     pub origin: bool,
     /// The transformers that changed each.
     pub transformers: bool,
-    /// A label that says kustomize.
+    /// The label `app.kubernetes.io/managed-by`.
     pub managed_by: bool,
 }
 
 impl BuildMetadata {
-    /// Returns whether origins have to be tracked at all.
+    /// Returns whether origins have to be tracked.
     pub(crate) fn any(self) -> bool {
         self.origin || self.transformers || self.managed_by
     }

@@ -101,7 +101,7 @@ impl Behavior {
         match located.string()?.as_str() {
             "replace" => Ok(Self::Replace),
             "merge" => Ok(Self::Merge),
-            // kustomize reads any other word as create, and repositories have such words.
+            // kustomize reads every other value as create, and some repositories have such values.
             _ => Ok(Self::Create),
         }
     }

@@ -81,7 +81,7 @@ enum End {
     Suffix,
 }
 
-/// Returns whether objects of a kind keep their names, because the names have a meaning.
+/// Returns whether objects of a kind keep their names, because the API server gives the names a meaning.
 fn keeps_its_name(gvk: &Gvk) -> bool {
     matches!(gvk.kind.as_str(), "CustomResourceDefinition" | "Namespace")
         || (gvk.kind == "APIService" && gvk.group == "apiregistration.k8s.io")

@@ -1,5 +1,5 @@
-//! Names of objects inside of other objects, which follow when prefixes, suffixes, hashes and namespaces
-//! change them.
+//! References to objects by name, which are updated when prefixes, suffixes, hashes and namespaces change the
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Gvk;
 use object::Location;
 
-/// The facts about an object that others refer to.
+/// An object that others refer to, by the names and places it had.
 struct Candidate {
     previous: Vec<Id>,
     current: Id,
-    /// As it is written, which may be empty.
+    /// The namespace as it is written, which may be empty.
     namespace: String,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
@@ -69,7 +69,7 @@ pub(crate) fn fix(
                     path: &spec.path,
                     budget,
                 };
-                // The specification was chosen by what the object was at first; it applies to what it is now.
+                // The specification was chosen by the object's first kind; it is applied to the present kind.
                 let anywhere =
                     FieldSpec { gvk: Gvk::default(), path: spec.path.clone(), create: spec.create };
                 visit(resource, &anywhere, Create::Never, &mut |node| lookup.set(node))?;
@@ -168,7 +168,7 @@ impl Referrer {
         self.id.namespace == NOT_NAMESPACED
     }
 
-    /// Returns whether an object of a namespace could be meant at all.
+    /// Returns whether the referrer could mean an object of a namespace.
     fn could_mean(&self, current: &str, written: &str) -> bool {
         self.is_cluster_scoped()
             || current == NOT_NAMESPACED
@@ -176,7 +176,7 @@ impl Referrer {
             || self.subject_namespaces.iter().any(|namespace| namespace == written)
     }
 
-    /// Returns whether an object of this place is near enough to be meant by its name alone.
+    /// Returns whether the name alone is enough for the referrer to mean this object.
     fn is_near(&self, candidate: &Candidate) -> bool {
         self.is_cluster_scoped()
             || candidate.current.namespace == NOT_NAMESPACED

@@ -13,8 +13,7 @@ pub(crate) fn apply(resources: &mut [Resource], options: &SortOptions) {
     }
 }
 
-/// Returns the rank of the kind, then its name, then namespace and name, as texts that put what is absent
-/// last.
+/// Returns the rank of the kind, then its name, then namespace and name. Absent parts come last.
 fn key(resource: &Resource, first: &[String], last: &[String]) -> (i64, NamespaceLast, String) {
     let gvk = resource.gvk();
     let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };
@@ -22,7 +21,7 @@ fn key(resource: &Resource, first: &[String], last: &[String]) -> (i64, Namespac
         kinds.iter().rposition(|kind| *kind == gvk.kind).and_then(|at| i64::try_from(at).ok())
     };
     let count = i64::try_from(first.len()).unwrap_or(i64::MAX);
-    // A kind in both lists counts as last, as the later word.
+    // A kind in both lists belongs to the last ones.
     let rank = at(last).map(|at| at + 1).or_else(|| at(first).map(|at| at - count)).unwrap_or_default();
     let kind = format!("{}_{}_{}", or(&gvk.group, "~G"), or(&gvk.version, "~V"), or(&gvk.kind, "~K"));
     let printed =
@@ -31,7 +30,7 @@ fn key(resource: &Resource, first: &[String], last: &[String]) -> (i64, Namespac
     (rank, NamespaceLast { is_namespace: gvk.kind == "Namespace", is_core: gvk.group.is_empty(), kind }, name)
 }
 
-/// Kinds by name, but the core Namespace before all others that are called so.
+/// Kinds by name, but the core Namespace before other kinds of that name.
 #[derive(PartialEq, Eq)]
 struct NamespaceLast {
     is_namespace: bool,

@@ -11,8 +11,8 @@ use crate::path;
 use crate::resource::Resource;
 use crate::yaml::{Node, Scalar, Style, Tag, Value};
 
-/// Marks the objects that variables take their values from, as the kustomization sees them that declares the
-/// variables.
+/// Marks the objects that variables take their values from, as the kustomization that declares the variables
+/// sees them.
 ///
 /// # Errors
 /// A variable could mean several objects, or is declared twice.
@@ -108,7 +108,7 @@ fn value_of(resources: &[Resource], var: &Var) -> Result<Scalar> {
     Ok(typed(scalar))
 }
 
-/// `ports[0]` is the field `ports` and the index `0`.
+/// Splits `ports[0]` into the field `ports` and the index `0`.
 fn split_index(part: &str) -> Vec<String> {
     let indexed = part.strip_suffix(']').and_then(|part| part.rsplit_once('['));
     match indexed.filter(|(_, index)| !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit())) {
@@ -118,7 +118,7 @@ fn split_index(part: &str) -> Vec<String> {
     }
 }
 
-/// Numbers and booleans keep their type where a text is nothing but the variable.
+/// Reads the type of a text that consists of a variable only, so that numbers and booleans keep their type.
 fn typed(scalar: &Scalar) -> Scalar {
     let (text, tag) = match scalar.tag {
         Tag::Int => match scalar.text.parse::<i64>() {
@@ -170,7 +170,7 @@ fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>, budget: &Budge
     Ok(())
 }
 
-/// Replaces `$(NAME)`; `$$` stands for `$`. Unknown names stay as they are.
+/// Replaces `$(NAME)`; `$$` becomes `$`. Unknown names stay as they are.
 fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>, budget: &Budget<'_>) -> Result<Scalar> {
     let text = scalar.text.as_str();
     if !text.contains('$') {

@@ -8,7 +8,7 @@ use super::scalar::{Reading, Unreadable};
 use super::scalar_style;
 
 impl Node {
-    /// Returns the JSON value this means to a reading.
+    /// Returns the JSON value of this in a reading.
     ///
     /// # Errors
     /// The line, and [`Unreadable`], of the first scalar that has no JSON value.
@@ -56,7 +56,8 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// A key that YAML 1.1 takes for a boolean or a number is written as that; others keep their text.
+/// Returns a key as JSON: one that YAML 1.1 reads as a boolean or a number is written as that; others keep
+/// their text.
 fn key_text(key: &str, style: Style, reading: Reading) -> String {
     let plain = Scalar { text: key.into(), tag: Tag::Str, style };
     match (reading, style) {

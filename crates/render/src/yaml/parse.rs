@@ -81,7 +81,7 @@ fn decode(bytes: &[u8]) -> Result<String> {
         Malformed { line: line_at(before), why: "not UTF-8 text".into() }
     })?;
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
-    // YAML 1.1 breaks lines at this one too.
+    // YAML 1.1 breaks lines at this character too.
     Ok(if text.contains('\u{85}') { text.replace('\u{85}', "\n") } else { text })
 }
 

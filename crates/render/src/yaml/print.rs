@@ -173,7 +173,8 @@ impl Printer {
         self.indention = false;
     }
 
-    /// Line breaks come here only in values that cannot be blocks, each doubled, as folding needs it.
+    /// Writes a value in single quotes. It has line breaks only if it cannot be a block; each break is
+    /// doubled, as folding needs it.
     fn single(&mut self, text: &str, folds: bool) {
         self.indicator("'", true, false);
         let (mut after_space, mut after_break) = (false, false);
@@ -311,7 +312,7 @@ impl Printer {
 /// Its emitter decides by the start of the text where lines need a second break to stay apart, and so adds
 /// breaks before indented lines and at the end, or joins lines where the text starts with an indented one.
 pub(super) fn refolded(text: &str) -> String {
-    // Other than the one that prints, this emitter sees nothing special in tabs.
+    // Unlike the printing emitter, this one does not treat tabs specially.
     let looks = ScalarAnalysis::of(&text.replace('\t', "_"));
     if !looks.fits_a_block() {
         return text.to_owned();

@@ -12,10 +12,10 @@ use super::print::refolded;
 /// The rules by which plain scalars get their types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Of objects: `yes`, `on` and `n` are strings.
+    /// For objects: `yes`, `on` and `n` are strings.
     Objects,
-    /// Of kustomizations and JSON patches, and what a reader of our output may believe: `yes`, `on` and `n`
-    /// are booleans.
+    /// For kustomizations and JSON patches, and for other readers of our output: `yes`, `on` and `n` are
+    /// booleans.
     Yaml11,
 }
 
@@ -23,7 +23,7 @@ pub enum Reading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 
-/// Returns the type a plain scalar has by its looks.
+/// Returns the type of a plain scalar, from its text.
 pub(crate) fn tag_of(text: &str, reading: Reading) -> Tag {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Tag::Null,
@@ -64,7 +64,7 @@ fn bool_11(text: &str) -> Option<bool> {
     }
 }
 
-/// Returns whether a string has to be quoted because a reader of YAML 1.1 would take it for something else.
+/// Returns whether a string has to be quoted because a reader of YAML 1.1 would read another type.
 pub(crate) fn looks_like_something_else(text: &str) -> bool {
     tag_of(text, Reading::Yaml11) != Tag::Str
 }
@@ -79,7 +79,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the JSON value this scalar means to a reading.
+    /// Returns the JSON value of this scalar in a reading.
     ///
     /// # Errors
     /// [`Unreadable`] says why where the text does not fit its type, or where JSON has no such number.
@@ -130,8 +130,7 @@ fn decode_base64(text: &str) -> Option<String> {
 
 /// Makes a JSON number, an integer if its digits allow it; `None` for infinities and not-a-number.
 ///
-/// Go writes floats below this in digits, with zeros behind the ones that tell it from its neighbours, and
-/// reads them back as integers.
+/// Go writes floats below this limit in digits, filled with zeros, and reads them back as integers.
 fn number(float: f64) -> Option<Json> {
     const IN_DIGITS: f64 = 1e21;
     let digits = (float.abs() < IN_DIGITS).then(|| float.to_string());
@@ -172,7 +171,7 @@ fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, and finite.
+/// Returns whether a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?` and is finite.
 fn is_float(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {

@@ -42,8 +42,8 @@ impl ScalarAnalysis {
                 ':' => before_blank,
                 _ => false,
             };
-            // YAML 1.1 breaks lines at these two, 1.2 does not: only escaped do they read as the same
-            // everywhere.
+            // YAML 1.1 breaks lines at these two characters, and 1.2 does not; only escaped, both read the
+            // same.
             looks.special |= !is_printable(c) || matches!(c, '\u{2028}' | '\u{2029}');
             let (is_space, breaks) = (c == ' ', is_break(c));
             looks.breaks |= breaks;
@@ -66,7 +66,7 @@ impl ScalarAnalysis {
         let single_allowed = !(self.break_then_space || self.space_then_break || self.special);
         let block_allowed = !text.is_empty() && self.fits_a_block();
         let plain_allowed = single_allowed && !(self.blank_at_an_end || self.breaks || self.indicators);
-        // A key that is `<<` by its text alone would read as a merge.
+        // A plain key `<<` would be read as a merge.
         if simple_key && (self.breaks || text == MERGE_KEY) {
             return Notation::Double;
         }

@@ -1,8 +1,9 @@
-//! The variable `authorizer`: what an expression asks about permissions (KEP-3488, Kubernetes' CEL library
-//! `authz`).
+//! The CEL variable `authorizer`, with which an expression checks permissions (KEP-3488, Kubernetes' CEL
+//! library `authz`).
 //!
-//! Functions of CEL cannot see the store. So a check whose answer is not known fails and is noted; the caller
-//! answers it and evaluates again ([`answered`]). An expression asks few questions, so that is cheap.
+//! CEL functions cannot read the store. So a check without a known answer fails and is recorded; the caller
+//! answers it and evaluates the expression again ([`answered`]). An expression has few checks, so this is
+//! cheap.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 use super::expression::map;
 use crate::ResourcePath;
 
-/// The functions of the authorizer and of what they return.
+/// The functions of the authorizer and of the values that they return.
 pub(super) const FUNCTIONS: &[&str] = &[
     "group",
     "resource",
@@ -31,7 +32,7 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "error",
 ];
 
-/// Most questions of one policy about one request.
+/// Most checks of one policy for one request.
 const MAX_QUESTIONS: usize = 256;
 
 /// A check.
@@ -57,7 +58,7 @@ thread_local! {
     static OPEN: RefCell<BTreeSet<Question>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Evaluates until every check that was asked has its answer.
+/// Evaluates until every recorded check has its answer.
 pub(super) fn answered<T>(mut evaluate: impl FnMut() -> T, answer: impl Fn(&Question) -> bool) -> T {
     ANSWERS.set(BTreeMap::new());
     loop {

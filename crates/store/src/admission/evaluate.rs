@@ -1,4 +1,4 @@
-//! Asks the policies about a request.
+//! Evaluates the policies for a request.
 
 use std::sync::Arc;
 
@@ -34,30 +34,30 @@ impl Operation {
     }
 }
 
-/// A request that policies are asked about.
+/// A request that policies decide about.
 pub(crate) struct Admission<'a> {
     pub(crate) operation: Operation,
-    /// With the name of the object.
+    /// The path, with the name of the object.
     pub(crate) target: &'a ResourcePath,
     pub(crate) scope: &'a RequestScope,
     pub(crate) user: &'a User,
     pub(crate) dry_run: bool,
-    /// The object as it is to be; none for a deletion.
+    /// The object after the request; none for a deletion.
     pub(crate) object: Option<&'a Object>,
-    /// The object as it is; none for a creation.
+    /// The object before the request; none for a creation.
     pub(crate) old: Option<&'a Object>,
-    /// The order of a deletion that names one.
+    /// The propagation policy of a deletion that names one.
     pub(crate) propagation: Option<Propagation>,
 }
 
-/// The finding of a policy.
+/// The decision of a policy that denies.
 struct Denial {
     message: String,
     reason: String,
 }
 
 impl Store {
-    /// Asks the admission policies, and collects their warnings.
+    /// Evaluates the admission policies, and collects their warnings.
     pub(crate) fn ask_policies(
         &self,
         request: &mut WriteRequest<'_>,
@@ -79,13 +79,13 @@ impl Store {
         Ok(())
     }
 
-    /// Asks every policy that is bound to the request; returns the sentences of those that only warn.
+    /// Evaluates every policy that is bound to the request; returns the messages of those that only warn.
     ///
     /// # Errors
     /// The refusal of the first policy that denies, with its message, reason and code.
     pub(crate) fn admit(&self, request: &Admission<'_>) -> Result<Vec<String>, ApiError> {
         let mut warnings = Vec::new();
-        // As kube-apiserver, so that a wrong policy can be removed.
+        // As in kube-apiserver, policies do not apply to policies, so that a wrong one can be removed.
         if self.admission.bindings.is_empty() || request.target.group == "admissionregistration.k8s.io" {
             return Ok(warnings);
         }
@@ -175,7 +175,7 @@ impl Store {
     }
 }
 
-/// Returns the finding of one policy about a request; `None` if the policy does not match it or admits it.
+/// Returns the denial of one policy for a request; `None` if the policy does not match it or admits it.
 fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Option<Denial> {
     let failed =
         |message: String| policy.fails_closed.then(|| Denial { message, reason: "Invalid".to_owned() });

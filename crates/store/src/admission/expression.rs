@@ -1,4 +1,4 @@
-//! CEL expressions of policies: what may stand in them, and their evaluation.
+//! CEL expressions of policies: their checks and their evaluation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 100;
 /// The variables of every expression of a policy.
 pub(super) const VARIABLES: &[&str] =
     &["object", "oldObject", "request", "authorizer", "namespaceObject", "variables"];
-/// Names before functions, such as `sets.contains`.
+/// Libraries with functions, such as `sets.contains`.
 const LIBRARIES: &[&str] = &["base64", "format", "ip", "math", "sets", "strings"];
 /// The functions of CEL and of Kubernetes that the CEL crates have, beside operators and the macros that the
 /// parser expands.
@@ -112,14 +112,14 @@ const FUNCTIONS: &[&str] = &[
     "url",
 ];
 
-/// An expression that was compiled, or why it was not.
+/// An expression that was compiled, or the reason why it was not.
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
     pub(super) source: String,
     compiled: Result<Arc<IdedExpr>, String>,
 }
 
-/// A value, and what was known of it before it was computed.
+/// A value, and the bound that was computed before it.
 #[derive(Debug)]
 pub(super) struct Bounded {
     pub(super) value: Value,
@@ -131,12 +131,12 @@ impl Expression {
         Self { source: source.to_owned(), compiled: compile(source).map(Arc::new) }
     }
 
-    /// Returns why the expression cannot be evaluated, if so.
+    /// Returns why the expression cannot be evaluated, if it cannot.
     pub(super) fn error(&self) -> Option<&str> {
         self.compiled.as_ref().err().map(String::as_str)
     }
 
-    /// Returns the value of the expression, and what it was bounded by.
+    /// Returns the value of the expression, and its bound.
     ///
     /// # Errors
     /// Says what failed, in the words of the CEL crate, or that the meter has no steps left.
@@ -164,7 +164,7 @@ fn compile(source: &str) -> Result<IdedExpr, String> {
     Ok(program.expression().clone())
 }
 
-/// Refuses variables and functions that do not exist; `bound` has the variables of the macros around.
+/// Refuses variables and functions that do not exist; `bound` has the variables of the enclosing macros.
 fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>, depth: usize) -> Result<(), String> {
     if depth > MAX_DEPTH {
         return Err("such deep nesting is not supported".into());
@@ -219,8 +219,7 @@ fn check_call<'e>(call: &'e CallExpr, bound: &mut Vec<&'e str>, depth: usize) ->
 }
 
 thread_local! {
-    // Registering the functions takes longer than most expressions, and a context cannot be shared between
-    // threads.
+    // To register the functions takes longer than most expressions, and threads cannot share a context.
     static ROOT: Context<'static> = {
         let mut context = Context::default();
         context.register_all();
@@ -229,7 +228,7 @@ thread_local! {
     };
 }
 
-/// Runs something with a context that has every function.
+/// Runs a function with a context that has every CEL function.
 pub(super) fn with_functions<T>(run: impl FnOnce(&Context<'static>) -> T) -> T {
     ROOT.with(run)
 }

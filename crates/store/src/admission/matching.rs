@@ -1,4 +1,4 @@
-//! Which requests a policy or a binding is about.
+//! Matches requests with policies and bindings.
 
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -13,7 +13,7 @@ use crate::ResourcePath;
 pub(super) struct Constraints {
     include: Option<Vec<NamedRuleWithOperations>>,
     exclude: Vec<NamedRuleWithOperations>,
-    /// Whether a rule for one version of a kind is also about the others.
+    /// Whether a rule for one version of a kind also matches the others.
     equivalent: bool,
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,
@@ -40,7 +40,7 @@ impl Constraints {
         }
     }
 
-    /// Returns the version in which the request is one of these; `None` where it is not.
+    /// Returns the version in which the request matches; `None` if it does not match.
     ///
     /// A selector that cannot be read matches everything, so that the policy fails closed.
     pub(super) fn version_of(&self, request: &Admission<'_>, namespace: Option<&Object>) -> Option<String> {
@@ -71,7 +71,7 @@ impl Constraints {
     }
 }
 
-/// As the `Matcher` of kube-apiserver's admission rules.
+/// Returns whether a rule matches a request, as the `Matcher` of kube-apiserver's admission rules.
 fn is_about(rule: &NamedRuleWithOperations, request: &Admission<'_>, version: &str) -> bool {
     let NamedRuleWithOperations { api_groups, api_versions, operations, resource_names, resources, scope } =
         rule;
@@ -92,7 +92,7 @@ fn is_about(rule: &NamedRuleWithOperations, request: &Admission<'_>, version: &s
         && in_scope
 }
 
-/// `pods`, `pods/status`, `*`, `*/status`, `pods/*`, `*/*`.
+/// Returns whether a pattern matches the resource: `pods`, `pods/status`, `*`, `*/status`, `pods/*`, `*/*`.
 fn is_resource(pattern: &str, target: &ResourcePath) -> bool {
     let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
     (resource == "*" || resource == target.resource)

@@ -1,4 +1,4 @@
-//! Policies and bindings as they were written, ready to be evaluated.
+//! Policies and bindings, parsed for evaluation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// Takes note of an object that was written, or is gone.
+    /// Updates the policies after a write or a deletion of an object.
     pub(crate) fn note(&mut self, id: &GroupResource, name: &str, object: Option<&Object>) {
         if id.group != GROUP {
             return;
@@ -125,7 +125,7 @@ fn spec<T: serde::de::DeserializeOwned + Default>(object: &Object) -> T {
     object.0.get("spec").and_then(|spec| T::deserialize(spec).ok()).unwrap_or_default()
 }
 
-/// Finds what a policy asks for that cannot be evaluated.
+/// Finds the parts of a policy that cannot be evaluated.
 pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     let spec = spec::<ValidatingAdmissionPolicySpec>(new);
     let refuse = |field: &str, why: &str| FieldError::forbidden(format!("spec.{field}"), why);
@@ -167,7 +167,7 @@ pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<Fi
     }
 }
 
-/// Finds what a binding asks for that does not happen.
+/// Finds the parts of a binding that have no effect.
 pub(crate) fn check_binding(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     let spec = spec::<ValidatingAdmissionPolicyBindingSpec>(new);
     if spec.policy_name.is_empty() {

@@ -1,4 +1,4 @@
-//! Checks that several kinds share, in the words of kube-apiserver.
+//! Checks that several kinds share, with the messages of kube-apiserver.
 
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ pub(super) fn check_immutable(
     }
 }
 
-/// Refuses webhooks, which this API machine does not call: people who create one rely on it.
+/// Refuses webhooks, because this API machinery does not call them, and people who create one rely on it.
 pub(super) fn refuse_webhooks(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     if new.0.get("webhooks").and_then(Value::as_array).is_some_and(|webhooks| !webhooks.is_empty()) {
         let why = "this API server calls no webhooks; use a ValidatingAdmissionPolicy";

@@ -1,4 +1,4 @@
-//! The columns that `kubectl get` prints for built-in kinds, as kube-apiserver's printers have them.
+//! The columns that `kubectl get` prints for built-in kinds, as in kube-apiserver's printers.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(super) fn text<'a>(object: &'a Object, path: &[&str]) -> &'a str {
     object.at(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns a text, or another where it is empty.
+/// Returns a text, or another one if it is empty.
 pub(super) fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
 }
@@ -58,12 +58,12 @@ pub(super) fn entries(object: &Object, field: &str) -> usize {
     object.at(&[field]).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
 
-/// Returns the number of the wanted replicas that a field of the status counts: `1/2`.
+/// Returns the ready and the wanted replicas, such as `1/2`.
 pub(super) fn ratio(object: &Object, ready: &str) -> Value {
     format!("{}/{}", count(object, &["status", ready]), count(object, &["spec", "replicas"])).into()
 }
 
-/// Returns the age of a time, in the words of kubectl.
+/// Returns the age of a time, in kubectl's format.
 pub fn age(at: &str, now: Timestamp) -> Value {
     match at.parse::<Timestamp>() {
         _ if at.is_empty() => "<unknown>".into(),
@@ -72,8 +72,8 @@ pub fn age(at: &str, now: Timestamp) -> Value {
     }
 }
 
-/// Returns a duration in the words of kubectl (`HumanDuration` of apimachinery): two units at most, the
-/// second only while it matters.
+/// Returns a duration in kubectl's format (`HumanDuration` of apimachinery): at most two units, the second
+/// one only for short durations.
 pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let two = |first: i64, unit: &str, second: i64, smaller: &str| {

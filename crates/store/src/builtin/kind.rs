@@ -1,4 +1,4 @@
-//! The descriptor of a built-in kind for the API machine.
+//! The description of a built-in kind.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::{ApiResource, Convert, FieldError, Generation, GroupResource, NameRul
 use object::Object;
 use object::builtin_lists::BUILTIN;
 
-/// A built-in kind: its names, and what kube-apiserver keeps in the `strategy.go`, `defaults.go`,
-/// `validation.go` and printer of the kind.
+/// A built-in kind: its names, and the content of `strategy.go`, `defaults.go`, `validation.go` and the
+/// printer of the kind in kube-apiserver.
 ///
 /// A kind starts from [`BuiltinKind::of`], which takes the names from the type, and says what differs.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct BuiltinKind {
     pub(crate) selectable_fields: &'static [&'static str],
     /// Subresources beside `status` and `scale`.
     pub(crate) subresources: &'static [Subresource],
-    /// Fields that the type of Go is never without, and what they are then, as JSON. Nobody owns these values
+    /// Fields that are never absent in the Go type, and their zero values as JSON. Nobody owns these values
     /// in a new object.
     pub(crate) never_absent: &'static [(&'static str, &'static str)],
     /// Whether a deletion is answered with the object instead of a `Status` (apiserver
@@ -55,23 +55,23 @@ pub(crate) struct BuiltinKind {
     pub(crate) unowned_fields: &'static [&'static str],
     /// Group and plural of the resource whose objects this one shows under another name.
     pub(crate) stored_as: Option<(&'static str, &'static str)>,
-    /// Converts objects between `apiVersion`s; without it they differ in the name of the version alone.
+    /// Converts objects between `apiVersion`s; without it, versions differ only in their name.
     pub(crate) convert: Option<Convert>,
 
     /// Fixed defaults: a definition below `io.k8s.api.`, a field of it, and the value as JSON.
     pub(crate) defaults: &'static [(&'static str, &'static str, &'static str)],
     /// Fills in the defaults that depend on other fields.
     pub(crate) fill: fn(&mut Object),
-    /// Sets what the server sets in a new object.
+    /// Sets the fields that the server sets in a new object.
     pub(crate) prepare_for_create: fn(&mut Creation<'_>, &mut Object),
-    /// Keeps what an update of a subresource (empty for the whole) may not change: subresource, old, new.
+    /// Keeps the fields that an update of a subresource (empty for the whole) may not change: subresource,
+    /// old, new.
     pub(crate) prepare_for_update: fn(&str, &Object, &mut Object),
-    /// Finds what is wrong with a new object, or with its change from an old one, when it was written as a
-    /// whole.
+    /// Finds the problems of a new object, or of a change of a whole object.
     pub(crate) validate: fn(Option<&Object>, &Object, &mut Vec<FieldError>),
-    /// Finds what is wrong with any change from an old to a new object, a subresource's too.
+    /// Finds the problems of any change from an old to a new object, also through a subresource.
     pub(crate) validate_update: fn(&Object, &Object, &mut Vec<FieldError>),
-    /// The warning to writers of a kind that this API machine stores without any effect.
+    /// The warning for a kind that is stored without any effect.
     pub(crate) not_enforced: Option<&'static str>,
     /// The columns that `kubectl get` prints.
     pub(crate) columns: &'static [PrinterColumn],
@@ -92,12 +92,12 @@ pub struct Subresource {
     pub name: &'static str,
     /// Verbs that discovery lists.
     pub verbs: &'static [&'static str],
-    /// Group and kind of what is read and written, at `v1`; `None` where that is the object itself.
+    /// Group and kind of the body, at `v1`; `None` if it is the object itself.
     pub other_kind: Option<(&'static str, &'static str)>,
 }
 
 impl BuiltinKind {
-    /// Returns a kind with the names of its type and nothing special.
+    /// Returns a kind with the names of its type, without special behaviour.
     pub(super) const fn of<K: k8s_openapi::Resource + JsonSchema>() -> Self {
         Self {
             group: K::GROUP,
@@ -178,7 +178,7 @@ impl BuiltinKind {
         })
     }
 
-    /// Returns where the objects are that this kind shows, if they are another resource's.
+    /// Returns the resource that its objects are stored under, if it is another one.
     pub(crate) fn storage(&self) -> Option<GroupResource> {
         self.stored_as.map(|(group, plural)| GroupResource::new(group, plural))
     }
@@ -194,7 +194,7 @@ fn scale() -> Scale {
     }
 }
 
-/// Gives a new object its first status.
+/// Sets the initial status of a new object.
 pub(super) fn set_status(object: &mut Object, status: Value) {
     object.0.insert("status".into(), status);
 }

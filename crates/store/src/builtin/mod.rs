@@ -1,8 +1,8 @@
-//! The kinds that every API machine knows without a definition.
+//! The built-in kinds.
 //!
-//! Each kind has a file with its [`BuiltinKind`] and a line in the list of its group. Spokes are API machines
-//! too, so the kinds of workloads are here: accepted with their schemas and the defaults that matter. Nothing
-//! acts on them.
+//! Each kind has a file with its [`BuiltinKind`] and a line in the list of its group. Spokes are stores too,
+//! so the kinds of workloads are here, with their schemas and their important defaults. No controller acts on
+//! them.
 
 mod admissionregistration;
 mod apiextensions;

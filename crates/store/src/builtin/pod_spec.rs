@@ -9,7 +9,7 @@ use object::Object;
 pub(super) const TEMPLATE: &[(&str, &str)] =
     &[("spec", r#"{"template":{"metadata":{},"spec":{"containers":null}}}"#)];
 
-/// The fixed defaults of everything in a pod.
+/// The fixed defaults of all fields of a pod.
 pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("core.v1.PodSpec", "restartPolicy", r#""Always""#),
     ("core.v1.PodSpec", "terminationGracePeriodSeconds", "30"),
@@ -50,8 +50,8 @@ pub(super) fn fill(object: &mut Object, pointer: &str) {
     }
 }
 
-/// Checks what deployments and the like have in common: a selector that matches a template, and an immutable
-/// selector.
+/// Checks the common rules of Deployments and similar kinds: the selector matches the template and is
+/// immutable.
 pub(super) fn check_workload(old: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     check_template(new, errors);
     super::checks::check_unchanged(old, new, &["spec", "selector"], errors);

@@ -1,4 +1,4 @@
-//! Schemas of the built-in kinds: the OpenAPI that comes with their types, and what it leaves out.
+//! Schemas of the built-in kinds: the OpenAPI of their types, and additions that it lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -25,7 +25,7 @@ pub(crate) struct Definitions {
 pub(super) struct Collector {
     generator: SchemaGenerator,
     roots: Vec<String>,
-    /// Definitions of kinds, with what the table of built-in kinds knows them by.
+    /// Definitions of kinds, with their group, version and kind in the table of built-in lists.
     kinds: Vec<(String, &'static str, &'static str)>,
 }
 
@@ -92,7 +92,7 @@ fn set_default(openapi: &mut Map<String, Value>, definition: &str, field: &str, 
     }
 }
 
-/// A field of JSON, or of an embedded object, takes anything; so do schemas of schemas.
+/// Makes fields of JSON, of embedded objects, and schemas of schemas admit anything.
 fn allow_anything(openapi: &mut Map<String, Value>) {
     for free in
         ["io.k8s.apimachinery.pkg.runtime.RawExtension", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"]
@@ -104,8 +104,8 @@ fn allow_anything(openapi: &mut Map<String, Value>) {
     }
 }
 
-/// Writes what the table of built-in kinds says about merging into a definition and those below it, in the
-/// words of OpenAPI: kubectl computes its patches from them.
+/// Writes the merge rules of the table of built-in lists into a definition and those below it, as OpenAPI
+/// extensions: kubectl computes its patches from them.
 fn say_how_to_merge(
     openapi: &mut Map<String, Value>,
     name: &str,
@@ -183,7 +183,7 @@ pub(crate) fn metadata() -> Arc<Schema> {
     METADATA.schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 }
 
-/// Returns the schema of `metadata` as OpenAPI without references, with what server-side apply has to know.
+/// Returns the schema of `metadata` as OpenAPI without references, with the extensions for server-side apply.
 pub(crate) fn metadata_openapi() -> Value {
     let mut whole =
         METADATA.openapi.get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").cloned().unwrap_or_default();
@@ -222,7 +222,7 @@ pub(crate) fn metadata_openapi() -> Value {
     whole
 }
 
-/// References of `managedFields` entries lead to a time and to free-form fields.
+/// Inlines the references of a `managedFields` entry: a time and free-form fields.
 fn inline_free(mut entry: Value) -> Value {
     if let Some(fields) = entry.pointer_mut("/properties").and_then(Value::as_object_mut) {
         fields.insert("time".into(), json!({ "type": "string", "format": "date-time" }));

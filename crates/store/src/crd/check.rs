@@ -1,5 +1,5 @@
-//! Checks a definition by the rules of apiextensions.k8s.io/v1: its names and its versions. What passes here,
-//! a real API server takes too.
+//! Checks a definition by the rules of apiextensions.k8s.io/v1: its names and its versions. A real API server
+//! accepts every definition that passes.
 
 use std::collections::BTreeSet;
 
@@ -155,7 +155,7 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
                 why,
             ));
         }
-        // What stands in the only version is told of the whole.
+        // The problems of the only version are reported for the whole spec.
         let path = if versions.len() == 1 { "spec".to_owned() } else { path };
         check_columns(version, &path, errors);
         check_scale(version, &path, errors);

@@ -128,7 +128,7 @@ fn column(column: &Value) -> Column {
     }
 }
 
-/// Fills in what a definition need not say.
+/// Fills in the defaults of a definition.
 pub(crate) fn complete(definition: &mut Object) {
     let kind =
         definition.at(&["spec", "names", "kind"]).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Custom resources: makes served resources of a CustomResourceDefinition.
+//! Custom resources: serves the kinds of CustomResourceDefinitions.
 
 mod check;
 mod definition;
@@ -11,5 +11,5 @@ pub(super) use check::check;
 pub(super) use definition::{complete, resource_id};
 pub(super) use keywords::drop_unknown;
 
-/// Held by definitions until their objects are gone.
+/// The finalizer that holds a definition until its objects are deleted.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

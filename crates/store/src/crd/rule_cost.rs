@@ -1,9 +1,8 @@
-//! How much work a rule of a schema may be on the largest object that the schema admits: a definition with a
-//! rule that may take too much is refused, as by kube-apiserver (KEP-2876, `StaticEstimatedCostLimit`).
+//! Estimates the cost of a rule on the largest object that the schema admits. A definition with a rule above
+//! the limit is refused, as by kube-apiserver (KEP-2876, `StaticEstimatedCostLimit`).
 //!
-//! The bound follows cel-go's `checker.Cost`. A value of which nothing is known counts as small, so that no
-//! rule is refused by mistake; what such a rule takes is bounded by [`cost`](crate::cost) when it is
-//! evaluated.
+//! The estimate follows cel-go's `checker.Cost`. An unknown value counts as small, so that no rule is refused
+//! by mistake; the evaluation of such a rule is bounded by [`cost`](crate::cost).
 
 use kube_cel::cel::Program;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr};
@@ -26,7 +25,8 @@ const PER_PATTERN: f64 = 0.25;
 const NEW_LIST: f64 = 10.0;
 const NEW_MAP: f64 = 30.0;
 
-/// Returns the upper bound of the cost of a rule on one value of a schema; 0 for a rule that cannot be read.
+/// Returns the upper bound of the cost of a rule on one value of a schema; 0 for a rule that cannot be
+/// parsed.
 pub(super) fn of_rule(rule: &str, schema: &Value) -> f64 {
     let Ok(program) = Program::compile(rule) else { return 0.0 };
     let value = Shape { size: size(schema), schema: Some(schema) };
@@ -34,12 +34,13 @@ pub(super) fn of_rule(rule: &str, schema: &Value) -> f64 {
     Estimate { variables: names.to_vec() }.of(&program.expression().expr).0
 }
 
-/// Returns the most values of a schema `below` that stands in a list or a map of which there are so many.
+/// Returns the most values that a schema `below` has in a list or a map, if there are so many of that list or
+/// map.
 pub(super) fn cardinality(of: f64, schema: &Value, below: &Value) -> f64 {
     (of * size(schema)).min(REQUEST / (least_bytes(below) + 1.0))
 }
 
-/// A value that an expression has: its elements or bytes at most, and its schema where that is known.
+/// The value of an expression: its largest number of elements or bytes, and its schema if that is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape<'s> {
     size: f64,
@@ -62,7 +63,7 @@ impl<'s> Shape<'s> {
     }
 }
 
-/// Elements or bytes of the largest value of a schema.
+/// Returns the elements or bytes of the largest value of a schema.
 fn size(schema: &Value) -> f64 {
     let limit = |word: &str| schema.get(word).and_then(Value::as_f64);
     let most = |least_of_one: f64| (REQUEST - 2.0) / least_of_one;
@@ -89,7 +90,7 @@ fn size(schema: &Value) -> f64 {
     }
 }
 
-/// Returns bytes of the smallest value of a schema, as JSON.
+/// Returns the bytes of the smallest value of a schema, as JSON.
 fn least_bytes(schema: &Value) -> f64 {
     match text(schema, "type") {
         "string" | "array" => 2.0,
@@ -116,7 +117,7 @@ struct Estimate<'s> {
 }
 
 impl<'s> Estimate<'s> {
-    /// Returns cost and value of an expression.
+    /// Returns the cost and the value of an expression.
     fn of(&mut self, expression: &Expr) -> (f64, Shape<'s>) {
         match expression {
             Expr::Unspecified => (0.0, Shape::default()),
@@ -207,7 +208,7 @@ impl<'s> Estimate<'s> {
         }
         let each = self.of(&comprehension.loop_cond.expr).0 + self.of(&comprehension.loop_step.expr).0;
         self.variables.truncate(before);
-        // What it gathers has no more elements than what it goes through.
+        // The accumulator has no more elements than the range.
         self.variables.push((comprehension.accu_var.clone(), Shape::of_size(range.size)));
         let (result_cost, result) = self.of(&comprehension.result.expr);
         self.variables.truncate(before);

@@ -1,4 +1,4 @@
-//! Follows definitions: serves what they define, and writes their status.
+//! Serves the kinds of definitions, and writes the status of definitions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::{GroupResource, Store, metadata, prune};
 use object::{Key, Object};
 
 impl Store {
-    /// Serves what a definition that was written defines, or stops serving what a removed one defined.
+    /// Serves the kinds of a definition that was written, or stops serving those of a deleted one.
     pub(crate) fn follow_definition(&mut self, left: Option<&Object>, key: &Key) {
         match self.definition(key) {
             Some(definition) if self.judge_names(&definition).served => self.serve(&definition),
@@ -25,7 +25,7 @@ impl Store {
         }
     }
 
-    /// Writes what became of a definition into it; returns it.
+    /// Writes the status of a definition; returns the definition.
     pub(crate) fn write_definition_status(&mut self, key: &Key) -> Option<Arc<Object>> {
         let definition = self.definition(key)?;
         let established = self.judge_names(&definition);
@@ -62,7 +62,7 @@ impl Store {
         }
     }
 
-    /// Returns whether no other definition of the group holds the names, as conditions.
+    /// Returns conditions that say whether another definition of the group holds the names.
     fn judge_names(&self, definition: &Object) -> Acceptance {
         let id = resource_id(definition);
         let empty = Value::Null;
@@ -138,7 +138,7 @@ struct Acceptance {
     served: bool,
 }
 
-/// Fills the defaults of a new schema into what is stored, as reading from storage does; that is no write.
+/// Fills the defaults of a new schema into stored objects, as a read from storage does. This is no write.
 fn refill(collection: &mut Collection) {
     let resource = collection.resource.clone();
     for object in collection.objects.values_mut() {

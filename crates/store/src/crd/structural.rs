@@ -1,5 +1,5 @@
-//! Checks that the schemas of a definition are structural: a schema says the type of every field, value
-//! checks in combinations say no types, and defaults are valid.
+//! Checks that the schemas of a definition are structural: a schema declares the type of every field, checks
+//! in combinations declare no types, and defaults are valid.
 //!
 //! See
 //! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
@@ -22,7 +22,7 @@ pub(super) fn check_schemas(spec: &Value, errors: &mut Vec<FieldError>) {
         .collect();
     let alike = schemas.windows(2).all(|pair| pair.first() == pair.last());
     for (i, schema) in schemas.iter().enumerate().take(if alike { 1 } else { schemas.len() }) {
-        // Schemas that are alike are hoisted, and so are their errors.
+        // Equal schemas of all versions are moved to the top, and so are their errors.
         let path = if alike {
             "spec.validation.openAPIV3Schema".to_owned()
         } else {
@@ -121,7 +121,7 @@ impl Check<'_> {
         }
     }
 
-    /// `metadata` may limit names, and nothing else.
+    /// Checks that a schema of `metadata` only limits names.
     fn metadata(&mut self, schema: &Value, path: &str) {
         if text(schema, "type") != "object" {
             self.errors.push(FieldError::invalid(
@@ -217,7 +217,7 @@ impl Check<'_> {
         }
     }
 
-    /// Combinations limit values; shapes and defaults are said outside.
+    /// Checks a combination: it limits values, but declares no fields and no defaults.
     fn combination(&mut self, schema: &Fields, path: &str) {
         for word in [
             "type",

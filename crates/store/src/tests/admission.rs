@@ -1,4 +1,4 @@
-//! Admission policies: what they see, what they refuse, and which of them are refused themselves.
+//! Admission policies: the values they see, the requests they refuse, and the policies that are refused.
 
 use serde_json::json;
 

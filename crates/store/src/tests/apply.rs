@@ -1,4 +1,4 @@
-//! Server-side apply through the store; the expected entries were seen on a real API server.
+//! Server-side apply through the store. The expected entries were observed on a real API server.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Built-in kinds: what is filled in and refused; seen on a real API server.
+//! Built-in kinds: their defaults and checks, as observed on a real API server.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! Custom resources: definitions, schemas, defaults and checks; messages were seen on a real API server.
+//! Custom resources: definitions, schemas, defaults and checks. The messages were observed on a real API
+//! server.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;

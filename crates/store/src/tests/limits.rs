@@ -1,4 +1,4 @@
-//! What one request may not take.
+//! The limits of one request.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn patched(patch: Patch) -> Result<crate::Written, crate::ApiError> {
 
 #[test]
 fn copies_of_a_json_patch_add_up_to_at_most_a_request() {
-    // Each copy doubles what the next one copies; the last operation leaves nothing of it behind.
+    // Each copy doubles the value that the next one copies; the last operation removes all of it.
     let copies = (0..12).map(|i| json!({ "op": "copy", "from": "/data", "path": format!("/data/{i}") }));
     let last = json!({ "op": "replace", "path": "/data", "value": {} });
     assert_eq!(refusal(patched(Patch::Json(copies.chain([last.clone()]).collect()))).0, 422);
@@ -59,7 +59,7 @@ fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("x"), |below, _| json!({ "d": below }))
 }
 
-/// Creates an object whose list is full, in a kind with this rule for the list of so many entries.
+/// Creates an object with a list of so many entries, in a kind with this rule for the list.
 fn ruled(rule: &str, entries: usize) -> Result<crate::Written, crate::ApiError> {
     let mut world = World::new();
     let list = json!({

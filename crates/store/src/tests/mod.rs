@@ -1,4 +1,4 @@
-//! Cases for the verbs, by area; what they claim was seen on a real API server.
+//! Cases for the verbs, by area. Their claims were observed on a real API server.
 
 mod admission;
 mod apply;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// A store, and words to write tests with.
+/// A store, and helpers for tests.
 pub(super) struct World {
     pub(super) store: Store,
     pub(super) now: Timestamp,

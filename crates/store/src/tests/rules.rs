@@ -1,4 +1,4 @@
-//! The places of a schema in which rules stand.
+//! The places of a schema that may have rules.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn definition() -> Value {
     })
 }
 
-/// Returns the fields that the change of a spec is refused for, with and without the rule at the root.
+/// Returns the invalid fields of a change of a spec, with and without the rule at the root.
 fn refused(before: Value, after: Value) -> [Vec<String>; 2] {
     let object = |spec: Value| {
         let metadata = json!({ "name": "a" });

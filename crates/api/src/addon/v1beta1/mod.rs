@@ -1,6 +1,6 @@
 //! The version OCM's controllers read and write.
 //!
-//! What is the same in both versions is taken from [`v1alpha1`](super::v1alpha1).
+//! The types that both versions share come from [`v1alpha1`](super::v1alpha1).
 
 mod add_on_deployment_config;
 mod add_on_template;

@@ -33,7 +33,7 @@ impl Quantities {
 }
 
 impl FromIterator<(String, Quantity)> for Quantities {
-    /// Of two amounts of one resource the later counts.
+    /// Collects amounts. Of two amounts of one resource the later one counts.
     fn from_iter<T: IntoIterator<Item = (String, Quantity)>>(amounts: T) -> Self {
         let sorted: BTreeMap<String, Quantity> = amounts.into_iter().collect();
         Self(sorted.into_iter().map(|(name, quantity)| (name.into(), quantity)).collect())

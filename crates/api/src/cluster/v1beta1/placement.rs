@@ -1,4 +1,4 @@
-//! Placement: which clusters are wanted.
+//! Placement: the clusters that are wanted.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

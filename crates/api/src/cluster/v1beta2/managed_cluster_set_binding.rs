@@ -20,8 +20,8 @@ kind! {
 }
 
 impl ManagedClusterSetBinding {
-    /// Returns the set that is bound, which the name and the spec name alike; OCM's admission refuses a
-    /// binding in which they differ.
+    /// Returns the bound set. Its name is both the name of the binding and a field of the spec; OCM's
+    /// admission refuses a binding in which the two differ.
     ///
     /// The permission `managedclustersets/bind` was checked for the set of the spec, and placements find sets
     /// by the names of bindings. So a binding that was stored past the admission with two different names

@@ -1,4 +1,4 @@
-//! What was done with a repository.
+//! The status of a ConfigRepo.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;

@@ -129,7 +129,7 @@ proptest! {
         let (value, owners) = apply(Owners::default(), "a", &json!({}), &first, false).unwrap();
         match apply(owners.clone(), "b", &value, &second, false) {
             Ok((value, owners)) => {
-                // Whoever owns a field said just that value.
+                // Each owner of a field has set exactly this value.
                 for (name, config) in [("a", &first), ("b", &second)] {
                     let kept = owners.fields_of(&applier(name));
                     let said = compare(config, &value, Position::Unknown);

@@ -95,7 +95,7 @@ impl Harness {
         }
     }
 
-    /// Lets one action fail.
+    /// Makes one action fail.
     pub(super) fn fail(&mut self, kind: FailureKind) {
         let act = self.acts.pop().unwrap();
         self.dispatcher.acted(act.done(Err(Failure { kind, message: "no".into() })), self.now);
@@ -117,7 +117,7 @@ impl Harness {
         self.dispatcher.watched(&kind, listed, self.now);
     }
 
-    /// Somebody changes an object.
+    /// Changes an object as another client.
     pub(super) fn changed(&mut self, kind: &str, mut object: Value) {
         let kind = Arc::clone(&self.kinds[kind]);
         self.version += 1;
@@ -126,7 +126,7 @@ impl Harness {
         self.dispatcher.watched(&kind, applied, self.now);
     }
 
-    /// Returns the names of the keys whose reconciliations have ended since this was asked last.
+    /// Returns the names of the keys whose reconciliations have ended since the last call.
     pub(super) fn ended(&mut self) -> Vec<String> {
         std::mem::take(&mut self.ended).into_iter().map(|ended| ended.key.name).collect()
     }

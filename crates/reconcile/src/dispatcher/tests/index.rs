@@ -8,7 +8,8 @@ use super::harness::{Harness, Map, copy, key, map};
 use crate::{Controller, Decided, Index, Observes, Plan, Query, Read, View, Watches};
 use object::{Key, Stored};
 
-/// Copies every ConfigMap while there are as many Secrets in its index as in its view, which must be always.
+/// A controller that copies every ConfigMap if its index and its view have the same number of Secrets, which
+/// they always must.
 struct Counter;
 
 #[derive(Default)]
@@ -89,7 +90,7 @@ fn a_plan_on_an_older_snapshot_reads_the_index_of_its_time() {
     harness.changed("Secret", secret("later"));
     harness.take();
     assert!(harness.decisions.is_empty(), "the index is not read by two at a time");
-    // The plan itself asserts that its index shows what its view shows.
+    // The plan itself asserts that its index agrees with its view.
     harness.dispatcher.decided(planned.run(), harness.now);
     harness.decide();
 }

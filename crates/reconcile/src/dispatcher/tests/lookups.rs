@@ -10,7 +10,7 @@ use crate::{
 };
 use object::{Gvk, Object, ObjectRef};
 
-/// Looks up a Deployment, until its ConfigMap has data.
+/// A controller that looks up a Deployment, until its ConfigMap has data.
 struct Looker;
 
 fn deployment() -> ObjectRef {
@@ -117,7 +117,7 @@ fn after_a_restore_an_object_is_read_again_at_its_lower_version() {
     harness.listed("ConfigMap", &[map("a")]);
     harness.listed("Deployment", &[listed(3)]);
     harness.after(1);
-    // The request that was on its way before the restore may have been answered before it.
+    // The request was sent before the restore, so its answer may be older than the restore.
     harness.answer(found(11));
     assert!(harness.dispatcher.caches().object(&deployment()).is_err());
     harness.after(1);
@@ -172,7 +172,7 @@ fn an_object_that_may_not_be_read_is_known_to_be_so_and_asked_again() {
     assert_eq!(harness.lookups.len(), 1);
 }
 
-/// Looks up how a kind is served and whether somebody may do something with it.
+/// A controller that looks up how a kind is served and whether a subject may do something with it.
 struct Requester;
 
 fn widget() -> Gvk {

@@ -29,7 +29,7 @@ impl Memo for Double {
     }
 }
 
-/// Copies a ConfigMap once its number is doubled; the name of the copy tells the result.
+/// A controller that copies a ConfigMap once its number is doubled; the name of the copy contains the result.
 struct Doubler;
 
 impl Controller for Doubler {
@@ -86,7 +86,7 @@ fn a_result_is_computed_outside_of_the_plan_and_wakes_the_key() {
     harness.decide();
     assert_eq!(written(&mut harness), "2-0-copy");
 
-    // The result is kept for the next plans, and the next input is computed with it at hand.
+    // The result is kept for the next plans, and the next computation gets it.
     harness.changed("ConfigMap", numbered(1));
     harness.after(5);
     assert_eq!((harness.computations.len(), written(&mut harness).as_str()), (0, "2-0-copy"));

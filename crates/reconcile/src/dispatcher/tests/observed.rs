@@ -9,7 +9,7 @@ use super::harness::{Harness, Map, key, map};
 use crate::{Controller, Plan, Read, Site, View, WatchEvent, Watches};
 use object::{Gvk, Key, ObjectRef};
 
-/// Asks for Deployments by reading one.
+/// A controller that asks for Deployments by reading one.
 struct Observer;
 
 fn deployment() -> ObjectRef {

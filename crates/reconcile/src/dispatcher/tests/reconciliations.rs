@@ -11,7 +11,7 @@ use crate::{
 };
 use object::{Gvk, Key};
 
-/// Copies each ConfigMap that has no copy; it needs Namespaces to decide.
+/// A controller that copies each ConfigMap that has no copy; it needs Namespaces to decide.
 struct Copier;
 
 impl Controller for Copier {
@@ -97,7 +97,7 @@ fn keys_are_executed_beside_each_other_up_to_a_limit() {
     assert_eq!(harness.acts.len(), 16);
 }
 
-/// [`Copier`], one key at a time.
+/// [`Copier`] with one key at a time.
 struct OneByOne;
 
 impl Controller for OneByOne {

@@ -8,7 +8,7 @@ use super::harness::{Harness, Map, copy, map};
 use crate::{Controller, Plan, Read, Register as _, Site, View, WatchEvent, Watches};
 use object::Key;
 
-/// Copies each ConfigMap; it needs Namespaces to decide.
+/// A controller that copies each ConfigMap; it needs Namespaces to decide.
 struct Copier;
 
 impl Controller for Copier {
@@ -64,7 +64,7 @@ fn after_a_restore_nothing_is_decided_until_every_kind_is_listed_again() {
     assert_eq!(harness.acts.len(), 1);
 }
 
-/// As [`Copier`], and it decides by the maps that an earlier process kept.
+/// A [`Copier`] that also decides by the maps that an earlier process kept.
 struct KeptCopier;
 
 impl Controller for KeptCopier {
@@ -97,7 +97,7 @@ fn only_a_controller_that_allows_it_decides_by_kept_objects_and_the_first_list_i
     assert_eq!(acting, ["kept-copier"]);
     assert!(!harness.dispatcher.caches().is_listed::<Map>(Site::Hub));
 
-    // The hub was restored from a backup meanwhile, and counts from an earlier version.
+    // The hub was restored from a backup meanwhile, and its versions went back.
     harness.listed("ConfigMap", &[]);
     assert_eq!(harness.names(), Vec::<String>::new());
     assert!(harness.dispatcher.caches().is_listed::<Map>(Site::Hub));
@@ -130,7 +130,7 @@ fn copying() -> Harness {
     harness
 }
 
-/// The watch of the kind may have been away, so that nothing but the write told of the version.
+/// The watch of the kind may have been down, so that only the write reported the version.
 #[test]
 fn a_restore_takes_back_what_only_own_writes_have_told() {
     let mut harness = copying();

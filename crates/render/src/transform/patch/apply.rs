@@ -177,7 +177,7 @@ impl Application<'_> {
         for resource in resmap.iter_mut().filter(|resource| resource.is_selected(target)) {
             let is_annotated = resource.is_annotated();
             if is_annotated {
-                // kustomize's own annotations are there while the patch runs.
+                // kustomize's own annotations exist while the patch runs.
                 resource.node.map_at("metadata").and_then(|meta| meta.map_at("annotations"));
             }
             let in_object = |why: String| self.error(format!("{why}, in {}", resource.id()));

@@ -17,13 +17,13 @@ pub(super) fn keys_of(at: Position<'_>) -> Vec<String> {
 
 /// The merge of two lists by keys.
 ///
-/// This follows kustomize step by step, in its treatment of items that lack a key too: what is matched where
-/// decides the order of the result, and overlays out there rely on it.
+/// This follows kustomize step by step, also for items that lack a key. The order of matches decides the
+/// order of the result, and existing overlays rely on it.
 pub(super) struct ItemMerge<'m, 's> {
     merge: &'m Merge<'s>,
     at: Position<'m>,
     keys: Vec<String>,
-    /// All items that take part; the lists below hold indices.
+    /// All items of both lists; the lists below hold indices.
     nodes: Vec<Node>,
     object: Vec<usize>,
     patch: Vec<usize>,
@@ -130,7 +130,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         }
     }
 
-    /// Makes sure an item has its keys.
+    /// Gives an item the keys that it lacks.
     fn complete(&mut self, id: usize, keys: &[String], values: &[String]) {
         let Some(node) = self.nodes.get_mut(id) else { return };
         for (key, value) in keys.iter().zip(values).filter(|(_, value)| !value.is_empty()) {
@@ -255,7 +255,7 @@ fn complete_values(all: &mut [Vec<String>]) {
         (agrees && !contradicts).then(|| filled.collect::<Vec<_>>())
     };
     for i in 0..all.len() {
-        // What item `i` was when its turn came is compared with all others, though it changes on the way.
+        // The values of item `i` at its turn are compared with all others, although it changes meanwhile.
         let Some(own) = all.get(i).cloned() else { continue };
         for j in 0..all.len() {
             let filled = all.get(j).and_then(|other| completed(&own, other));

@@ -124,7 +124,7 @@ impl Operation {
                 document.clone_from(value);
                 Ok(())
             }
-            // kustomize's library replaces a field that is not there, as long as there is a map to hold it.
+            // kustomize's library replaces an absent field, if there is a map to hold it.
             Op::Replace => match container(document, path)? {
                 (Json::Object(map), key) => {
                     map.insert(key.to_owned(), value.clone());
@@ -165,7 +165,7 @@ fn memory(value: &Json) -> usize {
     inside + VALUE_BYTES
 }
 
-/// Equality of values; `1` and `1.0` are equal.
+/// Returns whether values are equal; `1` and `1.0` are.
 fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -228,7 +228,7 @@ fn add(document: &mut Json, path: &[String], value: Json) -> Result<(), String> 
         }
         (Json::Array(items), "-") => items.push(value),
         (Json::Array(items), part) => {
-            // An index from behind counts the item that is added.
+            // A negative index counts the item that is added too.
             let at = index(part, if part.starts_with('-') { items.len() + 1 } else { items.len() })?;
             if at > items.len() {
                 return Err(format!(

@@ -1,9 +1,9 @@
 //! Strategic merge patches in kustomize's dialect.
 //!
-//! It differs from the API server's: new items of a list come first, items are told apart by all keys of the
-//! list, a `null` that nobody wrote out disappears, and a kind that kustomize does not know has its lists
-//! replaced. `$setElementOrder`, `$retainKeys` and `$deleteFromPrimitiveList` do what they do on the API
-//! server; kustomize would leave them in the object.
+//! It differs from that of the API server. New items of a list come first, all keys of a list identify its
+//! items, a `null` that nobody wrote is dropped, and the lists of a kind that kustomize does not know are
+//! replaced. `$setElementOrder`, `$retainKeys` and `$deleteFromPrimitiveList` have the same effect as on the
+//! API server; kustomize would leave them in the object.
 
 use super::items::{ItemMerge, keys_of};
 use crate::error::{Reason, RenderError};
@@ -111,7 +111,8 @@ impl Merge<'_> {
         }
     }
 
-    /// If no schema is known, an object within an object names its own kind.
+    /// Returns the position of an object within an object. If no schema is known, the inner object names its
+    /// own kind.
     fn position<'p>(&'p self, at: Position<'p>, object: Option<&Node>, patch: Option<&Node>) -> Position<'p> {
         if at.is_known() {
             return at;
@@ -172,7 +173,7 @@ impl Merge<'_> {
         Ok(Some(Node { line, value: Value::Map(merged), shared: 0 }))
     }
 
-    /// A part of the patch that meets nothing: without `null`s and directives.
+    /// Returns a part of the patch without a counterpart in the object: without `null`s and directives.
     pub(super) fn fresh(&self, patch: Node, at: Position<'_>) -> Result<Option<Node>> {
         let at = self.position(at, Some(&patch), None);
         let line = patch.line;
@@ -234,7 +235,8 @@ impl Merge<'_> {
     }
 }
 
-/// A scalar in the place of another, whose quotes it takes: `5` in the place of `"1"` is a string.
+/// Returns a scalar that replaces another one. It takes the quotes of the other: `5` in place of `"1"` is a
+/// string.
 fn overwritten(object: &Node, patch: Node) -> Node {
     let value = match (object.as_scalar().map(|scalar| scalar.style), patch.value) {
         (Some(style @ (Style::Quoted | Style::Folded)), Value::Scalar(scalar)) if scalar.tag != Tag::Null => {

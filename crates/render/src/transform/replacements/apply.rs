@@ -97,8 +97,8 @@ fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Resu
     }
 }
 
-/// Returns the identities by which replacements know an object; the present one is not checked for being
-/// outside of namespaces.
+/// Returns the identities by which replacements find an object. For the present identity, the scope of the
+/// kind is not checked.
 fn ids(resource: &Resource) -> Vec<Id> {
     let namespace = if resource.namespace().is_empty() { DEFAULT_NAMESPACE } else { resource.namespace() };
     let current = Id { namespace: namespace.to_owned(), ..resource.id() };
@@ -157,7 +157,7 @@ fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: 
     Ok(())
 }
 
-/// A scalar takes the text of the value and keeps its own type; anything else is replaced.
+/// Sets a value: a scalar takes the text of the value and keeps its own type; anything else is replaced.
 fn set(slot: &mut Node, value: &Node, options: &FieldOptions) -> std::result::Result<(), String> {
     let mut text = value.text().to_owned();
     if !options.delimiter.is_empty() {

@@ -41,7 +41,7 @@ pub(super) struct SourceSelector {
 pub(super) struct TargetSelector {
     /// The objects.
     pub select: Option<Selector>,
-    /// Objects that are not meant.
+    /// Objects that are excluded.
     pub reject: Vec<Selector>,
     /// The paths of the fields.
     pub field_paths: Vec<Text>,

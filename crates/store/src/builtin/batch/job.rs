@@ -52,7 +52,7 @@ fn fill(job: &mut Object) {
     }
 }
 
-/// Gives a job the labels and the selector that tell its pods from those of others.
+/// Gives a job the labels and the selector that identify its pods.
 fn identify(job: &mut Object) {
     if job.at(&["spec", "manualSelector"]) == Some(&Value::Bool(true)) {
         return;

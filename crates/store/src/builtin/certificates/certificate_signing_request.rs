@@ -46,7 +46,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<CertificateSigningRequest>()
 };
 
-/// Seconds that a certificate may be asked for at least (KEP-2784).
+/// The shortest lifetime that a request may ask for, in seconds (KEP-2784).
 const SHORTEST: i64 = 600;
 
 /// What a key may be used for (`certificates.k8s.io/v1`, `KeyUsage`).
@@ -92,7 +92,8 @@ fn decides(condition: &&Value) -> bool {
     DECISIONS.contains(&type_of(condition))
 }
 
-/// Only `/approval` decides, and it does nothing else; the spec never changes.
+/// Keeps the decision unless the write is through `/approval`, which changes nothing else; the spec never
+/// changes.
 fn keep_decisions(subresource: &str, old: &Object, new: &mut Object) {
     take(new, old, "spec");
     let (deciding, other) = if subresource == "approval" { (&*new, old) } else { (old, &*new) };
@@ -114,7 +115,7 @@ fn keep_decisions(subresource: &str, old: &Object, new: &mut Object) {
     }
 }
 
-/// A request has one decision, and it is final.
+/// Checks that a request has at most one decision, and that the decision stays.
 fn check_decisions(old: &Object, new: &Object, errors: &mut Vec<FieldError>) {
     let decisions =
         |object| -> Vec<&str> { conditions(object).iter().filter(decides).map(type_of).collect() };

@@ -21,7 +21,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<ConfigMap>()
 };
 
-/// A key stands for text or for bytes.
+/// Checks that no key is in both `data` and `binaryData`.
 fn check_keys_stand_once(map: &Object, errors: &mut Vec<FieldError>) {
     let keys =
         |field: &str| map.0.get(field).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);

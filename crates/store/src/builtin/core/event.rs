@@ -33,7 +33,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         ("reportingInstance", r#""""#),
     ],
     validate: |_, new, errors| {
-        // An object of the cluster has its events in `default`.
+        // A cluster-scoped object has its events in `default`.
         let found = new.at(&["involvedObject", "namespace"]).and_then(Value::as_str).unwrap_or_default();
         let fits = found == new.namespace() || (found.is_empty() && new.namespace() == "default");
         if !fits {

@@ -41,7 +41,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<Namespace>()
 };
 
-/// Every namespace has its name as a label.
+/// Gives a namespace its name as a label.
 fn label(namespace: &mut Object) {
     let name = namespace.name().to_owned();
     let labels = namespace.metadata_mut().entry("labels").or_insert_with(|| json!({}));

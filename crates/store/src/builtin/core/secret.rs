@@ -30,7 +30,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<Secret>()
 };
 
-/// Secrets of a known type hold what the type is for.
+/// Checks that a Secret of a known type has the keys of the type.
 fn check_type(secret: &Object, errors: &mut Vec<FieldError>) {
     let has = |key: &str| secret.at(&["data", key]).is_some();
     let wanted: &[&str] = match text(secret, &["type"]) {

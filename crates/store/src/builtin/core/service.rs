@@ -53,15 +53,14 @@ fn fill(service: &mut Object) {
     }
 }
 
-/// Gives a service an address of its own, unless its type has none.
+/// Gives a service an address, unless its type has none.
 fn allocate(service: &mut Object, address: &str) {
     let spec = service.field_mut("spec");
     if spec.get("type").and_then(Value::as_str) == Some("ExternalName") {
         return;
     }
     let address = spec.entry("clusterIP").or_insert_with(|| address.into()).clone();
-    // Who finds the addresses of a headless service without a selector is not known, so it takes both
-    // families.
+    // The endpoints of a headless service without a selector are unknown, so it takes both address families.
     let takes_both = address == "None" && spec.get("selector").is_none();
     let (families, policy) = if takes_both {
         (json!(["IPv4", "IPv6"]), "RequireDualStack")
@@ -73,7 +72,7 @@ fn allocate(service: &mut Object, address: &str) {
     spec.entry("ipFamilyPolicy").or_insert_with(|| policy.into());
 }
 
-/// An update of a service that does not mention its address keeps it.
+/// Keeps the address of a service when an update leaves it out.
 fn keep_allocation(old: &Object, new: &mut Object) {
     for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if let Some(value) = old.at(&["spec", field]) {

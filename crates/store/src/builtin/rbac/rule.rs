@@ -8,7 +8,7 @@ use crate::FieldError;
 use object::names::{label_value_fault, qualified_name_fault};
 use object::{Object, Selector};
 
-/// Checks the selectors of the roles that a role gathers.
+/// Checks the selectors of the roles that a role aggregates.
 pub(super) fn check_selectors(role: &Object, errors: &mut Vec<FieldError>) {
     let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
     let selectors = selectors.map(Vec::as_slice).unwrap_or_default();
@@ -35,12 +35,12 @@ pub(super) fn check_selectors(role: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A role without rules says so.
+/// Sets an empty list of rules in a role without rules.
 pub(super) fn fill(role: &mut Object) {
     role.0.entry("rules").or_insert(Value::Null);
 }
 
-/// Checks that every rule is about paths or about objects, and about something.
+/// Checks that every rule names paths or resources, and verbs.
 pub(super) fn check(role: &Object, of_the_cluster: bool, errors: &mut Vec<FieldError>) {
     let rules = role.0.get("rules").and_then(Value::as_array);
     for (i, rule) in rules.into_iter().flatten().enumerate() {
