@@ -33,7 +33,7 @@ pub use memo::{Cancel, Computation, Computed, Memo};
 pub use outcome::{Executed, Failure, FailureKind, Outcome};
 pub use plan::{Action, Event, EventType, Plan, Precondition, Push, Site, StatusWrite, Subresource};
 pub use queue::Backoff;
-pub(crate) use queue::{Priority, Wake, WorkQueue};
+pub(crate) use queue::{Cause, Priority, Wake, WorkQueue};
 pub use scope::{Narrowed, Scope};
 pub use snapshot::Snapshot;
 pub use view::{Query, Read, ReadError, ReadErrorReason, Source, SourceFailure, SourceIdentity, View};

@@ -13,9 +13,10 @@ use object::Key;
 /// runs becomes due as soon as it ends, once, however often it was woken.
 ///
 /// # Backoff
-/// A key that failed is not planned before the end of its wait, even if it is woken. There are two
+/// A key that failed is not planned before the end of its wait, even if it is woken. There are three
 /// exceptions: a wake that [restarts](Wake::restarts) the key, because people changed what the key is about,
-/// and the [end of an outage](Self::release).
+/// a change [on the spoke](Wake::on_spoke) while the key waits for the hub alone, and the
+/// [end of an outage](Self::release).
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     due: BTreeMap<Key, (Timestamp, Priority)>,
@@ -50,6 +51,18 @@ pub(crate) struct Wake {
     pub(crate) priority: Priority,
     /// Whether past failures of the key and their backoff are reset.
     pub(crate) restarts: bool,
+    /// Whether another client changed an object on the spoke of an agent. Drift is corrected while the hub is
+    /// away.
+    pub(crate) on_spoke: bool,
+}
+
+/// Why a key failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cause {
+    /// The kind of the worst failure.
+    pub(crate) kind: FailureKind,
+    /// Whether nothing failed but that the hub could not be reached.
+    pub(crate) is_hub_away: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +73,7 @@ struct Running {
 
 #[derive(Clone, Copy, Debug)]
 struct Failures {
-    kind: FailureKind,
+    cause: Cause,
     in_a_row: u32,
     until: Timestamp,
 }
@@ -68,7 +81,7 @@ struct Failures {
 impl Wake {
     /// Wakes because something changed.
     pub(crate) fn changed(at: Timestamp) -> Self {
-        Self { at, priority: Priority::Changed, restarts: false }
+        Self { at, priority: Priority::Changed, restarts: false, on_spoke: false }
     }
 
     fn merge(self, other: Self) -> Self {
@@ -76,6 +89,7 @@ impl Wake {
             at: self.at.min(other.at),
             priority: self.priority.min(other.priority),
             restarts: self.restarts || other.restarts,
+            on_spoke: self.on_spoke || other.on_spoke,
         }
     }
 }
@@ -131,7 +145,8 @@ impl WorkQueue {
         if wake.restarts {
             self.failures.remove(&key);
         }
-        let at = self.failures.get(&key).map_or(wake.at, |failures| failures.until.max(wake.at));
+        let failures = self.failures.get(&key).filter(|held| !(wake.on_spoke && held.cause.is_hub_away));
+        let at = failures.map_or(wake.at, |failures| failures.until.max(wake.at));
         let (mut at, mut priority) = (at, wake.priority);
         if let Some((earlier, held)) = self.due.get(&key).copied() {
             (at, priority) = (at.min(earlier), priority.min(held));
@@ -178,18 +193,18 @@ impl WorkQueue {
     pub(crate) fn end(
         &mut self,
         key: &Key,
-        failure: Option<FailureKind>,
+        failure: Option<Cause>,
         wake_at: Option<Timestamp>,
         now: Timestamp,
     ) {
         let Some(Running { priority, again }) = self.running.remove(key) else { return };
         match failure {
-            Some(kind) => {
+            Some(cause) => {
                 let in_a_row =
                     self.failures.get(key).map_or(0, |failures| failures.in_a_row).saturating_add(1);
-                let until = now.saturating_add(Backoff::wait(kind, in_a_row)).unwrap_or(Timestamp::MAX);
-                self.failures.insert(key.clone(), Failures { kind, in_a_row, until });
-                self.wake(key.clone(), Wake { at: until, priority, restarts: false });
+                let until = now.saturating_add(Backoff::wait(cause.kind, in_a_row)).unwrap_or(Timestamp::MAX);
+                self.failures.insert(key.clone(), Failures { cause, in_a_row, until });
+                self.wake(key.clone(), Wake { priority, ..Wake::changed(until) });
             }
             None => {
                 self.failures.remove(key);
@@ -206,7 +221,8 @@ impl WorkQueue {
 
     /// Ends the backoff of keys that failed because a server could not be reached: it can be reached again.
     pub(crate) fn release(&mut self, now: Timestamp) {
-        let waiting = self.failures.iter().filter(|(_, failures)| failures.kind == FailureKind::Unavailable);
+        let waiting =
+            self.failures.iter().filter(|(_, failures)| failures.cause.kind == FailureKind::Unavailable);
         let released: Vec<Key> =
             waiting.map(|(key, _)| key.clone()).filter(|key| !self.running.contains_key(key)).collect();
         for key in released {

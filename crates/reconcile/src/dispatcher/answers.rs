@@ -67,7 +67,7 @@ impl Dispatcher {
                 if let Some(valid) = valid {
                     self.lookups.schedule(lookup, now.saturating_add(valid).unwrap_or(Timestamp::MAX));
                 }
-                self.take_answer(lookup, Ok(answer), now);
+                self.take_answer(lookup, Ok(answer), self.wake_of_others(now));
             }
             Err(failure) => {
                 state.failures = state.failures.saturating_add(1);
@@ -75,14 +75,14 @@ impl Dispatcher {
                 self.lookups.schedule(lookup, now.saturating_add(wait).unwrap_or(Timestamp::MAX));
                 // A key waits for an answer that is coming. It can read a refusal.
                 if failure.kind != FailureKind::Unavailable {
-                    self.take_answer(lookup, Err(failure.message), now);
+                    self.take_answer(lookup, Err(failure.message), self.wake_of_others(now));
                 }
             }
         }
     }
 
     /// Keeps an answer, and wakes the keys that ask for it if the answer changed.
-    fn take_answer(&mut self, lookup: &Lookup, answer: LookupResult, now: Timestamp) {
+    fn take_answer(&mut self, lookup: &Lookup, answer: LookupResult, wake: Wake) {
         let held = self.caches.answer(lookup);
         let is_older = match (held, &answer) {
             // The watch reports its deletion.
@@ -94,14 +94,18 @@ impl Dispatcher {
             (None, _) => false,
         };
         if !is_older {
-            self.keep_answer(lookup, answer, now);
+            self.keep_answer(lookup, answer, wake);
         }
     }
 
-    fn keep_answer(&mut self, lookup: &Lookup, answer: LookupResult, now: Timestamp) {
+    fn keep_answer(&mut self, lookup: &Lookup, answer: LookupResult, wake: Wake) {
         self.caches.set_answer(lookup.clone(), answer);
-        let at = self.coalesced(now);
-        self.wake(self.lookups.requesters(lookup), Wake::changed(at));
+        self.wake(self.lookups.requesters(lookup), wake);
+    }
+
+    /// The wake for a change of an observed object by another client.
+    pub(super) fn wake_of_others(&self, now: Timestamp) -> Wake {
+        Wake { on_spoke: self.has_spoke, ..Wake::changed(self.coalesced(now)) }
     }
 
     /// Stores an object that an own write returned.
@@ -120,7 +124,8 @@ impl Dispatcher {
             self.lookups.unschedule(&lookup);
         }
         let object = Arc::new(object.clone().trim(&gvk));
-        self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(object))), now);
+        let own = Wake::changed(self.coalesced(now));
+        self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(object))), own);
     }
 
     /// Requests all answers again, because the server was restored. The versions of its answers about objects
@@ -209,7 +214,7 @@ impl Dispatcher {
             Some(_) | None => false,
         };
         if !is_known {
-            self.keep_answer(lookup, Ok(LookupAnswer::Object(None)), now);
+            self.keep_answer(lookup, Ok(LookupAnswer::Object(None)), self.wake_of_others(now));
         }
     }
 

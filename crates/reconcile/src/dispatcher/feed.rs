@@ -150,12 +150,15 @@ impl Dispatcher {
         if !self.observed.is_asked(&kind.gvk) {
             return;
         }
-        let at = self.coalesced(now);
+        let wake = match feed {
+            Feed::Own(_) => Wake::changed(self.coalesced(now)),
+            Feed::Watch(_) | Feed::Kept(_) => self.wake_of_others(now),
+        };
         let is_list = matches!(feed, Feed::Watch(WatchEvent::Listed { .. }));
         if is_list {
             // A key that waits for the kind may be planned now, whether or not the kind has objects.
             let requesters: Vec<_> = self.observed.requesters(&kind.gvk).cloned().collect();
-            self.wake(requesters, Wake::changed(at));
+            self.wake(requesters, wake);
         }
         let Some(cached) = self.caches.observed_mut(&kind.gvk, is_list) else { return };
         let Enqueued { changes, priority: _, restarts: _, refused } = take(cached, feed);
@@ -166,7 +169,7 @@ impl Dispatcher {
                 woken.extend(wakes(change, &self.caches).into_iter().map(|key| (*controller_id, key)));
             }
         }
-        self.wake(woken, Wake::changed(at));
+        self.wake(woken, wake);
     }
 }
 
@@ -178,6 +181,7 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
         Feed::Kept(_) => dispatcher.has_kept::<K>(site),
         Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. }) | Feed::Own(_) => {}
     }
+    let on_spoke = site == Site::Spoke && !matches!(feed, Feed::Own(_));
     let taken = take(dispatcher.caches.kind_mut::<K>(site), feed);
     let Enqueued { changes, priority, restarts, refused } = taken;
     dispatcher.report_unreadable(&Gvk::of::<K>(), refused);
@@ -198,7 +202,7 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
             };
             let Some(registered) = controllers.get_mut(route.controller_id) else { continue };
             for key in (route.wakes)(change, caches) {
-                registered.queue.wake(key, Wake { at, priority, restarts });
+                registered.queue.wake(key, Wake { at, priority, restarts, on_spoke });
             }
         }
     }

@@ -10,7 +10,7 @@ use super::state::{Deciding, Dispatcher};
 use crate::queue::earlier;
 use crate::snapshot::Requests;
 use crate::{
-    Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, Site, StatusWrite, Wake,
+    Cause, Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, Site, StatusWrite, Wake,
     WatchedKind,
 };
 use object::{Gvk, Key};
@@ -26,6 +26,8 @@ pub(super) struct Reconciliation {
     wake_at: Option<Timestamp>,
     events: Vec<Event>,
     failure: Option<Failure>,
+    /// Whether every failure is that the hub could not be reached.
+    is_hub_away: bool,
     phase: Phase,
 }
 
@@ -69,7 +71,16 @@ impl Reconciliation {
             wake_at,
             events,
             failure,
+            is_hub_away: true,
             phase: Phase::Deciding,
+        }
+    }
+
+    /// Records a failed write.
+    fn failed(&mut self, site: Option<Site>, failure: &Failure) {
+        self.is_hub_away &= site == Some(Site::Hub) && failure.kind == FailureKind::Unavailable;
+        if self.failure.as_ref().is_none_or(|worst| worst.kind <= failure.kind) {
+            self.failure = Some(failure.clone());
         }
     }
 
@@ -271,7 +282,9 @@ impl Dispatcher {
         match &mut reconciliation.phase {
             Phase::Deciding => {}
             Phase::WritingStatus => {
-                reconciliation.failure = worst(reconciliation.failure.take(), outcome.err());
+                if let Err(failure) = &outcome {
+                    reconciliation.failed(site, failure);
+                }
                 if let Some(reconciliation) = self.reconciliations.remove(&id) {
                     self.end(id, reconciliation, End::default(), now);
                 }
@@ -304,8 +317,9 @@ impl Dispatcher {
         let plan = Arc::try_unwrap(acting.plan).unwrap_or_else(|shared| Plan::clone(&shared));
         let outcomes = acting.outcomes.into_iter().map(|step| step.into_iter().flatten().collect()).collect();
         let done = Executed { plan, outcomes };
-        reconciliation.failure =
-            done.failures().map(|(_, failure)| failure.clone()).max_by_key(|failure| failure.kind);
+        for (action, failure) in done.failures() {
+            reconciliation.failed(action.site(), failure);
+        }
         if let Some(registered) = self.controllers.get_mut(reconciliation.controller_id) {
             registered.concluding.push_back((id, done));
         }
@@ -338,13 +352,18 @@ impl Dispatcher {
             wake_at,
             events,
             failure,
+            is_hub_away,
             phase: _,
         } = reconciliation;
         let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
         let undecided = panicked || (read_error.is_some() && !is_coming);
-        let kind = undecided.then_some(FailureKind::Unavailable);
-        registered.queue.end(&key, kind.or(failure.as_ref().map(|failure| failure.kind)), wake_at, now);
+        let cause = if undecided {
+            Some(Cause { kind: FailureKind::Unavailable, is_hub_away: false })
+        } else {
+            failure.as_ref().map(|failure| Cause { kind: failure.kind, is_hub_away })
+        };
+        registered.queue.end(&key, cause, wake_at, now);
         let events = if failure.is_none() && !panicked { events } else { Vec::new() };
         let controller = registered.controller.name;
         let result = ReconcileResult {
@@ -361,8 +380,4 @@ impl Dispatcher {
         };
         self.commands.push(Command::Reconciled(result));
     }
-}
-
-fn worst(a: Option<Failure>, b: Option<Failure>) -> Option<Failure> {
-    a.into_iter().chain(b).max_by_key(|failure| failure.kind)
 }

@@ -4,6 +4,10 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
+fn cause(kind: FailureKind) -> Option<Cause> {
+    Some(Cause { kind, is_hub_away: false })
+}
+
 fn key(name: &str) -> Key {
     Key::cluster(name)
 }
@@ -50,7 +54,7 @@ fn failures_back_off_and_success_forgets_them() {
         now += 1000;
         queue.wake(key("a"), Wake::changed(at(now)));
         queue.start(at(now));
-        queue.end(&key("a"), kind, None, at(now));
+        queue.end(&key("a"), kind.and_then(cause), None, at(now));
         waits.push(queue.next_at().map(|t| t.as_millisecond() - now * 1000));
     }
     assert_eq!(waits, [Some(500), Some(1000), None, Some(500)]);
@@ -64,7 +68,7 @@ fn failed(queue: &mut WorkQueue, name: &str, again: Option<Wake>) {
     if let Some(wake) = again {
         queue.wake(key(name), wake);
     }
-    queue.end(&key(name), Some(FailureKind::Unavailable), Some(at(0)), at(0));
+    queue.end(&key(name), cause(FailureKind::Unavailable), Some(at(0)), at(0));
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn a_key_that_people_changed_starts_anew() {
             queue.wake(key("a"), restart);
         }
         assert_eq!(queue.start(at(0)), Some(key("a")));
-        queue.end(&key("a"), Some(FailureKind::Unavailable), None, at(0));
+        queue.end(&key("a"), cause(FailureKind::Unavailable), None, at(0));
         assert_eq!(queue.next_at().unwrap().as_millisecond(), 500, "it counts its failures anew");
     }
 }
@@ -97,7 +101,7 @@ fn the_end_of_an_outage_ends_the_waits_for_it_and_no_others() {
     failed(&mut queue, "unavailable", None);
     queue.wake(key("invalid"), Wake::changed(at(0)));
     queue.start(at(0));
-    queue.end(&key("invalid"), Some(FailureKind::Invalid), None, at(0));
+    queue.end(&key("invalid"), cause(FailureKind::Invalid), None, at(0));
     queue.release(at(0));
     assert_eq!((queue.start(at(0)), queue.start(at(0))), (Some(key("unavailable")), None));
 }

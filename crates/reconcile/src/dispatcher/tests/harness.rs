@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Act, Action, Command, Computation, Controller, Decision, Dispatcher, Event, Failure, FailureKind, Limits,
-    Lookup, Outcome, ReconcileResult, Register as _, WatchEvent, WatchedKind,
+    Lookup, Outcome, ReconcileResult, Register as _, Site, WatchEvent, WatchedKind,
 };
 use object::{Key, Object};
 
@@ -23,6 +23,8 @@ pub(super) struct Harness {
     pub(super) decisions: Vec<Decision>,
     pub(super) computations: Vec<Computation>,
     pub(super) lookups: Vec<Lookup>,
+    /// The API server of the lookups.
+    pub(super) observed: Site,
     version: u64,
 }
 
@@ -32,8 +34,17 @@ impl Harness {
     }
 
     pub(super) fn with(register: impl FnOnce(&mut Dispatcher)) -> Self {
+        Self::of(Site::Hub, register)
+    }
+
+    /// As in an agent.
+    pub(super) fn on_spoke(register: impl FnOnce(&mut Dispatcher)) -> Self {
+        Self::of(Site::Spoke, register)
+    }
+
+    fn of(observed: Site, register: impl FnOnce(&mut Dispatcher)) -> Self {
         let limits = Limits { coalesce: SignedDuration::from_secs(1), computations: 2 };
-        let mut dispatcher = Dispatcher::new(limits, false);
+        let mut dispatcher = Dispatcher::new(limits, observed == Site::Spoke);
         register(&mut dispatcher);
         let mut harness = Self {
             dispatcher,
@@ -45,6 +56,7 @@ impl Harness {
             decisions: Vec::new(),
             computations: Vec::new(),
             lookups: Vec::new(),
+            observed,
             version: 10,
         };
         harness.take();
@@ -124,6 +136,14 @@ impl Harness {
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         let applied = WatchEvent::Applied(kind.decode(&object.to_string()));
         self.dispatcher.watched(&kind, applied, self.now);
+    }
+
+    /// Deletes an object, as somebody else does.
+    pub(super) fn deleted(&mut self, kind: &str, name: &str) {
+        let kind = Arc::clone(&self.kinds[kind]);
+        self.version += 1;
+        let deleted = WatchEvent::Deleted { key: key(name), resource_version: self.version.to_string() };
+        self.dispatcher.watched(&kind, deleted, self.now);
     }
 
     /// Returns the names of the keys whose reconciliations have ended since the last call.
