@@ -28,6 +28,7 @@ use crate::serve::{self, Listen};
 use crate::shell::{self, Handle, Selection, Shell, ShellOptions, now};
 use api::addon::v1alpha1::KubeClientDriver;
 use api::cluster::v1::ClientConfig;
+use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use controllers::agent_identity::{ClaimOptions, Identity};
 use object::Key;
@@ -35,7 +36,7 @@ use reconcile::{Controller, Register, Scope};
 
 pub use hub::Bootstrap;
 pub use join::JoinError;
-pub use spoke::cluster_name;
+pub use spoke::{cluster_name, install_definitions};
 
 /// First wait after a failed attempt to join; doubles with each, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(500);
@@ -185,7 +186,7 @@ async fn live(
     stop: &CancellationToken,
 ) -> Result<End, JoinError> {
     let hub = Hub::read(&options.bootstrap)?;
-    spoke::prepare(&options.spoke).await?;
+    spoke::install_definitions(&options.spoke, crds::spoke()).await?;
     // This comes before any write to objects of another agent.
     spoke::claim(options, &hub).await?;
     let credentials = identity(options, &hub, refused, stop).await?;

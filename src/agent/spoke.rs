@@ -18,7 +18,6 @@ use super::join::{Credentials, JoinError, api};
 use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
-use api::crds;
 use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, AGENT_SECRET_ANNOTATION, KUBERNETES_VERSION_CLAIM};
 use controllers::agent_identity::{ClaimOptions, Identity};
 use object::{Key, Metadata as _};
@@ -33,11 +32,17 @@ fn params() -> PatchParams {
     PatchParams::apply(MANAGER).force()
 }
 
-/// Installs the definitions of the agent's own kinds and waits until they are served. A definition that another
-/// client keeps stays as it is: it may be newer, and an apply would take versions from it.
-pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
+/// Installs definitions and waits until they are served. A definition that another client keeps stays as it is:
+/// it may be newer, and an apply would take versions from it.
+///
+/// # Errors
+/// The cluster refuses a definition or does not answer, or another client keeps an older one.
+pub async fn install_definitions(
+    spoke: &kube::Client,
+    wanted: Vec<CustomResourceDefinition>,
+) -> Result<(), JoinError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(spoke.clone());
-    for wanted in crds::spoke() {
+    for wanted in wanted {
         let name = wanted.metadata.name.clone().unwrap_or_default();
         let held = definitions.get_opt(&name).await.map_err(api(READ_DEFINITIONS))?;
         match held.filter(is_of_another) {

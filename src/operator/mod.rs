@@ -1,6 +1,7 @@
 //! Wires the operator: an election, the shell with the hub's controllers, the source controller, health,
 //! metrics, the conversion webhook and custom signers.
 
+pub mod registration;
 mod signer;
 pub mod source;
 pub mod webhook;

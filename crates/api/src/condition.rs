@@ -11,6 +11,7 @@ use crate::cluster::v1::ManagedCluster;
 use crate::cluster::v1beta1::Placement;
 use crate::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use crate::gitops::v1alpha1::ConfigRepo;
+use crate::operator::v1::Klusterlet;
 use crate::work::v1::ManifestWork;
 use crate::work::v1alpha1::ManifestWorkReplicaSet;
 
@@ -195,6 +196,7 @@ macro_rules! conditions {
 
 conditions!(
     ConfigRepo,
+    Klusterlet,
     ManagedCluster,
     ManagedClusterAddOn,
     ManagedClusterSet,

@@ -6,11 +6,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::{Map, Value, json};
 
 use super::kind::Crd;
-use super::{addon, cluster, gitops, work};
+use super::{addon, cluster, gitops, operator, work};
 
 /// Returns every definition, sorted by name.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    let mut all: Vec<_> = hub().into_iter().chain(spoke()).collect();
+    let mut all: Vec<_> = hub().into_iter().chain(spoke()).chain(operator()).collect();
     all.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     all
 }
@@ -40,6 +40,11 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
 /// Returns the definitions a spoke serves, for its agent.
 pub fn spoke() -> Vec<CustomResourceDefinition> {
     vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
+}
+
+/// Returns the definitions from which a registration operator installs.
+pub fn operator() -> Vec<CustomResourceDefinition> {
+    vec![single::<operator::v1::Klusterlet>()]
 }
 
 /// Names of the definitions whose versions have different fields, so that an API server must convert between

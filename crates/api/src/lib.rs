@@ -23,6 +23,7 @@ pub mod gitops;
 #[path = "../../../tests/golden.rs"]
 mod golden;
 pub mod names;
+pub mod operator;
 pub mod policies;
 mod schema;
 #[cfg(test)]

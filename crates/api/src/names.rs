@@ -10,6 +10,8 @@ pub const WORK_GROUP: &str = "work.open-cluster-management.io";
 pub const ADDON_GROUP: &str = "addon.open-cluster-management.io";
 /// Our own kinds.
 pub const GITOPS_GROUP: &str = "gitops.wheelwright.dev";
+/// API group of Klusterlet.
+pub const OPERATOR_GROUP: &str = "operator.open-cluster-management.io";
 /// The group in which permission to accept clusters is asked for.
 pub const REGISTER_GROUP: &str = "register.open-cluster-management.io";
 
@@ -140,6 +142,8 @@ pub const CLUSTER_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io
 /// On ClusterManagementAddOns that a RolloutPolicy of a person applies to, until every cluster has lost the
 /// add-on.
 pub const ADDON_REMOVAL_FINALIZER: &str = "gitops.wheelwright.dev/addon-removal";
+/// On Klusterlets, until the agent is gone.
+pub const KLUSTERLET_FINALIZER: &str = "operator.open-cluster-management.io/klusterlet-cleanup";
 /// On config repositories, until their objects are gone or released.
 pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 

@@ -40,6 +40,7 @@ macro_rules! each_kind {
             gitops::v1alpha1::ConfigRepo,
             gitops::v1alpha1::ConfigRepoInventory,
             gitops::v1alpha1::RolloutPolicy,
+            operator::v1::Klusterlet,
         );
     };
     (@ $check:ident($argument:expr) $($group:ident::$version:ident::$kind:ident,)+) => {
@@ -49,7 +50,13 @@ macro_rules! each_kind {
 use each_kind;
 
 /// Parts that are types of `k8s_openapi`, which know all their fields.
-const CLOSED: &[&str] = &["/labelSelector", "/matchExpressions", "/nodePlacement/tolerations", "/resources"];
+const CLOSED: &[&str] = &[
+    "/labelSelector",
+    "/matchExpressions",
+    "/nodePlacement/tolerations",
+    "/resources",
+    "/resourceRequirements",
+];
 
 /// Strings in spite of a schema that allows numbers too.
 const QUANTITIES: &[&str] = &["/capacity/*", "/allocatable/*", "/limits/*", "/requests/*"];

@@ -9,6 +9,7 @@ pub mod agent;
 pub mod agent_identity;
 pub mod hub;
 mod placement_reads;
+pub(crate) mod registration_operator;
 mod rollout_policy;
 
 use reconcile::Register;
@@ -46,4 +47,9 @@ pub fn agent(register: &mut impl Register) {
     register.add::<agent::addon_lease::AddonLeaseController>();
     register.add::<agent::work::WorkController>();
     register.add::<agent::orphan::OrphanController>();
+}
+
+/// Registers the controllers of a registration operator on a managed cluster.
+pub fn klusterlet(register: &mut impl Register) {
+    register.add::<registration_operator::klusterlet::KlusterletController>();
 }

@@ -6,6 +6,7 @@ mod applier;
 #[cfg(test)]
 #[path = "../../../tests/golden.rs"]
 mod golden;
+pub mod klusterlet;
 pub mod order;
 pub mod placement;
 pub mod registration;

@@ -8,10 +8,11 @@ use super::*;
 use crate::agent::hub::Bootstrap;
 use crate::apiserver::{Options, Server};
 use crate::shell::now;
+use api::crds;
 
 async fn cluster() -> Server {
     let server = Server::start(Options::new(now)).await.unwrap();
-    prepare(&server.client()).await.unwrap();
+    install_definitions(&server.client(), crds::spoke()).await.unwrap();
     server
 }
 
@@ -69,7 +70,7 @@ async fn a_definition_that_another_client_keeps_is_not_replaced() {
     newer = definitions.patch(name, &PatchParams::default(), &patch).await.unwrap_or(newer);
     assert_eq!(schema(&newer)["newer"], property);
 
-    prepare(&spoke.client()).await.unwrap();
+    install_definitions(&spoke.client(), crds::spoke()).await.unwrap();
     assert_eq!(schema(&definitions.get(name).await.unwrap())["newer"], property);
 }
 
@@ -82,7 +83,7 @@ async fn an_agent_does_not_start_without_its_definitions() {
         let answer = http::Response::builder().status(code).body(Full::new(Bytes::from(definition)));
         Ok::<_, std::convert::Infallible>(answer.unwrap())
     });
-    let refused = prepare(&kube::Client::new(never, "default")).await.unwrap_err();
+    let refused = install_definitions(&kube::Client::new(never, "default"), crds::spoke()).await.unwrap_err();
     assert!(matches!(refused, JoinError::NotEstablished(_)), "{refused}");
     assert!(began.elapsed() >= std::time::Duration::from_secs(30));
 }

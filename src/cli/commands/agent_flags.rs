@@ -123,7 +123,7 @@ impl FeatureGates {
     }
 }
 
-/// Returns the arguments for a command line of a pod of OCM's agents, such as `/registration agent
+/// Returns the arguments for a command line of a pod of OCM's, such as `/registration agent
 /// --spoke-cluster-name=c1`, where the image begins with this program or a link of that name is the program.
 /// Other command lines stay.
 pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
@@ -141,6 +141,10 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
         (None, None) => return args,
     };
     let rest = rest.unwrap_or_default();
+    if program == "registration-operator" && rest.first().is_some_and(|command| command == "klusterlet") {
+        let head = ["wheelwright", "registration-operator"].map(OsString::from);
+        return head.into_iter().chain(rest.iter().cloned()).chain(HEALTH.map(OsString::from)).collect();
+    }
     if rest.first().is_none_or(|command| command != "agent") {
         return args;
     }

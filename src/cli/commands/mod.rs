@@ -19,6 +19,7 @@ mod join;
 mod operator;
 mod plan;
 mod policies;
+mod registration_operator;
 mod render;
 mod rollout;
 mod simulate;
@@ -54,6 +55,7 @@ commands! {
     Demo => demo,
     Operator => operator,
     Agent => agent,
+    RegistrationOperator => registration_operator,
     Hub => hub,
     Install => install,
     Upgrade => upgrade,

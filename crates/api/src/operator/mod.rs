@@ -1,0 +1,3 @@
+//! `operator.open-cluster-management.io`: the installation of agents.
+
+pub mod v1;

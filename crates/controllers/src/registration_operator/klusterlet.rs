@@ -1,0 +1,247 @@
+//! Installs the agent that a Klusterlet names, and removes it with the Klusterlet.
+//!
+//! An agent that another operator installed is taken over: its pods end before ours start, and its identity
+//! and its AppliedManifestWorks stay. When a Klusterlet is deleted, the objects of works stay on the cluster
+//! with their AppliedManifestWorks, as in OCM: deleting one of those deletes its objects.
+
+use super::live::{Live, delete, drain, reference};
+use api::condition::ConditionStatus::{False, True};
+use api::condition::{Observation, set_condition};
+use api::names::{
+    AGENT_CLAIM, AGENT_SECRET_ANNOTATION, APPLIED_WORK_FINALIZER, HUB_KUBECONFIG_SECRET, KLUSTERLET_FINALIZER,
+};
+use api::operator::v1::{Klusterlet, RelatedResource};
+use api::work::v1::AppliedManifestWork;
+use engine::klusterlet::{
+    self, AccessObjects, BOOTSTRAP_SECRET, Installation, MANAGER, Refusal, Secrets, Settings,
+};
+use jiff::Timestamp;
+use object::{Key, Metadata as _, Object, ObjectRef};
+use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
+
+pub(crate) struct KlusterletController;
+
+impl Controller for KlusterletController {
+    const NAME: &'static str = MANAGER;
+    type Primary = Klusterlet;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.read::<AppliedManifestWork>();
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let Some(klusterlet) = view.get::<Klusterlet>(key)? else { return Ok(Plan::nothing()) };
+        if klusterlet.is_terminating() {
+            return remove(&klusterlet, view);
+        }
+        let mut plan = match Settings::read(&klusterlet) {
+            Ok(settings) => Agent::read(settings, view)?.install(&klusterlet),
+            Err(_) => Plan::nothing(),
+        };
+        plan.status = status(&klusterlet, view, None, now)?;
+        Ok(plan)
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        if done.is_success() {
+            return done.plan.status.clone();
+        }
+        let klusterlet = view.get::<Klusterlet>(key).ok().flatten()?;
+        let messages: Vec<_> = done.failures().map(|(_, failure)| failure.message.as_str()).collect();
+        status(&klusterlet, view, Some(messages.join("; ")), now).ok().flatten()
+    }
+}
+
+/// An agent: the objects that its Klusterlet wants, and the live ones.
+struct Agent {
+    settings: Settings,
+    access: AccessObjects,
+    live: Live,
+}
+
+impl Agent {
+    fn read(settings: Settings, view: &impl View) -> Read<Self> {
+        let access = klusterlet::access(&settings);
+        let wanted = access.namespaces.iter().chain(&access.objects).map(Object::reference);
+        let secrets = bootstrap_secrets(&settings).into_iter().chain([HUB_KUBECONFIG_SECRET.to_owned()]);
+        let secrets = secrets.map(|name| secret(&settings, name));
+        let claim = claim();
+        let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain([claim]);
+        let live = Live::read(view, targets.collect::<Vec<_>>())?;
+        Ok(Self { settings, access, live })
+    }
+
+    fn secrets(&self) -> Secrets<'_> {
+        let read = |name: String| {
+            let found = self.live.get(&secret(&self.settings, name.clone()));
+            (name, found)
+        };
+        Secrets {
+            bootstrap: bootstrap_secrets(&self.settings).into_iter().map(read).collect(),
+            hub: self.live.get(&secret(&self.settings, HUB_KUBECONFIG_SECRET.to_owned())),
+        }
+    }
+
+    fn wanted(&self) -> Vec<Object> {
+        klusterlet::deployments(&self.settings, self.secrets().has_identity())
+    }
+
+    /// Returns the Deployments of another mode, and those that somebody else shaped.
+    fn stale(&self, wanted: &[Object]) -> Vec<&Object> {
+        let is_wanted = |target: &ObjectRef| wanted.iter().any(|object| object.reference() == *target);
+        let live = deployment_names(&self.settings).filter_map(|target| {
+            let found = self.live.get(&target)?;
+            (!is_wanted(&target) || klusterlet::is_shaped_by_others(found)).then_some(found)
+        });
+        live.collect()
+    }
+
+    fn install(&self, klusterlet: &Klusterlet) -> Plan {
+        let mut plan = Plan::nothing();
+        plan.step(Action::add_finalizers(klusterlet, &[KLUSTERLET_FINALIZER]));
+        let missing = self.access.namespaces.iter().filter(|one| self.live.get(&one.reference()).is_none());
+        plan.step(missing.cloned().map(Action::create));
+        // An API server refuses a binding of a role that does not exist.
+        let is_binding = |object: &&Object| object.kind() == "ClusterRoleBinding";
+        let (bindings, roles): (Vec<_>, Vec<_>) = self.access.objects.iter().partition(is_binding);
+        for objects in [roles, bindings] {
+            plan.step(objects.into_iter().filter_map(|wanted| self.apply(wanted)));
+        }
+        let wanted = self.wanted();
+        let stale = self.stale(&wanted);
+        if stale.is_empty() {
+            plan.step(wanted.iter().filter_map(|wanted| self.apply(wanted)));
+        } else {
+            plan.step(stale.into_iter().filter_map(drain));
+        }
+        plan
+    }
+
+    fn apply(&self, wanted: &Object) -> Option<Action> {
+        let live = self.live.get(&wanted.reference());
+        let is_there = live.is_some_and(|live| klusterlet::is_applied(live, wanted, MANAGER));
+        (!is_there).then(|| Action::apply(wanted.clone()))
+    }
+}
+
+fn bootstrap_secrets(settings: &Settings) -> Vec<String> {
+    match settings.bootstrap_secrets.as_slice() {
+        [] => vec![BOOTSTRAP_SECRET.to_owned()],
+        several => several.to_vec(),
+    }
+}
+
+fn secret(settings: &Settings, name: String) -> ObjectRef {
+    reference("v1", "Secret", Key::namespaced(&settings.namespace, name))
+}
+
+fn claim() -> ObjectRef {
+    reference("cluster.open-cluster-management.io/v1alpha1", "ClusterClaim", Key::cluster(AGENT_CLAIM))
+}
+
+fn deployment_names(settings: &Settings) -> impl Iterator<Item = ObjectRef> + use<> {
+    let namespace = settings.namespace.clone();
+    let names = settings.deployment_names().into_iter();
+    names.map(move |name| reference("apps/v1", "Deployment", Key::namespaced(&namespace, name)))
+}
+
+/// Removes an agent: first its pods, then what it holds, then its permissions.
+fn remove(klusterlet: &Klusterlet, view: &impl View) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    if !klusterlet.has_finalizer(KLUSTERLET_FINALIZER) {
+        return Ok(plan);
+    }
+    let agent = Agent::read(Settings::named(klusterlet), view)?;
+    let live = |target: &ObjectRef| agent.live.get(target);
+    let deployments: Vec<_> =
+        deployment_names(&agent.settings).filter_map(|target| agent.live.get(&target)).collect();
+    if !deployments.is_empty() {
+        plan.step(deployments.into_iter().filter_map(drain));
+        return Ok(plan);
+    }
+    let name = agent.secrets().agent_name();
+    let applied = view.list_readable::<AppliedManifestWork>(Query::ALL)?;
+    let is_own = |id: &str| id == klusterlet.uid() || name.as_deref() == Some(id);
+    let own = applied.iter().filter(|applied| is_own(&applied.spec.agent_id));
+    plan.step(
+        own.filter_map(|applied| Action::remove_finalizers(applied.as_ref(), &[APPLIED_WORK_FINALIZER])),
+    );
+    let identity = secret(&agent.settings, HUB_KUBECONFIG_SECRET.to_owned());
+    let is_ours = |claim: &&Object| {
+        let of = claim.annotations().get(AGENT_SECRET_ANNOTATION).copied().map(str::to_owned);
+        of == Some(identity.key.to_string())
+    };
+    let claim = live(&claim()).filter(is_ours);
+    let objects = agent.access.objects.iter().filter_map(|object| live(&object.reference()));
+    plan.step(objects.chain(live(&identity)).chain(claim).map(delete));
+    let namespaces = agent.access.namespaces.iter().filter(|one| one.name() == agent.settings.namespace);
+    let namespaces = namespaces.filter_map(|one| live(&one.reference()));
+    plan.step(namespaces.filter(|one| agent.settings.made(one) && !one.is_terminating()).map(delete));
+    plan.step(Action::remove_finalizers(klusterlet, &[KLUSTERLET_FINALIZER]));
+    Ok(plan)
+}
+
+/// Returns the write of the status, with the failure of the last writes.
+fn status(
+    klusterlet: &Klusterlet,
+    view: &impl View,
+    failure: Option<String>,
+    now: Timestamp,
+) -> Read<Option<StatusWrite>> {
+    let mut new = klusterlet.clone();
+    let generation = klusterlet.metadata.generation.unwrap_or_default();
+    let held = new.status.get_or_insert_default();
+    held.observed_generation = Some(generation);
+    let observed = match Settings::read(klusterlet) {
+        Err(refusal) => refused(&refusal),
+        Ok(settings) => {
+            let agent = Agent::read(settings, view)?;
+            let wanted = agent.wanted();
+            let live = |target: Option<&Object>| agent.live.get(&target?.reference());
+            let installed = Installation {
+                registration: live(wanted.first()),
+                work: live(wanted.last()),
+                secrets: agent.secrets(),
+            };
+            let deployments: Vec<_> = wanted.iter().filter_map(|one| live(Some(one))).collect();
+            held.generations = klusterlet::generations(&deployments);
+            held.related_resources = related(&agent, &wanted);
+            let stale = agent.stale(&wanted);
+            let waits = stale.first().map(|one| {
+                format!("{} is replaced: its pods end before those of its successor start", one.reference())
+            });
+            let mut observed = vec![
+                Observation::new("ReadyToApply", True, "KlusterletPrepared")
+                    .message("Klusterlet is ready to apply"),
+                applied(failure.or(waits)),
+            ];
+            observed.extend(klusterlet::conditions(&agent.settings, &installed));
+            observed
+        }
+    };
+    for observation in observed {
+        set_condition(&mut held.conditions, observation.at(generation), now);
+    }
+    Ok(StatusWrite::between(klusterlet, &new))
+}
+
+fn refused(refusal: &Refusal) -> Vec<Observation> {
+    let prepared =
+        Observation::new("ReadyToApply", False, "KlusterletPrepareFailed").message(refusal.to_string());
+    vec![prepared, applied(Some(refusal.to_string()))]
+}
+
+fn applied(failure: Option<String>) -> Observation {
+    match failure {
+        None => {
+            Observation::new("Applied", True, "KlusterletApplied").message("Klusterlet Component Applied")
+        }
+        Some(failure) => Observation::new("Applied", False, "KlusterletApplyFailed").message(failure),
+    }
+}
+
+/// Lists the objects of the installation.
+fn related(agent: &Agent, deployments: &[Object]) -> Vec<RelatedResource> {
+    let objects = agent.access.namespaces.iter().chain(&agent.access.objects).chain(deployments);
+    objects.map(klusterlet::related).collect()
+}

@@ -1,0 +1,75 @@
+//! Live objects of kinds that have no type here, read one by one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use engine::klusterlet::is_drained;
+use object::{Gvk, Key, Object, ObjectRef};
+use reconcile::{Action, Precondition, Read, Site, Subresource, View};
+
+/// Live objects, read together: the first plan asks for all of them, and a later one has all answers.
+pub(super) struct Live(BTreeMap<ObjectRef, Arc<Object>>);
+
+impl Live {
+    /// Reads objects.
+    pub(super) fn read(view: &impl View, targets: impl IntoIterator<Item = ObjectRef>) -> Read<Self> {
+        let answers: Vec<Read<_>> = targets
+            .into_iter()
+            .map(|target| view.object(&target).map(|found| found.map(|object| (target, object))))
+            .collect();
+        let found = answers.into_iter().collect::<Read<Vec<_>>>()?;
+        Ok(Self(found.into_iter().flatten().collect()))
+    }
+
+    /// Returns the object, if it exists.
+    pub(super) fn get(&self, target: &ObjectRef) -> Option<&Object> {
+        self.0.get(target).map(Arc::as_ref)
+    }
+}
+
+/// Makes a reference to an object.
+pub(super) fn reference(api_version: &str, kind: &str, key: Key) -> ObjectRef {
+    ObjectRef { gvk: Gvk::parse(api_version, kind), key }
+}
+
+/// Deletes an object, if it is still the one that was read.
+pub(super) fn delete(object: &Object) -> Action {
+    Action::Delete {
+        site: Site::Hub,
+        target: object.reference(),
+        precondition: Precondition { uid: object.uid().to_owned(), resource_version: String::new() },
+        orphan: false,
+        impersonate: None,
+    }
+}
+
+/// Merge-patches an object, if nobody has written it since it was read.
+pub(super) fn merge(object: &Object, patch: Map<String, Value>) -> Action {
+    Action::Patch {
+        site: Site::Hub,
+        target: object.reference(),
+        subresource: Subresource::None,
+        patch,
+        precondition: Precondition {
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+        },
+        impersonate: None,
+    }
+}
+
+/// Ends the pods of a Deployment, and then deletes it. A deletion alone would leave pods behind for a while,
+/// beside those of its successor.
+pub(super) fn drain(deployment: &Object) -> Option<Action> {
+    if deployment.is_terminating() {
+        return None;
+    }
+    if is_drained(deployment) {
+        return Some(delete(deployment));
+    }
+    let replicas = deployment.at(&["spec", "replicas"]).and_then(Value::as_i64);
+    let patch = json!({"spec": {"replicas": 0}}).as_object().cloned().unwrap_or_default();
+    (replicas != Some(0)).then(|| merge(deployment, patch))
+}

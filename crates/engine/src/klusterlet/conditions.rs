@@ -1,0 +1,189 @@
+//! The status of a Klusterlet, in the words of OCM's registration operator.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use api::condition::ConditionStatus::{False, True};
+use api::condition::Observation;
+use api::operator::v1::{GenerationStatus, RelatedResource};
+use object::Object;
+
+use super::deployment::number;
+use super::{Settings, is_available};
+
+/// The installation, as it was read.
+pub struct Installation<'a> {
+    /// The Deployment of the registration agent, or of the whole agent.
+    pub registration: Option<&'a Object>,
+    /// The Deployment of the work agent, or of the whole agent.
+    pub work: Option<&'a Object>,
+    /// The secrets.
+    pub secrets: Secrets<'a>,
+}
+
+/// The secrets of an agent, as they were read.
+#[derive(Clone, Default)]
+pub struct Secrets<'a> {
+    /// Names of bootstrap secrets, with the secrets.
+    pub bootstrap: Vec<(String, Option<&'a Object>)>,
+    /// The identity.
+    pub hub: Option<&'a Object>,
+}
+
+impl Secrets<'_> {
+    /// Whether the registration agent has made an identity.
+    pub fn has_identity(&self) -> bool {
+        self.hub_fault().is_none()
+    }
+
+    /// Returns the name of the agent in its identity.
+    pub fn agent_name(&self) -> Option<String> {
+        let encoded = self.hub?.at(&["data", "agent-name"])?.as_str()?;
+        String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
+    }
+
+    fn bootstrap_fault(&self) -> Option<(&'static str, String)> {
+        let missing = self.bootstrap.iter().find(|(_, secret)| !secret.is_some_and(has("kubeconfig")))?;
+        let (name, secret) = missing;
+        Some(match secret {
+            None => ("BootstrapSecretMissing", format!("the secret {name} does not exist")),
+            Some(_) => ("BootstrapSecretError", format!("the secret {name} has no key kubeconfig")),
+        })
+    }
+
+    fn hub_fault(&self) -> Option<(&'static str, &'static str)> {
+        match self.hub {
+            None => Some(("HubKubeConfigSecretMissing", "the agent has not joined the hub yet")),
+            Some(secret) if !has("kubeconfig")(secret) => {
+                Some(("HubKubeConfigMissing", "the identity of the agent has no kubeconfig"))
+            }
+            Some(secret) if !has("cluster-name")(secret) => {
+                Some(("ClusterNameMissing", "the identity of the agent has no name of a cluster"))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+fn has(key: &str) -> impl Fn(&Object) -> bool {
+    move |secret| {
+        secret.at(&["data", key]).and_then(|text| text.as_str()).is_some_and(|text| !text.is_empty())
+    }
+}
+
+/// Returns the conditions of an installation, without Applied and ReadyToApply.
+pub fn conditions(settings: &Settings, installed: &Installation<'_>) -> Vec<Observation> {
+    let Installation { registration, work, secrets } = installed;
+    vec![
+        valid_gates(&settings.unknown_gates),
+        available(&[*registration, *work]),
+        degraded("RegistrationDesiredDegraded", *registration),
+        degraded("WorkDesiredDegraded", *work),
+        hub_connection(secrets, *registration),
+        fields_ignored(&settings.ignored),
+    ]
+}
+
+/// Observes whether all feature gates exist.
+fn valid_gates(unknown: &[String]) -> Observation {
+    const TYPE: &str = "ValidFeatureGates";
+    match unknown {
+        [] => Observation::new(TYPE, True, "FeatureGatesAllValid").message("Feature gates are all valid"),
+        unknown => Observation::new(TYPE, False, "InvalidFeatureGatesExisting")
+            .message(format!("these feature gates do not exist: {}", unknown.join(", "))),
+    }
+}
+
+/// Observes whether fields are given that change nothing.
+fn fields_ignored(ignored: &[String]) -> Observation {
+    const TYPE: &str = "FieldsIgnored";
+    match ignored {
+        [] => Observation::new(TYPE, False, "AllFieldsHonored").message("every given field has an effect"),
+        ignored => Observation::new(TYPE, True, "FieldsWithoutEffect").message(ignored.join("; ")),
+    }
+}
+
+fn available(deployments: &[Option<&Object>]) -> Observation {
+    if deployments.iter().any(Option::is_none) {
+        return Observation::new("Available", False, "GetDeploymentFailed")
+            .message("a Deployment of the agent does not exist");
+    }
+    let mut missing: Vec<_> = deployments
+        .iter()
+        .flatten()
+        .filter(|deployment| !is_available(deployment))
+        .map(|deployment| deployment.key().to_string())
+        .collect();
+    missing.dedup();
+    if missing.is_empty() {
+        return Observation::new("Available", True, "KlusterletAvailable").message("deployments are ready");
+    }
+    Observation::new("Available", False, "NoAvailablePods")
+        .message(format!("no pod is available of the Deployments {}", missing.join(", ")))
+}
+
+fn degraded(type_: &str, deployment: Option<&Object>) -> Observation {
+    let Some(deployment) = deployment else {
+        return Observation::new(type_, True, "GetDeploymentFailed")
+            .message("the Deployment of the agent does not exist");
+    };
+    let wanted = number(deployment, &["spec", "replicas"]);
+    let ready = number(deployment, &["status", "readyReplicas"]);
+    if ready < wanted {
+        let message = format!("{} of {wanted} pods of {} are not ready", wanted - ready, deployment.key());
+        return Observation::new(type_, True, "UnavailablePods").message(message);
+    }
+    Observation::new(type_, False, "DeploymentsFunctional")
+        .message(format!("deployments replicas are desired: {wanted}"))
+}
+
+/// Observes whether the agent reaches its hub. A pod of the agent is ready when it has joined, so the operator needs
+/// no connection of its own to any hub.
+fn hub_connection(secrets: &Secrets<'_>, registration: Option<&Object>) -> Observation {
+    const TYPE: &str = "HubConnectionDegraded";
+    let Some((reason, message)) = secrets.hub_fault() else {
+        if registration.is_some_and(is_available) {
+            return Observation::new(TYPE, False, "HubConnectionFunctional")
+                .message("the agent has an identity, and its pod is ready");
+        }
+        return Observation::new(TYPE, True, "HubKubeConfigError")
+            .message("the agent has an identity, but none of its pods is ready");
+    };
+    let (bootstrap, why) = secrets
+        .bootstrap_fault()
+        .unwrap_or_else(|| ("BootstrapSecretFunctional", "the bootstrap secret exists".to_owned()));
+    Observation::new(TYPE, True, &format!("{bootstrap},{reason}")).message(format!("{why}; {message}"))
+}
+
+/// Returns the generations of the Deployments.
+pub fn generations(deployments: &[&Object]) -> Vec<GenerationStatus> {
+    let of = |deployment: &&Object| GenerationStatus {
+        group: "apps".into(),
+        version: "v1".into(),
+        resource: "deployments".into(),
+        namespace: deployment.namespace().into(),
+        name: deployment.name().into(),
+        last_generation: deployment.generation(),
+        ..GenerationStatus::default()
+    };
+    deployments.iter().map(of).collect()
+}
+
+/// Names an object of an installation for its status.
+pub fn related(object: &Object) -> RelatedResource {
+    let gvk = object.gvk();
+    let kind = gvk.kind.to_lowercase();
+    // The plural names of all kinds that are installed follow two rules.
+    let resource = match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
+    };
+    RelatedResource {
+        group: gvk.group,
+        version: gvk.version,
+        resource,
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+        ..RelatedResource::default()
+    }
+}

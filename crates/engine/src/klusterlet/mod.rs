@@ -1,0 +1,49 @@
+//! The installation of an agent from a Klusterlet: the objects that it wants, and what its status says.
+//!
+//! [`Settings::read`] parses the spec once, and names the fields that change nothing. The names of objects,
+//! the command lines and the labels of pods are those of OCM's registration operator, so that either
+//! operator takes over what the other one made, and the images may be OCM's or ours.
+
+mod access;
+mod conditions;
+mod deployment;
+mod settings;
+
+pub use access::{AccessObjects, access};
+pub use conditions::{Installation, Secrets, conditions, generations, related};
+pub use deployment::{deployments, is_available, is_drained, is_shaped_by_others};
+pub use settings::{Refusal, Settings};
+
+use sha2::{Digest as _, Sha256};
+
+use api::names::APPLIED_DIGEST_ANNOTATION;
+use object::{Object, hex};
+
+/// The secret with the bootstrap kubeconfig.
+pub const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
+/// The field manager of everything that is made from a Klusterlet, and the name of the controller.
+pub const MANAGER: &str = "klusterlet";
+
+/// Writes the digest of an object into its annotations. Without it, nobody could tell a field that this
+/// operator wanted before from one that somebody else has added.
+#[must_use]
+pub(crate) fn with_digest(mut object: Object) -> Object {
+    let text = serde_json::to_string(&object.0).unwrap_or_default();
+    let digest = hex(Sha256::digest(text.as_bytes()));
+    let annotations = object.metadata_mut().entry("annotations").or_insert_with(|| serde_json::json!({}));
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(APPLIED_DIGEST_ANNOTATION.into(), digest.into());
+    }
+    object
+}
+
+/// Whether a live object is as a manager wanted and applied it.
+pub fn is_applied(live: &Object, wanted: &Object, manager: &str) -> bool {
+    let digest = |object: &Object| {
+        object.annotations().get(APPLIED_DIGEST_ANNOTATION).map(|digest| (*digest).to_owned())
+    };
+    digest(live) == digest(wanted) && object::fields::is_as_applied(live, wanted, manager)
+}
+
+#[cfg(test)]
+mod tests;

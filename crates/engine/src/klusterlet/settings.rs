@@ -1,0 +1,282 @@
+//! The spec of a Klusterlet, parsed once.
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+use api::addon::v1alpha1::NodePlacement;
+use api::names::{AGENT_ANNOTATION_PREFIX, AGENT_NAMESPACE};
+use api::operator::v1::{
+    AddOnRegistrationDriver, BootstrapKubeConfigs, BootstrapKubeConfigsType, ClusterClaimConfiguration,
+    FeatureGate, FeatureGateMode, HubApiServerHostAlias, InstallMode, Klusterlet, KlusterletSpec,
+    LocalSecretsConfig, RegistrationConfiguration, RegistrationDriver, ResourceQosClass, ResourceRequirement,
+    TokenConfig, WorkAgentConfiguration,
+};
+
+/// The image of an agent whose Klusterlet names none.
+const IMAGE: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
+/// The gates of the registration agent.
+const REGISTRATION_GATES: [&str; 5] =
+    ["AddonManagement", "ClusterClaim", "ClusterProperty", "MultipleHubs", "V1beta1CSRAPICompatibility"];
+/// The gates of the work agent.
+const WORK_GATES: [&str; 2] = ["ExecutorValidatingCaches", "RawFeedbackJsonString"];
+/// Rates that OCM's definition writes where none is given: per second, and above that.
+const DEFAULT_RATES: [i32; 2] = [50, 100];
+
+/// The spec of a Klusterlet as the objects need it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The name of the Klusterlet.
+    pub name: String,
+    /// The namespace of the agent.
+    pub namespace: String,
+    /// Whether one Deployment does both, registration and work.
+    pub is_singleton: bool,
+    pub(super) cluster: String,
+    pub(super) registration_image: String,
+    pub(super) work_image: String,
+    pub(super) image: String,
+    /// Arguments of the registration agent, without those about files.
+    pub(super) registration: Vec<String>,
+    /// Arguments of the work agent, without those about files.
+    pub(super) work: Vec<String>,
+    /// Secrets with bootstrap kubeconfigs, if there are several.
+    pub bootstrap_secrets: Vec<String>,
+    pub(super) node_placement: NodePlacement,
+    pub(super) host_alias: Option<HubApiServerHostAlias>,
+    /// The resources of containers; `None` for those of the operator.
+    pub(super) resources: Option<ResourceRequirements>,
+    pub(super) priority_class: String,
+    /// Fields that are given and change nothing, each with the reason.
+    pub ignored: Vec<String>,
+    /// Feature gates that no agent has, with the part they are for.
+    pub unknown_gates: Vec<String>,
+}
+
+/// A Klusterlet that cannot be installed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The agent would run on another cluster.
+    #[error(
+        "the mode {0} is not supported; run `wheelwright agent --spoke-kubeconfig` where the agent should run"
+    )]
+    Mode(String),
+    /// The agent has no such driver.
+    #[error("registrationConfiguration.registrationDriver: the agent has no driver {0}; use csr")]
+    Driver(String),
+}
+
+impl Settings {
+    /// Reads the names of a Klusterlet, which say where its objects are.
+    pub fn named(klusterlet: &Klusterlet) -> Self {
+        let namespace = Some(klusterlet.spec.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        Self {
+            name: klusterlet.metadata.name.clone().unwrap_or_default(),
+            namespace: namespace.unwrap_or_else(|| AGENT_NAMESPACE.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Reads a spec.
+    ///
+    /// # Errors
+    /// The agent cannot run as the spec says.
+    pub fn read(klusterlet: &Klusterlet) -> Result<Self, Refusal> {
+        let KlusterletSpec {
+            namespace: _,
+            registration_image_pull_spec,
+            work_image_pull_spec,
+            image_pull_spec,
+            cluster_name,
+            external_server_urls,
+            node_placement,
+            deploy_option,
+            registration_configuration,
+            work_configuration,
+            hub_api_server_host_alias,
+            resource_requirement,
+            priority_class_name,
+            unknown: _,
+        } = klusterlet.spec.clone();
+        let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
+        let is_singleton = match deploy_option.map(|option| option.mode).unwrap_or_default() {
+            InstallMode::Default => false,
+            InstallMode::Singleton => true,
+            mode @ (InstallMode::Hosted | InstallMode::SingletonHosted | InstallMode::Other(_)) => {
+                return Err(Refusal::Mode(mode.to_string()));
+            }
+        };
+        let mut settings = Self {
+            is_singleton,
+            cluster: cluster_name,
+            registration_image: or(registration_image_pull_spec, IMAGE),
+            work_image: or(work_image_pull_spec, IMAGE),
+            image: or(image_pull_spec, IMAGE),
+            node_placement: node_placement.unwrap_or_default(),
+            host_alias: hub_api_server_host_alias,
+            resources: resource_requirement.and_then(resources),
+            priority_class: priority_class_name,
+            ..Self::named(klusterlet)
+        };
+        if external_server_urls.iter().any(|server| server.ca_bundle.is_some()) {
+            settings.ignore(
+                "externalServerURLs.caBundle",
+                "the agent sends the certificate authorities of its own kubeconfig",
+            );
+        }
+        let urls: Vec<_> = external_server_urls.into_iter().map(|server| server.url).collect();
+        if !urls.is_empty() {
+            settings.registration.push(format!("--spoke-external-server-urls={}", urls.join(",")));
+        }
+        settings.read_registration(registration_configuration.unwrap_or_default())?;
+        settings.read_work(work_configuration.unwrap_or_default());
+        Ok(settings)
+    }
+
+    fn ignore(&mut self, field: &str, why: &str) {
+        self.ignored.push(format!("{field}: {why}"));
+    }
+
+    fn read_registration(&mut self, configuration: RegistrationConfiguration) -> Result<(), Refusal> {
+        let RegistrationConfiguration {
+            client_cert_expiration_seconds,
+            feature_gates,
+            cluster_annotations,
+            cluster_labels,
+            kube_api_qps,
+            kube_api_burst,
+            bootstrap_kube_configs,
+            registration_driver,
+            add_on_kube_client_registration_driver,
+            cluster_claim_configuration,
+            unknown: _,
+        } = configuration;
+        if let Some(seconds) = client_cert_expiration_seconds.filter(|seconds| *seconds != 0) {
+            self.registration.push(format!("--client-cert-expiration-seconds={seconds}"));
+        }
+        let has_several_hubs = feature_gates
+            .iter()
+            .any(|gate| gate.feature == "MultipleHubs" && gate.mode == FeatureGateMode::Enable);
+        let gates = self.gates(&feature_gates, &REGISTRATION_GATES, "registration");
+        self.registration.extend(gates);
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            cluster_annotations.into_iter().partition(|(key, _)| key.starts_with(AGENT_ANNOTATION_PREFIX));
+        if !kept.is_empty() {
+            let pairs: Vec<_> = kept.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+            self.registration.push(format!("--cluster-annotations={}", pairs.join(",")));
+        }
+        for (key, _) in dropped {
+            let why = format!("its key does not begin with {AGENT_ANNOTATION_PREFIX}");
+            self.ignore(&format!("registrationConfiguration.clusterAnnotations[{key}]"), &why);
+        }
+        if !cluster_labels.is_empty() {
+            self.ignore("registrationConfiguration.clusterLabels", "label the ManagedCluster on the hub");
+        }
+        self.ignore_rates("registrationConfiguration.kubeAPI", kube_api_qps, kube_api_burst);
+        if let Some(configs) = bootstrap_kube_configs {
+            self.read_bootstrap(configs, has_several_hubs);
+        }
+        let RegistrationDriver { auth_type, aws_irsa: _, unknown: _ } =
+            registration_driver.unwrap_or_default();
+        if !["", "csr"].contains(&auth_type.as_str()) {
+            return Err(Refusal::Driver(auth_type));
+        }
+        let AddOnRegistrationDriver { auth_type, token, unknown: _ } =
+            add_on_kube_client_registration_driver.unwrap_or_default();
+        if !auth_type.is_empty() {
+            self.registration.push(format!("--addon-kubeclient-registration-auth={auth_type}"));
+        }
+        let TokenConfig { expiration_seconds, unknown: _ } = token.unwrap_or_default();
+        if expiration_seconds.is_some() {
+            let field = "registrationConfiguration.addOnKubeClientRegistrationDriver.token.expirationSeconds";
+            self.ignore(field, "the agent asks for tokens with a lifetime of its own");
+        }
+        if let Some(claims) = cluster_claim_configuration {
+            let ClusterClaimConfiguration {
+                max_custom_cluster_claims,
+                reserved_cluster_claim_suffixes,
+                unknown: _,
+            } = claims;
+            self.registration.push(format!("--max-custom-cluster-claims={max_custom_cluster_claims}"));
+            if !reserved_cluster_claim_suffixes.is_empty() {
+                let suffixes = reserved_cluster_claim_suffixes.join(",");
+                self.registration.push(format!("--reserved-cluster-claim-suffixes={suffixes}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_bootstrap(&mut self, configs: BootstrapKubeConfigs, has_several_hubs: bool) {
+        let BootstrapKubeConfigs { type_, local_secrets, unknown: _ } = configs;
+        let local_secrets = match type_ {
+            BootstrapKubeConfigsType::LocalSecrets => local_secrets.unwrap_or_default(),
+            BootstrapKubeConfigsType::None | BootstrapKubeConfigsType::Other(_) => return,
+        };
+        if !has_several_hubs {
+            let why = "enable the feature gate MultipleHubs";
+            self.ignore("registrationConfiguration.bootstrapKubeConfigs", why);
+            return;
+        }
+        let LocalSecretsConfig { kube_config_secrets, hub_connection_timeout_seconds, unknown: _ } =
+            local_secrets;
+        self.bootstrap_secrets = kube_config_secrets.into_iter().map(|secret| secret.name).collect();
+        if hub_connection_timeout_seconds != 0 {
+            let timeout = format!("--hub-connection-timeout-seconds={hub_connection_timeout_seconds}");
+            self.registration.push(timeout);
+        }
+    }
+
+    fn read_work(&mut self, configuration: WorkAgentConfiguration) {
+        let WorkAgentConfiguration {
+            feature_gates,
+            kube_api_qps,
+            kube_api_burst,
+            hub_kube_api_qps,
+            hub_kube_api_burst,
+            applied_manifest_work_eviction_grace_period,
+            status_sync_interval,
+            unknown: _,
+        } = configuration;
+        let gates = self.gates(&feature_gates, &WORK_GATES, "work");
+        self.work.extend(gates);
+        self.ignore_rates("workConfiguration.kubeAPI", kube_api_qps, kube_api_burst);
+        self.ignore_rates("workConfiguration.hubKubeAPI", hub_kube_api_qps, hub_kube_api_burst);
+        if !applied_manifest_work_eviction_grace_period.is_empty() {
+            let why = "the agent waits an hour";
+            self.ignore("workConfiguration.appliedManifestWorkEvictionGracePeriod", why);
+        }
+        if !status_sync_interval.is_empty() {
+            self.ignore("workConfiguration.statusSyncInterval", "the agent watches what it applied");
+        }
+    }
+
+    /// Names rates that are not OCM's defaults.
+    fn ignore_rates(&mut self, prefix: &str, qps: Option<i32>, burst: Option<i32>) {
+        for ((field, value), default) in [("QPS", qps), ("Burst", burst)].into_iter().zip(DEFAULT_RATES) {
+            if value.is_some_and(|value| value != default) {
+                self.ignore(&format!("{prefix}{field}"), "the agent has no rate limit of its own");
+            }
+        }
+    }
+
+    /// Returns the flag of the gates that agents know, and lists the others.
+    fn gates(&mut self, gates: &[FeatureGate], known: &[&str], part: &str) -> Option<String> {
+        let mut flags = Vec::new();
+        for FeatureGate { feature, mode, unknown: _ } in gates {
+            if known.contains(&feature.as_str()) {
+                flags.push(format!("{feature}={}", *mode == FeatureGateMode::Enable));
+            } else {
+                self.unknown_gates.push(format!("{part}: {feature}"));
+            }
+        }
+        (!flags.is_empty()).then(|| format!("--feature-gates={}", flags.join(",")))
+    }
+}
+
+/// Returns the resources that a requirement sets; `None` for those of the operator.
+fn resources(requirement: ResourceRequirement) -> Option<ResourceRequirements> {
+    let ResourceRequirement { type_, resource_requirements, unknown: _ } = requirement;
+    match type_ {
+        ResourceQosClass::Default | ResourceQosClass::Other(_) => None,
+        ResourceQosClass::BestEffort => Some(ResourceRequirements::default()),
+        ResourceQosClass::ResourceRequirement => Some(resource_requirements.unwrap_or_default()),
+    }
+}

@@ -1,0 +1,282 @@
+//! A spec as data, and the objects and conditions that follow.
+
+use api::operator::v1::Klusterlet;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn klusterlet(spec: &Value) -> Klusterlet {
+    serde_json::from_value(json!({"metadata": {"name": "klusterlet", "uid": "u"}, "spec": spec})).unwrap()
+}
+
+fn settings(spec: &Value) -> Settings {
+    Settings::read(&klusterlet(spec)).unwrap()
+}
+
+/// The command lines of the containers, by the names of their Deployments.
+fn commands(spec: &Value) -> Vec<(String, Vec<String>)> {
+    let all = deployments(&settings(spec), true);
+    let command = |object: &Object| {
+        let args = object.at(&["spec", "template", "spec", "containers"]).unwrap()[0]["args"].clone();
+        (object.name().to_owned(), serde_json::from_value(args).unwrap())
+    };
+    all.iter().map(command).collect()
+}
+
+#[test]
+fn the_command_lines_are_those_of_ocms_pods() {
+    let check = |spec: Value, wanted: &[(&str, &str)]| {
+        let commands = commands(&spec);
+        let found: Vec<_> = commands.iter().map(|(name, args)| (name.as_str(), args.join(" "))).collect();
+        let wanted: Vec<_> = wanted.iter().map(|(name, args)| (*name, (*args).to_owned())).collect();
+        assert_eq!(found, wanted, "{spec}");
+    };
+    let registration =
+        "/registration agent --spoke-cluster-name=c1 --bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig";
+    let work = "/work agent --spoke-cluster-name=c1 --hub-kubeconfig=/spoke/hub-kubeconfig/kubeconfig";
+    check(
+        json!({"clusterName": "c1"}),
+        &[("klusterlet-registration-agent", registration), ("klusterlet-work-agent", work)],
+    );
+    check(
+        json!({
+            "clusterName": "c1",
+            "externalServerURLs": [{"url": "https://a:6443"}, {"url": "https://b"}],
+            "registrationConfiguration": {
+                "clientCertExpirationSeconds": 7200,
+                "clusterAnnotations": {"agent.open-cluster-management.io/a": "1"},
+                "clusterClaimConfiguration": {"maxCustomClusterClaims": 7, "reservedClusterClaimSuffixes": ["x", "y"]},
+                "addOnKubeClientRegistrationDriver": {"authType": "token"},
+                "featureGates": [{"feature": "AddonManagement", "mode": "Disable"}],
+            },
+            "workConfiguration": {"featureGates": [{"feature": "RawFeedbackJsonString", "mode": "Enable"}]},
+        }),
+        &[
+            (
+                "klusterlet-registration-agent",
+                &format!(
+                    "{registration} --spoke-external-server-urls=https://a:6443,https://b \
+                     --client-cert-expiration-seconds=7200 --feature-gates=AddonManagement=false \
+                     --cluster-annotations=agent.open-cluster-management.io/a=1 \
+                     --addon-kubeclient-registration-auth=token --max-custom-cluster-claims=7 \
+                     --reserved-cluster-claim-suffixes=x,y"
+                ),
+            ),
+            ("klusterlet-work-agent", &format!("{work} --feature-gates=RawFeedbackJsonString=true")),
+        ],
+    );
+    let several = json!({"type": "LocalSecrets", "localSecretsConfig": {
+        "kubeConfigSecrets": [{"name": "one"}, {"name": "two"}], "hubConnectionTimeoutSeconds": 300}});
+    check(
+        json!({
+            "deployOption": {"mode": "Singleton"},
+            "registrationConfiguration": {
+                "bootstrapKubeConfigs": several,
+                "featureGates": [{"feature": "MultipleHubs", "mode": "Enable"}],
+            },
+            "workConfiguration": {"featureGates": [{"feature": "RawFeedbackJsonString", "mode": "Enable"}]},
+        }),
+        &[(
+            "klusterlet-agent",
+            "/registration-operator agent --spoke-cluster-name= \
+             --bootstrap-kubeconfigs=/spoke/bootstrap/one/kubeconfig \
+             --bootstrap-kubeconfigs=/spoke/bootstrap/two/kubeconfig --hub-connection-timeout-seconds=300 \
+             --feature-gates=MultipleHubs=true,RawFeedbackJsonString=true",
+        )],
+    );
+}
+
+#[test]
+fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refused() {
+    let ignored = |spec: Value| settings(&spec).ignored;
+    assert_eq!(ignored(json!({})), [""; 0]);
+    let defaults = json!({"kubeAPIQPS": 50, "kubeAPIBurst": 100});
+    let ocms = json!({"registrationConfiguration": defaults, "workConfiguration": defaults});
+    assert_eq!(ignored(ocms), [""; 0], "OCM's definition writes these values by itself");
+    let fields: Vec<String> = ignored(json!({
+        "externalServerURLs": [{"url": "https://a", "caBundle": "YQ=="}],
+        "registrationConfiguration": {
+            "kubeAPIQPS": 51, "kubeAPIBurst": 101, "clusterLabels": {"a": "b"}, "clusterAnnotations": {"b": "c"},
+            "bootstrapKubeConfigs": {"type": "LocalSecrets", "localSecretsConfig": {"kubeConfigSecrets": []}},
+            "addOnKubeClientRegistrationDriver": {"token": {"expirationSeconds": 3600}},
+        },
+        "workConfiguration": {
+            "hubKubeAPIQPS": 1, "hubKubeAPIBurst": 2, "statusSyncInterval": "10s",
+            "appliedManifestWorkEvictionGracePeriod": "1h",
+        },
+    }))
+    .iter()
+    .map(|text| text.split(": ").next().unwrap().to_owned())
+    .collect();
+    let wanted = [
+        "externalServerURLs.caBundle",
+        "registrationConfiguration.clusterAnnotations[b]",
+        "registrationConfiguration.clusterLabels",
+        "registrationConfiguration.kubeAPIQPS",
+        "registrationConfiguration.kubeAPIBurst",
+        "registrationConfiguration.bootstrapKubeConfigs",
+        "registrationConfiguration.addOnKubeClientRegistrationDriver.token.expirationSeconds",
+        "workConfiguration.hubKubeAPIQPS",
+        "workConfiguration.hubKubeAPIBurst",
+        "workConfiguration.appliedManifestWorkEvictionGracePeriod",
+        "workConfiguration.statusSyncInterval",
+    ];
+    assert_eq!(fields, wanted);
+    for mode in ["Hosted", "SingletonHosted", "Future"] {
+        let refused = Settings::read(&klusterlet(&json!({"deployOption": {"mode": mode}}))).unwrap_err();
+        assert_eq!(refused, Refusal::Mode(mode.to_owned()));
+    }
+    let driver = json!({"registrationConfiguration": {"registrationDriver": {"authType": "awsirsa"}}});
+    assert_eq!(Settings::read(&klusterlet(&driver)).unwrap_err(), Refusal::Driver("awsirsa".to_owned()));
+    let gates = json!({"workConfiguration": {"featureGates": [{"feature": "Nothing", "mode": "Enable"}]}});
+    assert_eq!(settings(&gates).unknown_gates, ["work: Nothing"]);
+}
+
+#[test]
+fn pods_are_placed_as_the_spec_says() {
+    let spec = json!({
+        "namespace": "open-cluster-management-edge", "imagePullSpec": "registry.example.com/agent:2",
+        "deployOption": {"mode": "Singleton"}, "priorityClassName": "system-cluster-critical",
+        "nodePlacement": {"nodeSelector": {"infra": "true"}, "tolerations": [{"key": "infra", "operator": "Exists"}]},
+        "hubApiServerHostAlias": {"ip": "192.0.2.1", "hostname": "hub.example.com"},
+        "resourceRequirement": {"type": "BestEffort"},
+    });
+    let all = deployments(&settings(&spec), false);
+    let [agent] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((agent.namespace(), agent.name()), ("open-cluster-management-edge", "klusterlet-agent"));
+    let pod = agent.at(&["spec", "template", "spec"]).unwrap();
+    assert_eq!(pod["nodeSelector"], json!({"infra": "true"}));
+    assert_eq!(pod["tolerations"], json!([{"key": "infra", "operator": "Exists"}]));
+    assert_eq!(pod["hostAliases"], json!([{"ip": "192.0.2.1", "hostnames": ["hub.example.com"]}]));
+    assert_eq!(pod["priorityClassName"], "system-cluster-critical");
+    assert_eq!(pod["containers"][0]["image"], "registry.example.com/agent:2");
+    assert_eq!(pod["containers"][0]["resources"], json!({}));
+}
+
+#[test]
+fn a_work_agent_waits_for_the_identity_and_an_agent_that_does_both_does_not() {
+    let replicas = |spec: Value, has_identity: bool| -> Vec<i64> {
+        let all = deployments(&settings(&spec), has_identity);
+        all.iter().map(|one| one.at(&["spec", "replicas"]).unwrap().as_i64().unwrap()).collect()
+    };
+    assert_eq!(replicas(json!({}), false), [1, 0]);
+    assert_eq!(replicas(json!({}), true), [1, 1]);
+    assert_eq!(replicas(json!({"deployOption": {"mode": "Singleton"}}), false), [1]);
+}
+
+/// `type status reason` of the conditions.
+fn observed(registration: &Value, work: &Value, bootstrap: &Value, hub: &Value) -> Vec<String> {
+    let object = |value: &Value| (!value.is_null()).then(|| Object::from_value(value.clone()).unwrap());
+    let [registration, work, bootstrap, hub] = [registration, work, bootstrap, hub].map(object);
+    let secrets =
+        Secrets { bootstrap: vec![(BOOTSTRAP_SECRET.to_owned(), bootstrap.as_ref())], hub: hub.as_ref() };
+    let installed = Installation { registration: registration.as_ref(), work: work.as_ref(), secrets };
+    let all = conditions(&settings(&json!({})), &installed);
+    all.iter().map(|one| format!("{} {} {}", one.type_, one.status, one.reason)).collect()
+}
+
+#[test]
+fn conditions_say_what_keeps_the_agent_from_its_hub() {
+    let deployment = |replicas: i64, ready: i64| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"},
+            "spec": {"replicas": replicas}, "status": {"readyReplicas": ready, "availableReplicas": ready}})
+    };
+    let secret = |keys: &[&str]| {
+        let data: serde_json::Map<String, Value> =
+            keys.iter().map(|key| ((*key).to_owned(), json!("YQ=="))).collect();
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": data})
+    };
+    let none = Value::Null;
+    let kubeconfig = secret(&["kubeconfig"]);
+    let identity = secret(&["kubeconfig", "cluster-name"]);
+    let [ready, waiting, off] = [deployment(1, 1), deployment(1, 0), deployment(0, 0)];
+    for (registration, work, bootstrap, hub, wanted) in [
+        (
+            &none,
+            &none,
+            &none,
+            &none,
+            [
+                "Available False GetDeploymentFailed",
+                "RegistrationDesiredDegraded True GetDeploymentFailed",
+                "WorkDesiredDegraded True GetDeploymentFailed",
+                "HubConnectionDegraded True BootstrapSecretMissing,HubKubeConfigSecretMissing",
+            ],
+        ),
+        (
+            &waiting,
+            &off,
+            &secret(&[]),
+            &secret(&[]),
+            [
+                "Available False NoAvailablePods",
+                "RegistrationDesiredDegraded True UnavailablePods",
+                "WorkDesiredDegraded False DeploymentsFunctional",
+                "HubConnectionDegraded True BootstrapSecretError,HubKubeConfigMissing",
+            ],
+        ),
+        (
+            &waiting,
+            &waiting,
+            &kubeconfig,
+            &kubeconfig,
+            [
+                "Available False NoAvailablePods",
+                "RegistrationDesiredDegraded True UnavailablePods",
+                "WorkDesiredDegraded True UnavailablePods",
+                "HubConnectionDegraded True BootstrapSecretFunctional,ClusterNameMissing",
+            ],
+        ),
+        (
+            &waiting,
+            &ready,
+            &kubeconfig,
+            &identity,
+            [
+                "Available False NoAvailablePods",
+                "RegistrationDesiredDegraded True UnavailablePods",
+                "WorkDesiredDegraded False DeploymentsFunctional",
+                "HubConnectionDegraded True HubKubeConfigError",
+            ],
+        ),
+        (
+            &ready,
+            &ready,
+            &none,
+            &identity,
+            [
+                "Available True KlusterletAvailable",
+                "RegistrationDesiredDegraded False DeploymentsFunctional",
+                "WorkDesiredDegraded False DeploymentsFunctional",
+                "HubConnectionDegraded False HubConnectionFunctional",
+            ],
+        ),
+    ] {
+        let all = observed(registration, work, bootstrap, hub);
+        assert_eq!(all[1..5], wanted);
+        assert_eq!(
+            (all[0].as_str(), all[5].as_str()),
+            ("ValidFeatureGates True FeatureGatesAllValid", "FieldsIgnored False AllFieldsHonored",)
+        );
+    }
+}
+
+#[test]
+fn a_deployment_of_ocms_operator_is_told_from_one_of_ours() {
+    let entry =
+        |manager: &str, fields: Value| json!({"manager": manager, "operation": "Update", "fieldsV1": fields});
+    let spec = |field: &str| json!({"f:spec": {field: {}}});
+    let pods = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {}}}}});
+    let restarted = json!({"f:spec": {"f:template": {"f:metadata": {"f:annotations": {}}}}});
+    for (entries, wanted) in [
+        (vec![entry(MANAGER, spec("f:selector"))], false),
+        (vec![entry(MANAGER, spec("f:selector")), entry("kubectl", spec("f:replicas"))], false),
+        (vec![entry(MANAGER, spec("f:selector")), entry("kubectl-rollout", restarted)], false),
+        (vec![entry(MANAGER, spec("f:selector")), entry("kubectl-edit", pods)], true),
+        (vec![entry("registration-operator", spec("f:selector"))], true),
+    ] {
+        let metadata = json!({"name": "d", "namespace": "n", "managedFields": entries});
+        let live = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
+        assert_eq!(is_shaped_by_others(&Object::from_value(live).unwrap()), wanted, "{entries:?}");
+    }
+}

@@ -1,0 +1,82 @@
+//! `wheelwright registration-operator`.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use crate::agent;
+use crate::cli::CommandResult;
+use crate::cli::connect::HubArgs;
+use crate::cli::output::Ui;
+use crate::operator::Candidate;
+use crate::operator::registration::{self, RegistrationOptions};
+use crate::serve::Listen;
+use crate::shell::{Election, ElectionOptions, stop_on_signal};
+use api::crds;
+
+/// Run a registration operator: it installs the agent of each Klusterlet of a cluster, and removes the agent
+/// with the Klusterlet.
+///
+/// It takes the place of OCM's registration operator, and takes over what that one installed: a pod of OCM's
+/// runs with this image, because `/registration-operator klusterlet` means this command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The kind from which it installs.
+    #[arg(value_enum)]
+    component: Component,
+    #[command(flatten)]
+    cluster: HubArgs,
+    /// Write only as the elected leader. Needed when more than one operator runs.
+    #[arg(long)]
+    leader_elect: bool,
+    /// Namespace of the Lease of the election.
+    #[arg(long, default_value = "open-cluster-management")]
+    namespace: String,
+    /// Address for health and metrics, such as `127.0.0.1:8080`: `/livez`, `/healthz`, `/readyz`, `/metrics`.
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// Serve them over HTTPS, with a certificate that the operator makes at its start, as the probes of OCM's
+    /// pods want it.
+    #[arg(long, requires = "listen")]
+    listen_tls: bool,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
+    disable_leader_election: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Component {
+    /// Klusterlet, on a managed cluster.
+    Klusterlet,
+}
+
+pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
+    super::block_on(async {
+        let cluster = args.cluster.connect().await?;
+        let (component, lease, definitions) = match args.component {
+            Component::Klusterlet => {
+                let definitions = crds::operator().into_iter().chain(crds::spoke()).collect::<Vec<_>>();
+                (registration::Component::Klusterlet, "klusterlet-lock", definitions)
+            }
+        };
+        agent::install_definitions(&cluster, definitions)
+            .await
+            .context("cannot install the definitions of the kinds")?;
+        let election = match args.leader_elect {
+            true => {
+                let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
+                let options = ElectionOptions::new(&args.namespace, lease, &host);
+                // On a connection of its own, so that no renewal waits behind other requests.
+                let election = Election::new(args.cluster.connect().await?, options);
+                let leader = args.cluster.connect_as_leader(election.leadership()).await?;
+                Some(Candidate { election, leader })
+            }
+            false => None,
+        };
+        let stop = stop_on_signal();
+        let listen = args.listen.map(|address| Listen { address, tls: args.listen_tls });
+        registration::run(RegistrationOptions { cluster, component, election, listen }, stop.clone()).await;
+        // An operator that lost its leadership fails, so that its supervisor starts it again.
+        Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
+}

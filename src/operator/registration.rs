@@ -1,0 +1,78 @@
+//! Wires a registration operator: an election, the shell with its controller, health and metrics.
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use super::Candidate;
+use crate::serve::{self, Listen};
+use crate::shell::{Selection, Shell, ShellOptions};
+use reconcile::Scope;
+
+/// The kind from which a registration operator installs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// Klusterlet, on a managed cluster.
+    Klusterlet,
+}
+
+/// The options of a registration operator.
+pub struct RegistrationOptions {
+    /// The cluster.
+    pub cluster: kube::Client,
+    /// The kind from which it installs.
+    pub component: Component,
+    /// The election to win before any write; without one the operator must be the only one.
+    pub election: Option<Candidate>,
+    /// The address that serves health and metrics.
+    pub listen: Option<Listen>,
+}
+
+/// Runs until `stop`, or until leadership is lost.
+pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
+    let RegistrationOptions { cluster, component, election, listen } = options;
+    let (mut election, client) = match election {
+        Some(Candidate { election, leader }) => (Some(election), leader),
+        None => (None, cluster),
+    };
+    let shell_options = ShellOptions {
+        hub: client,
+        spoke: None,
+        scope: Scope::Everything,
+        controllers: Selection::default(),
+        push: None,
+        leadership: election.as_ref().map(super::Election::leadership),
+        attempts: None,
+    };
+    let shell = match component {
+        Component::Klusterlet => Shell::new(shell_options, controllers::klusterlet),
+    };
+    // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
+    let over = stop.child_token();
+    if let Some(at) = listen {
+        let (over, (_, seen)) = (over.clone(), watch::channel(Ok(shell.handle())));
+        tokio::spawn(async move {
+            if let Err(error) = serve::serve_agent(at, seen, over).await {
+                error!(address = %at.address, %error, "cannot serve health and metrics");
+            }
+        });
+    }
+    if let Some(election) = &mut election
+        && !election.acquire(&over).await
+    {
+        return;
+    }
+    let lead = async {
+        match &mut election {
+            Some(election) => {
+                election.renew(&over).await;
+                over.cancel();
+            }
+            None => over.cancelled().await,
+        }
+    };
+    tokio::join!(shell.run(over.clone()), lead);
+    if let Some(election) = election {
+        election.release().await;
+    }
+}

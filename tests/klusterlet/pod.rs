@@ -1,0 +1,59 @@
+//! Starts the container of a Deployment as a process, as a kubelet would.
+
+use std::fs;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::NAMESPACE;
+use crate::kube::{Cluster, Directory, free_port};
+use crate::running::Running;
+
+/// Starts the container of a Deployment with its arguments, its files, and the token of its service account.
+pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, name: &str) -> Running {
+    let kubectl = spoke.kubectl();
+    let get = |kind: &str, name: &str| -> Value {
+        serde_json::from_str(&kubectl.run(&["get", kind, name, "-n", NAMESPACE, "-o", "json"])).unwrap()
+    };
+    let pod = get("deployment", name)["spec"]["template"]["spec"].clone();
+    let container = &pod["containers"][0];
+    let root = dir.path(&format!("{name}-pod"));
+    let list = |value: &Value| value.as_array().unwrap().clone();
+    for mount in list(&container["volumeMounts"]) {
+        let path = mount["mountPath"].as_str().unwrap().replacen("/spoke", root.to_str().unwrap(), 1);
+        fs::create_dir_all(&path).unwrap();
+        let volume = list(&pod["volumes"]).into_iter().find(|one| one["name"] == mount["name"]).unwrap();
+        let Some(secret) = volume["secret"]["secretName"].as_str() else { continue };
+        for (key, value) in get("secret", secret)["data"].as_object().unwrap() {
+            fs::write(format!("{path}/{key}"), STANDARD.decode(value.as_str().unwrap()).unwrap()).unwrap();
+        }
+    }
+    let kubeconfig = account_kubeconfig(spoke, pod["serviceAccountName"].as_str().unwrap(), NAMESPACE);
+    fs::write(root.join("spoke.kubeconfig"), kubeconfig).unwrap();
+    let args = list(&container["args"]).into_iter();
+    let mut args: Vec<String> =
+        args.map(|arg| arg.as_str().unwrap().replace("=/spoke/", &format!("={}/", root.display()))).collect();
+    // What is else at a fixed place of the pod.
+    args.push(format!("--spoke-kubeconfig={}/spoke.kubeconfig", root.display()));
+    args.push(format!("--listen=127.0.0.1:{}", free_port()));
+    args.push("--listen-tls".into());
+    if args[0] != "/work" {
+        args.push(format!("--hub-kubeconfig-dir={}/hub-kubeconfig", root.display()));
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    Running::start(name, &dir.path(""), &args)
+}
+
+/// A kubeconfig with a token of a service account.
+pub(super) fn account_kubeconfig(cluster: &Cluster, account: &str, namespace: &str) -> String {
+    let token = cluster.kubectl().run(&["create", "token", account, "-n", namespace]);
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  context: {{cluster: c, user: u}}\n\
+         clusters:\n- name: c\n  cluster:\n    server: {}\n    certificate-authority-data: {}\n\
+         users:\n- name: u\n  user: {{token: {}}}\n",
+        cluster.url,
+        STANDARD.encode(cluster.ca_pem()),
+        token.trim()
+    )
+}
