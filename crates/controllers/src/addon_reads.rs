@@ -79,6 +79,22 @@ pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<OnClusters> {
     Ok(found)
 }
 
+/// Returns the clusters that cannot be read, or that have an add-on of this name that cannot be read.
+pub(super) fn unreadable(addon: &str, view: &impl View) -> Read<BTreeSet<String>> {
+    let refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
+    let mut clusters: BTreeSet<String> = refused.iter().map(|refused| refused.key.name.clone()).collect();
+    for refused in view.unreadable::<ManagedClusterAddOn>(Query::ALL)? {
+        let Key { namespace, name } = &refused.key;
+        if name == addon
+            && !clusters.contains(namespace)
+            && view.get::<ManagedCluster>(&Key::cluster(namespace))?.is_some()
+        {
+            clusters.insert(namespace.clone());
+        }
+    }
+    Ok(clusters)
+}
+
 /// Returns the keys of the add-ons of one name on all clusters, to wake them.
 pub(super) fn keys_of_clusters(addon: &str, view: &impl View) -> Vec<Key> {
     let clusters = view.keys::<ManagedCluster>(Query::ALL).into_iter();

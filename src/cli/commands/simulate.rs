@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
@@ -138,7 +139,7 @@ fn recorded(args: &Recorded, snapshot: &Path) -> Result<Input, CommandError> {
         return Err(CommandError::hinted(anyhow!("{name} has {} rollouts", names.len()), hint));
     };
     let mut input = match (rollout.input, rollout.decision) {
-        (Some(input), _) => input,
+        (Some(input), _) => Arc::unwrap_or_clone(input),
         (None, Err(why)) => return Err(anyhow!("{name} is not rolled out: {why}").into()),
         (None, Ok(_)) => return Err(anyhow!("{name} is not rolled out").into()),
     };

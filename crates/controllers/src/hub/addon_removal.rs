@@ -68,7 +68,7 @@ impl Display for Removal {
 pub(super) struct Installed<'a> {
     /// Name of the add-on.
     pub(super) add_on: &'a str,
-    /// The add-on on the clusters that have it.
+    /// The add-on on the clusters that have it; those of selected clusters may be left out.
     pub(super) addons: &'a [Arc<ManagedClusterAddOn>],
     /// The clusters that a placement selects.
     pub(super) selected: &'a BTreeSet<String>,
@@ -138,7 +138,7 @@ impl Installed<'_> {
         let mut later = Vec::new();
         if let Some(policy) = policy.as_ref().ok().filter(|policy| !policy.paused) {
             decision.removed.splice(0..0, going);
-            if policy.roll_out == RollOut::InstallAndContent {
+            if policy.roll_out == RollOut::InstallAndContent && !decision.removed.is_empty() {
                 let wave = policy.removals.of(total).max(1).saturating_sub(self.leaving(view)?);
                 later = decision.removed.split_off(wave.min(decision.removed.len()));
             }
@@ -153,8 +153,9 @@ impl Installed<'_> {
 
     /// Returns the number of clusters that answer and that the add-on has not left completely.
     fn leaving(&self, view: &impl View) -> Read<usize> {
+        let on_clusters = addon_reads::of_clusters(self.add_on, view)?;
         let (leaving, staying): (Vec<_>, Vec<_>) =
-            self.addons.iter().partition(|addon| addon.is_terminating());
+            on_clusters.addons.iter().partition(|addon| addon.is_terminating());
         let stays: BTreeSet<&str> = staying.iter().map(|addon| addon.namespace()).collect();
         let mut clusters: BTreeSet<String> =
             leaving.iter().map(|addon| addon.namespace().to_owned()).collect();

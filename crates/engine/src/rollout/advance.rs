@@ -1,5 +1,6 @@
 //! The decision: the engine judges every cluster, counts every failure, and only then releases clusters.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -20,28 +21,71 @@ use super::strategy::{Limits, Mandatory, Strategy};
 /// quarantined revision, granted approvals). Its answer depends on `now` only through the times it names, and
 /// [`RolloutDecision::recheck`] is the first moment at which the same input can give another answer.
 pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
-    let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
-    let fallback = Policy::default();
-    let policy = input.policy.as_ref().unwrap_or(&fallback);
-    let limits = limits(strategy, policy);
+    let rules = Rules::of(input);
     let clusters = by_name(&input.clusters);
-    let mut plans = stages(strategy, policy, grouped(&input.groups, &clusters));
+    let mut plans = stages(rules.strategy, &rules.policy, grouped(&input.groups, &clusters));
     for member in plans.iter_mut().flat_map(|plan| &mut plan.members) {
-        member.state = classify(member.cluster, &limits, now);
+        member.state = classify(member.cluster, &rules.limits, now);
     }
-    mark_newcomers(&mut plans, input);
+    let members: BTreeSet<&str> = plans.iter().flat_map(|plan| &plan.members).map(|m| m.name).collect();
+    let left = clusters.keys().filter(|name| !members.contains(**name));
+    let left: Vec<String> = left.map(|name| (*name).to_owned()).collect();
+    let mut assignments = BTreeMap::new();
+    let mut place = |context: &StageContext<'_>, member: &Member<'_>, state: &ClusterState| {
+        assignments.insert(member.name.to_owned(), context.assignment(member, state));
+    };
+    let decision = decide(FleetInput { input, rules: &rules, left: &left, now }, plans, &mut place);
+    RolloutDecision { clusters: assignments, ..decision }
+}
 
+/// The rules that hold for every cluster of a rollout.
+pub(super) struct Rules<'a> {
+    /// The strategy in force: the given one, or the last one that was valid.
+    pub(super) strategy: Option<&'a Strategy>,
+    /// The policy; the default while the given one cannot be used.
+    pub(super) policy: Cow<'a, Policy>,
+    pub(super) limits: Limits,
+}
+
+impl<'a> Rules<'a> {
+    pub(super) fn of(input: &'a Input) -> Self {
+        let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
+        let policy = input.policy.as_ref().map_or_else(|_| Cow::Owned(Policy::default()), Cow::Borrowed);
+        Self { strategy, limits: limits(strategy, &policy), policy }
+    }
+}
+
+/// The input of the decision about a fleet whose clusters are judged.
+#[derive(Clone, Copy)]
+pub(super) struct FleetInput<'a> {
+    /// Its clusters are not read: the members of the stages have them.
+    pub(super) input: &'a Input,
+    pub(super) rules: &'a Rules<'a>,
+    /// The clusters of the input that are in no group, by name.
+    pub(super) left: &'a [String],
+    pub(super) now: Timestamp,
+}
+
+/// Decides about a fleet whose clusters are judged by themselves: `place` gets the state of every cluster, in
+/// the order of the stages. The answer has no clusters.
+pub(super) fn decide(
+    fleet: FleetInput<'_>,
+    mut plans: Vec<StagePlan<'_>>,
+    place: &mut impl FnMut(&StageContext<'_>, &Member<'_>, &ClusterState),
+) -> RolloutDecision {
+    let FleetInput { input, rules: Rules { strategy, policy, limits }, left, now } = fleet;
+    mark_newcomers(&mut plans, input);
     let is_remembered = is_remembered(input, policy);
     let breach = if is_remembered { None } else { breach(&plans) };
     let is_quarantined = is_remembered || breach.is_some() && is_rejected(input, policy, &plans);
     let quarantine = is_quarantined.then(|| input.revision.clone());
-    let pass = StageContext { input, policy, limits, quarantine: quarantine.as_ref(), now };
+    let pass = StageContext { input, policy, limits: *limits, quarantine: quarantine.as_ref(), now };
     let hold = pass.hold(strategy.is_some(), &plans, breach.as_ref());
     let refused = [input.strategy.as_ref().err(), input.policy.as_ref().err()];
     let mut decision = RolloutDecision {
         strategy: strategy.cloned(),
         refused: refused.into_iter().flatten().cloned().collect(),
-        absent: absent(strategy, &input.groups),
+        absent: absent(*strategy, &input.groups),
         clusters: BTreeMap::new(),
         stages: Vec::new(),
         hold,
@@ -53,10 +97,8 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
         recheck: None,
         counts: Counts::default(),
     };
-    pass.release(plans, &mut decision);
-    pass.remove(&clusters, &mut decision);
-    pass.recheck(&mut decision);
-    decision.counts = Counts::of(decision.clusters.values().map(|assignment| &assignment.state));
+    pass.release(plans, &mut decision, place);
+    pass.remove(left, &mut decision);
     decision
 }
 
@@ -78,7 +120,7 @@ fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
 }
 
 /// Returns the clusters by name; of several entries with one name, the first in sort order.
-fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
+pub(super) fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     let mut sorted: Vec<&Cluster> = clusters.iter().filter(|cluster| !cluster.name.is_empty()).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     sorted.into_iter().map(|cluster| (cluster.name.as_str(), cluster)).collect()
@@ -122,7 +164,7 @@ fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
 }
 
 /// The input that all stages of a pass share.
-struct StageContext<'a> {
+pub(super) struct StageContext<'a> {
     input: &'a Input,
     policy: &'a Policy,
     limits: Limits,
@@ -172,18 +214,21 @@ impl StageContext<'_> {
     }
 
     /// Walks the stages in order and starts the clusters that may start.
-    fn release(&self, plans: Vec<StagePlan>, decision: &mut RolloutDecision) {
+    fn release(
+        &self,
+        plans: Vec<StagePlan>,
+        decision: &mut RolloutDecision,
+        place: &mut impl FnMut(&Self, &Member<'_>, &ClusterState),
+    ) {
         let mut gate = decision.hold.clone();
         for plan in plans {
             let has_to_do = plan.members.iter().any(|member| member.state.is_none());
             if gate.is_none() && has_to_do {
                 gate = self.approval(&plan, decision);
             }
-            let waited_for = plan.members.iter().filter(|member| !member.newcomer);
-            let finished = waited_for.filter_map(|member| finished(member.cluster?, &self.limits)).max();
-            let stage = self.start(plan, gate.as_ref(), decision);
+            let stage = self.start(&plan, gate.as_ref(), decision, place);
             if gate.is_none() {
-                gate = self.gate_after(&stage, finished);
+                gate = self.gate_after(&stage, &plan);
             }
             decision.stages.push(stage);
         }
@@ -198,11 +243,17 @@ impl StageContext<'_> {
         Some(Wait::Approval { token })
     }
 
-    /// Gives every cluster of a stage its assignment.
-    fn start(&self, plan: StagePlan, gate: Option<&Wait>, decision: &mut RolloutDecision) -> Stage {
+    /// Gives every cluster of a stage its state.
+    fn start(
+        &self,
+        plan: &StagePlan,
+        gate: Option<&Wait>,
+        decision: &mut RolloutDecision,
+        place: &mut impl FnMut(&Self, &Member<'_>, &ClusterState),
+    ) -> Stage {
         let known: Vec<Option<ClusterState>> = plan.members.iter().map(|member| self.state(member)).collect();
         let mut stage = Stage {
-            name: plan.name,
+            name: plan.name.clone(),
             mandatory: plan.mandatory,
             clusters: plan.members.len(),
             slots: plan.slots,
@@ -211,27 +262,33 @@ impl StageContext<'_> {
             allowed: plan.allowed,
             unfinished: 0,
         };
-        for (member, known) in plan.members.into_iter().zip(known) {
-            let state = match (known, gate) {
-                (Some(state), _) => state,
-                (None, Some(wait)) => ClusterState::Waiting(wait.clone()),
-                (None, None) if stage.busy < stage.slots => {
+        let slot = || Wait::Slot { slots: plan.slots };
+        let waiting = ClusterState::Waiting(gate.cloned().unwrap_or_else(slot));
+        for (member, known) in plan.members.iter().zip(&known) {
+            let state = match known {
+                Some(state) => state,
+                None if gate.is_none() && stage.busy < stage.slots => {
                     stage.busy += 1;
-                    ClusterState::Starting
+                    &ClusterState::Starting
                 }
-                (None, None) => ClusterState::Waiting(Wait::Slot { slots: stage.slots }),
+                None => &waiting,
             };
             // A breach counts clusters that have another state once its quarantine holds.
             let counts = decision.breach.is_some() || !matches!(state, ClusterState::Quarantined { .. });
-            let ends = self.ends(&member).filter(|_| counts);
+            let ends = self.ends(member).filter(|_| counts).into_iter().chain(wait_ends(state));
             decision.recheck = decision.recheck.into_iter().chain(ends).min();
             let is_open = matches!(state, ClusterState::Waiting(_)) || state.holds_slot();
             stage.unfinished += usize::from(is_open && !member.newcomer);
-            let assigned = self.assigned(&member, &state);
-            let assignment = Assignment { group: member.group.clone(), state, assigned };
-            decision.clusters.insert(member.name.to_owned(), assignment);
+            decision.counts.add(state);
+            place(self, member, state);
         }
         stage
+    }
+
+    /// Returns the assignment of a cluster in this state.
+    pub(super) fn assignment(&self, member: &Member<'_>, state: &ClusterState) -> Assignment {
+        let assigned = self.assigned(member, state);
+        Assignment { group: member.group.clone(), state: state.clone(), assigned }
     }
 
     /// Returns the state of a cluster that needs no decision.
@@ -286,22 +343,25 @@ impl StageContext<'_> {
         }
     }
 
-    /// Returns why the stages after this one wait; `finished` is when the last of its clusters was finished.
-    fn gate_after(&self, stage: &Stage, finished: Option<Timestamp>) -> Option<Wait> {
+    /// Returns why the stages after this one wait.
+    fn gate_after(&self, stage: &Stage, plan: &StagePlan) -> Option<Wait> {
         if stage.unfinished > 0 {
             return Some(Wait::Stage { stage: stage.name.clone(), unfinished: stage.unfinished });
         }
+        if self.policy.group_soak.is_zero() {
+            return None;
+        }
+        let waited_for = plan.members.iter().filter(|member| !member.newcomer);
+        let finished = waited_for.filter_map(|member| finished(member.cluster?, &self.limits)).max();
         let until = finished?.min(self.now).checked_add(self.policy.group_soak).ok()?;
         (until > self.now).then(|| Wait::StageSoak { stage: stage.name.clone(), until })
     }
 
     /// Removes the content of clusters that left their groups, unless they are suspiciously many.
-    fn remove(&self, clusters: &BTreeMap<&str, &Cluster>, decision: &mut RolloutDecision) {
-        let left = clusters.keys().filter(|name| !decision.clusters.contains_key(**name));
-        let left: Vec<String> = left.map(|name| (*name).to_owned()).collect();
+    fn remove(&self, left: &[String], decision: &mut RolloutDecision) {
         let input = RemovalInput {
-            left: &left,
-            total: decision.clusters.len() + left.len(),
+            left,
+            total: decision.counts.total + left.len(),
             recent: &BTreeMap::new(),
             policy: &self.input.policy,
             granted: &self.input.granted,
@@ -310,16 +370,15 @@ impl StageContext<'_> {
         decision.approvals.extend(approval);
         (decision.removed, decision.kept) = (removed, kept);
     }
+}
 
-    /// Requests a check at the time at which a wait ends without an event.
-    fn recheck(&self, decision: &mut RolloutDecision) {
-        let waits = decision.clusters.values().filter_map(|assignment| match &assignment.state {
-            ClusterState::Waiting(
-                Wait::Frozen { until, .. } | Wait::StageSoak { until, .. } | Wait::Superseded { until, .. },
-            ) => Some(*until),
-            _ => None,
-        });
-        decision.recheck = waits.chain(decision.recheck).min();
+/// Returns the time at which a wait ends without an event.
+fn wait_ends(state: &ClusterState) -> Option<Timestamp> {
+    match state {
+        ClusterState::Waiting(
+            Wait::Frozen { until, .. } | Wait::StageSoak { until, .. } | Wait::Superseded { until, .. },
+        ) => Some(*until),
+        _ => None,
     }
 }
 

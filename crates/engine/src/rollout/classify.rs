@@ -87,6 +87,11 @@ pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> 
     }
 }
 
+/// Whether the time is known from which the deadline and the soak of the wanted hash count.
+pub(super) fn has_begun(cluster: &Cluster) -> bool {
+    report_on(cluster, &cluster.wants).1.is_some()
+}
+
 /// Returns the report of a cluster about a hash, and its time; a report about any other hash does not count.
 fn report_on(cluster: &Cluster, hash: &Hash) -> (Report, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);

@@ -11,7 +11,7 @@ use super::state::{Breach, ClusterState, Wait};
 use super::strategy::{Mandatory, Strategy};
 
 /// The state of a rollout and its next assignments.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutDecision {
     /// The strategy in force: the given one, or the last one that was valid.
@@ -152,21 +152,26 @@ impl Counts {
     pub fn of<'a>(states: impl Iterator<Item = &'a ClusterState>) -> Self {
         let mut counts = Self::default();
         for state in states {
-            counts.total += 1;
-            *match state {
-                ClusterState::Done => &mut counts.done,
-                ClusterState::Soaking { .. } => &mut counts.soaking,
-                ClusterState::Progressing { .. } => &mut counts.progressing,
-                ClusterState::Failed { .. } => &mut counts.failed,
-                ClusterState::TimedOut => &mut counts.timed_out,
-                ClusterState::Starting => &mut counts.starting,
-                ClusterState::Waiting(_) => &mut counts.waiting,
-                ClusterState::Skipped => &mut counts.skipped,
-                ClusterState::Unreachable { .. } => &mut counts.unreachable,
-                ClusterState::Quarantined { .. } => &mut counts.quarantined,
-            } += 1;
+            counts.add(state);
         }
         counts
+    }
+
+    /// Counts a state.
+    pub(super) fn add(&mut self, state: &ClusterState) {
+        self.total += 1;
+        *match state {
+            ClusterState::Done => &mut self.done,
+            ClusterState::Soaking { .. } => &mut self.soaking,
+            ClusterState::Progressing { .. } => &mut self.progressing,
+            ClusterState::Failed { .. } => &mut self.failed,
+            ClusterState::TimedOut => &mut self.timed_out,
+            ClusterState::Starting => &mut self.starting,
+            ClusterState::Waiting(_) => &mut self.waiting,
+            ClusterState::Skipped => &mut self.skipped,
+            ClusterState::Unreachable { .. } => &mut self.unreachable,
+            ClusterState::Quarantined { .. } => &mut self.quarantined,
+        } += 1;
     }
 }
 

@@ -5,7 +5,8 @@
 //! It judges every cluster by itself, counts failures over the whole fleet, and only then walks the stages in
 //! order and fills their slots by cluster name. A report counts only for the hash that the cluster was
 //! assigned. A stage starts after the stages before it are finished. The order of the input decides nothing.
-//! [`oracle`] states these promises and checks decisions against them.
+//! [`oracle`] states these promises and checks decisions against them. [`IncrementalRollout`] gives the same
+//! answers at the cost of what changed.
 //!
 //! # For callers
 //!
@@ -58,6 +59,7 @@ mod cron;
 pub mod decision;
 mod display;
 mod freeze;
+mod incremental;
 pub mod input;
 pub mod oracle;
 pub mod policy;
@@ -75,6 +77,7 @@ mod tests;
 pub use advance::advance;
 pub use classify::observe;
 pub use decision::RolloutDecision;
+pub use incremental::IncrementalRollout;
 pub use input::Input;
 pub use policy::Policy;
 pub use refused::Refused;

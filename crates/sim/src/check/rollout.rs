@@ -4,6 +4,7 @@
 //! controller made the plan does not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -11,13 +12,13 @@ use super::budget::policy;
 use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::gitops::v1alpha1::RollOut;
-use controllers::hub::addon_config::{AddOnRollouts, explain};
+use controllers::hub::addon_config::{AddOnRollouts, AddonConfigController, explain};
 use engine::addon::config::address;
 use engine::addon::config_refs;
 use engine::rollout::input::{Hash, Input};
 use engine::rollout::{RolloutDecision, oracle};
 use object::{Key, Kind, Object};
-use reconcile::{Action, Plan, Subresource, View};
+use reconcile::{Action, Controller as _, Plan, Subresource, View};
 
 impl Checker {
     /// Checks that the assignments of one plan keep the promises of a rollout.
@@ -27,6 +28,11 @@ impl Checker {
         };
         let Ok(Some(explanation)) = explain(&key.name, *view, *now) else { return Ok(()) };
         self.installs_in_turn(decided, &explanation)?;
+        // The controller keeps what it decided about clusters; the caches keep nothing.
+        if AddonConfigController::plan(key, *view, *now).as_ref() != Ok(*plan) {
+            let promise = "what the controller keeps changes its plan";
+            return Err(Broken::new(Invariant::RolloutPromise, key, promise));
+        }
         let moves = moves(plan, *view);
         for rollout in explanation.rollouts {
             let (Some(input), Ok(mut decision)) = (rollout.input, rollout.decision) else { continue };
@@ -35,7 +41,7 @@ impl Checker {
                 let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, &key.name));
                 addon.is_ok_and(|addon| addon.is_some())
             };
-            replace_assignments(&mut decision, &input, &moves, has_addon);
+            replace_assignments(Arc::make_mut(&mut decision), &input, &moves, has_addon);
             oracle::check(&input, &decision, *now).map_err(|broken| {
                 let blames = Key::namespaced(broken.subject, &key.name);
                 Broken::new(Invariant::RolloutPromise, blames, broken.promise)
@@ -46,7 +52,7 @@ impl Checker {
 
     /// Checks that a cluster gets the add-on in its turn if a policy rolls out installations.
     fn installs_in_turn(&self, decided: &CheckedDecision<'_>, explanation: &AddOnRollouts) -> CheckResult {
-        let decisions = explanation.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
+        let decisions = explanation.rollouts.iter().filter_map(|rollout| rollout.decision.as_deref().ok());
         let starting: BTreeSet<&str> = decisions.flat_map(RolloutDecision::starting).collect();
         match installed(decided.plan).find(|cluster| !starting.contains(cluster)) {
             Some(cluster) => {

@@ -8,10 +8,8 @@ use jiff::Timestamp;
 use super::PlacementRollout;
 use super::input::{AddOnInput, INVALID, MISSING, Node, Problem};
 use crate::hub::addon_removal::Removal;
-use crate::placement_reads::answers_since;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression};
-use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::False;
 use api::condition::{Condition, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
@@ -48,22 +46,13 @@ pub(super) struct DecidedRollouts {
 }
 
 /// The input that all placements of an add-on share.
-struct AddOnContext<'a, V> {
-    view: &'a V,
-    now: Timestamp,
+pub(super) struct AddOnContext<'a, V> {
+    pub(super) view: &'a V,
+    pub(super) now: Timestamp,
     status: ClusterManagementAddOnStatus,
     policy: Result<Policy, Refused>,
     granted: BTreeSet<String>,
     memory: Option<Arc<RolloutPolicy>>,
-}
-
-/// Configurations by their address.
-type Contents = BTreeMap<Hash, Vec<Config>>;
-
-/// A cluster as the engine takes it, and the configurations behind the hashes that it may be assigned.
-struct Candidate {
-    cluster: Cluster,
-    choices: Vec<(Hash, Vec<Config>)>,
 }
 
 impl AddOnInput {
@@ -77,6 +66,7 @@ impl AddOnInput {
         let memory = rollout_policy::object_for(RolloutOwner::AddOn(&self.name), view)?;
         let status = self.cma.status.clone().unwrap_or_default();
         let pass = AddOnContext { view, now, status, policy, granted, memory };
+        self.fleet.at(now);
         let placements = std::mem::take(&mut self.placements);
         for node in &placements {
             self.decide_placement(node, &pass, &mut decided)?;
@@ -112,49 +102,41 @@ impl AddOnInput {
             decided.progressions.push(progression);
             return Ok(());
         }
-        let mut input = Input::new(revision.clone(), Strategy::read(&node.rollout_strategy, node.group_size));
-        input.policy = pass.policy.clone();
-        input.granted = pass.granted.clone();
-        input.began = progress::began(&mut progression, &desired, pass.now);
+        let mut rules = Input::new(revision.clone(), Strategy::read(&node.rollout_strategy, node.group_size));
+        rules.policy = pass.policy.clone();
+        rules.granted = pass.granted.clone();
+        rules.began = progress::began(&mut progression, &desired, pass.now);
         let name = self.name.clone();
         let subject = RolloutOwner::AddOn(&name);
         let memory = pass.memory.as_ref();
         let remembered =
             memory.and_then(|policy| rollout_policy::remembered(policy, subject, &node.placement));
-        input.quarantined =
+        rules.quarantined =
             remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
         let last_strategy = remembered.and_then(|status| status.strategy.clone());
-        input.last_strategy =
+        rules.last_strategy =
             last_strategy.as_ref().and_then(|last| Strategy::read(last, node.group_size).ok());
-        let contents = self.read_clusters(&mut input, node, &progression, pass)?;
-        let decision = rollout::advance(&input, pass.now);
-        decided.assign(&input, &decision, &contents);
+        let good = config_refs::last_known_good(&progression.config_references);
+        let mut kept = self.rollout(node, rules, good, pass)?;
+        let decision = kept.rollout.advance(pass.now);
+        let input = Arc::clone(kept.rollout.input());
+        self.incomplete.extend(kept.incomplete.iter().map(|(name, problem)| (name.clone(), problem.clone())));
+        self.assign(&kept, &decision, decided);
+        self.fleet.rollouts.insert(placement.clone(), kept);
         let is_rolled_out =
             input.policy.as_ref().is_ok_and(|policy| policy.roll_out == RollOut::InstallAndContent);
-        let absent = decision.starting().filter(|name| is_rolled_out && !self.addons.contains_key(*name));
-        decided.installed.extend(absent.filter(|name| !self.unreadable.contains(*name)).map(str::to_owned));
-
+        if is_rolled_out {
+            let fleet = &self.fleet;
+            let absent = decision.starting().filter(|name| !fleet.addons.contains_key(*name));
+            let readable = absent.filter(|name| !fleet.unreadable.contains(*name));
+            decided.installed.extend(readable.map(str::to_owned));
+        }
         progression.config_references = config_refs::install_references(
             &desired,
             &progression.config_references,
             decision.counts.is_complete(),
         );
-        let own = node.clusters().count();
-        let mut condition = progress::placement_condition(node.selection.clusters().count(), own, &decision);
-        if let Some(first) = decision.breach.as_ref().and_then(|_| self.first_failure(&decision)) {
-            condition.message.push_str(&format!(" {first}"));
-        }
-        if let Some(wait) = node.waits_for {
-            condition.message.push_str(&format!(" {wait}"));
-        }
-        let unreadable: Vec<&str> = node.clusters().filter(|name| self.unreadable.contains(*name)).collect();
-        if let [first, ..] = unreadable.as_slice() {
-            let told = format!(" {} of the clusters cannot be read, such as {first}.", unreadable.len());
-            condition.message.push_str(&told);
-        }
-        if !decided.removal.decision.kept.is_empty() {
-            condition.message.push_str(&format!(" {}.", decided.removal));
-        }
+        let condition = self.condition(node, &decision, &decided.removal);
         set_condition(&mut progression.conditions, condition, pass.now);
         let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
         let good = config_refs::last_known_good(&progression.config_references);
@@ -168,78 +150,29 @@ impl AddOnInput {
         Ok(())
     }
 
-    /// Adds the clusters of a placement to the input, and returns the configurations behind their hashes.
-    fn read_clusters<V: View>(
-        &mut self,
-        input: &mut Input,
-        node: &Node,
-        progression: &InstallProgression,
-        pass: &AddOnContext<'_, V>,
-    ) -> Read<Contents> {
-        let good = config_refs::last_known_good(&progression.config_references);
-        let mut contents = Contents::new();
-        let mut absent = node.taken.clone();
-        for name in node.clusters() {
-            match self.candidate(name, node, good.as_deref(), pass.view)? {
-                Some(candidate) => {
-                    contents.extend(candidate.choices);
-                    input.clusters.push(candidate.cluster.at(pass.now));
-                }
-                None => {
-                    absent.insert(name.to_owned());
-                }
-            }
+    /// Returns the condition of the rollout on a placement.
+    fn condition(&self, node: &Node, decision: &RolloutDecision, removal: &Removal) -> Observation {
+        let own = node.number_of_clusters();
+        let mut condition = progress::placement_condition(node.selection.clusters().count(), own, decision);
+        if let Some(first) = decision.breach.as_ref().and_then(|_| self.first_failure(decision)) {
+            condition.message.push_str(&format!(" {first}"));
         }
-        input.groups = node.selection.without(&absent);
-        Ok(contents)
-    }
-
-    /// Returns a cluster as the engine reads it; `None` for one that will never succeed, so that no rollout
-    /// waits for it. See docs/hazards.md#overlapping-placements.
-    fn candidate(
-        &mut self,
-        name: &str,
-        node: &Node,
-        good: Option<&[Config]>,
-        view: &impl View,
-    ) -> Read<Option<Candidate>> {
-        let addon = self.addons.get(name).cloned();
-        // A cluster that cannot be read exists, and counts as unreachable.
-        let is_unreadable = self.unreadable.contains(name);
-        let managed = if is_unreadable { None } else { view.get::<ManagedCluster>(&Key::cluster(name))? };
-        let is_leaving = addon.as_ref().is_some_and(|addon| addon.metadata.deletion_timestamp.is_some());
-        let stays = |managed: &Arc<ManagedCluster>| managed.metadata.deletion_timestamp.is_none();
-        if is_leaving || !(is_unreadable || managed.as_ref().is_some_and(stays)) {
-            return Ok(None);
+        if let Some(wait) = node.waits_for {
+            condition.message.push_str(&format!(" {wait}"));
         }
-        let own = self.own(addon.as_deref(), view)?;
-        let wants = resolve([self.defaults.as_slice(), &node.configs, &own]);
-        if let Some(problem) = self.problem(&wants, view)? {
-            self.incomplete.insert(name.to_owned(), problem);
-            return Ok(None);
+        let unreadable: Vec<&str> = if self.fleet.unreadable.is_empty() {
+            Vec::new()
+        } else {
+            node.clusters().filter(|name| self.fleet.unreadable.contains(*name)).collect()
+        };
+        if let [first, ..] = unreadable.as_slice() {
+            let told = format!(" {} of the clusters cannot be read, such as {first}.", unreadable.len());
+            condition.message.push_str(&told);
         }
-        let unknown =
-            || Cluster { name: name.to_owned(), wants: Hash(address(&wants)), ..Cluster::default() };
-        let mut cluster = addon.as_ref().map_or_else(unknown, |addon| progress::cluster(addon, &wants));
-        cluster.unreachable = self.unreachable.contains(name);
-        cluster.answers_since = managed.as_deref().and_then(answers_since);
-        // The creation of the cluster is a time of the hub's clock. That of the add-on would not do: during a
-        // first rollout, add-ons appear one after the other.
-        let created = managed.as_ref().and_then(|managed| managed.metadata.creation_timestamp.as_ref());
-        cluster.joined = created.map(|created| created.0);
-        let applied = addon
-            .as_ref()
-            .and_then(|addon| config_refs::applied(&addon.status.as_ref()?.config_references))
-            .filter(|configs| !configs.is_empty());
-        // A cluster that already succeeded with a revision that may fail elsewhere returns to the last good
-        // revision of all clusters, and keeps its own.
-        let good_everywhere = || good.map(|good| resolve([good, &own]));
-        let last_good =
-            applied.filter(|configs| address(configs) != cluster.wants.0).or_else(good_everywhere);
-        cluster.last_good = last_good.as_ref().map(|configs| Hash(address(configs)));
-        let mut choices = vec![(cluster.wants.clone(), wants)];
-        choices.extend(last_good.map(|configs| (Hash(address(&configs)), configs)));
-        Ok(Some(Candidate { cluster, choices }))
+        if !removal.decision.kept.is_empty() {
+            condition.message.push_str(&format!(" {removal}."));
+        }
+        condition
     }
 
     /// Assigns add-ons outside of every placement their configurations at once, but not while placements are
@@ -248,11 +181,9 @@ impl AddOnInput {
         if !self.settled {
             return Ok(());
         }
-        let selected: BTreeSet<&str> =
-            self.placements.iter().flat_map(|node| node.selection.clusters()).collect();
-        let rest = self.addons.iter().filter(|(cluster, addon)| {
-            !selected.contains(cluster.as_str()) && addon.metadata.deletion_timestamp.is_none()
-        });
+        let rest =
+            self.fleet.unselected.iter().filter_map(|cluster| self.fleet.addons.get_key_value(cluster));
+        let rest = rest.filter(|(_, addon)| addon.metadata.deletion_timestamp.is_none());
         let rest: Vec<_> = rest.map(|(cluster, addon)| (cluster.clone(), Arc::clone(addon))).collect();
         for (cluster, addon) in rest {
             let own = self.own(Some(&addon), view)?;
@@ -275,11 +206,11 @@ impl AddOnInput {
         let observe = |(name, addon): (&String, &Arc<_>)| {
             let runs = config_refs::assigned(addon);
             let wants = decided.assigned.get(name).cloned().or(runs).unwrap_or_default();
-            let unreachable = self.unreachable.contains(name);
+            let unreachable = self.fleet.unreachable.contains(name);
             let cluster = Cluster { unreachable, ..progress::cluster(addon, &wants) };
             (name.clone(), rollout::observe(&cluster.at(now), now))
         };
-        let mut states: BTreeMap<_, _> = self.addons.iter().map(observe).collect();
+        let mut states: BTreeMap<_, _> = self.fleet.addons.iter().map(observe).collect();
         for decision in decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok()) {
             let clusters = decision.clusters.iter();
             states.extend(clusters.map(|(name, assignment)| (name.clone(), assignment.state.clone())));
@@ -307,7 +238,7 @@ impl AddOnInput {
     }
 
     fn message(&self, cluster: &str) -> Option<String> {
-        let conditions = &self.addons.get(cluster)?.status.as_ref()?.conditions;
+        let conditions = &self.fleet.addons.get(cluster)?.status.as_ref()?.conditions;
         let message = &find_condition(conditions, addon_conditions::PROGRESSING)?.message;
         let message = message.strip_prefix("progressing... ").unwrap_or(message);
         Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
@@ -317,25 +248,6 @@ impl AddOnInput {
     fn first_failure(&self, decision: &RolloutDecision) -> Option<String> {
         let mut failed = decision.clusters.iter().filter(|(_, assignment)| assignment.state.is_failure());
         failed.find_map(|(name, _)| Some(format!("{name}: {}.", self.message(name)?)))
-    }
-}
-
-impl DecidedRollouts {
-    /// Collects the assignments of the engine: the clusters that get other configurations, and the clusters
-    /// that keep theirs.
-    fn assign(&mut self, input: &Input, decision: &RolloutDecision, contents: &Contents) {
-        for cluster in &input.clusters {
-            let Some(assignment) = decision.clusters.get(&cluster.name) else { continue };
-            if assignment.assigned == cluster.runs {
-                if cluster.runs.as_ref() == Some(&cluster.wants) {
-                    self.ready.insert(cluster.name.clone());
-                }
-                continue;
-            }
-            if let Some(configs) = assignment.assigned.as_ref().and_then(|hash| contents.get(hash)) {
-                self.assigned.insert(cluster.name.clone(), configs.clone());
-            }
-        }
     }
 }
 

@@ -43,13 +43,13 @@ impl AddOnInput {
         view: &impl View,
     ) -> Read<Vec<Action>> {
         let mut held = of_addon(&self.name, view)?;
-        if held.len() <= REVISION_HISTORY_LIMIT || !self.unreadable.is_empty() {
+        if held.len() <= REVISION_HISTORY_LIMIT || !self.fleet.unreadable.is_empty() {
             return Ok(Vec::new());
         }
         let used = self.used(decided, status);
         let is_used = |snapshot: &Arc<ControllerRevision>| {
             let hash = snapshot.name().rsplit('.').next().unwrap_or_default();
-            used.contains(hash)
+            used.contains(hash) || self.fleet.hashes.contains_key(hash)
         };
         held.retain(|snapshot| !is_used(snapshot) && !snapshot.is_terminating());
         let age = |snapshot: &Arc<ControllerRevision>| {
@@ -64,17 +64,13 @@ impl AddOnInput {
             .collect())
     }
 
-    /// Returns the hashes in use.
+    /// Returns the hashes in use, but for those that the add-ons of clusters name.
     fn used(&self, decided: &DecidedRollouts, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
         let present = self.contents.keys().chain(decided.assigned.values().flatten());
         let mut used: BTreeSet<String> = present.map(|config| config.hash.clone()).collect();
         let mut name = |entries: [&Option<ConfigSpecHash>; 3]| {
             used.extend(entries.into_iter().flatten().map(|entry| entry.spec_hash.clone()));
         };
-        let statuses = self.addons.values().filter_map(|addon| addon.status.as_ref());
-        for reference in statuses.flat_map(|status| &status.config_references) {
-            name([&reference.desired_config, &reference.last_applied_config, &None]);
-        }
         let progressions = [Some(status), self.cma.status.as_ref()].into_iter().flatten();
         for reference in progressions.flat_map(|s| &s.install_progressions).flat_map(|p| &p.config_references)
         {

@@ -6,16 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use super::hashes::ConfigHashes;
-use crate::addon_reads;
+use super::fleet::{AddOnFleet, AddOnFleets};
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::{Installed, Removal};
-use crate::placement_reads::{group_size, is_unreachable};
+use crate::placement_reads::group_size;
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, ClusterManagementAddOnSpec, InstallStrategyType, ManagedClusterAddOn,
-    ManagedClusterAddOnSpec,
+    ManagedClusterAddOnSpec, PlacementStrategy,
 };
-use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::RolloutStrategy;
 use api::cluster::v1beta1::Placement;
 use api::names::STRICT_VARIABLES_ANNOTATION;
@@ -39,12 +37,12 @@ pub(super) struct AddOnInput {
     pub(super) placements: Vec<Node>,
     /// Whether every placement is settled.
     pub(super) settled: bool,
-    pub(super) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
-    pub(super) unreachable: BTreeSet<String>,
+    /// The add-on on its clusters, and what was decided about them before.
+    pub(super) fleet: AddOnFleet,
+    /// The clusters that changed since then.
+    pub(super) changed: BTreeSet<String>,
     /// Clusters with a configuration that does not exist, recorded during the decision.
     pub(super) incomplete: BTreeMap<String, Problem>,
-    /// Clusters that cannot be read, or that have an add-on that cannot be read; they are unreachable too.
-    pub(super) unreadable: BTreeSet<String>,
     /// The problems of sets of configurations, by address, as far as they were checked.
     checked: BTreeMap<String, Option<Problem>>,
     /// Content of configurations by [`Config`], for the kinds that have snapshots.
@@ -70,18 +68,22 @@ pub(super) struct Node {
     pub(super) placement: Key,
     pub(super) rollout_strategy: RolloutStrategy,
     pub(super) configs: Vec<Config>,
-    pub(super) selection: Selection,
+    pub(super) selection: Arc<Selection>,
     pub(super) group_size: Option<Size>,
     /// The reason why the placement is not settled; `None` if it is.
     pub(super) waits_for: Option<&'static str>,
     /// Clusters of later placements.
-    pub(super) taken: BTreeSet<String>,
+    pub(super) taken: Arc<BTreeSet<String>>,
 }
 
 impl Node {
     /// Returns the clusters that this placement decides about.
     pub(super) fn clusters(&self) -> impl Iterator<Item = &str> {
         self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
+    }
+
+    pub(super) fn number_of_clusters(&self) -> usize {
+        if self.taken.is_empty() { self.selection.clusters().count() } else { self.clusters().count() }
     }
 }
 
@@ -97,72 +99,62 @@ impl AddOnInput {
         } = &cma.spec;
         let by_placement = install_strategy.r#type == InstallStrategyType::Placements;
         let strategies = if by_placement { install_strategy.placements.as_slice() } else { &[] };
+        let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(&name))?;
+        let mut changed = fleet.update(&name, view)?;
+        let contents = fleet.own_contents(&mut changed, view)?.into_iter().collect();
         let mut rollout = Self {
             name: name.clone(),
             has_template: config_refs::has_template(&cma),
             defaults: Vec::new(),
             placements: Vec::new(),
             settled: true,
-            addons: BTreeMap::new(),
-            unreachable: BTreeSet::new(),
+            fleet,
+            changed,
             incomplete: BTreeMap::new(),
             checked: BTreeMap::new(),
-            unreadable: BTreeSet::new(),
-            contents: BTreeMap::new(),
+            contents,
             cma: Arc::clone(&cma),
         };
-        rollout.defaults = rollout.with_content(config_refs::defaults(&cma), view)?;
-        for (strategy, selection) in strategies.iter().zip(addon_reads::placements_of(strategies, view)?) {
-            let held = cma.status.iter().flat_map(|status| &status.install_progressions);
-            let held = held
-                .filter(|p| (&p.namespace, &p.name) == (&strategy.namespace, &strategy.name))
-                .flat_map(|p| &p.config_references);
-            let held: Vec<Config> = held
-                .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
-                .collect();
-            let placement = view.get::<Placement>(&Key::namespaced(&strategy.namespace, &strategy.name))?;
-            let waits_for = match &placement {
-                None => Some("The placement does not exist."),
-                Some(_) if !selection.settled => Some("The placement is not decided yet."),
-                Some(_) => None,
-            };
-            let group_size = placement.as_deref().and_then(group_size);
-            rollout.settled &= selection.settled;
-            let configs = rollout.with_content(config_refs::named(&strategy.configs, &held), view)?;
-            let own: BTreeSet<String> = selection.clusters().map(str::to_owned).collect();
-            for earlier in &mut rollout.placements {
-                earlier.taken.extend(own.iter().cloned());
-            }
-            rollout.placements.push(Node {
-                placement: Key::namespaced(&strategy.namespace, &strategy.name),
-                rollout_strategy: strategy.rollout_strategy.clone(),
-                configs,
-                selection,
-                group_size,
-                waits_for,
-                taken: BTreeSet::new(),
-            });
+        rollout.defaults = rollout.with_content(None, config_refs::defaults(&cma), view)?;
+        for strategy in strategies {
+            rollout.read_placement(strategy, view)?;
         }
-        let on_clusters = addon_reads::of_clusters(&name, view)?;
-        for addon in on_clusters.addons {
-            rollout.addons.insert(addon.metadata.namespace.clone().unwrap_or_default(), addon);
-        }
-        rollout.unreachable.clone_from(&on_clusters.unreadable);
-        rollout.unreadable = on_clusters.unreadable;
-        let selected =
-            rollout.placements.iter().flat_map(|node| node.selection.clusters()).map(str::to_owned);
-        for cluster in selected.chain(rollout.addons.keys().cloned()).collect::<BTreeSet<_>>() {
-            if rollout.unreadable.contains(&cluster) {
-                continue;
-            }
-            if view
-                .get::<ManagedCluster>(&Key::cluster(&cluster))?
-                .is_some_and(|managed| is_unreachable(&managed))
-            {
-                rollout.unreachable.insert(cluster);
-            }
+        let selections: Vec<_> = rollout.placements.iter().map(|node| Arc::clone(&node.selection)).collect();
+        rollout.fleet.select(&selections);
+        for (node, taken) in rollout.placements.iter_mut().zip(&rollout.fleet.taken) {
+            node.taken = Arc::clone(taken);
         }
         Ok(rollout)
+    }
+
+    fn read_placement(&mut self, strategy: &PlacementStrategy, view: &impl View) -> Read<()> {
+        let key = Key::namespaced(&strategy.namespace, &strategy.name);
+        let selection = self.fleet.selection(&key, view)?;
+        let held = self.cma.status.iter().flat_map(|status| &status.install_progressions);
+        let held = held
+            .filter(|p| (&p.namespace, &p.name) == (&strategy.namespace, &strategy.name))
+            .flat_map(|p| &p.config_references);
+        let held: Vec<Config> = held
+            .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
+            .collect();
+        let placement = view.get::<Placement>(&key)?;
+        let waits_for = match &placement {
+            None => Some("The placement does not exist."),
+            Some(_) if !selection.settled => Some("The placement is not decided yet."),
+            Some(_) => None,
+        };
+        self.settled &= selection.settled;
+        let configs = self.with_content(None, config_refs::named(&strategy.configs, &held), view)?;
+        self.placements.push(Node {
+            placement: key,
+            rollout_strategy: strategy.rollout_strategy.clone(),
+            configs,
+            selection,
+            group_size: placement.as_deref().and_then(group_size),
+            waits_for,
+            taken: Arc::default(),
+        });
+        Ok(())
     }
 
     /// Returns the removal of the add-on from clusters that no placement selects any more, or from all of
@@ -173,24 +165,36 @@ impl AddOnInput {
         if deletion.is_none() && !(by_placement && self.settled) {
             return Ok(Removal::default());
         }
-        let selected = self.placements.iter().flat_map(|node| node.selection.clusters());
-        let selected = selected.filter(|_| deletion.is_none()).map(str::to_owned);
-        let selected: BTreeSet<String> = selected.collect();
-        let addons: Vec<Arc<ManagedClusterAddOn>> = self.addons.values().cloned().collect();
         let add_on = &self.name;
-        Installed { add_on, addons: &addons, selected: &selected, deletion }.removal(view, now)
+        if deletion.is_some() {
+            let addons: Vec<Arc<ManagedClusterAddOn>> = self.fleet.addons.values().cloned().collect();
+            return Installed { add_on, addons: &addons, selected: &BTreeSet::new(), deletion }
+                .removal(view, now);
+        }
+        let unselected = self.fleet.unselected.iter().filter_map(|cluster| self.fleet.addons.get(cluster));
+        let addons: Vec<Arc<ManagedClusterAddOn>> = unselected.cloned().collect();
+        Installed { add_on, addons: &addons, selected: &self.fleet.selected, deletion }.removal(view, now)
     }
 
     /// Returns the same configurations with the hashes of their present content, as far as the hub knows
-    /// them; a missing configuration has none.
-    fn with_content(&mut self, configs: Vec<Config>, view: &impl View) -> Read<Vec<Config>> {
+    /// them; a missing configuration has none. Those that the add-on of a cluster names are recorded for it.
+    fn with_content(
+        &mut self,
+        cluster: Option<&str>,
+        configs: Vec<Config>,
+        view: &impl View,
+    ) -> Read<Vec<Config>> {
         let mut result = Vec::new();
         for mut config in configs {
             if let Some(object) = config_refs::config_object(&config).filter(|_| self.has_template) {
                 config.hash = String::new();
-                if let Some(content) = view.observed(&object)? {
-                    config.hash = view.index(|hashes: &mut ConfigHashes| hashes.of(&object, &content))?;
-                    self.contents.insert(config.clone(), content);
+                let content = view.observed(&object)?;
+                if let Some(content) = &content {
+                    config.hash = view.index(|kept: &mut AddOnFleets| kept.hashes.of(&object, content))?;
+                    self.contents.insert(config.clone(), Arc::clone(content));
+                }
+                if let Some(cluster) = cluster {
+                    self.fleet.names_own(cluster, object, &config, content);
                 }
             }
             result.push(config);
@@ -201,15 +205,13 @@ impl AddOnInput {
     /// Returns the configurations of a cluster's add-on: its own over those of its placement over the
     /// defaults.
     pub(super) fn own(&mut self, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> Read<Vec<Config>> {
-        let own = addon.map(|addon| {
-            let references = addon.status.iter().flat_map(|status| &status.config_references);
-            let held: Vec<Config> = references
-                .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
-                .collect();
-            let ManagedClusterAddOnSpec { install_namespace: _, configs, unknown: _ } = &addon.spec;
-            config_refs::named(configs, &held)
-        });
-        self.with_content(own.unwrap_or_default(), view)
+        let Some(addon) = addon else { return Ok(Vec::new()) };
+        let references = addon.status.iter().flat_map(|status| &status.config_references);
+        let held: Vec<Config> = references
+            .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
+            .collect();
+        let ManagedClusterAddOnSpec { install_namespace: _, configs, unknown: _ } = &addon.spec;
+        self.with_content(Some(addon.namespace()), config_refs::named(configs, &held), view)
     }
 
     /// Returns the configurations behind the hashes of the rollout: those that placements ask for, and those
@@ -217,6 +219,7 @@ impl AddOnInput {
     pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
         let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
         let references = self
+            .fleet
             .addons
             .values()
             .filter_map(|addon| addon.status.as_ref())
@@ -243,7 +246,7 @@ impl AddOnInput {
         if let Some(known) = self.checked.get(&address) {
             return Ok(known.clone());
         }
-        let is_strict = self.cma.annotation(STRICT_VARIABLES_ANNOTATION) == Some("true");
+        let is_strict = self.is_strict();
         let result = match self.template(configs, view)? {
             Some(sources) => sources.and_then(|sources| check(&self.name, &sources, is_strict)),
             None => Ok(()),
@@ -251,6 +254,11 @@ impl AddOnInput {
         let problem = result.err().map(|message| Problem { reason: INVALID, message });
         self.checked.insert(address, problem.clone());
         Ok(problem)
+    }
+
+    /// Whether a template may name no variable that is not defined.
+    pub(super) fn is_strict(&self) -> bool {
+        self.cma.annotation(STRICT_VARIABLES_ANNOTATION) == Some("true")
     }
 
     /// Returns the template and deployment configuration among `configs`, by their content; `None` without a

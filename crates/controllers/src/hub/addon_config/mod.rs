@@ -4,18 +4,21 @@
 //! quarantine is recorded before any cluster returns from the revision.
 
 mod decide;
+mod fleet;
 mod hashes;
 mod history;
 mod input;
+mod rollouts;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::decide::DecidedRollouts;
-use self::hashes::ConfigHashes;
+use self::fleet::AddOnFleets;
 use self::input::AddOnInput;
 use super::addon_deletion;
 use super::addon_removal::Removal;
@@ -60,7 +63,7 @@ impl Controller for AddonConfigController {
         });
         addon_reads::wake_on_placements(watches);
         watches.read::<ControllerRevision>();
-        watches.keep::<ConfigHashes>();
+        watches.keep::<AddOnFleets>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -105,9 +108,9 @@ pub struct PlacementRollout {
     /// The revision that is rolled out.
     pub revision: Hash,
     /// The input of the engine; absent if the engine is not called.
-    pub input: Option<Input>,
+    pub input: Option<Arc<Input>>,
     /// The decision of the engine, or why it is not called.
-    pub decision: Result<RolloutDecision, String>,
+    pub decision: Result<Arc<RolloutDecision>, String>,
 }
 
 /// Decides the rollouts of an add-on and writes nothing; `None` if the add-on does not exist.
@@ -125,6 +128,7 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddO
     let states = rollout.states(&decided, now);
     let messages = rollout.messages(&states);
     let DecidedRollouts { rollouts, removal, .. } = decided;
+    rollout.keep(view)?;
     Ok(Some(AddOnRollouts { rollouts, contents, states, removal, messages }))
 }
 

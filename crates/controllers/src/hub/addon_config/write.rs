@@ -1,5 +1,7 @@
 //! Writes the decisions, in an order that is safe to stop at any point.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
@@ -7,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::PlacementRollout;
 use super::decide::DecidedRollouts;
+use super::fleet::AddOnFleets;
 use super::input::AddOnInput;
 use crate::hub::addon_install;
 use crate::rollout_policy::{self, RolloutOwner};
@@ -28,6 +31,7 @@ impl AddOnInput {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
         if !config_refs::is_managed(&self.cma) {
+            self.keep(view)?;
             return Ok(plan);
         }
         let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
@@ -46,7 +50,14 @@ impl AddOnInput {
         plan.step(truncate_history);
         let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
         plan.status = StatusWrite::between(self.cma.as_ref(), &new);
+        self.keep(view)?;
         Ok(plan)
+    }
+
+    /// Keeps what the next decision needs.
+    pub(super) fn keep(self, view: &impl View) -> Read<()> {
+        let Self { name, fleet, .. } = self;
+        view.index(|fleets: &mut AddOnFleets| fleets.keep(&name, fleet))
     }
 
     /// Returns the event that a revision failed and its clusters return, when that is decided.
@@ -111,8 +122,15 @@ impl AddOnInput {
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
         let installed = installed.iter().map(|cluster| addon_install::install(&self.cma, cluster, view));
         plan.step(installed.collect::<Read<Vec<_>>>()?.into_iter().flatten());
+        let told = ready.intersection(&self.fleet.unconfigured);
+        let mut clusters: BTreeSet<&String> =
+            assigned.keys().chain(self.incomplete.keys()).chain(told).collect();
+        if !self.has_template {
+            clusters.extend(self.fleet.addons.keys());
+        }
         let mut writes = Vec::new();
-        for (cluster, addon) in &self.addons {
+        for (cluster, addon) in clusters.into_iter().filter_map(|name| self.fleet.addons.get_key_value(name))
+        {
             let mut new = ManagedClusterAddOn::clone(addon);
             if let Some(configs) = assigned.get(cluster) {
                 let generation = |config: &Config| {
@@ -127,7 +145,7 @@ impl AddOnInput {
                 set_condition(conditions, problem.of_cluster(), now);
             } else if ready.contains(cluster) {
                 progress::configured(&mut new.status.get_or_insert_default().conditions, true, now);
-            } else if !self.has_template && self.is_waiting(cluster) {
+            } else if !self.has_template && self.fleet.selected.contains(cluster) {
                 // Managers of their own may render an add-on by the names of its configurations. They wait
                 // for this condition.
                 progress::configured(&mut new.status.get_or_insert_default().conditions, false, now);
@@ -136,9 +154,5 @@ impl AddOnInput {
         }
         plan.step(writes);
         Ok(())
-    }
-
-    fn is_waiting(&self, cluster: &str) -> bool {
-        self.placements.iter().any(|node| node.clusters().any(|name| name == cluster))
     }
 }

@@ -90,8 +90,8 @@ impl SetInput {
         let last_good = if decision.counts.is_complete() { Some(&revision) } else { good.as_ref() };
         memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
         decided.memories.push(memory);
-        let decision = Ok(decision);
-        decided.rollouts.push(PlacementRollout { placement, revision, input: Some(input), decision });
+        let (input, decision) = (Some(Arc::new(input)), Ok(Arc::new(decision)));
+        decided.rollouts.push(PlacementRollout { placement, revision, input, decision });
         Ok(())
     }
 

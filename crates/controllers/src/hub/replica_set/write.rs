@@ -103,7 +103,7 @@ impl SetInput {
                 groups: node.selection.groups.len(),
                 selected: node.clusters().count(),
                 works: self.works_from(node),
-                decision: rollout.decision.as_ref().ok(),
+                decision: rollout.decision.as_deref().ok(),
             })
             .collect();
         replica_set::status(&self.set, &placements, now)

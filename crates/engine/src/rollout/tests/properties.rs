@@ -31,7 +31,7 @@ fn size() -> impl Strategy2<Value = Size> {
     prop_oneof![(0..6u32).prop_map(Size::Count), (0..=100u32).prop_map(Size::Percent)]
 }
 
-fn strategy() -> impl Strategy2<Value = Strategy> {
+pub(super) fn strategy() -> impl Strategy2<Value = Strategy> {
     // A deadline of zero fails clusters as they start, so there is no fixpoint.
     let deadline = || prop::option::of((1..300i64).prop_map(SignedDuration::from_secs));
     let options = (span(), deadline(), size()).prop_map(|(soak, deadline, failures)| Options {
@@ -55,7 +55,7 @@ fn strategy() -> impl Strategy2<Value = Strategy> {
     )
 }
 
-fn policy() -> impl Strategy2<Value = Policy> {
+pub(super) fn policy() -> impl Strategy2<Value = Policy> {
     let flags =
         (prop::bool::weighted(0.1), any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
     (flags, span(), span(), size(), size()).prop_map(|(flags, soak, group_soak, unreachable, removals)| {
@@ -75,7 +75,7 @@ fn policy() -> impl Strategy2<Value = Policy> {
     })
 }
 
-fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
+pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
     let report = prop_oneof![
         Just(Report::ToApply),
         Just(Report::Progressing),
@@ -123,7 +123,7 @@ fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
         )
 }
 
-fn input() -> impl Strategy2<Value = Input> {
+pub(super) fn input() -> impl Strategy2<Value = Input> {
     let clusters = (0..14usize).map(cluster).collect::<Vec<_>>();
     let groups = prop::collection::vec((0..6i32, subsequence((0..14usize).collect::<Vec<_>>(), 0..8)), 0..5);
     (

@@ -1,0 +1,335 @@
+//! What one change costs the controllers of add-ons: `cargo bench -p wheelwright-controllers --bench addons`.
+//!
+//! One add-on on every cluster of a fleet, Progressive, with two thirds of the clusters done, through the
+//! controllers and their caches without an API server. A change of one cluster must not cost more where
+//! there are more clusters.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a benchmark fails by panicking and reads the clock"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use object::{Key, Object};
+use reconcile::{Action, Command, Controller, Dispatcher, Limits, Register, WatchEvent, WatchedKind};
+use serde_json::{Value, json};
+
+const START: Timestamp = Timestamp::constant(1_700_000_000, 0);
+/// The controllers that look at an add-on on every cluster.
+const CONTROLLERS: [&str; 3] = ["addon-install", "addon-config", "report"];
+const REPORT: &str = "report";
+const ADDON_GROUP: &str = "addon.open-cluster-management.io";
+/// Clusters of a slice of decisions.
+const SLICE: usize = 100;
+/// Changes whose cost is averaged.
+const CHANGES: usize = 10;
+
+/// Registers some controllers of the hub.
+struct Chosen<'a>(&'a mut Dispatcher);
+
+impl Register for Chosen<'_> {
+    fn add<C: Controller>(&mut self) {
+        if CONTROLLERS.contains(&C::NAME) {
+            self.0.add::<C>();
+        }
+    }
+}
+
+/// What plans cost, by controller.
+type Spent = BTreeMap<&'static str, (usize, Duration)>;
+
+/// A hub in memory, whose only client is the dispatcher.
+struct Hub {
+    dispatcher: Dispatcher,
+    kinds: Vec<Arc<WatchedKind>>,
+    objects: BTreeMap<(String, Key), Object>,
+    version: u64,
+    now: Timestamp,
+}
+
+impl Hub {
+    fn new(objects: Vec<Value>) -> Self {
+        let limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
+        let mut dispatcher = Dispatcher::new(limits, false);
+        controllers::hub(&mut Chosen(&mut dispatcher));
+        let objects = objects.into_iter().map(|object| Object::from_value(object).unwrap());
+        let objects = objects.map(|object| ((object.gvk().kind, object.key()), object)).collect();
+        Self { dispatcher, kinds: Vec::new(), objects, version: 1, now: START }
+    }
+
+    fn list(&mut self, kind: Arc<WatchedKind>) {
+        let objects = self.objects.iter().filter(|((of, _), _)| *of == kind.gvk.kind);
+        let objects = objects.map(|(_, object)| kind.convert(object)).collect();
+        let listed = WatchEvent::Listed { objects, resource_version: "1".into() };
+        self.dispatcher.watched(&kind, listed, self.now);
+        self.kinds.push(kind);
+    }
+
+    /// Stores an object in a new version.
+    fn store(&mut self, mut object: Object) -> Object {
+        self.version += 1;
+        object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
+        self.objects.insert((object.gvk().kind, object.key()), object.clone());
+        object
+    }
+
+    /// Changes an object as another client does.
+    fn patch(&mut self, kind: &str, key: &Key, patch: &Value) {
+        let mut object = self.objects[&(kind.to_owned(), key.clone())].clone().into_value();
+        json_patch::merge(&mut object, patch);
+        let object = self.store(Object::from_value(object).unwrap());
+        for kind in self.kinds.iter().filter(|watched| watched.gvk.kind == kind) {
+            self.dispatcher.watched(kind, WatchEvent::Applied(kind.convert(&object)), self.now);
+        }
+    }
+
+    /// Plans what is due and writes it, until nothing is due.
+    fn settle(&mut self) -> Spent {
+        let mut spent = Spent::new();
+        loop {
+            let commands = self.dispatcher.due(self.now);
+            if commands.is_empty() {
+                return spent;
+            }
+            for command in commands {
+                match command {
+                    Command::Decide(decision) => {
+                        let controller = decision.controller;
+                        let start = Instant::now();
+                        let decided = decision.run();
+                        let (plans, time) = spent.entry(controller).or_default();
+                        (*plans, *time) = (*plans + 1, *time + start.elapsed());
+                        self.dispatcher.decided(decided, self.now);
+                    }
+                    Command::Act(act) => {
+                        let written = self.written(act.action());
+                        self.dispatcher.acted(act.done(Ok(written)), self.now);
+                    }
+                    Command::Watch(kind) => self.list(kind),
+                    Command::Reconciled(_)
+                    | Command::Compute(_)
+                    | Command::LookUp(..)
+                    | Command::Unwatch(_)
+                    | Command::Refused(_) => {}
+                }
+            }
+        }
+    }
+
+    /// What an action makes of its object.
+    fn written(&mut self, action: &Action) -> Option<Object> {
+        let object = match action {
+            Action::Create { object, .. } => object.clone(),
+            Action::Patch { target, patch, .. } => {
+                let held = &self.objects[&(target.gvk.kind.clone(), target.key.clone())];
+                let mut object = held.clone().into_value();
+                json_patch::merge(&mut object, &Value::Object(patch.clone()));
+                Object::from_value(object).unwrap()
+            }
+            Action::Push(_) => return None,
+            other => panic!("unexpected {other:?}"),
+        };
+        Some(self.store(object))
+    }
+}
+
+fn name(i: usize) -> String {
+    format!("cluster-{i:05}")
+}
+
+fn cluster(i: usize) -> Value {
+    json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": {"name": name(i), "resourceVersion": "1", "uid": format!("c{i}"), "creationTimestamp": "2023-01-01T00:00:00Z"},
+        "spec": {"hubAcceptsClient": true},
+        "status": {"conditions": [{
+            "type": "ManagedClusterConditionAvailable", "status": "True", "reason": "ManagedClusterAvailable",
+            "message": "Managed cluster is available", "lastTransitionTime": "2023-01-01T00:00:00Z",
+        }]},
+    })
+}
+
+fn addon(i: usize) -> Value {
+    json!({
+        "apiVersion": format!("{ADDON_GROUP}/v1alpha1"), "kind": "ManagedClusterAddOn",
+        "metadata": {
+            "namespace": name(i), "name": "msa", "resourceVersion": "1", "uid": format!("a{i}"),
+            "annotations": {"gitops.wheelwright.dev/installed-by-placement": "true"},
+            "ownerReferences": [{
+                "apiVersion": format!("{ADDON_GROUP}/v1alpha1"), "kind": "ClusterManagementAddOn", "name": "msa",
+                "uid": "cma", "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {},
+        "status": {"conditions": [{
+            "type": "Available", "status": "True", "reason": "WorkAvailable", "message": "it works",
+            "lastTransitionTime": "2023-01-01T00:00:00Z",
+        }]},
+    })
+}
+
+/// The add-on, its placement, and everything that they need.
+fn fleet(clusters: usize) -> Vec<Value> {
+    let group = "cluster.open-cluster-management.io";
+    let mut objects: Vec<Value> = (0..clusters).flat_map(|i| [cluster(i), addon(i)]).collect();
+    objects.extend((0..clusters).step_by(SLICE).map(|first| {
+        let decisions =
+            (first..clusters.min(first + SLICE)).map(|i| json!({"clusterName": name(i), "reason": ""}));
+        json!({
+            "apiVersion": format!("{group}/v1beta1"), "kind": "PlacementDecision",
+            "metadata": {
+                "namespace": "ns", "name": format!("all-decision-{first}"), "resourceVersion": "1",
+                "labels": {
+                    (format!("{group}/placement")): "all", (format!("{group}/decision-group-index")): "0",
+                    (format!("{group}/decision-group-name")): "",
+                },
+            },
+            "status": {"decisions": decisions.collect::<Vec<_>>()},
+        })
+    }));
+    objects.extend([
+        json!({
+            "apiVersion": format!("{group}/v1beta1"), "kind": "Placement",
+            "metadata": {"namespace": "ns", "name": "all", "resourceVersion": "1"}, "spec": {},
+            "status": {"numberOfSelectedClusters": clusters, "conditions": [{
+                "type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "",
+                "lastTransitionTime": "2023-01-01T00:00:00Z",
+            }]},
+        }),
+        json!({
+            "apiVersion": format!("{ADDON_GROUP}/v1alpha1"), "kind": "AddOnTemplate",
+            "metadata": {"name": "msa-1", "resourceVersion": "1"},
+            "spec": {"addonName": "msa", "agentSpec": {"workload": {"manifests": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"}},
+            ]}}},
+        }),
+        json!({
+            "apiVersion": format!("{ADDON_GROUP}/v1alpha1"), "kind": "ClusterManagementAddOn",
+            "metadata": {
+                "name": "msa", "uid": "cma", "resourceVersion": "1",
+                "annotations": {"gitops.wheelwright.dev/config-repo": "config/fleet"},
+            },
+            "spec": {
+                "supportedConfigs": [{"group": ADDON_GROUP, "resource": "addontemplates", "defaultConfig": {"name": "msa-1"}}],
+                "installStrategy": {"type": "Placements", "placements": [{
+                    "namespace": "ns", "name": "all",
+                    "rolloutStrategy": {"type": "Progressive", "progressive": {
+                        "maxConcurrency": "100%", "progressDeadline": "10m", "minSuccessTime": "1m", "maxFailures": "10%",
+                    }},
+                }]},
+            },
+        }),
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"namespace": "config", "name": "fleet", "resourceVersion": "1"},
+            "spec": {"url": "https://git.example/fleet", "report": {"interval": "30s"}},
+            "status": {"seen": {"commit": "1".repeat(40)}},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {
+                "name": "config", "resourceVersion": "1",
+                "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"},
+            },
+        }),
+    ]);
+    objects
+}
+
+/// The status of an add-on that arrived on its cluster.
+fn arrived(hub: &Hub, key: &Key, at: Timestamp) -> Value {
+    let addon = &hub.objects[&("ManagedClusterAddOn".to_owned(), key.clone())];
+    let mut references = addon.0["status"]["configReferences"].clone();
+    for reference in references.as_array_mut().unwrap() {
+        reference["lastAppliedConfig"] = reference["desiredConfig"].clone();
+    }
+    let mut patch = progress(hub, key, "False", "Completed", at);
+    patch["status"]["configReferences"] = references;
+    patch
+}
+
+/// The status of an add-on with another condition `Progressing`.
+fn progress(hub: &Hub, key: &Key, status: &str, reason: &str, at: Timestamp) -> Value {
+    let addon = &hub.objects[&("ManagedClusterAddOn".to_owned(), key.clone())];
+    let mut conditions = addon.0["status"]["conditions"].clone();
+    for condition in conditions.as_array_mut().unwrap().iter_mut().filter(|c| c["type"] == "Progressing") {
+        condition["status"] = status.into();
+        condition["reason"] = reason.into();
+        condition["message"] = reason.into();
+        condition["lastTransitionTime"] = at.to_string().into();
+    }
+    json!({"status": {"conditions": conditions}})
+}
+
+/// Adds up the time of plans and prints them.
+fn print(what: &str, spent: &[Spent]) -> BTreeMap<&'static str, Duration> {
+    let mut sums: BTreeMap<&'static str, (usize, Duration)> = BTreeMap::new();
+    for (controller, (plans, time)) in spent.iter().flatten() {
+        let sum = sums.entry(controller).or_default();
+        *sum = (sum.0 + plans, sum.1 + *time);
+    }
+    for (controller, (plans, time)) in &sums {
+        println!("  {what}: {controller}: {plans} plans, {:.2?} each", *time / *plans as u32);
+    }
+    sums.into_iter().map(|(controller, (plans, time))| (controller, time / plans as u32)).collect()
+}
+
+/// Measures one size of fleet; returns what a change of one cluster costs each controller.
+fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
+    println!("{clusters} clusters");
+    let mut hub = Hub::new(fleet(clusters));
+    print("first", &[hub.settle()]);
+    let key = |i: usize| Key::namespaced(&name(i), "msa");
+    let at = hub.now;
+    for i in (0..clusters).filter(|i| i % 3 != 0) {
+        let patch = arrived(&hub, &key(i), at);
+        hub.patch("ManagedClusterAddOn", &key(i), &patch);
+    }
+    print("two thirds arrive", &[hub.settle()]);
+    // The soak time of those clusters ends, and the report waits for its interval.
+    hub.now = hub.now + SignedDuration::from_secs(120);
+    print("they are done", &[hub.settle()]);
+    let mut spent = Vec::new();
+    for change in 0..CHANGES {
+        let (i, at) = (change * 3 * (clusters / CHANGES / 3), hub.now);
+        let patch = if change % 2 == 0 {
+            arrived(&hub, &key(i), at)
+        } else {
+            progress(&hub, &key(i), "False", "Failed", at)
+        };
+        hub.patch("ManagedClusterAddOn", &key(i), &patch);
+        spent.push(hub.settle());
+    }
+    let mut sums = print("one cluster changes", &spent);
+    hub.now = hub.now + SignedDuration::from_secs(31);
+    hub.settle();
+    let mut spent = Vec::new();
+    for change in 0..CHANGES {
+        let i = (change * 3 + 3) * (clusters / CHANGES / 3) - 3;
+        let at = hub.now;
+        let patch = progress(&hub, &key(i), "False", "Failed", at);
+        hub.patch("ManagedClusterAddOn", &key(i), &patch);
+        hub.settle();
+        // The report waits for more changes, then until its interval is over.
+        hub.now = hub.now + SignedDuration::from_secs(65);
+        spent.push(hub.settle());
+    }
+    let reports = print("later", &spent);
+    sums.extend(reports.get(REPORT).map(|time| (REPORT, *time)));
+    sums
+}
+
+fn main() {
+    let small = measure(1_000);
+    let large = measure(10_000);
+    for (controller, time) in large {
+        let before = small.get(controller).copied().unwrap_or_default().as_secs_f64();
+        println!("{controller}: ten times the clusters: {:.1} times the time", time.as_secs_f64() / before);
+    }
+}

@@ -1,0 +1,338 @@
+//! What the decisions about an add-on keep of its clusters, so that a change costs what it concerns.
+//!
+//! A plan takes what is kept from the index and gives it back at its end, so a plan that fails loses it and
+//! the next one begins from nothing. In between, the index records of which clusters something changed. What
+//! concerns all clusters (configurations, selections, rules) is compared with that of the plan before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::hashes::ConfigHashes;
+use super::input::Problem;
+use crate::addon_reads;
+use crate::placement_reads::{is_unreachable, selection};
+use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::condition::Conditions as _;
+use api::condition::find_condition;
+use api::names::addon_conditions::CONFIGURED;
+use api::names::{PLACEMENT_LABEL, cluster_conditions};
+use engine::addon::config::Config;
+use engine::addon::{progress, selection::Selection};
+use engine::rollout::IncrementalRollout;
+use engine::rollout::input::Hash;
+use object::{Key, Metadata as _, Object, ObjectRef};
+use reconcile::{Change, Index, Observes, Query, Read, View};
+
+/// The index of the controllers that decide about add-ons.
+#[derive(Default)]
+pub(in crate::hub) struct AddOnFleets {
+    pub(super) hashes: ConfigHashes,
+    fleets: BTreeMap<String, AddOnFleet>,
+}
+
+impl Index for AddOnFleets {
+    fn build(_: &impl View) -> Read<Self> {
+        Ok(Self::default())
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ClusterManagementAddOn>(|fleets, change| {
+            if let Change { old: Some(old), new: None } = change {
+                fleets.hashes.truncate();
+                fleets.fleets.remove(old.name());
+            }
+            Vec::new()
+        });
+        observes.on::<ManagedClusterAddOn>(|fleets, change| {
+            for addon in change.sides().take(1) {
+                if let Some(fleet) = fleets.fleets.get_mut(addon.name()) {
+                    fleet.changed.insert(addon.namespace().to_owned());
+                }
+            }
+            Vec::new()
+        });
+        observes.on::<ManagedCluster>(|fleets, change| {
+            let facts = |cluster: &ManagedCluster| {
+                let available = cluster.condition(cluster_conditions::AVAILABLE);
+                let available = available.map(|c| (c.status.clone(), c.last_transition_time.clone()));
+                let metadata = &cluster.metadata;
+                (available, metadata.deletion_timestamp.clone(), metadata.creation_timestamp.clone())
+            };
+            if let Some(cluster) = change.latest().filter(|_| change.differs_in(facts)) {
+                for fleet in fleets.fleets.values_mut() {
+                    fleet.changed.insert(cluster.name().to_owned());
+                }
+            }
+            Vec::new()
+        });
+    }
+}
+
+impl AddOnFleets {
+    /// Takes what is kept of an add-on.
+    pub(super) fn take(&mut self, add_on: &str) -> AddOnFleet {
+        self.fleets.remove(add_on).unwrap_or_default()
+    }
+
+    /// Keeps what a decision knows about an add-on.
+    pub(super) fn keep(&mut self, add_on: &str, fleet: AddOnFleet) {
+        self.fleets.insert(add_on.to_owned(), fleet);
+    }
+}
+
+/// An add-on on the clusters of a hub.
+#[derive(Default)]
+pub(super) struct AddOnFleet {
+    is_read: bool,
+    /// The time of the last decision.
+    decided: Timestamp,
+    /// Clusters of which something changed since the last decision.
+    changed: BTreeSet<String>,
+    /// The add-on on the clusters that exist and have it.
+    pub(super) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
+    /// Clusters that do not answer, with or without the add-on.
+    pub(super) unreachable: BTreeSet<String>,
+    /// Clusters that cannot be read, or that have an add-on that cannot be read; they are unreachable too.
+    pub(super) unreadable: BTreeSet<String>,
+    /// Clusters with an add-on that does not say that its configurations are decided.
+    pub(super) unconfigured: BTreeSet<String>,
+    /// How many entries of the add-ons name a hash.
+    pub(super) hashes: BTreeMap<String, usize>,
+    /// The configurations that add-ons of single clusters name.
+    own: BTreeMap<ObjectRef, OwnConfig>,
+    selections: BTreeMap<Key, KeptSelection>,
+    selected_by: Vec<Arc<Selection>>,
+    /// The clusters that a placement selects.
+    pub(super) selected: BTreeSet<String>,
+    /// The clusters that have the add-on, and that no placement selects.
+    pub(super) unselected: BTreeSet<String>,
+    /// By placement: the clusters that later placements select.
+    pub(super) taken: Vec<Arc<BTreeSet<String>>>,
+    /// The rollouts, by placement.
+    pub(super) rollouts: BTreeMap<Key, KeptRollout>,
+}
+
+/// A configuration that add-ons of single clusters name.
+#[derive(Default)]
+struct OwnConfig {
+    /// With the hash of its content.
+    config: Config,
+    content: Option<Arc<Object>>,
+    clusters: BTreeSet<String>,
+}
+
+/// A selection, and the objects that it was read from.
+struct KeptSelection {
+    placement: Option<Arc<Placement>>,
+    decisions: Vec<Arc<PlacementDecision>>,
+    selection: Arc<Selection>,
+}
+
+/// The rollout on the clusters of a placement.
+pub(super) struct KeptRollout {
+    pub(super) basis: RolloutBasis,
+    pub(super) selection: Arc<Selection>,
+    pub(super) taken: Arc<BTreeSet<String>>,
+    pub(super) rollout: IncrementalRollout,
+    /// The configurations behind the hashes of the rollout.
+    pub(super) contents: BTreeMap<Hash, Vec<Config>>,
+    /// Clusters of the placement that the rollout leaves out.
+    pub(super) absent: BTreeSet<String>,
+    /// Clusters among them with a configuration that does not exist.
+    pub(super) incomplete: BTreeMap<String, Problem>,
+    /// Clusters with a time in the future, which is replaced by the present.
+    pub(super) ahead: BTreeSet<String>,
+}
+
+/// The input that the clusters of a placement share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RolloutBasis {
+    pub(super) has_template: bool,
+    pub(super) is_strict: bool,
+    pub(super) defaults: Vec<Config>,
+    pub(super) configs: Vec<Config>,
+    pub(super) good: Option<Vec<Config>>,
+}
+
+impl AddOnFleet {
+    /// Reads what changed; returns the clusters that it concerns, or nothing if all are read for the first
+    /// time.
+    pub(super) fn update(&mut self, add_on: &str, view: &impl View) -> Read<BTreeSet<String>> {
+        let unreadable = addon_reads::unreadable(add_on, view)?;
+        if !self.is_read {
+            self.is_read = true;
+            self.unreadable = unreadable;
+            let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
+            let names: BTreeSet<String> = clusters.iter().map(|cluster| cluster.name().to_owned()).collect();
+            for name in names.union(&self.unreadable.clone()) {
+                self.refresh(name, add_on, view)?;
+            }
+            return Ok(BTreeSet::new());
+        }
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.extend(unreadable.symmetric_difference(&self.unreadable).cloned());
+        self.unreadable = unreadable;
+        for name in &changed {
+            self.refresh(name, add_on, view)?;
+        }
+        Ok(changed)
+    }
+
+    /// Reads a cluster and its add-on.
+    fn refresh(&mut self, cluster: &str, add_on: &str, view: &impl View) -> Read<()> {
+        if let Some(old) = self.addons.remove(cluster) {
+            self.count(&old, false);
+        }
+        for own in self.own.values_mut() {
+            own.clusters.remove(cluster);
+        }
+        let managed = readable(view.get::<ManagedCluster>(&Key::cluster(cluster)))?;
+        let is_unreadable = self.unreadable.contains(cluster);
+        let is_silent = is_unreadable || managed.as_deref().is_some_and(is_unreachable);
+        set(&mut self.unreachable, cluster, is_silent);
+        let addon = match managed {
+            None if !is_unreadable => None,
+            _ => readable(view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, add_on)))?,
+        };
+        let is_unconfigured = addon.as_deref().is_some_and(|addon| !is_configured(addon));
+        set(&mut self.unconfigured, cluster, is_unconfigured);
+        set(&mut self.unselected, cluster, addon.is_some() && !self.selected.contains(cluster));
+        if let Some(addon) = addon {
+            self.count(&addon, true);
+            self.addons.insert(cluster.to_owned(), addon);
+        }
+        Ok(())
+    }
+
+    /// Counts the hashes that the status of an add-on names, or takes them from the count.
+    fn count(&mut self, addon: &ManagedClusterAddOn, is_there: bool) {
+        let references = addon.status.iter().flat_map(|status| &status.config_references);
+        let named = references.flat_map(|r| [&r.desired_config, &r.last_applied_config]).flatten();
+        for ConfigSpecHash { spec_hash, .. } in named {
+            let count = self.hashes.entry(spec_hash.clone()).or_default();
+            if is_there {
+                *count += 1;
+            } else {
+                *count = count.saturating_sub(1);
+            }
+            if *count == 0 {
+                self.hashes.remove(spec_hash);
+            }
+        }
+    }
+
+    /// Returns the clusters that a placement selects.
+    pub(super) fn selection(&mut self, key: &Key, view: &impl View) -> Read<Arc<Selection>> {
+        let placement = view.get::<Placement>(key)?;
+        let query = Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace);
+        let decisions = view.list::<PlacementDecision>(query)?;
+        let held = self.selections.get(key);
+        let is_same = held.is_some_and(|held| {
+            held.placement.as_ref().map(Arc::as_ptr) == placement.as_ref().map(Arc::as_ptr)
+                && held.decisions.len() == decisions.len()
+                && held.decisions.iter().zip(&decisions).all(|(held, new)| Arc::ptr_eq(held, new))
+        });
+        if let Some(held) = held.filter(|_| is_same) {
+            return Ok(Arc::clone(&held.selection));
+        }
+        let new = selection(key, view)?;
+        let selection = match held {
+            Some(held) if *held.selection == new => Arc::clone(&held.selection),
+            _ => Arc::new(new),
+        };
+        let kept = KeptSelection { placement, decisions, selection: Arc::clone(&selection) };
+        self.selections.insert(key.clone(), kept);
+        Ok(selection)
+    }
+
+    /// Takes in which clusters the placements select, in the order of the placements.
+    pub(super) fn select(&mut self, selections: &[Arc<Selection>]) {
+        let held = self.selected_by.iter();
+        if held.len() == selections.len() && held.zip(selections).all(|(held, new)| Arc::ptr_eq(held, new)) {
+            return;
+        }
+        self.selected_by = selections.to_vec();
+        self.selected.clear();
+        let mut taken = Vec::new();
+        for selection in selections.iter().rev() {
+            taken.push(Arc::new(self.selected.clone()));
+            self.selected.extend(selection.clusters().map(str::to_owned));
+        }
+        taken.reverse();
+        self.taken = taken;
+        let unselected = self.addons.keys().filter(|cluster| !self.selected.contains(*cluster));
+        self.unselected = unselected.cloned().collect();
+    }
+
+    /// Forgets the rollouts if the clock went back, because times that were past may be in the future.
+    pub(super) fn at(&mut self, now: Timestamp) {
+        if now < self.decided {
+            self.rollouts.clear();
+        }
+        self.decided = now;
+    }
+
+    /// Records a configuration that the add-on of a cluster names.
+    pub(super) fn names_own(
+        &mut self,
+        cluster: &str,
+        object: ObjectRef,
+        config: &Config,
+        content: Option<Arc<Object>>,
+    ) {
+        let own = self.own.entry(object).or_default();
+        (own.config, own.content) = (config.clone(), content);
+        own.clusters.insert(cluster.to_owned());
+    }
+
+    /// Returns the configurations that add-ons of single clusters name, with their content, and adds the
+    /// clusters whose configuration changed to `changed`.
+    pub(super) fn own_contents(
+        &mut self,
+        changed: &mut BTreeSet<String>,
+        view: &impl View,
+    ) -> Read<Vec<(Config, Arc<Object>)>> {
+        self.own.retain(|_, own| !own.clusters.is_empty());
+        let mut contents = Vec::new();
+        for (object, own) in &self.own {
+            let content = view.observed(object)?;
+            if content.as_ref().map(Arc::as_ptr) != own.content.as_ref().map(Arc::as_ptr) {
+                changed.extend(own.clusters.iter().cloned());
+            } else if let Some(content) = content {
+                contents.push((own.config.clone(), content));
+            }
+        }
+        Ok(contents)
+    }
+}
+
+/// Returns what a read found; `None` for an object that cannot be read.
+fn readable<T>(read: Read<Option<T>>) -> Read<Option<T>> {
+    match read {
+        Err(error) if error.is_unreadable() => Ok(None),
+        read => read,
+    }
+}
+
+fn set(names: &mut BTreeSet<String>, name: &str, is_in: bool) {
+    if is_in {
+        names.insert(name.to_owned());
+    } else {
+        names.remove(name);
+    }
+}
+
+/// Whether the status says that the configurations are decided.
+fn is_configured(addon: &ManagedClusterAddOn) -> bool {
+    let conditions = addon.status.iter().flat_map(|status| &status.conditions);
+    let mut conditions: Vec<_> =
+        conditions.filter(|condition| condition.type_ == CONFIGURED).cloned().collect();
+    let before = find_condition(&conditions, CONFIGURED).cloned();
+    let now = before.as_ref().map(|condition| condition.last_transition_time.0).unwrap_or_default();
+    progress::configured(&mut conditions, true, now);
+    before.is_some() && before.as_ref() == find_condition(&conditions, CONFIGURED)
+}

@@ -1,0 +1,226 @@
+//! Keeps the rollouts of an add-on between decisions.
+//!
+//! A cluster is read again when it, its add-on or a configuration that its add-on names has changed. All
+//! clusters of a placement are read again when their common configurations change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::decide::{AddOnContext, DecidedRollouts};
+use super::fleet::{KeptRollout, RolloutBasis};
+use super::input::{AddOnInput, Node, Problem};
+use crate::placement_reads::answers_since;
+use api::cluster::v1::ManagedCluster;
+use engine::addon::config::{Config, address, resolve};
+use engine::addon::{config_refs, progress};
+use engine::rollout::input::{Cluster, Hash};
+use engine::rollout::{IncrementalRollout, Input, RolloutDecision};
+use object::Key;
+use reconcile::{Read, View};
+
+/// A cluster that a placement selects.
+enum Candidate {
+    /// A cluster as the engine takes it, and the configurations behind the hashes that it may be assigned.
+    Member(Box<Cluster>, Vec<(Hash, Vec<Config>)>),
+    /// A cluster that will never succeed, so that no rollout waits for it, and the reason if it is a
+    /// configuration. See docs/hazards.md#overlapping-placements.
+    Absent(Option<Problem>),
+}
+
+impl KeptRollout {
+    /// Makes a rollout of no cluster.
+    fn new(basis: RolloutBasis, node: &Node, rules: &Input) -> Self {
+        Self {
+            basis,
+            selection: Arc::clone(&node.selection),
+            taken: Arc::clone(&node.taken),
+            rollout: IncrementalRollout::new(rules.clone()),
+            contents: BTreeMap::new(),
+            absent: BTreeSet::new(),
+            incomplete: BTreeMap::new(),
+            ahead: BTreeSet::new(),
+        }
+    }
+
+    /// Records the configurations of a cluster; returns the cluster as it is known now.
+    fn known(&mut self, cluster: Cluster, choices: Vec<(Hash, Vec<Config>)>, now: Timestamp) -> Cluster {
+        self.contents.extend(choices);
+        let known = cluster.clone().at(now);
+        if known != cluster {
+            self.ahead.insert(cluster.name);
+        }
+        known
+    }
+
+    fn leave_out(&mut self, name: &str, problem: Option<Problem>) {
+        self.absent.insert(name.to_owned());
+        self.incomplete.remove(name);
+        self.incomplete.extend(problem.map(|problem| (name.to_owned(), problem)));
+    }
+}
+
+impl AddOnInput {
+    /// Returns the rollout on the clusters of a placement, with the clusters as they are now.
+    pub(super) fn rollout<V: View>(
+        &mut self,
+        node: &Node,
+        rules: Input,
+        good: Option<Vec<Config>>,
+        pass: &AddOnContext<'_, V>,
+    ) -> Read<KeptRollout> {
+        let basis = RolloutBasis {
+            has_template: self.has_template,
+            is_strict: self.is_strict(),
+            defaults: self.defaults.clone(),
+            configs: node.configs.clone(),
+            good,
+        };
+        let held = self.fleet.rollouts.remove(&node.placement).filter(|held| held.basis == basis);
+        if let Some(mut held) = held {
+            let is_same = Arc::ptr_eq(&held.selection, &node.selection) && held.taken == node.taken;
+            if is_same && self.replace_changed(&mut held, node, pass)? {
+                held.rollout.set_rules(rules);
+                return Ok(held);
+            }
+            let new = KeptRollout { contents: held.contents, ..KeptRollout::new(basis, node, &rules) };
+            let mut clusters = held.rollout.into_clusters();
+            clusters.retain(|held_cluster| {
+                !self.changed.contains(&held_cluster.name) && !held.ahead.contains(&held_cluster.name)
+            });
+            return self.read_clusters(new, clusters, node, pass);
+        }
+        self.read_clusters(KeptRollout::new(basis, node, &rules), Vec::new(), node, pass)
+    }
+
+    /// Replaces the clusters that changed; returns whether the rollout has the same clusters as before.
+    fn replace_changed<V: View>(
+        &mut self,
+        kept: &mut KeptRollout,
+        node: &Node,
+        pass: &AddOnContext<'_, V>,
+    ) -> Read<bool> {
+        let due: BTreeSet<String> = self.changed.union(&std::mem::take(&mut kept.ahead)).cloned().collect();
+        for name in &due {
+            let is_absent = kept.absent.contains(name);
+            if !is_absent && kept.rollout.cluster(name).is_none() {
+                continue;
+            }
+            match self.candidate(name, node, kept.basis.good.as_deref(), pass.view)? {
+                Candidate::Member(cluster, choices) if !is_absent => {
+                    let cluster = kept.known(*cluster, choices, pass.now);
+                    kept.rollout.set_cluster(cluster);
+                }
+                Candidate::Absent(problem) if is_absent => kept.leave_out(name, problem),
+                Candidate::Member(..) | Candidate::Absent(_) => {
+                    kept.ahead.extend(due);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the clusters of a placement, but for those that are read already.
+    fn read_clusters<V: View>(
+        &mut self,
+        mut kept: KeptRollout,
+        read: Vec<Cluster>,
+        node: &Node,
+        pass: &AddOnContext<'_, V>,
+    ) -> Read<KeptRollout> {
+        let mut read: BTreeMap<String, Cluster> =
+            read.into_iter().map(|cluster| (cluster.name.clone(), cluster)).collect();
+        let mut clusters = Vec::new();
+        for name in node.clusters() {
+            if let Some(cluster) = read.remove(name) {
+                clusters.push(cluster);
+                continue;
+            }
+            match self.candidate(name, node, kept.basis.good.as_deref(), pass.view)? {
+                Candidate::Member(cluster, choices) => {
+                    clusters.push(kept.known(*cluster, choices, pass.now));
+                }
+                Candidate::Absent(problem) => kept.leave_out(name, problem),
+            }
+        }
+        let without: BTreeSet<String> = kept.absent.union(&node.taken).cloned().collect();
+        let groups = node.selection.without(&without);
+        let rules = Input::clone(kept.rollout.input());
+        kept.rollout = IncrementalRollout::new(Input { groups, clusters, ..rules });
+        Ok(kept)
+    }
+
+    /// Collects the clusters that get other configurations, and those that keep theirs and do not say so.
+    pub(super) fn assign(
+        &self,
+        kept: &KeptRollout,
+        decision: &RolloutDecision,
+        decided: &mut DecidedRollouts,
+    ) {
+        let rollout = &kept.rollout;
+        for name in rollout.moves() {
+            let assigned = decision.clusters.get(name).and_then(|assignment| assignment.assigned.as_ref());
+            if let Some(configs) = assigned.and_then(|hash| kept.contents.get(hash)) {
+                decided.assigned.insert(name.to_owned(), configs.clone());
+            }
+        }
+        let is_ready = |cluster: &&Cluster| {
+            cluster.runs.as_ref() == Some(&cluster.wants) && !rollout.is_moved(&cluster.name)
+        };
+        if self.has_template {
+            let clusters = self.fleet.unconfigured.iter().filter_map(|name| rollout.cluster(name));
+            decided.ready.extend(clusters.filter(is_ready).map(|cluster| cluster.name.clone()));
+        } else {
+            let clusters = rollout.input().clusters.iter().filter(is_ready);
+            decided.ready.extend(clusters.map(|cluster| cluster.name.clone()));
+        }
+    }
+
+    /// Reads a cluster of a placement.
+    fn candidate(
+        &mut self,
+        name: &str,
+        node: &Node,
+        good: Option<&[Config]>,
+        view: &impl View,
+    ) -> Read<Candidate> {
+        let addon = self.fleet.addons.get(name).cloned();
+        // A cluster that cannot be read exists, and counts as unreachable.
+        let is_unreadable = self.fleet.unreadable.contains(name);
+        let managed = if is_unreadable { None } else { view.get::<ManagedCluster>(&Key::cluster(name))? };
+        let is_leaving = addon.as_ref().is_some_and(|addon| addon.metadata.deletion_timestamp.is_some());
+        let stays = |managed: &Arc<ManagedCluster>| managed.metadata.deletion_timestamp.is_none();
+        if is_leaving || !(is_unreadable || managed.as_ref().is_some_and(stays)) {
+            return Ok(Candidate::Absent(None));
+        }
+        let own = self.own(addon.as_deref(), view)?;
+        let wants = resolve([self.defaults.as_slice(), &node.configs, &own]);
+        if let Some(problem) = self.problem(&wants, view)? {
+            return Ok(Candidate::Absent(Some(problem)));
+        }
+        let unknown =
+            || Cluster { name: name.to_owned(), wants: Hash(address(&wants)), ..Cluster::default() };
+        let mut cluster = addon.as_ref().map_or_else(unknown, |addon| progress::cluster(addon, &wants));
+        cluster.unreachable = self.fleet.unreachable.contains(name);
+        cluster.answers_since = managed.as_deref().and_then(answers_since);
+        // The creation of the cluster is a time of the hub's clock. That of the add-on would not do: during a
+        // first rollout, add-ons appear one after the other.
+        let created = managed.as_ref().and_then(|managed| managed.metadata.creation_timestamp.as_ref());
+        cluster.joined = created.map(|created| created.0);
+        let applied = addon
+            .as_ref()
+            .and_then(|addon| config_refs::applied(&addon.status.as_ref()?.config_references))
+            .filter(|configs| !configs.is_empty());
+        // A cluster that already succeeded with a revision that may fail elsewhere returns to the last good
+        // revision of all clusters, and keeps its own.
+        let good_everywhere = || good.map(|good| resolve([good, &own]));
+        let last_good =
+            applied.filter(|configs| address(configs) != cluster.wants.0).or_else(good_everywhere);
+        cluster.last_good = last_good.as_ref().map(|configs| Hash(address(configs)));
+        let mut choices = vec![(cluster.wants.clone(), wants)];
+        choices.extend(last_good.map(|configs| (Hash(address(&configs)), configs)));
+        Ok(Candidate::Member(Box::new(cluster), choices))
+    }
+}

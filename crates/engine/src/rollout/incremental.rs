@@ -1,0 +1,275 @@
+//! A rollout that is decided again and again while few of its clusters change.
+//!
+//! [`IncrementalRollout`] gives the answers of [`advance`](super::advance()). It keeps the stages, the state of
+//! every cluster as it is judged by itself, and the last decision. A cluster that changed is judged again,
+//! and so is one whose state ends by time. Then the functions of `advance` count and release; the pass goes
+//! over states, and writes only the assignments that differ. Another strategy, policy or revision drops
+//! everything that is kept.
+//!
+//! An assignment follows from the cluster, its state and these rules, so it needs no comparison where none of
+//! them changed. The properties in `tests/incremental.rs` compare the answers over random histories.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::advance::{FleetInput, Rules, StageContext, by_name, decide};
+use super::classify::{classify, has_begun};
+use super::decision::RolloutDecision;
+use super::input::{Cluster, Group, Input};
+use super::stage::{Member, StagePlan, grouped, stages};
+use super::state::ClusterState;
+use super::strategy::Limits;
+
+/// The memory of one rollout.
+#[derive(Debug)]
+pub struct IncrementalRollout {
+    /// Its clusters are sorted by name, each of them once.
+    input: Arc<Input>,
+    kept: Option<Kept>,
+}
+
+/// What follows from the input; `None` in its place is computed anew.
+#[derive(Debug)]
+struct Kept {
+    stages: Vec<KeptStage>,
+    /// The clusters of the stages, in their order.
+    members: Vec<KeptMember>,
+    /// The position in `members` of each cluster of the input; `None` for one that left.
+    positions: Vec<Option<usize>>,
+    left: Vec<String>,
+    decision: Arc<RolloutDecision>,
+    /// The clusters that are assigned another hash than they run.
+    moves: BTreeSet<String>,
+    decided: Timestamp,
+}
+
+/// A [`StagePlan`] without its members.
+#[derive(Debug)]
+struct KeptStage {
+    name: String,
+    mandatory: bool,
+    members: usize,
+    slots: usize,
+    allowed: Option<usize>,
+    needs_approval: bool,
+}
+
+#[derive(Debug)]
+struct KeptMember {
+    /// Its group and its place there.
+    place: (usize, usize),
+    /// Its position among the clusters of the input.
+    cluster: Option<usize>,
+    /// Its state, judged without the other clusters.
+    judged: Option<ClusterState>,
+    /// Whether it is judged again at the next decision, whatever the time is.
+    is_due: bool,
+    /// Its state in the decision; `None` if the assignment is to be made anew.
+    shown: Option<ClusterState>,
+}
+
+impl IncrementalRollout {
+    /// Begins with an input.
+    pub fn new(mut input: Input) -> Self {
+        let clusters: Vec<Cluster> = by_name(&input.clusters).into_values().cloned().collect();
+        input.clusters = clusters;
+        Self { input: Arc::new(input), kept: None }
+    }
+
+    /// Returns the input of the next decision.
+    pub fn input(&self) -> &Arc<Input> {
+        &self.input
+    }
+
+    /// Returns the clusters of the input, sorted by name.
+    pub fn into_clusters(self) -> Vec<Cluster> {
+        Arc::unwrap_or_clone(self.input).clusters
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.input.clusters.binary_search_by(|held| held.name.as_str().cmp(name)).ok()
+    }
+
+    /// Returns a cluster of the input.
+    pub fn cluster(&self, name: &str) -> Option<&Cluster> {
+        self.input.clusters.get(self.position(name)?)
+    }
+
+    /// Replaces a cluster; returns whether the input has one of that name.
+    pub fn set_cluster(&mut self, cluster: Cluster) -> bool {
+        let Some(at) = self.position(&cluster.name) else { return false };
+        let Some(held) = Arc::make_mut(&mut self.input).clusters.get_mut(at) else { return false };
+        *held = cluster;
+        let kept = self.kept.as_mut();
+        let member = kept.and_then(|kept| {
+            let position = (*kept.positions.get(at)?)?;
+            kept.members.get_mut(position)
+        });
+        if let Some(member) = member {
+            (member.is_due, member.shown) = (true, None);
+        }
+        true
+    }
+
+    /// Takes everything from an input but its groups and clusters.
+    pub fn set_rules(&mut self, rules: Input) {
+        let Input {
+            revision,
+            strategy,
+            last_strategy,
+            policy,
+            groups: _,
+            clusters: _,
+            quarantined,
+            began,
+            granted,
+        } = rules;
+        let held = Arc::make_mut(&mut self.input);
+        let is_same = (&held.revision, &held.strategy) == (&revision, &strategy)
+            && (&held.last_strategy, &held.policy) == (&last_strategy, &policy);
+        if !is_same {
+            self.kept = None;
+        }
+        (held.revision, held.strategy, held.last_strategy) = (revision, strategy, last_strategy);
+        (held.policy, held.quarantined, held.began, held.granted) = (policy, quarantined, began, granted);
+    }
+
+    /// Decides the next assignments, as [`advance`](super::advance()) does.
+    pub fn advance(&mut self, now: Timestamp) -> Arc<RolloutDecision> {
+        let kept = self.kept.take().filter(|kept| kept.decided <= now);
+        let mut kept = kept.unwrap_or_else(|| Kept::of(&self.input, now));
+        kept.decide(&self.input, now);
+        Arc::clone(&self.kept.insert(kept).decision)
+    }
+
+    /// Returns the clusters that the last decision assigns another hash than they run.
+    pub fn moves(&self) -> impl Iterator<Item = &str> {
+        self.kept.iter().flat_map(|kept| &kept.moves).map(String::as_str)
+    }
+
+    /// Whether the last decision assigns a cluster another hash than it runs.
+    pub fn is_moved(&self, name: &str) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.moves.contains(name))
+    }
+}
+
+impl Kept {
+    /// Makes the stages of an input, in which no cluster is judged yet.
+    fn of(input: &Input, now: Timestamp) -> Self {
+        let rules = Rules::of(input);
+        let clusters = by_name(&input.clusters);
+        let plans = stages(rules.strategy, &rules.policy, grouped(&input.groups, &clusters));
+        let places = places(&input.groups);
+        let (mut members, mut positions) = (Vec::new(), vec![None; input.clusters.len()]);
+        for member in plans.iter().flat_map(|plan| &plan.members) {
+            let cluster = input.clusters.binary_search_by(|held| held.name.as_str().cmp(member.name)).ok();
+            if let Some(position) = cluster.and_then(|at| positions.get_mut(at)) {
+                *position = Some(members.len());
+            }
+            let place = places.get(member.name).copied().unwrap_or_default();
+            members.push(KeptMember { place, cluster, judged: None, is_due: true, shown: None });
+        }
+        let stage = |plan: &StagePlan<'_>| KeptStage {
+            name: plan.name.clone(),
+            mandatory: plan.mandatory,
+            members: plan.members.len(),
+            slots: plan.slots,
+            allowed: plan.allowed,
+            needs_approval: plan.needs_approval,
+        };
+        let left = input.clusters.iter().zip(&positions).filter(|(_, position)| position.is_none());
+        Self {
+            stages: plans.iter().map(stage).collect(),
+            left: left.map(|(cluster, _)| cluster.name.clone()).collect(),
+            members,
+            positions,
+            decision: Arc::default(),
+            moves: BTreeSet::new(),
+            decided: now,
+        }
+    }
+
+    fn decide(&mut self, input: &Input, now: Timestamp) {
+        let rules = Rules::of(input);
+        for member in &mut self.members {
+            member.judge(input, &rules.limits, now);
+        }
+        let plans = self.plans(input);
+        let decision = Arc::make_mut(&mut self.decision);
+        let mut clusters = std::mem::take(&mut decision.clusters);
+        let (mut members, moves) = (self.members.iter_mut(), &mut self.moves);
+        let mut place = |context: &StageContext<'_>, member: &Member<'_>, state: &ClusterState| {
+            let Some(kept) = members.next().filter(|kept| kept.shown.as_ref() != Some(state)) else { return };
+            kept.shown = Some(state.clone());
+            let assignment = context.assignment(member, state);
+            if assignment.assigned.as_ref() == member.runs() {
+                moves.remove(member.name);
+            } else {
+                moves.insert(member.name.to_owned());
+            }
+            clusters.insert(member.name.to_owned(), assignment);
+        };
+        let fleet = FleetInput { input, rules: &rules, left: &self.left, now };
+        let decided = decide(fleet, plans, &mut place);
+        *decision = RolloutDecision { clusters, ..decided };
+        self.decided = now;
+    }
+
+    /// Returns the stages with their members as they are judged.
+    fn plans<'a>(&self, input: &'a Input) -> Vec<StagePlan<'a>> {
+        let mut members = self.members.iter();
+        let plan = |stage: &KeptStage| StagePlan {
+            name: stage.name.clone(),
+            mandatory: stage.mandatory,
+            members: members.by_ref().take(stage.members).filter_map(|member| member.borrow(input)).collect(),
+            slots: stage.slots,
+            allowed: stage.allowed,
+            needs_approval: stage.needs_approval,
+        };
+        self.stages.iter().map(plan).collect()
+    }
+}
+
+impl KeptMember {
+    fn judge(&mut self, input: &Input, limits: &Limits, now: Timestamp) {
+        let ends = self.judged.as_ref().and_then(ClusterState::ends);
+        if !self.is_due && ends.is_none_or(|ends| ends > now) {
+            return;
+        }
+        let cluster = self.cluster.and_then(|at| input.clusters.get(at));
+        self.judged = classify(cluster, limits, now);
+        // Without a known begin a time is counted from now, and that of a silent cluster is not in its state.
+        self.is_due = match &self.judged {
+            Some(ClusterState::Unreachable { moved }) => *moved,
+            Some(state) => state.ends().is_some() && !cluster.is_some_and(has_begun),
+            None => false,
+        };
+    }
+
+    fn borrow<'a>(&self, input: &'a Input) -> Option<Member<'a>> {
+        let (group, at) = self.place;
+        let group = input.groups.get(group)?;
+        Some(Member {
+            name: group.clusters.get(at)?,
+            group: &group.key,
+            cluster: self.cluster.and_then(|at| input.clusters.get(at)),
+            state: self.judged.clone(),
+            newcomer: false,
+        })
+    }
+}
+
+/// Returns where each cluster stands first, in the order of the groups.
+fn places(groups: &[Group]) -> BTreeMap<&str, (usize, usize)> {
+    let mut sorted: Vec<(usize, &Group)> = groups.iter().enumerate().collect();
+    sorted.sort_by_key(|(_, group)| &group.key);
+    let mut places = BTreeMap::new();
+    for (index, group) in sorted {
+        for (at, name) in group.clusters.iter().enumerate() {
+            places.entry(name.as_str()).or_insert((index, at));
+        }
+    }
+    places
+}

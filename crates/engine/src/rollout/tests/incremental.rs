@@ -1,0 +1,105 @@
+//! The incremental rollout gives the answers of `advance`, whatever happens between two decisions.
+
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use proptest::strategy::Strategy as Strategy2;
+use proptest::test_runner::RngSeed;
+
+use super::properties::{cluster, input, policy, strategy};
+use crate::rollout::input::{Cluster, Group, Health, Input, Report};
+use crate::rollout::strategy::{Options, Progressive};
+use crate::rollout::{IncrementalRollout, Policy, Strategy, advance};
+
+/// What happens before a decision.
+#[derive(Clone, Debug)]
+enum Event {
+    /// A cluster is another.
+    Cluster(Cluster),
+    Strategy(Strategy),
+    Policy(Policy),
+    /// The revision that is decided on becomes the one in quarantine, as the caller remembers it.
+    Quarantine,
+    /// The clusters run what they are assigned since now.
+    Written,
+    Seconds(i64),
+}
+
+fn event() -> impl Strategy2<Value = Event> {
+    prop_oneof![
+        8 => (0..14usize).prop_flat_map(cluster).prop_map(Event::Cluster),
+        1 => strategy().prop_map(Event::Strategy),
+        1 => policy().prop_map(Event::Policy),
+        1 => Just(Event::Quarantine),
+        2 => Just(Event::Written),
+        4 => (0..200i64).prop_map(Event::Seconds),
+        1 => Just(Event::Seconds(-10)),
+    ]
+}
+
+/// The input after a decision about it was written.
+fn written(rollout: &mut IncrementalRollout, input: &mut Input, now: Timestamp) {
+    for (name, assignment) in &advance(input, now).clusters {
+        let Some(cluster) = input.clusters.iter_mut().find(|cluster| cluster.name == *name) else { continue };
+        if cluster.runs != assignment.assigned {
+            (cluster.runs, cluster.runs_since) = (assignment.assigned.clone(), Some(now));
+            assert!(rollout.set_cluster(cluster.clone()), "{name} is a cluster of the input");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None, rng_seed: RngSeed::Fixed(1), cases: 1024, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn every_answer_is_that_of_a_decision_from_nothing(
+        input in input(),
+        events in prop::collection::vec(event(), 1..12),
+    ) {
+        let (mut input, mut now) = (input, Timestamp::UNIX_EPOCH);
+        let mut rollout = IncrementalRollout::new(input.clone());
+        for event in events {
+            match event.clone() {
+                Event::Cluster(cluster) => {
+                    let held = input.clusters.iter_mut().find(|held| held.name == cluster.name);
+                    prop_assert_eq!(rollout.set_cluster(cluster.clone()), held.is_some());
+                    held.into_iter().for_each(|held| *held = cluster.clone());
+                }
+                Event::Strategy(strategy) => input.strategy = Ok(strategy),
+                Event::Policy(policy) => input.policy = Ok(policy),
+                Event::Quarantine => input.quarantined = advance(&input, now).quarantine,
+                Event::Written => written(&mut rollout, &mut input, now),
+                Event::Seconds(seconds) => now += SignedDuration::from_secs(seconds),
+            }
+            rollout.set_rules(input.clone());
+            let (expected, decided) = (advance(&input, now), rollout.advance(now));
+            prop_assert_eq!(&*decided, &expected, "after {:?}", event);
+            let runs = |name: &str| input.clusters.iter().find(|held| held.name == name)?.runs.clone();
+            let moves = expected.clusters.iter().filter(|(name, cluster)| cluster.assigned != runs(name));
+            prop_assert!(rollout.moves().eq(moves.map(|(name, _)| name.as_str())), "after {:?}", event);
+        }
+    }
+}
+
+#[test]
+fn a_silent_cluster_that_succeeded_is_judged_again_when_its_soak_is_over() {
+    let soak = SignedDuration::from_secs(60);
+    let options = Options { soak, ..Options::default() };
+    let strategy = Strategy::Progressive(Progressive { options, ..Progressive::default() });
+    let mut input = Input::new("r2", Ok(strategy));
+    input.groups = vec![Group { clusters: vec!["a".into()], ..Group::default() }];
+    let now = Timestamp::UNIX_EPOCH;
+    let health = Some(Health { of: "r2".into(), report: Report::Succeeded, since: Some(now) });
+    input.clusters = vec![Cluster {
+        name: "a".into(),
+        wants: "r2".into(),
+        runs: Some("r2".into()),
+        health,
+        unreachable: true,
+        ..Cluster::default()
+    }];
+    let mut rollout = IncrementalRollout::new(input);
+    assert_eq!(rollout.advance(now).counts.unreachable, 1);
+    assert_eq!(rollout.advance(now + soak).counts.done, 1);
+}
