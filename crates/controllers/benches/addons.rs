@@ -285,7 +285,7 @@ fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
     println!("{clusters} clusters");
     let mut hub = Hub::new(fleet(clusters));
     print("first", &[hub.settle()]);
-    let key = |i: usize| Key::namespaced(&name(i), "msa");
+    let key = |i: usize| Key::namespaced(name(i), "msa");
     let at = hub.now;
     for i in (0..clusters).filter(|i| i % 3 != 0) {
         let patch = arrived(&hub, &key(i), at);
@@ -293,7 +293,7 @@ fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
     }
     print("two thirds arrive", &[hub.settle()]);
     // The soak time of those clusters ends, and the report waits for its interval.
-    hub.now = hub.now + SignedDuration::from_secs(120);
+    hub.now += SignedDuration::from_secs(120);
     print("they are done", &[hub.settle()]);
     let mut spent = Vec::new();
     for change in 0..CHANGES {
@@ -307,7 +307,7 @@ fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
         spent.push(hub.settle());
     }
     let mut sums = print("one cluster changes", &spent);
-    hub.now = hub.now + SignedDuration::from_secs(31);
+    hub.now += SignedDuration::from_secs(31);
     hub.settle();
     let mut spent = Vec::new();
     for change in 0..CHANGES {
@@ -317,7 +317,7 @@ fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
         hub.patch("ManagedClusterAddOn", &key(i), &patch);
         hub.settle();
         // The report waits for more changes, then until its interval is over.
-        hub.now = hub.now + SignedDuration::from_secs(65);
+        hub.now += SignedDuration::from_secs(65);
         spent.push(hub.settle());
     }
     let reports = print("later", &spent);
