@@ -108,14 +108,14 @@ fn people_write(hub: &Cli) {
     );
 
     let line = "work create w -f - --clusters c1";
-    let told = hub.run_with(&format!("{line} --dry-run"), CONFIG_MAP);
-    assert_eq!(told, "create work w in cluster c1 (dry run)\n");
+    let output = hub.run_with(&format!("{line} --dry-run"), CONFIG_MAP);
+    assert_eq!(output, "create work w in cluster c1 (dry run)\n");
     assert_eq!(hub.run("get works -o name"), "", "a dry run writes nothing");
     let name = hub.run_with(&format!("{line} -o name"), CONFIG_MAP);
     assert_eq!(name, "manifestwork.work.open-cluster-management.io/w\n");
     assert!(hub.refused(line).contains("work w in cluster c1 already exists"));
-    let told = hub.run_with(&format!("{line} --overwrite"), CONFIG_MAP);
-    assert_eq!(told, "update work w in cluster c1\n");
+    let output = hub.run_with(&format!("{line} --overwrite"), CONFIG_MAP);
+    assert_eq!(output, "update work w in cluster c1\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,12 +128,12 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     assert!(on_hub.refused("accept --clusters c1").contains("no cluster c1 asks to join"));
     start(dir.path(), &hub, &spoke, &on_hub, &stop).await;
 
-    let told = on_hub.run("accept --clusters c1 --wait 120");
-    assert!(told.contains(" approved\nset hubAcceptsClient to true for managed cluster c1\n"), "{told}");
+    let output = on_hub.run("accept --clusters c1 --wait 120");
+    assert!(output.contains(" approved\nset hubAcceptsClient to true for managed cluster c1\n"), "{output}");
     let is = |command: &str, fact: &str| on_hub.run(command).contains(fact);
     eventually("the cluster joins", async || is("get clusters", "Joined: True")).await;
-    let told = on_hub.run("accept --clusters c1");
-    assert_eq!(told, "hubAcceptsClient already set for managed cluster c1\n", "it can be repeated");
+    let output = on_hub.run("accept --clusters c1");
+    assert_eq!(output, "hubAcceptsClient already set for managed cluster c1\n", "it can be repeated");
     people_write(&on_hub);
     eventually("the work arrives", async || is("get works", "configmaps default/m: True")).await;
 

@@ -13,7 +13,7 @@ fn wheelwright(hub: &Cluster, arguments: &str) -> Output {
 }
 
 /// Returns the findings that are not good, as `check: message`, each with its advice.
-fn complaints(hub: &Cluster) -> (Vec<String>, Vec<String>) {
+fn problems(hub: &Cluster) -> (Vec<String>, Vec<String>) {
     let output = wheelwright(hub, "doctor -o json");
     let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
@@ -36,17 +36,19 @@ fn object(api_version: &str, kind: &str, name: &str, rest: Value) -> String {
 async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
     let hub = Cluster::start("doctor").await;
     let kubectl = hub.kubectl();
-    let (told, _) = complaints(&hub);
+    let (findings, _) = problems(&hub);
     assert!(
-        told.iter().any(|one| one.starts_with("definitions: configrepos.gitops.wheelwright.dev is missing")),
-        "{told:?}"
+        findings
+            .iter()
+            .any(|one| one.starts_with("definitions: configrepos.gitops.wheelwright.dev is missing")),
+        "{findings:?}"
     );
 
     assert!(wheelwright(&hub, "install --wait 0").status.success());
     kubectl.run(&["label", "namespace", helm::NAMESPACE, "gitops.wheelwright.dev/operator-identity=allowed"]);
-    let (told, _) = complaints(&hub);
+    let (findings, _) = problems(&hub);
     assert_eq!(
-        told,
+        findings,
         [
             "operator: 0 of 2 operators are available, image wheelwright:0.1.0",
             "leader: no operator leads",
@@ -96,8 +98,8 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
     ]);
     let column = r#"[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/verify"}]"#;
     kubectl.run(&["patch", "crd", "configrepos.gitops.wheelwright.dev", "--type=json", "-p", column]);
-    let (told, advice) = complaints(&hub);
-    let all = told.join("\n");
+    let (findings, advice) = problems(&hub);
+    let all = findings.join("\n");
     for part in [
         "configrepos.gitops.wheelwright.dev: the hub's v1alpha1 drops fields that this version reads: spec.verify",
         "admission: admission policies are missing: wheelwright-manifestworks",
@@ -114,8 +116,8 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
     );
     // The advice helps.
     assert!(wheelwright(&hub, "upgrade --wait 0 --controllers=*,-placement").status.success());
-    let (told, _) = complaints(&hub);
-    let all = told.join("\n");
+    let (findings, _) = problems(&hub);
+    let all = findings.join("\n");
     for part in ["spec.verify", "admission", "permissions", "ocm"] {
         assert!(!all.contains(part), "{part}\n{all}");
     }
@@ -144,7 +146,7 @@ async fn events_about_the_fleet_are_shown_and_others_are_not() {
         event("three", "Normal", "apps/v1", "Deployment"),
     ];
     kubectl.run_with(&["create", "-f", "-"], &documents.concat());
-    let told = |arguments: &str| {
+    let findings = |arguments: &str| {
         let output = wheelwright(&hub, arguments);
         let text = String::from_utf8(output.stdout).unwrap();
         ["one", "two", "three"]
@@ -152,10 +154,10 @@ async fn events_about_the_fleet_are_shown_and_others_are_not() {
             .filter(|name| text.contains(&format!("note of {name}")))
             .collect::<Vec<_>>()
     };
-    assert_eq!(told("events"), ["one", "two"]);
-    assert_eq!(told("events --warnings"), ["two"]);
-    assert_eq!(told("events --for configrepo/x -o json"), ["one"]);
-    assert_eq!(told("events -n elsewhere"), Vec::<&str>::new());
+    assert_eq!(findings("events"), ["one", "two"]);
+    assert_eq!(findings("events --warnings"), ["two"]);
+    assert_eq!(findings("events --for configrepo/x -o json"), ["one"]);
+    assert_eq!(findings("events -n elsewhere"), Vec::<&str>::new());
     assert!(
         String::from_utf8_lossy(&wheelwright(&hub, "events --for fleet").stderr)
             .contains("hint: for example")

@@ -179,7 +179,7 @@ async fn credentials_come_and_go(kubectl: &Kubectl, spoke: &kube::Client) {
         secrets.get_opt("helper-hub-kubeconfig").await.is_ok_and(|found| found.is_some())
     })
     .await;
-    eventually("the hub is told", async || {
+    eventually("the hub has the report", async || {
         kubectl.run(&[&["get"][..], &addon, &["-o", "yaml"]].concat()).contains("ClientCertificateUpdated")
     })
     .await;

@@ -31,8 +31,8 @@ impl Hub {
         command.args(["hub", "--listen", listen, "--data"]).arg(data);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = lines.next().expect("the hub says where it listens").unwrap();
-        let address = said.strip_prefix("the hub listens on https://").unwrap().to_owned();
+        let line = lines.next().expect("the hub says where it listens").unwrap();
+        let address = line.strip_prefix("the hub listens on https://").unwrap().to_owned();
         lines.next().unwrap().unwrap();
         (Self { child, data: data.to_owned() }, address)
     }

@@ -26,9 +26,9 @@ fn plan(dir: &Path, head: &str, args: &[&str]) -> Output {
 
 /// Returns the exit code, and the plan.
 fn json_of(output: &Output) -> (i32, Value) {
-    let told = serde_json::from_slice(&output.stdout);
-    let told = told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-    (output.status.code().unwrap(), told)
+    let printed = serde_json::from_slice(&output.stdout);
+    let printed = printed.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code().unwrap(), printed)
 }
 
 /// Runs the script of the workflow of `examples-repo/` as a runner does, on a checkout without a branch. Returns
@@ -102,27 +102,27 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     operator.terminate(std::time::Duration::from_secs(20));
 
     let same = plan(dir, "main", &["--hub", kubeconfig, "--output", "json"]);
-    let (code, told) = json_of(&same);
-    assert_eq!((code, &told["verdict"]), (0, &json!("noChange")), "{told:#}");
+    let (code, printed) = json_of(&same);
+    assert_eq!((code, &printed["verdict"]), (0, &json!("noChange")), "{printed:#}");
 
     commit(&repository, "two");
-    let (code, told) = json_of(&plan(dir, "main", &["--hub", kubeconfig, "--output", "json"]));
-    assert_eq!((code, &told["verdict"]), (10, &json!("change")), "{told:#}");
-    let objects: Vec<_> = told["objects"].as_array().unwrap().iter().map(|it| &it["object"]).collect();
-    assert_eq!(objects, [&json!("AddOnTemplate.addon.open-cluster-management.io bench")], "{told:#}");
-    assert_eq!(told["addOns"][0]["waves"][0]["clusters"], json!(["c1", "c2"]), "{told:#}");
-    let hash = told["hash"].as_str().unwrap();
+    let (code, printed) = json_of(&plan(dir, "main", &["--hub", kubeconfig, "--output", "json"]));
+    assert_eq!((code, &printed["verdict"]), (10, &json!("change")), "{printed:#}");
+    let objects: Vec<_> = printed["objects"].as_array().unwrap().iter().map(|it| &it["object"]).collect();
+    assert_eq!(objects, [&json!("AddOnTemplate.addon.open-cluster-management.io bench")], "{printed:#}");
+    assert_eq!(printed["addOns"][0]["waves"][0]["clusters"], json!(["c1", "c2"]), "{printed:#}");
+    let hash = printed["hash"].as_str().unwrap();
     let code = |hash: &str| plan(dir, "main", &["--hub", kubeconfig, "--expect", hash]).status.code();
     assert_eq!((code(hash), code("0123456789abcdef")), (Some(10), Some(13)));
-    let fields = &told["works"][0]["objects"][0]["fields"];
-    assert_eq!(*fields, json!([{"path": "data.word", "before": "one", "after": "two"}]), "{told:#}");
+    let fields = &printed["works"][0]["objects"][0]["fields"];
+    assert_eq!(*fields, json!([{"path": "data.word", "before": "one", "after": "two"}]), "{printed:#}");
 
     let snapshot = dir.join("hub.json");
     let objects = server.with_store(|store, _| HubSnapshot::of(store).objects);
     std::fs::write(&snapshot, json!({"kind": "List", "items": objects}).to_string()).unwrap();
     let (code, of_file) =
         json_of(&plan(dir, "main", &["--snapshot", snapshot.to_str().unwrap(), "--output", "json"]));
-    assert_eq!((code, of_file), (10, told));
+    assert_eq!((code, of_file), (10, printed));
 
     let page = plan(dir, "main", &["--snapshot", snapshot.to_str().unwrap(), "--output", "markdown"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
@@ -132,6 +132,6 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     assert!(summary.contains("**Change: 0 objects created, 1 changed, 0 deleted."), "{summary}");
 
     let refused = plan(dir, "nowhere", &["--snapshot", snapshot.to_str().unwrap()]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(1) && said.contains("hint: a revision is"), "{said}");
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && message.contains("hint: a revision is"), "{message}");
 }

@@ -103,10 +103,10 @@ async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
     let mut watch = tokio::process::Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     watch.args(["rollout", "status", "team/settings", "--watch", "--kubeconfig"]).arg(&kubeconfig);
     let watched = watch.output().await.unwrap();
-    let told = String::from_utf8(watched.stdout).unwrap();
+    let printed = String::from_utf8(watched.stdout).unwrap();
     assert!(
-        watched.status.success() && told.contains("2 of 2 clusters done with a template of 1 manifests"),
-        "{told}"
+        watched.status.success() && printed.contains("2 of 2 clusters done with a template of 1 manifests"),
+        "{printed}"
     );
     sets.delete("settings", &DeleteParams::default()).await.unwrap();
     eventually("the set goes", async || sets.get_opt("settings").await.unwrap().is_none()).await;

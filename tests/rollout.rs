@@ -78,9 +78,9 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     let dir = tempfile::tempdir().unwrap();
     let (_hub, client, cli) = stopped_hub(dir.path()).await;
     let status = || cli.run(&format!("rollout status {ADD_ON}"));
-    let told = status();
-    assert!(told.contains("fleet/aws canary  ✗ aws-1 0.4.2\n"), "{told}");
-    assert!(told.ends_with(&format!("\n  wheelwright rollout undo {ADD_ON}\n")), "{told}");
+    let output = status();
+    assert!(output.contains("fleet/aws canary  ✗ aws-1 0.4.2\n"), "{output}");
+    assert!(output.ends_with(&format!("\n  wheelwright rollout undo {ADD_ON}\n")), "{output}");
 
     let watched = cli.output(&format!("rollout status {ADD_ON} --watch"), "");
     assert_eq!(watched.status.code(), Some(1), "failures have stopped it");
@@ -88,10 +88,10 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
 
     assert!(cli.refused("rollout pause nothing").contains("there is no add-on nothing"));
     assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("is not paused"));
-    let told = cli.run(&format!("rollout pause {ADD_ON} --dry-run"));
+    let output = cli.run(&format!("rollout pause {ADD_ON} --dry-run"));
     assert!(
-        told.contains("RolloutPolicy managed-serviceaccount is made for managed-serviceaccount (dry run)"),
-        "{told}"
+        output.contains("RolloutPolicy managed-serviceaccount is made for managed-serviceaccount (dry run)"),
+        "{output}"
     );
     assert!(Api::<RolloutPolicy>::all(client.clone()).get_opt(ADD_ON).await.unwrap().is_none());
     cli.run(&format!("rollout pause {ADD_ON}"));
@@ -100,26 +100,29 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     let rules =
         RolloutPolicySpec { add_ons: vec![ADD_ON.into()], paused: true, ..RolloutPolicySpec::default() };
     assert_eq!(held, rules, "nothing else changes");
-    let told = status();
-    assert!(told.contains("nothing starts: waits for the pause to end\n"), "{told}");
-    assert!(told.contains(&format!("\n  wheelwright rollout resume {ADD_ON}\n")), "{told}");
-    assert!(cli.run(&format!("rollout pause {ADD_ON}")).contains("is already so"));
+    let output = status();
+    assert!(output.contains("nothing starts: waits for the pause to end\n"), "{output}");
+    assert!(output.contains(&format!("\n  wheelwright rollout resume {ADD_ON}\n")), "{output}");
+    assert!(cli.run(&format!("rollout pause {ADD_ON}")).contains("is unchanged"));
     cli.run(&format!("rollout resume {ADD_ON}"));
     assert!(!policy(&client, ADD_ON).await.spec.paused);
 
-    let told = cli.run(&format!("rollout undo {ADD_ON}"));
-    assert!(told.contains("addontemplates/managed-serviceaccount-0.4.2 ("), "it names the version: {told}");
-    assert!(told.contains(" is quarantined on placement fleet/aws\n"), "{told}");
-    let told = status();
-    assert!(told.contains(&format!("wheelwright rollout resume {ADD_ON} --release\n")), "{told}");
+    let output = cli.run(&format!("rollout undo {ADD_ON}"));
+    assert!(
+        output.contains("addontemplates/managed-serviceaccount-0.4.2 ("),
+        "it names the version: {output}"
+    );
+    assert!(output.contains(" is quarantined on placement fleet/aws\n"), "{output}");
+    let output = status();
+    assert!(output.contains(&format!("wheelwright rollout resume {ADD_ON} --release\n")), "{output}");
     let json: Value = serde_json::from_str(&cli.run(&format!("rollout status {ADD_ON} -o json"))).unwrap();
     assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "Quarantined");
     assert!(cli.refused(&format!("rollout undo {ADD_ON}")).contains("no rollout that could be taken back"));
     assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("--release"));
     cli.run(&format!("rollout resume {ADD_ON} --release"));
     assert_eq!(policy(&client, ADD_ON).await.spec.released_revisions.len(), 1);
-    let told = status();
-    assert!(told.contains("✗ aws-1 TimedOut"), "{told}");
+    let output = status();
+    assert!(output.contains("✗ aws-1 TimedOut"), "{output}");
     cli.run(&format!("rollout undo {ADD_ON}"));
     assert!(policy(&client, ADD_ON).await.spec.released_revisions.is_empty(), "undone again");
 }
@@ -145,12 +148,15 @@ async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).unwrap());
     addons.patch(ADD_ON, &PatchParams::default(), &patch).await.unwrap();
 
-    let told = cli.run(&format!("rollout status {ADD_ON}"));
-    let token = told.lines().last().unwrap().rsplit(' ').next().unwrap().to_owned();
-    assert!(told.contains("waits for an approval of the start of #1 (2 clusters) of fleet/aws\n"), "{told}");
+    let output = cli.run(&format!("rollout status {ADD_ON}"));
+    let token = output.lines().last().unwrap().rsplit(' ').next().unwrap().to_owned();
+    assert!(
+        output.contains("waits for an approval of the start of #1 (2 clusters) of fleet/aws\n"),
+        "{output}"
+    );
     assert!(cli.refused(&format!("rollout approve {ADD_ON} other")).contains(&token));
-    let told = cli.run(&format!("rollout approve {ADD_ON}"));
-    assert!(told.contains("approved: the start of #1 (2 clusters) of fleet/aws\n"), "{told}");
+    let output = cli.run(&format!("rollout approve {ADD_ON}"));
+    assert!(output.contains("approved: the start of #1 (2 clusters) of fleet/aws\n"), "{output}");
     assert_eq!(policy(&client, "all").await.spec.approved, [token]);
     assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("waits for no approval"));
 
@@ -190,10 +196,10 @@ async fn a_removal_that_waits_for_a_person_is_approved_by_a_command() {
     let placements = access(&client, "Placement", "cluster.open-cluster-management.io/v1beta1", "fleet");
     let complete = Patch::Merge(json!({"status": {"numberOfSelectedClusters": 3}}));
     placements.patch_status("aws", &PatchParams::default(), &complete).await.unwrap();
-    let told = cli.run(&format!("rollout status {ADD_ON}"));
+    let output = cli.run(&format!("rollout status {ADD_ON}"));
     let removal = "the removal from 2 clusters (gone-1, gone-2)";
-    assert!(told.contains(&format!("waits for an approval of {removal}")), "{told}");
-    let told = cli.run(&format!("rollout approve {ADD_ON}"));
-    assert!(told.contains(&format!("approved: {removal}\n")), "{told}");
+    assert!(output.contains(&format!("waits for an approval of {removal}")), "{output}");
+    let output = cli.run(&format!("rollout approve {ADD_ON}"));
+    assert!(output.contains(&format!("approved: {removal}\n")), "{output}");
     assert!(policy(&client, ADD_ON).await.spec.approved[0].starts_with("remove/"));
 }

@@ -126,22 +126,25 @@ async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
     let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
     let edit = json!({"spec": {"verify": {"secretRef": {"name": "signers"}}}});
     repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
-    let told = async |part: &str| {
+    let has_message = async |part: &str| {
         let status = repos.get("a").await.unwrap().status.unwrap_or_default();
         status.conditions.iter().any(|one| one.type_ == "Ready" && one.message.contains(part))
     };
-    eventually("the commit without a signature is refused", async || told("it has no signature").await).await;
+    eventually("the commit without a signature is refused", async || {
+        has_message("it has no signature").await
+    })
+    .await;
 
     commit("signed", &["-S"]);
     eventually("the signed commit is applied", async || hub.exists("signed").await).await;
     let unsigned = commit("unsigned", &[]);
     let refused = format!("commit {unsigned} is refused: it has no signature");
-    eventually("the next one is refused", async || told(&refused).await).await;
+    eventually("the next one is refused", async || has_message(&refused).await).await;
     assert!(hub.exists("signed").await, "what was applied stays");
     assert!(!hub.exists("unsigned").await);
     commit("vouched", &["-S"]);
     // A signature does not vouch for the commits before it.
-    eventually("the refused commit is still named", async || told(&refused).await).await;
+    eventually("the refused commit is still named", async || has_message(&refused).await).await;
     let edit = json!({"spec": {"verify": {"mode": "Tip"}}});
     repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
     eventually("the tip is all that must be signed", async || hub.exists("vouched").await).await;

@@ -62,7 +62,7 @@ fn config_repo(repository: &Repository, account: &str) -> String {
 }
 
 /// Returns the reason and message of the condition Ready.
-fn told(kubectl: &Kubectl) -> String {
+fn ready_message(kubectl: &Kubectl) -> String {
     let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]['reason','message']}";
     kubectl.run(&["get", "configrepo", "app", "-n", "team", "-o", ready])
 }
@@ -98,23 +98,28 @@ async fn a_config_repo_writes_what_its_service_account_may_write() {
 
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &config_repo(&repository, "powerless"));
     eventually("the account without rights is refused", async || {
-        let told = told(&kubectl);
-        told.starts_with("Forbidden") && told.contains("system:serviceaccount:team:powerless")
+        let ready_message = ready_message(&kubectl);
+        ready_message.starts_with("Forbidden")
+            && ready_message.contains("system:serviceaccount:team:powerless")
     })
     .await;
     set_account(&kubectl, "private");
     eventually("an account that the operator may not impersonate is refused", async || {
-        told(&kubectl).contains("cannot impersonate resource \"serviceaccounts\"")
+        ready_message(&kubectl).contains("cannot impersonate resource \"serviceaccounts\"")
     })
     .await;
     set_account(&kubectl, "");
-    eventually("the tenant cannot act as the operator", async || told(&kubectl).starts_with("NotAllowed"))
-        .await;
+    eventually("the tenant cannot act as the operator", async || {
+        ready_message(&kubectl).starts_with("NotAllowed")
+    })
+    .await;
     assert!(kubectl.fails(&["get", "configmap", "settings", "-n", "team"]).contains("NotFound"));
 
     set_account(&kubectl, "deployer");
-    eventually("the account that may write it applies it", async || told(&kubectl).starts_with("Applied"))
-        .await;
+    eventually("the account that may write it applies it", async || {
+        ready_message(&kubectl).starts_with("Applied")
+    })
+    .await;
     assert!(kubectl.run(&["get", "configmap", "settings", "-n", "team", "-o", "yaml"]).contains("k: one"));
     repository.write(
         "app/role.yaml",
@@ -123,7 +128,9 @@ async fn a_config_repo_writes_what_its_service_account_may_write() {
         subjects: [{kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}]}",
     );
     repository.commit("escalate");
-    eventually("the account gives itself no more rights", async || told(&kubectl).starts_with("Forbidden"))
-        .await;
+    eventually("the account gives itself no more rights", async || {
+        ready_message(&kubectl).starts_with("Forbidden")
+    })
+    .await;
     drop(operator);
 }

@@ -21,7 +21,7 @@ use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Proof {
     /// The status names another driver than the agent uses.
-    Untold,
+    OtherDriver,
     /// By a certificate.
     Certificate,
     /// By a token, for which the hub has no service account yet.
@@ -37,12 +37,12 @@ impl Proof {
         addon: &ManagedClusterAddOn,
         driver: &KubeClientDriver,
     ) -> Self {
-        let told = addon.status.as_ref().and_then(|status| status.kube_client_driver.as_ref());
+        let reported = addon.status.as_ref().and_then(|status| status.kube_client_driver.as_ref());
         let is_of_the_hub = asked.signer_name == KUBE_CLIENT_SIGNER;
         match driver {
             KubeClientDriver::Token if is_of_the_hub => {
-                if told != Some(&KubeClientDriver::Token) {
-                    return Self::Untold;
+                if reported != Some(&KubeClientDriver::Token) {
+                    return Self::OtherDriver;
                 }
                 let ready = addon.condition(TOKEN_INFRASTRUCTURE_READY).filter(|ready| ready.is_true());
                 let uid = ready.and_then(|ready| token::uid_in(&ready.message));
@@ -50,8 +50,8 @@ impl Proof {
             }
             // Without a driver in the status, managers take it for a certificate.
             KubeClientDriver::Csr | KubeClientDriver::Token | KubeClientDriver::Other(_) => {
-                let is_other = told.is_some_and(|told| *told != KubeClientDriver::Csr);
-                if is_of_the_hub && is_other { Self::Untold } else { Self::Certificate }
+                let is_other = reported.is_some_and(|reported| *reported != KubeClientDriver::Csr);
+                if is_of_the_hub && is_other { Self::OtherDriver } else { Self::Certificate }
             }
         }
     }
@@ -76,7 +76,7 @@ const TOKEN: &str = "TokenRefreshed";
 impl Addons<'_> {
     /// Writes to the hub how the add-on proves its identity, so that it gets permissions under its name
     /// there.
-    pub(super) async fn tell_driver(&self, addon: &str) -> Result<Timestamp, JoinError> {
+    pub(super) async fn write_driver(&self, addon: &str) -> Result<Timestamp, JoinError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
         let live = addons.get(addon).await.map_err(api("read the add-on"))?;
         let mut new = live.clone();
@@ -95,12 +95,12 @@ impl Addons<'_> {
     }
 
     /// Reports on the hub how fresh the credentials of an add-on are, unless it says so already.
-    pub(super) async fn report(&self, addon: &str, told: Observation) -> Result<(), JoinError> {
+    pub(super) async fn report(&self, addon: &str, observed: Observation) -> Result<(), JoinError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
         let live = addons.get(addon).await.map_err(api("read the add-on"))?;
         let before = live.status.clone().unwrap_or_default().conditions;
         let mut conditions = before.clone();
-        set_condition(&mut conditions, told, now());
+        set_condition(&mut conditions, observed, now());
         if conditions == before {
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Addons<'_> {
         let (condition, reason) = match registration.proof {
             Proof::Token(_) => (TOKEN, "TokenCreationFailed"),
             Proof::Certificate => (CERTIFICATE, "ClientCertificateUpdateFailed"),
-            Proof::Untold | Proof::NoAccount => return,
+            Proof::OtherDriver | Proof::NoAccount => return,
         };
         let message = match error {
             JoinError::TooManyRequests(_) => {
@@ -121,8 +121,8 @@ impl Addons<'_> {
             JoinError::Stopped => return,
             error => super::message(error),
         };
-        let told = Observation::new(condition, False, reason).message(message);
-        if let Err(error) = self.report(&registration.addon, told).await {
+        let observed = Observation::new(condition, False, reason).message(message);
+        if let Err(error) = self.report(&registration.addon, observed).await {
             warn!(addon = registration.addon, %error, "cannot report the failure on the hub");
         }
     }
@@ -166,13 +166,13 @@ mod tests {
         };
         let of_token = json!({"kubeClientDriver": "token"});
         for (status, driver, signer, wanted) in [
-            (json!({}), token, KUBE_CLIENT_SIGNER, Proof::Untold),
+            (json!({}), token, KUBE_CLIENT_SIGNER, Proof::OtherDriver),
             (of_token.clone(), token, KUBE_CLIENT_SIGNER, Proof::NoAccount),
             (ready("False"), token, KUBE_CLIENT_SIGNER, Proof::NoAccount),
             (ready("True"), token, KUBE_CLIENT_SIGNER, Proof::Token("u".into())),
             (ready("True"), token, "example.com/foo", Proof::Certificate),
             (json!({}), csr, KUBE_CLIENT_SIGNER, Proof::Certificate),
-            (of_token, csr, KUBE_CLIENT_SIGNER, Proof::Untold),
+            (of_token, csr, KUBE_CLIENT_SIGNER, Proof::OtherDriver),
         ] {
             assert_eq!(proof(status.clone(), driver, signer), wanted, "{status} {driver:?} {signer}");
         }

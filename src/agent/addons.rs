@@ -105,7 +105,7 @@ impl Addons<'_> {
         kept: &mut StoredSecrets,
         registered: &BTreeSet<Key>,
     ) -> Result<(), JoinError> {
-        kept.looked = Some(now());
+        kept.last_attempt = Some(now());
         if !kept.is_complete {
             let ours = format!("{ADDON_NAME_LABEL},{CLUSTER_NAME_LABEL}={}", self.cluster);
             let secrets = Api::<Secret>::all(self.spoke.clone());
@@ -138,7 +138,7 @@ impl Addons<'_> {
         stop: &CancellationToken,
     ) -> (Registration, Result<Timestamp, JoinError>) {
         let result = match &registration.proof {
-            Proof::Untold => self.tell_driver(&registration.addon).await,
+            Proof::OtherDriver => self.write_driver(&registration.addon).await,
             Proof::Certificate => self.credentials(&registration, stop).await,
             Proof::Token(uid) => self.token(&registration, uid).await,
             // The hub makes the service account first; its uid is another registration.
@@ -261,12 +261,12 @@ struct StoredSecrets {
     /// Whether the secrets of earlier processes are among them.
     is_complete: bool,
     /// When the last attempt to remove some of them began.
-    looked: Option<Timestamp>,
+    last_attempt: Option<Timestamp>,
 }
 
 impl StoredSecrets {
     fn is_due(&self, now: Timestamp) -> bool {
-        self.looked.is_none_or(|looked| looked.saturating_add(RETRY).is_ok_and(|due| due <= now))
+        self.last_attempt.is_none_or(|at| at.saturating_add(RETRY).is_ok_and(|due| due <= now))
     }
 }
 
@@ -327,11 +327,11 @@ mod tests {
         };
         let asked = json!([{"signerName": KUBE_CLIENT_SIGNER}]);
         let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
-        let told = registered(json!({"installNamespace": "mine"}), json!({"registrations": asked})).unwrap();
-        assert_eq!((told.namespace.as_str(), told.user), ("mine", format!("{of_cluster}:agent:a")));
-        assert_eq!(told.groups, [of_cluster]);
-        let told = registered(json!({}), json!({"registrations": asked, "namespace": "theirs"})).unwrap();
-        assert_eq!(told.namespace, "theirs");
+        let found = registered(json!({"installNamespace": "mine"}), json!({"registrations": asked})).unwrap();
+        assert_eq!((found.namespace.as_str(), found.user), ("mine", format!("{of_cluster}:agent:a")));
+        assert_eq!(found.groups, [of_cluster]);
+        let found = registered(json!({}), json!({"registrations": asked, "namespace": "theirs"})).unwrap();
+        assert_eq!(found.namespace, "theirs");
         assert_eq!(registered(json!({}), json!({"registrations": []})), None);
     }
 }

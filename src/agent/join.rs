@@ -51,7 +51,7 @@ pub enum JoinError {
     #[error("cannot make a certificate request")]
     Pki(#[from] pki::Error),
     /// The certificate is not for the key.
-    #[error("the hub issued something else than a certificate: {0}")]
+    #[error("the hub did not issue a certificate: {0}")]
     Certificate(String),
     /// The request was denied, or signing failed.
     #[error("the certificate request {name} was denied: {message}")]
@@ -208,21 +208,21 @@ pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -
 }
 
 /// Adds the addresses of the cluster that its ManagedCluster lacks.
-pub(super) async fn tell_addresses(hub: &kube::Client, options: &AgentOptions) -> Result<(), JoinError> {
+pub(super) async fn write_addresses(hub: &kube::Client, options: &AgentOptions) -> Result<(), JoinError> {
     if options.client_configs.is_empty() {
         return Ok(());
     }
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
     let attempt = "write the addresses of the cluster to its ManagedCluster";
     let mut cluster = clusters.get(&options.cluster).await.map_err(api(attempt))?;
-    let told = &mut cluster.spec.managed_cluster_client_configs;
-    let before = told.len();
+    let configs = &mut cluster.spec.managed_cluster_client_configs;
+    let before = configs.len();
     for config in &options.client_configs {
-        if !told.iter().any(|held| held.url == config.url) {
-            told.push(config.clone());
+        if !configs.iter().any(|held| held.url == config.url) {
+            configs.push(config.clone());
         }
     }
-    if told.len() > before {
+    if configs.len() > before {
         clusters.replace(&options.cluster, &PostParams::default(), &cluster).await.map_err(api(attempt))?;
     }
     Ok(())

@@ -36,7 +36,7 @@ use reconcile::{Query, Site, View as _};
 const PERIOD: Duration = Duration::from_secs(5);
 /// Interval of the checks whether the hub answers. The kept works count if the hub is away for this long at
 /// the start.
-const LOOK: Duration = Duration::from_secs(1);
+const HUB_CHECK: Duration = Duration::from_secs(1);
 const AWAY: Duration = Duration::from_secs(5);
 /// Longest work: API servers take requests of 3 MiB.
 const MAX_BYTES: u64 = 3 << 20;
@@ -52,7 +52,7 @@ pub(super) struct KeptWorks {
     /// hub or unreadable.
     held: BTreeMap<String, Option<String>>,
     /// The resource versions of the works that are kept as they are, or that no secret takes.
-    looked_at: BTreeMap<String, String>,
+    handled: BTreeMap<String, String>,
 }
 
 impl KeptWorks {
@@ -62,7 +62,7 @@ impl KeptWorks {
             cluster: identity.cluster.clone(),
             hub: identity.hub_hash.chars().take(32).collect(),
             held: BTreeMap::new(),
-            looked_at: BTreeMap::new(),
+            handled: BTreeMap::new(),
         }
     }
 
@@ -118,7 +118,7 @@ impl KeptWorks {
         let Ok(works) = shell.caches().list::<ManifestWork>(Query::namespace(&self.cluster)) else { return };
         let wanted: BTreeMap<String, _> = works.iter().map(|work| (self.name_of(work), work)).collect();
         for (name, work) in &wanted {
-            if self.looked_at.get(name).is_some_and(|seen| *seen == version(work)) {
+            if self.handled.get(name).is_some_and(|seen| *seen == version(work)) {
                 continue;
             }
             let digest = digest(work);
@@ -136,7 +136,7 @@ impl KeptWorks {
                 }
                 self.held.insert(name.clone(), written.is_ok().then_some(digest));
             }
-            self.looked_at.insert(name.clone(), version(work));
+            self.handled.insert(name.clone(), version(work));
         }
         let gone: Vec<String> =
             self.held.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
@@ -147,7 +147,7 @@ impl KeptWorks {
                 }
                 Ok(_) | Err(_) => {
                     self.held.remove(&name);
-                    self.looked_at.remove(&name);
+                    self.handled.remove(&name);
                 }
             }
         }
@@ -183,7 +183,7 @@ async fn is_away_at_start(hub: &kube::Client, listed: impl Fn() -> bool) -> bool
             }
             Ok(_) | Err(_) => since = None,
         }
-        sleep(LOOK).await;
+        sleep(HUB_CHECK).await;
     }
     false
 }

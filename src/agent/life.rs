@@ -85,7 +85,7 @@ impl IdentityUse<'_> {
         let mut wait = FIRST_WAIT;
         let agent = Some(self.credentials.agent.as_str());
         while let Err(error) = join_anew(self.options, self.hub, agent, stop).await {
-            warn!(cluster, error = message(&error), "cannot join the hub anew yet");
+            warn!(cluster, error = message(&error), "cannot join the hub again yet");
             sleep(wait).await;
             wait = LONGEST_WAIT_TO_JOIN.min(wait * 2);
         }

@@ -140,7 +140,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
         match live(&options, &refused, &running, &stop).await {
             Ok(End::Over) => wait = FIRST_WAIT,
             Ok(End::Refused(certificate)) => {
-                warn!(cluster = options.cluster, "the hub refuses the certificate; joining anew");
+                warn!(cluster = options.cluster, "the hub refuses the certificate; joining again");
                 refused = certificate;
             }
             Ok(End::Lost(why)) => {
@@ -228,11 +228,11 @@ async fn live(
         driver: options.addon_driver.clone(),
     };
     let works = kept::KeptWorks::new(options, &identity);
-    let tell_addresses = async {
+    let write_addresses = async {
         if options.registers()
-            && let Err(error) = join::tell_addresses(&client, options).await
+            && let Err(error) = join::write_addresses(&client, options).await
         {
-            warn!(error = message(&error), "cannot tell the hub how the cluster is reached");
+            warn!(error = message(&error), "cannot write the addresses of the cluster to the hub");
         }
     };
     let keep_works = async {
@@ -246,7 +246,7 @@ async fn live(
         }
     };
     let ((), end, (), (), ()) =
-        tokio::join!(shell.run(over.clone()), end, keep_works, keep_addons, tell_addresses);
+        tokio::join!(shell.run(over.clone()), end, keep_works, keep_addons, write_addresses);
     Ok(end)
 }
 

@@ -91,9 +91,9 @@ pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<K
     }
     let now = (hub.clock)();
     if let Some(claims) = hub.tokens.verify(token, now) {
-        let heard: Vec<String> = wanted.iter().filter(|a| claims.aud.contains(a)).cloned().collect();
+        let matching: Vec<String> = wanted.iter().filter(|a| claims.aud.contains(a)).cloned().collect();
         let user = hub.read(|store| of_claims(store, &claims))?;
-        return (!heard.is_empty()).then_some(Known { user: Arc::new(user), audiences: heard });
+        return (!matching.is_empty()).then_some(Known { user: Arc::new(user), audiences: matching });
     }
     let user = hub.read(|store| of_bootstrap_token(store, token, now))?;
     Some(Known { user: Arc::new(user), audiences: Vec::new() })

@@ -165,7 +165,7 @@ pub(super) fn admitted(
         let spec = |field: &str| {
             outcome.object.at(&["spec", field]).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        if spec("signerName") == CLIENT_SIGNER && asks_to_be_master(&spec("request")) {
+        if spec("signerName") == CLIENT_SIGNER && names_masters_group(&spec("request")) {
             let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
             return Err(ApiError::forbidden(target, &why));
         }
@@ -173,7 +173,7 @@ pub(super) fn admitted(
     write(store, options)
 }
 
-fn asks_to_be_master(encoded: &str) -> bool {
+fn names_masters_group(encoded: &str) -> bool {
     let bytes = STANDARD.decode(encoded).unwrap_or_default();
     let parsed = CertificateRequest::parse(&String::from_utf8_lossy(&bytes));
     parsed.is_ok_and(|parsed| parsed.subject.organizations.iter().any(|o| o == MASTERS))

@@ -159,7 +159,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn fields_that_stand_twice_are_told_by_their_paths() {
+    fn duplicate_fields_are_reported_by_their_paths() {
         let text = br#"{"a": 1, "b": {"c": [{}, {"d": 1, "d": [2.5, null, true, "x"]}]}, "a": -3}"#;
         let body = Body::json(text, Role::Object).unwrap();
         assert_eq!(body.value, json!({ "a": -3, "b": { "c": [{}, { "d": [2.5, null, true, "x"] }] } }));

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_stranger_too_many_closes_the_oldest() {
+    fn one_unknown_peer_too_many_closes_the_oldest() {
         let unknown_peers = Arc::new(UnknownPeers::default());
         let (known, known_token) = unknown_peers.enter();
         known.leave();

@@ -118,8 +118,8 @@ impl Visitors {
         let review = TokenReview { spec, ..TokenReview::default() };
         let _permit = self.reviews.acquire().await.map_err(|error| error.to_string())?;
         let reviewed = Api::all(self.hub.clone()).create(&PostParams::default(), &review).await;
-        let reviewed =
-            reviewed.map_err(|error| format!("it does not say whose the token is: {}", message(&error)))?;
+        let reviewed = reviewed
+            .map_err(|error| format!("it does not say to whom the token belongs: {}", message(&error)))?;
         let status = reviewed.status.unwrap_or_default();
         let is_good = status.authenticated.unwrap_or_default() && status.error.unwrap_or_default().is_empty();
         Ok(status.user.filter(|user| is_good && user.username.as_ref().is_some_and(|name| !name.is_empty())))

@@ -179,8 +179,8 @@ mod tests {
         let routes = routes.clone().layer(Extension(IpAddr::from([192, 0, 2, 1])));
         let answer = routes.oneshot(request).await.unwrap();
         let status = answer.status();
-        let said = to_bytes(answer.into_body(), 1).await.unwrap();
-        assert!(said.is_empty(), "an answer has no body");
+        let body = to_bytes(answer.into_body(), 1).await.unwrap();
+        assert!(body.is_empty(), "an answer has no body");
         status
     }
 

@@ -57,16 +57,16 @@ fn promtool(arguments: &[&str]) -> String {
     assert!(built.status.success(), "tests/promtool/build failed; see above");
     let program = PathBuf::from(String::from_utf8(built.stdout).unwrap().trim());
     let output = Command::new(program).args(arguments).current_dir(ROOT).output().unwrap();
-    let told =
+    let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "promtool {arguments:?}: {told}");
-    told
+    assert!(output.status.success(), "promtool {arguments:?}: {printed}");
+    printed
 }
 
 #[test]
 fn alerts_are_valid_and_fire_when_they_should() {
-    let told = promtool(&["check", "rules", "charts/wheelwright/files/alerts.yaml"]);
-    assert!(told.contains("11 rules found"), "{told}");
+    let printed = promtool(&["check", "rules", "charts/wheelwright/files/alerts.yaml"]);
+    assert!(printed.contains("11 rules found"), "{printed}");
     let dir = tempfile::tempdir().unwrap();
     for file in ["charts/wheelwright/files/alerts.yaml", "tests/alerts/cases.yaml"] {
         let name = file.rsplit('/').next().unwrap();

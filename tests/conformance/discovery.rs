@@ -18,7 +18,7 @@ cases![
     a_representation_that_there_is_none_of_is_refused,
     a_dry_run_changes_nothing,
     a_dry_run_is_all_or_nothing,
-    health_and_version_are_told,
+    health_and_version_are_reported,
 ];
 
 fn find(list: &Value, field: &str, value: &str) -> Value {
@@ -216,7 +216,7 @@ async fn a_dry_run_is_all_or_nothing(api: Api) {
         .blames("dryRun", "FieldValueNotSupported");
 }
 
-async fn health_and_version_are_told(api: Api) {
+async fn health_and_version_are_reported(api: Api) {
     for path in ["/livez", "/readyz", "/healthz"] {
         assert_eq!(api.get(path).await.is(200).body, json!("ok"), "{path}");
     }

@@ -300,8 +300,8 @@ impl HubProcess {
         command.args(["hub", "--listen", "127.0.0.1:0", "--data"]).arg(dir.join("data"));
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = lines.next().expect("the hub says where it listens").unwrap();
-        assert!(said.starts_with("the hub listens on https://127.0.0.1:"), "{said}");
+        let line = lines.next().expect("the hub says where it listens").unwrap();
+        assert!(line.starts_with("the hub listens on https://127.0.0.1:"), "{line}");
         assert!(lines.next().unwrap().unwrap().ends_with("admin.kubeconfig"));
         Self {
             child,

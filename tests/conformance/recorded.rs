@@ -69,28 +69,33 @@ pub(super) async fn run(client: &kube::Client, area: &str, hold: Hold) -> Vec<St
     let (mut answers, mut failed) = (BTreeMap::new(), Vec::new());
     for (i, (name, steps)) in cases(area).into_iter().enumerate() {
         let mut exchange = Exchange::new(Api::new(client.clone(), format!("{area}-{i}")).await);
-        let mut said = Vec::new();
+        let mut answered = Vec::new();
         for step in &steps {
-            said.push(exchange.send(step).await);
+            answered.push(exchange.send(step).await);
         }
         let expected = recorded.remove(&name).unwrap_or_default();
         let case = format!("{area}: {name}");
         if known.contains(case.as_str()) {
-            match (0..steps.len()).find(|i| Some(&said[*i]) != expected.get(*i)) {
+            match (0..steps.len()).find(|i| Some(&answered[*i]) != expected.get(*i)) {
                 Some(i) => {
-                    println!("{case}: {}\n    said     {}\n    recorded {}", steps[i], said[i], expected[i])
+                    println!(
+                        "{case}: {}\n    answered     {}\n    recorded {}",
+                        steps[i], answered[i], expected[i]
+                    )
                 }
                 None => failed.push(format!("{case}: differs no longer; take it off differences.txt")),
             }
             continue;
         }
         for (i, step) in steps.iter().enumerate().filter(|_| !bless) {
-            let (found, expected) = (&said[i], expected.get(i).unwrap_or(&Value::Null));
+            let (found, expected) = (&answered[i], expected.get(i).unwrap_or(&Value::Null));
             if found != expected {
-                failed.push(format!("{area}: {name}: {step}\n    said     {found}\n    recorded {expected}"));
+                failed.push(format!(
+                    "{area}: {name}: {step}\n    answered     {found}\n    recorded {expected}"
+                ));
             }
         }
-        answers.insert(name, said);
+        answers.insert(name, answered);
     }
     if bless {
         std::fs::write(&file, serde_saphyr::to_string(&answers).unwrap()).unwrap();

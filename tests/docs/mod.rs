@@ -182,9 +182,9 @@ fn run(hub: &Cluster, dir: &Path, block: &Block) {
     command.env("PATH", format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").unwrap()));
     command.env("KUBECONFIG", &hub.kubeconfig).env("HOME", dir);
     let output = command.output().unwrap();
-    let told =
+    let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}:\n{}\n{told}", block.page, block.text);
+    assert!(output.status.success(), "{}:\n{}\n{printed}", block.page, block.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

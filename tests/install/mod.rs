@@ -137,10 +137,10 @@ const REPO: &str = "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRep
 async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let hub = Cluster::start("install").await;
     let kubectl = hub.kubectl();
-    let told = run(&hub, &["install", "--dry-run"]);
+    let printed = run(&hub, &["install", "--dry-run"]);
     assert!(
-        told.contains("Deployment.apps wheelwright-system/wheelwright-operator created (dry run)\n"),
-        "{told}"
+        printed.contains("Deployment.apps wheelwright-system/wheelwright-operator created (dry run)\n"),
+        "{printed}"
     );
     assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"));
 
@@ -150,15 +150,15 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let install = install.spawn().unwrap();
     run_pods(&kubectl).await;
     let output = install.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
     assert!(
-        told.contains(
+        printed.contains(
             "CustomResourceDefinition.apiextensions.k8s.io configrepos.gitops.wheelwright.dev created"
         ),
-        "{told}"
+        "{printed}"
     );
-    assert!(told.contains("2 operators run in namespace wheelwright-system\n"), "{told}");
+    assert!(printed.contains("2 operators run in namespace wheelwright-system\n"), "{printed}");
     kubectl.run_with(&["apply", "-f", "-"], REPO);
 
     let definition = convert(&kubectl);
@@ -169,11 +169,14 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         helm::NAMESPACE
     );
     kubectl.run_with(&["apply", "-f", "-"], &old);
-    let told = run(&hub, &["upgrade", "--image", "example.com/w:2", "--wait", "0"]);
-    assert!(told.contains("configrepos.gitops.wheelwright.dev configured\n"), "{told}");
-    assert!(told.contains("Deployment.apps wheelwright-system/wheelwright-operator configured\n"), "{told}");
-    assert!(told.contains("ServiceAccount wheelwright-system/old deleted\n"), "{told}");
-    assert_eq!(told.matches(" configured\n").count(), 2, "the rest is unchanged: {told}");
+    let printed = run(&hub, &["upgrade", "--image", "example.com/w:2", "--wait", "0"]);
+    assert!(printed.contains("configrepos.gitops.wheelwright.dev configured\n"), "{printed}");
+    assert!(
+        printed.contains("Deployment.apps wheelwright-system/wheelwright-operator configured\n"),
+        "{printed}"
+    );
+    assert!(printed.contains("ServiceAccount wheelwright-system/old deleted\n"), "{printed}");
+    assert_eq!(printed.matches(" configured\n").count(), 2, "the rest is unchanged: {printed}");
     let pod =
         ["-o", "jsonpath={.spec.template.spec.containers[0].image} {.spec.template.spec.containers[0].args}"];
     let pod = kubectl
@@ -182,11 +185,14 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let strategy = ["-o", "jsonpath={.spec.conversion.strategy} {.spec.versions[1].served}"];
     let strategy = || kubectl.run(&[&["get"], &definition[..], &strategy].concat());
     assert_eq!(strategy(), "Webhook true");
-    let told = run(&hub, &["install", "--wait", "0"]);
-    assert!(!told.contains("configured") && !told.contains("created"), "{told}");
+    let printed = run(&hub, &["install", "--wait", "0"]);
+    assert!(!printed.contains("configured") && !printed.contains("created"), "{printed}");
 
-    let told = run(&hub, &["uninstall"]);
-    assert!(told.contains("Deployment.apps wheelwright-system/wheelwright-operator deleted\n"), "{told}");
+    let printed = run(&hub, &["uninstall"]);
+    assert!(
+        printed.contains("Deployment.apps wheelwright-system/wheelwright-operator deleted\n"),
+        "{printed}"
+    );
     assert_eq!(strategy(), "None false");
     kubectl.run(&["get", "managedclusteraddons", "--all-namespaces"]);
     kubectl.run(&["get", "configrepo", "fleet", "-n", helm::NAMESPACE]);
@@ -229,12 +235,12 @@ async fn what_others_have_installed_is_left_or_asked_about() {
     assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"), "nothing is written");
     kubectl.run(&["delete", "clusterrole", "wheelwright-operator"]);
 
-    let told = run(&hub, &["install", "--wait", "0"]);
+    let printed = run(&hub, &["install", "--wait", "0"]);
     let left = "left as it is: another component of Open Cluster Management owns it\n";
-    assert!(told.contains(&format!("placements.cluster.open-cluster-management.io {left}")), "{told}");
-    assert!(told.contains(&format!("open-cluster-management:bootstrap {left}")), "{told}");
-    let told = run(&hub, &["install", "--wait", "0", "--take-ownership"]);
-    assert!(told.contains("placements.cluster.open-cluster-management.io configured\n"), "{told}");
+    assert!(printed.contains(&format!("placements.cluster.open-cluster-management.io {left}")), "{printed}");
+    assert!(printed.contains(&format!("open-cluster-management:bootstrap {left}")), "{printed}");
+    let printed = run(&hub, &["install", "--wait", "0", "--take-ownership"]);
+    assert!(printed.contains("placements.cluster.open-cluster-management.io configured\n"), "{printed}");
     kubectl.run(&[
         "label",
         "--overwrite",

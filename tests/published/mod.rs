@@ -51,7 +51,7 @@ async fn template(hub: &Hub) {
 
 /// An add-on whose agents get a role that the operator does not have says so, until an administrator gives
 /// it.
-async fn a_refused_permission_is_told(hub: &Hub) {
+async fn a_refused_permission_is_reported(hub: &Hub) {
     hub.kubectl.run(&["delete", "clusterrolebinding", "addon-role"]);
     hub.install(TEMPLATE);
     eventually("the add-on says that its agent has no permissions", async || {
@@ -146,7 +146,7 @@ async fn published_addons_install_unchanged_on_the_embedded_hub() {
 async fn published_addons_install_unchanged_on_kube_apiserver() {
     let mut hub = Hub::kubernetes().await;
     tokens::allow(&hub);
-    a_refused_permission_is_told(&hub).await;
+    a_refused_permission_is_reported(&hub).await;
     everything(&mut hub).await;
     versions::an_outage_of_the_webhook_stops_the_newer_version_only(&mut hub).await;
 }

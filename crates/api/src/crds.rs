@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_that_differ_are_served_when_somebody_converts_and_no_sooner() {
+    fn versions_that_differ_are_served_only_with_a_converter() {
         let is_held_back = |one: &CustomResourceDefinition| one.spec.versions.iter().any(|v| !v.served);
         let held_back = all().into_iter().filter(is_held_back).filter_map(|one| one.metadata.name);
         assert_eq!(held_back.collect::<Vec<_>>(), CONVERTIBLE);

@@ -336,7 +336,7 @@ impl<'a> Builtin<'a> {
     /// Returns whether the map is atomic; a field may override the rule of its type.
     fn is_atomic_map(self) -> bool {
         match (self.rule.and_then(|rule| rule.map), self.inside) {
-            (Some(said), _) => said == MapType::Atomic,
+            (Some(rule), _) => rule == MapType::Atomic,
             (None, Some((Relation::Of, ty))) => self.table.types.get(ty).is_some_and(|ty| ty.atomic),
             (None, _) => false,
         }

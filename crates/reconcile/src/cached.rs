@@ -118,7 +118,7 @@ impl<K: Stored> Cached<K> {
     }
 
     /// Returns whether the failure differs from the one that is recorded, or none is recorded.
-    pub(crate) fn is_news(&self, refused: &Unreadable) -> bool {
+    pub(crate) fn is_new_failure(&self, refused: &Unreadable) -> bool {
         self.unreadable.get(&refused.key).is_none_or(|known| known.why != refused.why)
     }
 

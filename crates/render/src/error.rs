@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn near_words_are_offered_and_far_ones_not() {
+    fn similar_words_are_suggested_and_others_are_not() {
         let known = ["resources", "namePrefix", "namespace"];
         assert_eq!(did_you_mean("resuorces", known).as_deref(), Some("did you mean \"resources\"?"));
         assert_eq!(did_you_mean("nameprefixx", known).as_deref(), Some("did you mean \"namePrefix\"?"));

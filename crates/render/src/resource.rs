@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::kustomization::Selector;
 use super::schemas::BUILTIN;
 use super::shared::Shared;
-use super::yaml::{Node, Scalar, Style, Tag, Value, looks_like_something_else};
+use super::yaml::{Node, Scalar, Style, Tag, Value, reads_as_another_type};
 use object::Gvk;
 use object::Location;
 
@@ -294,7 +294,7 @@ pub(super) fn set_text(map: &mut Node, field: &str, text: &str) {
         Some(Node { value: Value::Scalar(scalar), .. }) => {
             *scalar = Scalar { text: text.into(), tag: Tag::Unsettled, style: untagged(scalar.style) };
         }
-        Some(_) | None if looks_like_something_else(text) => map.set(field, Node::string(text)),
+        Some(_) | None if reads_as_another_type(text) => map.set(field, Node::string(text)),
         Some(_) | None => map.set(field, Scalar::unsettled(text)),
     }
 }

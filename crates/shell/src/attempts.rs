@@ -58,7 +58,7 @@ impl Attempts {
         let ends = ends(&file);
         if ends >= MAX_ENDS {
             return Err(format!(
-                "the process ended {ends} times during it; it is begun again an hour after the last time, \
+                "the process ended {ends} times during it; it starts again an hour after the last time, \
                  or for another commit"
             ));
         }
@@ -67,7 +67,7 @@ impl Attempts {
             let written =
                 fs::create_dir_all(&self.dir).and_then(|()| fs::write(&file, (ends + 1).to_string()));
             if let Err(error) = written {
-                tracing::warn!(%error, directory = %self.dir.display(), "cannot note that a computation begins");
+                tracing::warn!(%error, directory = %self.dir.display(), "cannot record the start of a computation");
             }
             // An input may be computed twice at one time; then the count of the earlier computation stays.
             running.entry(file.clone()).or_insert(ends);
@@ -82,7 +82,7 @@ impl Attempts {
             let restored =
                 if ends == 0 { fs::remove_file(&file) } else { fs::write(&file, ends.to_string()) };
             if let Err(error) = restored {
-                tracing::warn!(%error, file = %file.display(), "cannot note that the process ends on purpose");
+                tracing::warn!(%error, file = %file.display(), "cannot record that the process ends on purpose");
             }
         }
     }

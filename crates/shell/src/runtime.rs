@@ -80,7 +80,7 @@ impl Runtime {
         let asked =
             catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut held| ask(&mut held))));
         if asked.is_err() {
-            error!("the dispatcher panicked, which is a bug; the process stops, to start anew");
+            error!("the dispatcher panicked, which is a bug; the process stops, so that it is restarted");
         }
         let answer = asked.ok().flatten();
         if answer.is_none() {
@@ -211,7 +211,7 @@ impl Runtime {
             }
         };
         if AssertUnwindSafe(watch).catch_unwind().await.is_err() {
-            error!(kind = %kind.gvk, "a watch panicked, which is a bug; the process stops, to start anew");
+            error!(kind = %kind.gvk, "a watch panicked, which is a bug; the process stops, so that it is restarted");
             self.broken.cancel();
         }
     }

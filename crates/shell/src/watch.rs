@@ -125,7 +125,7 @@ pub(super) async fn watch(
                 let at = version(&resource_version);
                 if at < known {
                     let (kind, from, to) = (&target.kind.gvk, known, at);
-                    warn!(%kind, from, to, "resource versions went back, as after a restore; all is read anew");
+                    warn!(%kind, from, to, "resource versions went back, as after a restore; every kind is listed again");
                     metrics.versions_went_back(kind);
                     tell(WatchEvent::Restored);
                     freshness.restored();
@@ -259,9 +259,15 @@ async fn follow(
             Ok(Err(error)) => return WatchEnd::list_again(error.to_string()),
             Err(_) => {
                 return match present(target).await {
-                    Ok(present) if present >= version(&at) => WatchEnd::resume("it went silent", at),
-                    Ok(_) => WatchEnd::list_again("it went silent, and the resource version went back"),
-                    Err(error) => WatchEnd::list_again(format!("it went silent: {}", message(&error))),
+                    Ok(present) if present >= version(&at) => {
+                        WatchEnd::resume("it sent nothing for too long", at)
+                    }
+                    Ok(_) => WatchEnd::list_again(
+                        "it sent nothing for too long, and the resource version went back",
+                    ),
+                    Err(error) => {
+                        WatchEnd::list_again(format!("it sent nothing for too long: {}", message(&error)))
+                    }
                 };
             }
         }

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     };
     let draw =
         if std::env::args().any(|word| word == "--jumps") { history::draw_with_jumps } else { history::draw };
-    let Some(to) = rest.first() else { return tell(*from, &draw(*from)) };
+    let Some(to) = rest.first() else { return print_history(*from, &draw(*from)) };
     let mut broken = 0;
     for seed in *from..*to {
         if let Some(violation) = history::play(Setup::default(), seed, &draw(seed), false).violation {
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints the events of one seed, its writes, and the end.
-fn tell(seed: u64, events: &[Event]) -> ExitCode {
+fn print_history(seed: u64, events: &[Event]) -> ExitCode {
     let ended = history::play(Setup::default(), seed, events, true);
     for (number, event) in events.iter().enumerate() {
         println!("{} {event:?}", if number < ended.events { "played    " } else { "not played" });

@@ -102,7 +102,7 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
         (Value::Object(zero.map(|(field, value)| (field.to_owned(), value)).collect()), Owners::default())
     };
     let (mut before, owners) = old.map_or_else(nothing, split);
-    let (mut after, said) = split(new);
+    let (mut after, sent) = split(new);
     if request.target.subresource.is_empty() && request.scope.version().status {
         // No manager owns the fields that the server writes into a new object.
         let unowned = request.scope.resource().builtin.map_or(&[][..], |kind| kind.unowned_fields);
@@ -116,7 +116,7 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
     let given = new.at(&["metadata", "managedFields"]).and_then(Value::as_array);
     let is_reset =
         given.is_some_and(|entries| entries.iter().all(|entry| *entry == Value::Object(Map::new())));
-    let owners = if is_reset || !said.is_empty() { said } else { owners };
+    let owners = if is_reset || !sent.is_empty() { sent } else { owners };
     // Owners are recorded from the creation on, or from the first apply.
     if old.is_some() && owners.is_empty() {
         return Vec::new();

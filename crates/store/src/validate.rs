@@ -277,7 +277,7 @@ impl Errors {
 /// Returns whether a field is required. Built-in types mark every field that Go always writes as required;
 /// the server requires only those that a user has to set.
 fn is_required(path: &str, name: &str) -> bool {
-    let said = [
+    let required = [
         "spec",
         "rules",
         "subjects",
@@ -294,9 +294,9 @@ fn is_required(path: &str, name: &str) -> bool {
         return false;
     }
     if top.is_empty() {
-        said.contains(&name) && !matches!(name, "spec" | "rules")
+        required.contains(&name) && !matches!(name, "spec" | "rules")
     } else {
-        said.contains(&top)
+        required.contains(&top)
     }
 }
 

@@ -230,7 +230,7 @@ impl Store {
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, &key.name, &errors));
         }
-        self.ask_policies(&mut request, &target, None, &object)?;
+        self.evaluate_policies(&mut request, &target, None, &object)?;
         let (collection, _) = self.scope(request.target)?;
         if collection.objects.contains_key(&key) {
             return Err(ApiError::already_exists(&target));
@@ -277,7 +277,7 @@ impl Store {
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, old.name(), &errors));
         }
-        self.ask_policies(&mut request, target, Some(old), &new)?;
+        self.evaluate_policies(&mut request, target, Some(old), &new)?;
         let fields = match owning {
             Owning::Update => ownership::update(&request, Some(old), &new),
             Owning::Apply(fields) => fields,

@@ -109,7 +109,7 @@ fn pending(request: &Request<Body>) -> (u16, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_nobody_approves_ends_no_life() {
+async fn a_renewal_that_nobody_approves_does_not_end_the_use_of_the_identity() {
     assert!(within_an_hour(pending).await.is_none());
 }
 

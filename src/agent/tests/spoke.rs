@@ -30,7 +30,7 @@ fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Iden
     (options, hub, identity)
 }
 
-async fn told(spoke: &Server) -> String {
+async fn claim_value(spoke: &Server) -> String {
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
     claims.get(AGENT_CLAIM).await.unwrap().spec.value
 }
@@ -44,13 +44,13 @@ async fn a_cluster_is_refused_to_the_agent_of_another_hub() {
     assert!(claim(&second, &other).await.is_err());
     let refused = write_claims(&second, &other, &stranger).await.unwrap_err().to_string();
     assert!(refused.contains("ns-one/identity"), "{refused}");
-    assert_eq!(told(&spoke).await, identity.value());
+    assert_eq!(claim_value(&spoke).await, identity.value());
 
     // It starts again, and moves to another hub.
     write_claims(&first, &hub, &identity).await.unwrap();
     let (moved, hub, identity) = agent(&spoke, "https://three:6443", "ns-one");
     write_claims(&moved, &hub, &identity).await.unwrap();
-    assert_eq!(told(&spoke).await, identity.value());
+    assert_eq!(claim_value(&spoke).await, identity.value());
 }
 
 #[tokio::test]

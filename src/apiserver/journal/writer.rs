@@ -212,7 +212,7 @@ impl Writer {
         *lock(&self.failure) = Some(why.clone());
         let restored = self.file.as_mut().map(JournalFile::restore).transpose();
         if let Err(error) = restored {
-            tracing::error!(%error, "the journal will be begun anew");
+            tracing::error!(%error, "a new journal file will be written");
             self.file = None;
         }
         let waiting = {
@@ -229,7 +229,7 @@ impl Writer {
             return;
         }
         if let Err(error) = self.begin() {
-            tracing::warn!(%error, "the journal cannot be begun anew; it goes on growing");
+            tracing::warn!(%error, "cannot write a new journal file; the present one keeps growing");
             if let Some(old) = &mut self.file {
                 old.postpone();
             }

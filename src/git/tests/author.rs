@@ -72,11 +72,11 @@ impl Author {
 
     /// Runs git in the work tree, and pushes everything.
     pub(super) fn work(&self, args: &[&str]) -> String {
-        let said = self.git(args, self.root().join("work"));
+        let output = self.git(args, self.root().join("work"));
         let remote = self.forge.path().display().to_string();
         self.git(&["push", "-q", "-f", "--all", &remote], self.root().join("work"));
         self.git(&["push", "-q", "-f", "--tags", &remote], self.root().join("work"));
-        said
+        output
     }
 
     /// Commits with further arguments of git, before `commit` and after it.

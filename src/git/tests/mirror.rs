@@ -242,7 +242,7 @@ fn a_cancelled_fetch_ends() {
 }
 
 #[test]
-fn a_broken_cache_is_made_anew() {
+fn a_broken_cache_is_created_again() {
     let forge = Forge::new();
     forge.commit("main", &[("a", "1")]);
     let mirror = forge.local();

@@ -120,7 +120,7 @@ fn no_writer_loses_an_update() {
 }
 
 #[test]
-fn a_declining_hook_is_a_rejection_with_its_words() {
+fn a_hook_that_declines_is_a_rejection_with_its_message() {
     let forge = Forge::new();
     forge.hook("pre-receive", "echo 'branch is protected, password=hunter22' >&2; exit 1");
     let server = forge.serve();

@@ -82,7 +82,7 @@ fn a_redirect_is_not_followed_with_or_without_credentials() {
         let lines: Vec<_> = web.requests().iter().map(|seen| seen.line.clone()).collect();
         assert!(lines.len() == 4 && lines.iter().all(|line| line.starts_with("GET /config.git/info/refs")));
     }
-    assert!(elsewhere.requests().is_empty(), "it has not even heard of us: {:?}", elsewhere.requests());
+    assert!(elsewhere.requests().is_empty(), "it received a request: {:?}", elsewhere.requests());
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn over_ssh_only_the_known_host_and_our_own_key_are_taken() {
 }
 
 #[test]
-fn over_ssh_the_words_of_the_server_are_told() {
+fn over_ssh_the_message_of_the_server_is_reported() {
     let (forge, sshd) = (Forge::new(), Sshd::start());
     std::fs::remove_dir_all(forge.path()).unwrap();
     let mut mirror = sshd.mirror(&forge, sshd.credentials(&sshd.host_key)).unwrap();

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_inside_are_told_from_those_outside() {
+    fn private_addresses_are_distinguished_from_public_ones() {
         let cases = [
             (AddressClass::Machine, "127.0.0.1 127.9.9.9 ::1 ::ffff:127.0.0.1 64:ff9b::7f00:1 2002:7f00:1::"),
             (

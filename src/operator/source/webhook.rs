@@ -90,7 +90,7 @@ impl Webhooks {
     /// Requests a fetch: directly if this process fetches, else with the annotation that people use.
     async fn hint(&self, repo: Key, repos: &Api<ConfigRepo>) -> Result<(), String> {
         if self.leadership.as_ref().is_none_or(Leadership::holds) {
-            return self.hints.try_send(repo).map_err(|_| "too many hints wait".into());
+            return self.hints.try_send(repo).map_err(|_| "too many fetches are pending".into());
         }
         let at: Timestamp = now();
         let annotations = json!({names::RECONCILE_AT_ANNOTATION: at.to_string()});

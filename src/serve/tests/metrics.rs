@@ -54,7 +54,7 @@ fn all() -> String {
 }
 
 #[test]
-fn the_state_of_the_fleet_is_told() {
+fn the_state_of_the_fleet_is_exported() {
     let text = all();
     for line in [
         "wheelwright_clusters{available=\"false\"} 1",

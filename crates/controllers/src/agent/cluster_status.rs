@@ -212,8 +212,8 @@ fn report_claims(
     let message = format!(
         "{all} cluster claims are found. It exceeds the max number of custom cluster claims ({max_custom}). {hidden} custom cluster claims are not exposed."
     );
-    let is_told = hidden > 0 && before != status.cluster_claims;
-    Ok(is_told.then(|| event(cluster, EventType::Warning, "CustomClusterClaimsTruncated", message)))
+    let is_new = hidden > 0 && before != status.cluster_claims;
+    Ok(is_new.then(|| event(cluster, EventType::Warning, "CustomClusterClaimsTruncated", message)))
 }
 
 #[cfg(test)]

@@ -66,8 +66,8 @@ pub(super) fn report(cma: &ClusterManagementAddOn, view: &impl View, now: Timest
     };
     let mut new = cma.clone();
     for progression in new.status.iter_mut().flat_map(|status| &mut status.install_progressions) {
-        let told = Observation::new(PROGRESSING, True, "Deleting").message(&message);
-        set_condition(&mut progression.conditions, told, now);
+        let observed = Observation::new(PROGRESSING, True, "Deleting").message(&message);
+        set_condition(&mut progression.conditions, observed, now);
     }
     Ok(Plan { status: StatusWrite::between(cma, &new), ..Plan::nothing() })
 }

@@ -44,7 +44,7 @@ impl Controller for AddonTokenController {
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
         let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);
         match addon {
-            Some(addon) if is_accepted && token::is_asked_for(&addon) => ensure(&addon, view, now),
+            Some(addon) if is_accepted && token::is_requested(&addon) => ensure(&addon, view, now),
             addon => remove(key, addon.as_deref(), view),
         }
     }

@@ -33,17 +33,15 @@ impl Controller for ClusterDecisionController {
         watches.on::<PlacementDecision>(|change, _| change.sides().filter_map(placement_of).collect());
         watches.on::<ClusterDecision>(|change, _| change.sides().map(Key::of).collect());
         watches.on::<ManagedCluster>(|change, view| {
-            let told = |cluster: &ManagedCluster| {
+            let fields = |cluster: &ManagedCluster| {
                 let claims = cluster.status.as_ref().map(|status| status.cluster_claims.clone());
                 (cluster.metadata.labels.clone(), claims)
             };
-            if change.differs_in(told) { asking(view) } else { Vec::new() }
+            if change.differs_in(fields) { placements_with_list(view) } else { Vec::new() }
         });
-        watches.on::<ConfigRepo>(
-            |change, view| {
-                if change.differs_in(applied) { asking(view) } else { Vec::new() }
-            },
-        );
+        watches.on::<ConfigRepo>(|change, view| {
+            if change.differs_in(applied) { placements_with_list(view) } else { Vec::new() }
+        });
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
@@ -81,7 +79,7 @@ fn applied(repo: &ConfigRepo) -> Option<String> {
 }
 
 /// Returns every placement that asks for a list.
-fn asking(view: &impl View) -> Vec<Key> {
+fn placements_with_list(view: &impl View) -> Vec<Key> {
     let all = view.readable::<Placement>(Query::ALL);
     let asks = |placement: &&Arc<Placement>| placement.annotation(CLUSTER_DECISION_ANNOTATION).is_some();
     all.iter().filter(asks).map(|placement| Key::of(&**placement)).collect()

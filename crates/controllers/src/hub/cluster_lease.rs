@@ -93,7 +93,7 @@ impl Controller for ClusterLeaseController {
                 if liveness.expires(period) <= now {
                     set_silent(&mut plan, &cluster, conditions, now);
                 } else {
-                    plan.wake(liveness.next_look(period));
+                    plan.wake(liveness.next_check(period));
                 }
                 set_clock_synced(&cluster, &liveness, conditions, now);
             }

@@ -99,11 +99,11 @@ mod tests {
     fn a_binding_says_whether_its_set_exists_and_says_it_once() {
         assert_eq!(bound("a", &["a", "b"], json!({})).unwrap(), "Bound True ClusterSetBound []");
         assert_eq!(bound("a", &["b"], json!({})).unwrap(), "Bound False ClusterSetNotFound []");
-        let said = json!({"conditions": [{
+        let status = json!({"conditions": [{
             "type": "Bound", "status": "True", "reason": "ClusterSetBound", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]});
-        assert_eq!(bound("a", &["a"], said.clone()), None);
-        assert_eq!(bound("a", &[], said).unwrap(), "Bound False ClusterSetNotFound []");
+        assert_eq!(bound("a", &["a"], status.clone()), None);
+        assert_eq!(bound("a", &[], status).unwrap(), "Bound False ClusterSetNotFound []");
     }
 
     #[test]

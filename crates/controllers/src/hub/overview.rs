@@ -272,7 +272,7 @@ fn repository(repo: &ConfigRepo) -> Repository {
         ready: ready.is_some_and(Condition::is_true),
         reason: ready.map_or_else(|| "Unknown".into(), |ready| ready.reason.clone()),
         message: ready.map_or_else(
-            || "no operator has looked at it yet".into(),
+            || "no operator has reconciled it yet".into(),
             |ready| plain(&ready.message, MESSAGE),
         ),
         suspended: repo.spec.suspend,

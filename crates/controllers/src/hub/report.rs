@@ -100,7 +100,7 @@ impl Controller for ReportController {
         let generation = repo.metadata.generation.unwrap_or_default();
         let before = status.report.take().unwrap_or_default();
         let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let (digest, error, told) = match outcome {
+        let (digest, error, observed) = match outcome {
             Ok(_) => (report::digest(&push.files), String::new(), Observation::new(REPORTED, True, "Pushed")),
             Err(failure) => {
                 let message = text::plain(&failure.message, 600);
@@ -119,7 +119,7 @@ impl Controller for ReportController {
             error,
             unknown: before.unknown,
         });
-        set_condition(&mut status.conditions, told.at(generation), now);
+        set_condition(&mut status.conditions, observed.at(generation), now);
         StatusWrite::between(&*repo, &new)
     }
 }
@@ -255,10 +255,10 @@ fn add_on_states(
 fn all_repositories<K: Kind, V: View, F: PartialEq>(
     change: &Change<K>,
     view: &V,
-    told: impl Fn(&K) -> F,
+    content: impl Fn(&K) -> F,
 ) -> Vec<Key> {
     if let (Some(old), Some(new)) = (&change.old, &change.new)
-        && told(old) == told(new)
+        && content(old) == content(new)
     {
         return Vec::new();
     }

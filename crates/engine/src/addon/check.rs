@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_nothing_defines_is_refused_where_that_is_asked_for() {
+    fn a_variable_that_nothing_defines_is_refused_in_strict_mode() {
         let config =
             json!({"customizedVariables": [{"name": "X", "value": "x"}], "agentInstallNamespace": "n"});
         let every = "{{X}} {{CLUSTER_NAME}} {{INSTALL_NAMESPACE}} {{HUB_KUBECONFIG}}";

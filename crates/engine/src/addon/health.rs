@@ -70,11 +70,11 @@ fn not_ready(work: &ManifestWork) -> Option<String> {
     let name = work.metadata.name.as_deref().unwrap_or_default();
     for type_ in [work_conditions::APPLIED, work_conditions::AVAILABLE] {
         match current(work, type_) {
-            None => return Some(format!("the agent has not said {type_} about manifestWork {name}")),
+            None => return Some(format!("the agent has not reported {type_} for manifestWork {name}")),
             Some(condition) if !condition.is_true() => {
                 let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
-                let told = manifests.filter_map(|m| Some((m, find_condition(&m.conditions, type_)?)));
-                let first = told.into_iter().find(|(_, condition)| !condition.is_true());
+                let conditions = manifests.filter_map(|m| Some((m, find_condition(&m.conditions, type_)?)));
+                let first = conditions.into_iter().find(|(_, condition)| !condition.is_true());
                 let (object, condition) = first.map_or_else(
                     || (format!("manifestWork {name}"), condition),
                     |(m, condition)| {
@@ -162,7 +162,7 @@ fn unhealthy(workload: &Workload<'_>, address: &str) -> Option<String> {
     }
     let (generation, observed) = (workload.number("Generation"), workload.number("ObservedGeneration"));
     if observed < generation {
-        return Some(format!("{resource} {name} has not been looked at by its controller"));
+        return Some(format!("the controller of {resource} {name} has not observed its present generation"));
     }
     let (wanted, updated, ready) = if *is_daemon_set {
         let wanted = workload.number("DesiredNumberScheduled")?;
@@ -354,11 +354,11 @@ mod tests {
         let mut work = work("new", "new", &GOOD, &missing);
         check(work.clone(), "NotReady(\"manifestWork w is not Available: m\")");
         let status = work.status.as_mut().unwrap();
-        let told = serde_json::from_value(condition("Available", "False", 2)).unwrap();
-        status.resource_status.manifests[0].conditions.push(told);
+        let unavailable = serde_json::from_value(condition("Available", "False", 2)).unwrap();
+        status.resource_status.manifests[0].conditions.push(unavailable);
         check(work.clone(), "NotReady(\"Deployment d is not Available: m\")");
         work.status = None;
-        check(work, "NotReady(\"the agent has not said Applied about manifestWork w\")");
+        check(work, "NotReady(\"the agent has not reported Applied for manifestWork w\")");
     }
 
     #[test]
@@ -370,12 +370,12 @@ mod tests {
     }
 
     #[test]
-    fn availability_is_told_in_the_words_of_ocm() {
-        let told =
+    fn availability_is_reported_in_the_words_of_ocm() {
+        let message =
             |numbers: &[(&str, i64)]| availability("a", &[&work("new", "new", numbers, &applied())]).message;
-        assert_eq!(told(&GOOD), "a add-on is available.");
+        assert_eq!(message(&GOOD), "a add-on is available.");
         let want = "Probe addon unavailable with err desiredNumberReplicas is 2 but readyReplica is 0 for deployments n/d";
-        assert_eq!(told(&with("ReadyReplicas", 0)), want);
+        assert_eq!(message(&with("ReadyReplicas", 0)), want);
         assert_eq!(availability("a", &[]).message, "Addon manifestWork is not found");
     }
 }

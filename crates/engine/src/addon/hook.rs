@@ -99,35 +99,37 @@ pub fn unfinished(work: &ManifestWork) -> Vec<OpenJob> {
     let reported = status.map(|status| status.resource_status.manifests.as_slice()).unwrap_or_default();
     let reported = if is_available { reported } else { &[] };
     let jobs = work.spec.manifest_configs.iter().map(|config| &config.resource_identifier);
-    let open = jobs.filter(|job| !reported.iter().any(|told| is_complete(job, told))).map(|job| OpenJob {
-        name: format!("{} {}/{}", job.resource, job.namespace, job.name),
-        failure: reported.iter().find_map(|told| failure(job, told)),
-    });
+    let open =
+        jobs.filter(|job| !reported.iter().any(|manifest| is_complete(job, manifest))).map(|job| OpenJob {
+            name: format!("{} {}/{}", job.resource, job.namespace, job.name),
+            failure: reported.iter().find_map(|manifest| failure(job, manifest)),
+        });
     let mut open: Vec<OpenJob> = open.collect();
     open.sort_by_key(|job| job.failure.is_none());
     open
 }
 
 /// Returns the text of a feedback value about a job.
-fn value<'a>(job: &ResourceIdentifier, told: &'a ManifestCondition, name: &str) -> Option<&'a str> {
-    let meta = &told.resource_meta;
+fn value<'a>(job: &ResourceIdentifier, manifest: &'a ManifestCondition, name: &str) -> Option<&'a str> {
+    let meta = &manifest.resource_meta;
     let is_it = (&meta.group, &meta.resource, &meta.namespace, &meta.name)
         == (&job.group, &job.resource, &job.namespace, &job.name);
-    let mut values = told.status_feedback.values.iter().filter(|value| is_it && value.name == name);
+    let mut values = manifest.status_feedback.values.iter().filter(|value| is_it && value.name == name);
     values.next()?.field_value.string.as_deref()
 }
 
-fn is_complete(job: &ResourceIdentifier, told: &ManifestCondition) -> bool {
+fn is_complete(job: &ResourceIdentifier, manifest: &ManifestCondition) -> bool {
     let (name, want) =
         if job.resource == "pods" { ("PodPhase", "Succeeded") } else { ("JobComplete", "True") };
-    value(job, told, name) == Some(want)
+    value(job, manifest, name) == Some(want)
 }
 
-fn failure(job: &ResourceIdentifier, told: &ManifestCondition) -> Option<String> {
+fn failure(job: &ResourceIdentifier, manifest: &ManifestCondition) -> Option<String> {
     if job.resource == "pods" {
-        return (value(job, told, "PodPhase") == Some("Failed")).then(|| "its phase is Failed".to_owned());
+        return (value(job, manifest, "PodPhase") == Some("Failed"))
+            .then(|| "its phase is Failed".to_owned());
     }
-    value(job, told, JOB_FAILED.0).map(str::to_owned)
+    value(job, manifest, JOB_FAILED.0).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -162,7 +164,7 @@ mod tests {
         let mut work = work();
         work.metadata.generation = Some(2);
         assert_eq!(unfinished(&work)[0].to_string(), "jobs ns/clean has not completed");
-        let mut told = |generation: i64, (name, complete): (&str, &str)| {
+        let mut open_jobs = |generation: i64, (name, complete): (&str, &str)| {
             let value = json!({"name": name, "fieldValue": {"type": "String", "string": complete}});
             let meta = json!({"ordinal": 0, "group": "batch", "resource": "jobs", "name": "clean", "namespace": "ns"});
             let available = json!({
@@ -179,9 +181,9 @@ mod tests {
             unfinished(&work).iter().map(OpenJob::to_string).collect::<Vec<_>>()
         };
         let open = ["jobs ns/clean has not completed"];
-        assert_eq!(told(2, ("JobComplete", "False")), open);
-        assert_eq!(told(1, ("JobComplete", "True")), open);
-        assert!(told(2, ("JobComplete", "True")).is_empty());
-        assert_eq!(told(2, ("JobFailed", "limit reached")), ["jobs ns/clean failed: limit reached"]);
+        assert_eq!(open_jobs(2, ("JobComplete", "False")), open);
+        assert_eq!(open_jobs(1, ("JobComplete", "True")), open);
+        assert!(open_jobs(2, ("JobComplete", "True")).is_empty());
+        assert_eq!(open_jobs(2, ("JobFailed", "limit reached")), ["jobs ns/clean failed: limit reached"]);
     }
 }

@@ -137,7 +137,7 @@ pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecisi
     }
     let mut message =
         format!("{head} {}/{own} progressing..., {failed} failed {timed_out} timeout.", rolling + done);
-    for more in decision.complaints().chain(decision.hold.iter().map(ToString::to_string)) {
+    for more in decision.corrections().chain(decision.hold.iter().map(ToString::to_string)) {
         message = format!("{message} {more}.");
     }
     Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn success_keeps_its_time_whatever_else_is_told() {
+    fn success_keeps_its_time_whatever_else_is_reported() {
         let mut addon = assigned(&[config("a", "1")], at(10));
         complete(&mut addon, at(20));
         let health = cluster(&addon, &[config("a", "1")]).health.unwrap();
@@ -201,23 +201,23 @@ mod tests {
         complete(&mut addon, at(20));
         let good = cluster(&addon, &[config("a-1", "1")]).runs;
         assign(&mut addon, &[config("a-2", "2")], |_| 1, at(30));
-        let told = cluster(&addon, &[config("a-2", "2")]);
-        assert_eq!((told.last_good, told.health.unwrap().report), (good, Report::Progressing));
+        let found = cluster(&addon, &[config("a-2", "2")]);
+        assert_eq!((found.last_good, found.health.unwrap().report), (good, Report::Progressing));
     }
 
     #[test]
     fn an_entry_without_a_desired_configuration_is_to_do() {
         let mut addon = assigned(&[config("a", "1")], at(10));
         addon.status.as_mut().unwrap().config_references[0].desired_config = None;
-        let told = cluster(&addon, &[config("a", "1")]);
-        assert_eq!((told.runs, told.health), (None, None));
+        let found = cluster(&addon, &[config("a", "1")]);
+        assert_eq!((found.runs, found.health), (None, None));
     }
 
     #[test]
     fn an_addon_without_configurations_needs_no_rollout() {
         let addon = ManagedClusterAddOn::default();
-        let told = cluster(&addon, &[]);
-        assert_eq!(told.runs, Some(told.wants));
+        let found = cluster(&addon, &[]);
+        assert_eq!(found.runs, Some(found.wants));
         assert_eq!(cluster(&addon, &[config("a", "1")]).runs, None);
     }
 }

@@ -38,6 +38,5 @@ pub fn snapshot(addon: &str, config: &Config, content: Map<String, Value>) -> Co
 pub fn spec<T: serde::de::DeserializeOwned>(snapshot: &ControllerRevision) -> Result<T, String> {
     let name = snapshot.metadata.name.as_deref().unwrap_or_default();
     let spec = snapshot.data.0.get("spec").cloned().unwrap_or_default();
-    serde_json::from_value(spec)
-        .map_err(|e| format!("the snapshot {name} does not hold what its name says: {e}"))
+    serde_json::from_value(spec).map_err(|e| format!("the snapshot {name} cannot be read: {e}"))
 }

@@ -21,7 +21,7 @@ fn role_name(addon: &str) -> String {
 }
 
 /// Returns whether the agent of the cluster asks for tokens for an add-on.
-pub fn is_asked_for(addon: &ManagedClusterAddOn) -> bool {
+pub fn is_requested(addon: &ManagedClusterAddOn) -> bool {
     addon.status.as_ref().is_some_and(|status| {
         status.kube_client_driver == Some(KubeClientDriver::Token)
             && status.registrations.iter().any(|asked| asked.signer_name == KUBE_CLIENT_SIGNER)
@@ -115,10 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_asked_for_by_the_driver_of_a_client_of_the_hub() {
+    fn a_token_is_requested_by_the_driver_of_a_client_of_the_hub() {
         let asked = |status: serde_json::Value| {
             let metadata = json!({"name": "a", "namespace": "c1"});
-            is_asked_for(
+            is_requested(
                 &serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": status})).unwrap(),
             )
         };

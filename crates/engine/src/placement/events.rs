@@ -71,8 +71,8 @@ pub(super) fn events(source: &EventSource<'_>, steps: &[Vec<Write>]) -> Vec<Even
             events.push(normal("ScoreUpdate", "ScoreUpdated", decision, totals));
         }
     }
-    let mut told = BTreeSet::new();
-    events.retain(|event| told.insert(event.message.clone()));
+    let mut messages = BTreeSet::new();
+    events.retain(|event| messages.insert(event.message.clone()));
     events
 }
 

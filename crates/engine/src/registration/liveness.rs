@@ -28,7 +28,7 @@ pub struct Liveness {
     /// When the hub last saw the heartbeat change, by its own clock; at first, when it first saw it.
     seen: Timestamp,
     /// When the hub last checked the lease.
-    looked: Timestamp,
+    checked: Timestamp,
     /// Whether the lease expired while nobody checked it, so that the hub waits for another lease duration.
     waited: bool,
     /// How far the clock of the spoke was ahead at the last renewal that the hub saw.
@@ -39,20 +39,20 @@ impl Liveness {
     /// Starts to observe a cluster. Its last heartbeat may be of any age, so the hub waits a grace period
     /// from now before it reports the cluster as unknown.
     pub fn begin(heartbeat: Heartbeat, now: Timestamp) -> Self {
-        Self { heartbeat, seen: now, looked: now, waited: false, ahead: None }
+        Self { heartbeat, seen: now, checked: now, waited: false, ahead: None }
     }
 
     /// Observes the cluster again. A lease without a time has not been renewed; see
     /// docs/hazards.md#lease-without-time.
     ///
-    /// A check that comes much later than [`next_look`](Self::next_look) shows that the hub was stopped, or
+    /// A check that comes much later than [`next_check`](Self::next_check) shows that the hub was stopped, or
     /// that its clock was set forward. The cluster then gets another lease duration, once, because its
     /// renewals may not have been read yet. See docs/hazards.md#clock-jumps.
     pub fn observe(&mut self, heartbeat: Heartbeat, lease_duration_seconds: i32, now: Timestamp) {
         let expires = self.expires(lease_duration_seconds);
-        let was_alive = self.looked < expires && !self.waited;
-        let next_look = self.next_look(lease_duration_seconds);
-        let is_late = next_look.saturating_add(LATE_CHECK).is_ok_and(|late| late < now);
+        let was_alive = self.checked < expires && !self.waited;
+        let next_check = self.next_check(lease_duration_seconds);
+        let is_late = next_check.saturating_add(LATE_CHECK).is_ok_and(|late| late < now);
         let is_renewed = heartbeat.renewed.is_some() && heartbeat.renewed != self.heartbeat.renewed;
         let is_reported = heartbeat.reported.is_some() && heartbeat.reported != self.heartbeat.reported;
         if is_renewed || is_reported {
@@ -62,7 +62,7 @@ impl Liveness {
         }
         // A clock that was set back keeps no cluster alive.
         self.seen = self.seen.min(now);
-        self.looked = now;
+        self.checked = now;
         if is_renewed {
             self.ahead = heartbeat.renewed.map(|renewed| renewed.duration_since(now));
         }
@@ -77,9 +77,9 @@ impl Liveness {
     /// Returns when the hub has to check again: when the lease expires, or when a renewal is late by half of
     /// its period. A step of the clock between two such checks is either noticed, or too short to let a
     /// renewed lease expire.
-    pub fn next_look(&self, lease_duration_seconds: i32) -> Timestamp {
+    pub fn next_check(&self, lease_duration_seconds: i32) -> Timestamp {
         let period = lease::period(lease_duration_seconds);
-        let late = self.looked.checked_add(period.saturating_add(period / 2)).unwrap_or(Timestamp::MAX);
+        let late = self.checked.checked_add(period.saturating_add(period / 2)).unwrap_or(Timestamp::MAX);
         late.min(self.expires(lease_duration_seconds))
     }
 
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_a_sign_of_life_and_the_word_of_the_hub_is_none() {
+    fn a_report_of_the_agent_is_a_sign_of_life_and_one_of_the_hub_is_not() {
         let reported = |status, since| Heartbeat { reported: Some((status, at(since))), ..lease(0) };
         let mut liveness = Liveness::begin(lease(0), at(100));
         liveness.observe(reported(True, 7), 10, at(200));
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(liveness.expires(10), at(290));
         liveness.observe(lease(0), 10, at(265));
         liveness.observe(lease(0), 10, at(290));
-        assert_eq!(liveness.expires(10), at(290), "the hub has said that it is unknown");
+        assert_eq!(liveness.expires(10), at(290), "the hub has reported that it is unknown");
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         {
             let mut liveness = Liveness::begin(lease(0), at(0));
             liveness.observe(lease(1000), 60, at(1000));
-            assert_eq!(liveness.next_look(60), at(1090));
+            assert_eq!(liveness.next_check(60), at(1090));
             let after = 1000 + since + step;
             liveness.observe(lease(1000), 60, at(after));
             // The renewal comes a period after the last one, by the clock of the spoke.

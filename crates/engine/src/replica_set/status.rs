@@ -104,7 +104,7 @@ fn verified(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaS
         return Observation::new(PLACEMENT_VERIFIED, False, "PlacementDecisionNotFound").message(message);
     }
     let refused: Vec<String> =
-        placements.iter().filter_map(|placement| placement.decision).flat_map(|d| d.complaints()).collect();
+        placements.iter().filter_map(|placement| placement.decision).flat_map(|d| d.corrections()).collect();
     if !refused.is_empty() {
         return Observation::new(PLACEMENT_VERIFIED, False, "NotAsExpected").message(refused.join("; "));
     }

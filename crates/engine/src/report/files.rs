@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_is_told_with_both_versions() {
+    fn a_rollback_is_reported_with_both_versions() {
         let mut fleet = fleet(vec![cluster("c1", ClusterState::Quarantined { returns_to: None }, "")]);
         let rollout = &mut fleet.add_ons[0].rollouts[0];
         rollout.desired = "msa-0.4.2@12345678".into();

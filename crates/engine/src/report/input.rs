@@ -240,9 +240,9 @@ pub fn last_change<'a>(
 ) -> Option<Timestamp> {
     let status = repo.status.as_ref();
     let ready = status.and_then(|status| find_condition(&status.conditions, gitops_conditions::READY));
-    let told = on.into_iter().filter_map(|addon| addon.status.as_ref());
-    let told = told.flat_map(|status| &status.conditions);
-    ready.into_iter().chain(told).map(|condition| condition.last_transition_time.0).max()
+    let statuses = on.into_iter().filter_map(|addon| addon.status.as_ref());
+    let statuses = statuses.flat_map(|status| &status.conditions);
+    ready.into_iter().chain(statuses).map(|condition| condition.last_transition_time.0).max()
 }
 
 /// The content of a report.

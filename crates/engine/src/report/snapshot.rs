@@ -83,9 +83,9 @@ mod tests {
         let text = format!("kind: Secret\nstringData: {{k: {}}}\n", "topsecret");
         let work = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w"},
             "spec": {"workload": {"manifests": [secret.clone(), {"apiVersion": "v1", "kind": "ConfigMap", "data": {"t": text, "plain": "seen"}}]}}});
-        let told = of(work);
-        assert!(!told.contains("topsecret") && !told.contains("dG9wc2VjcmV0"), "{told}");
-        assert!(told.contains("\"plain\":\"seen\"") && told.contains("\"name\":\"s\""), "{told}");
+        let text = of(work);
+        assert!(!text.contains("topsecret") && !text.contains("dG9wc2VjcmV0"), "{text}");
+        assert!(text.contains("\"plain\":\"seen\"") && text.contains("\"name\":\"s\""), "{text}");
         assert!(!of(secret).contains("dG9wc2VjcmV0"));
     }
 

@@ -23,7 +23,7 @@ impl Display for ClusterState {
             Self::TimedOut => write!(f, "had no success before its deadline"),
             Self::Starting => write!(f, "starts now"),
             Self::Waiting(wait) => wait.fmt(f),
-            Self::Skipped => write!(f, "is left alone"),
+            Self::Skipped => write!(f, "is skipped"),
             Self::Unreachable { moved: true } => write!(f, "does not answer; it has its assignment"),
             Self::Unreachable { moved: false } => write!(f, "does not answer; it starts after it answers"),
             Self::Quarantined { returns_to: Some(hash) } => {

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_without_an_end_is_looked_at_again() {
+    fn a_freeze_without_an_end_is_checked_again() {
         let freezes = [freeze("always", "* * * * *", "", "1h")];
         let now: Timestamp = "2026-03-06T10:15:30Z".parse().unwrap();
         let (_, until) = frozen(&freezes, now).unwrap();

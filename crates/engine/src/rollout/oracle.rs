@@ -69,7 +69,7 @@ pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> Check
     checker.check_breach(decision)?;
     checker.check_stages(decision)?;
     checker.check_removals(decision)?;
-    ensure(decision.recheck.is_none_or(|at| at > now), "the next look is later than now", "")
+    ensure(decision.recheck.is_none_or(|at| at > now), "the next check is later than now", "")
 }
 
 /// The state of a cluster, computed without the engine.
@@ -298,7 +298,7 @@ impl<'a> Checker<'a> {
             let Some(assignment) = decision.clusters.get(member.name) else { continue };
             let is_quarantined = decision.quarantine.is_some();
             let is_true = is_true(&assignment.state, member.truth, is_quarantined);
-            ensure(is_true, "the word for a state is true", member.name)?;
+            ensure(is_true, "the state of a cluster is true", member.name)?;
             self.check_assignment(member, assignment, decision)?;
         }
         Ok(())
@@ -334,7 +334,7 @@ impl<'a> Checker<'a> {
         let is_released = self.policy.released.contains(revision);
         let is_remembered = self.input.quarantined.as_ref() == Some(revision) && !is_released;
         let is_breached = self.stages.iter().any(Stage::is_breached) && !is_remembered;
-        ensure(decision.breach.is_some() == is_breached, "a breach is told when there is one", "")?;
+        ensure(decision.breach.is_some() == is_breached, "a breach is reported when there is one", "")?;
         let is_rejected = is_breached
             && self.policy.on_breach == OnBreach::Rollback
             && !self.policy.paused
@@ -399,7 +399,7 @@ impl<'a> Checker<'a> {
                 ensure(starting == expected, "no free slot stays empty, and names go in order", &stage.name)?;
             } else if is_open && stage.count(ExpectedState::ToDo) > 0 {
                 let is_asked = decision.approvals.contains(&token);
-                ensure(is_asked, "an approval that is waited for is asked for", &stage.name)?;
+                ensure(is_asked, "a stage that waits for an approval requests it", &stage.name)?;
                 is_open = false;
             }
             is_open = is_open && self.is_finished(stage);

@@ -165,7 +165,7 @@ mod tests {
 
     /// OCM takes 0, `0%`, negative numbers and numbers above the fleet for "everybody".
     #[test]
-    fn a_concurrency_of_nobody_is_refused_instead_of_meaning_everybody() {
+    fn a_concurrency_of_zero_is_refused_instead_of_meaning_all_clusters() {
         let check = |value: Option<IntOrString>, expected: Result<Option<Size>, ()>| {
             assert_eq!(
                 Size::read_concurrency("maxConcurrency", value.as_ref()).map_err(|_| ()),

@@ -35,10 +35,10 @@ impl Health {
         {
             return InProgress(format!("its controller has not seen generation {generation}"));
         }
-        if let Some(why) = told(live, "Stalled", "True") {
+        if let Some(why) = condition_message(live, "Stalled", "True") {
             return Failed(why);
         }
-        if let Some(why) = told(live, "Reconciling", "True") {
+        if let Some(why) = condition_message(live, "Reconciling", "True") {
             return InProgress(why);
         }
         let gvk = live.gvk();
@@ -102,7 +102,7 @@ fn has(live: &Object, type_: &str) -> bool {
 /// Returns the message of a condition with a status; its reason if it has no message. For a ConfigRepo it
 /// returns the reason, because the messages of two ConfigRepos could otherwise contain each other without
 /// end.
-fn told(live: &Object, type_: &str, status: &str) -> Option<String> {
+fn condition_message(live: &Object, type_: &str, status: &str) -> Option<String> {
     let found = conditions(live).find(|it| field(it, "type") == type_ && field(it, "status") == status)?;
     let message = if live.gvk().group == GITOPS_GROUP { "" } else { field(found, "message") };
     let words = [message, field(found, "reason"), type_];
@@ -111,15 +111,15 @@ fn told(live: &Object, type_: &str, status: &str) -> Option<String> {
 
 /// Returns Current when a condition is true.
 fn needs(live: &Object, type_: &str) -> Health {
-    if told(live, type_, "True").is_some() {
+    if condition_message(live, type_, "True").is_some() {
         return Current;
     }
-    let why = told(live, type_, "False").or_else(|| told(live, type_, "Unknown"));
+    let why = condition_message(live, type_, "False").or_else(|| condition_message(live, type_, "Unknown"));
     InProgress(why.unwrap_or_else(|| format!("it is not {type_} yet")))
 }
 
 fn definition(live: &Object) -> Health {
-    match told(live, "NamesAccepted", "False") {
+    match condition_message(live, "NamesAccepted", "False") {
         Some(why) => Failed(why),
         None => needs(live, "Established"),
     }
@@ -140,7 +140,7 @@ fn deployment(live: &Object) -> Health {
     if let Some(progressing) = progressing
         && field(progressing, "reason") == "ProgressDeadlineExceeded"
     {
-        return Failed(told(live, "Progressing", "False").unwrap_or_default());
+        return Failed(condition_message(live, "Progressing", "False").unwrap_or_default());
     }
     let count = |field| number(live, field).unwrap_or_default();
     let wanted = wanted_replicas(live);
@@ -176,10 +176,10 @@ fn daemon_set(live: &Object) -> Health {
 }
 
 fn job(live: &Object) -> Health {
-    if let Some(why) = told(live, "Failed", "True") {
+    if let Some(why) = condition_message(live, "Failed", "True") {
         return Failed(why);
     }
-    match told(live, "Complete", "True") {
+    match condition_message(live, "Complete", "True") {
         Some(_) => Current,
         None => InProgress("it is not complete yet".into()),
     }

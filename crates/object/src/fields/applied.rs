@@ -207,7 +207,7 @@ mod tests {
     /// `name`, `uid`, `mountPath`, `containerPort` and `type` are keys of some lists and ordinary fields in
     /// others.
     #[test]
-    fn items_of_lists_are_told_apart_by_the_keys_of_the_list() {
+    fn items_of_lists_are_identified_by_the_keys_of_the_list() {
         let ports = |ports: Value| json!({"spec": {"ports": ports}});
         let (http, renamed) = (json!({"name": "http", "port": 80}), json!({"name": "web", "port": 80}));
         // Ports of a Service: port and protocol, not name.

@@ -112,7 +112,7 @@ impl Dispatcher {
     pub(super) fn wrote_object(&mut self, object: &Object, now: Timestamp) {
         let gvk = object.gvk();
         if (gvk.group.as_str(), gvk.kind.as_str()) == ("apiextensions.k8s.io", "CustomResourceDefinition") {
-            self.ask_mappings_again(now);
+            self.refresh_mappings(now);
         }
         let lookup = Lookup::Object(object.reference());
         let Some(state) = self.lookups.state(&lookup) else { return };
@@ -130,7 +130,7 @@ impl Dispatcher {
 
     /// Requests all answers again, because the server was restored. The versions of its answers about objects
     /// are invalid, so none of them holds; the next list of their kind requests them.
-    pub(super) fn ask_all_again(&mut self, now: Timestamp) {
+    pub(super) fn refresh_answers(&mut self, now: Timestamp) {
         for lookup in self.lookups.restored() {
             match &lookup {
                 Lookup::Object(_) => {
@@ -145,7 +145,7 @@ impl Dispatcher {
     }
 
     /// Requests the mappings of kinds that were not served again, because a definition was written.
-    fn ask_mappings_again(&mut self, now: Timestamp) {
+    fn refresh_mappings(&mut self, now: Timestamp) {
         for lookup in self.lookups.mappings() {
             if matches!(self.caches.answer(&lookup), Some(Ok(LookupAnswer::Mapping(None)))) {
                 self.lookups.schedule(&lookup, now);

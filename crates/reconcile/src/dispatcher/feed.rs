@@ -66,7 +66,7 @@ impl Dispatcher {
         }
         if site == self.observed_site() {
             self.caches.observed_restored();
-            self.ask_all_again(now);
+            self.refresh_answers(now);
         }
     }
 
@@ -147,7 +147,7 @@ impl Dispatcher {
 
     fn feed_observed(&mut self, kind: &WatchedKind, feed: Feed, now: Timestamp) {
         // The last events of a stopped watch may arrive late.
-        if !self.observed.is_asked(&kind.gvk) {
+        if !self.observed.is_requested(&kind.gvk) {
             return;
         }
         let wake = match feed {
@@ -221,7 +221,7 @@ fn is_changed_by_people<K: Kind>(change: &Change<K>) -> bool {
 
 fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Enqueued<K> {
     let (mut priority, mut restarts) = (Priority::Changed, ResetBackoff::OfChangedSpec);
-    let mut news = Vec::new();
+    let mut new_failures = Vec::new();
     let changes: Vec<Change<K>> = match feed {
         Feed::Watch(WatchEvent::Listed { objects, resource_version }) => {
             if !cached.is_complete() {
@@ -234,7 +234,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Enqueue
                     Decoded::Unreadable(refused) => unreadable.push(refused),
                 }
             }
-            news.extend(unreadable.iter().filter(|refused| cached.is_news(refused)).cloned());
+            new_failures.extend(unreadable.iter().filter(|refused| cached.is_new_failure(refused)).cloned());
             cached.replace(readable, unreadable, version(&resource_version))
         }
         Feed::Watch(WatchEvent::Applied(Decoded::Object(object))) => {
@@ -245,7 +245,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Enqueue
             object.and_then(|object| cached.see(object)).into_iter().collect()
         }
         Feed::Watch(WatchEvent::Applied(Decoded::Unreadable(refused))) => {
-            news.extend(Some(&refused).filter(|refused| cached.is_news(refused)).cloned());
+            new_failures.extend(Some(&refused).filter(|refused| cached.is_new_failure(refused)).cloned());
             cached.refuse(refused);
             Vec::new()
         }
@@ -279,5 +279,5 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Enqueue
         // The watch delivers it too, and reports why it does not fit.
         Feed::Own(Decoded::Unreadable(_)) => Vec::new(),
     };
-    Enqueued { changes, priority, restarts, refused: news }
+    Enqueued { changes, priority, restarts, refused: new_failures }
 }

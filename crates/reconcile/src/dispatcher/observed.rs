@@ -31,7 +31,7 @@ impl Observed {
     }
 
     /// Returns whether any key asks for a kind.
-    pub(super) fn is_asked(&self, gvk: &Gvk) -> bool {
+    pub(super) fn is_requested(&self, gvk: &Gvk) -> bool {
         self.requesters.contains_key(gvk)
     }
 

@@ -240,7 +240,7 @@ impl Dispatcher {
         if let (Some(site), Some(gvk)) = (act.action().site(), act.action().gvk()) {
             act.restores = self.restores_of(site);
             act.kinds.extend(self.kinds.get(&(site, gvk.clone())).map(|known| Arc::clone(&known.kind)));
-            if site == self.observed_site() && self.observed.is_asked(&gvk) {
+            if site == self.observed_site() && self.observed.is_requested(&gvk) {
                 act.kinds.push(Arc::new(WatchedKind::observed(site, gvk)));
             }
         }

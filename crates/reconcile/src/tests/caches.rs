@@ -142,7 +142,7 @@ fn an_object_that_cannot_be_read_costs_no_wake_of_another() {
 /// This is as after a restore of etcd from a backup: objects that were created later are gone, and edits have
 /// lower versions.
 #[test]
-fn a_list_of_a_server_that_counts_anew_replaces_all_that_is_held() {
+fn a_list_of_a_restored_server_replaces_all_cached_objects() {
     let labelled = |name: &str, version: &str, data: &str| {
         let data = Some([("key".to_owned(), data.to_owned())].into());
         ConfigMap { data, ..config_map(name, version) }

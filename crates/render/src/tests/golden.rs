@@ -61,7 +61,7 @@ fn overlays_render_to_the_text_that_kubectl_prints() {
 
 #[test]
 fn mistakes_are_named_with_file_line_field_and_hint() {
-    let said = |case: &String| {
+    let error_of = |case: &String| {
         let dir = folder("errors").join(case);
         let mut tree = FileTree::default();
         read_tree(&dir, "", &mut tree);
@@ -69,7 +69,7 @@ fn mistakes_are_named_with_file_line_field_and_hint() {
         let Err(error) = render(&tree, root) else { panic!("{case} is rendered") };
         (dir.join("error.txt"), format!("{}\n{error}\n", error.reason.as_str()))
     };
-    golden::check(names(&folder("errors")).iter().map(said));
+    golden::check(names(&folder("errors")).iter().map(error_of));
 }
 
 #[test]

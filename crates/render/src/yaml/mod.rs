@@ -20,5 +20,5 @@ pub use node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 pub use parse::{Malformed, documents, kustomization};
 pub use print::print;
 pub(crate) use print::print_stream;
-pub(crate) use scalar::looks_like_something_else;
+pub(crate) use scalar::reads_as_another_type;
 pub use scalar::{Reading, Unreadable};

@@ -65,7 +65,7 @@ fn bool_11(text: &str) -> Option<bool> {
 }
 
 /// Returns whether a string has to be quoted because a reader of YAML 1.1 would read another type.
-pub(crate) fn looks_like_something_else(text: &str) -> bool {
+pub(crate) fn reads_as_another_type(text: &str) -> bool {
     tag_of(text, Reading::Yaml11) != Tag::Str
 }
 

@@ -1,7 +1,7 @@
 //! The styles in which a string can be written, as libyaml analyses them.
 
 use super::builder::MERGE_KEY;
-use super::scalar::looks_like_something_else;
+use super::scalar::reads_as_another_type;
 
 /// The notation of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl ScalarAnalysis {
         if text.contains('\n') {
             return if block_allowed && !simple_key { Notation::Literal } else { Notation::Double };
         }
-        if looks_like_something_else(text) || is_base_60(text) {
+        if reads_as_another_type(text) || is_base_60(text) {
             return Notation::Double;
         }
         match (plain_allowed, single_allowed) {

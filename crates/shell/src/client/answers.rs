@@ -91,8 +91,8 @@ where
                 }
             })?;
             let mut bytes = collected.to_bytes();
-            if let Some(said) = is_refusal.then(|| refusal(head.status, &head.headers, &bytes)).flatten() {
-                bytes = said.into();
+            if let Some(status) = is_refusal.then(|| refusal(head.status, &head.headers, &bytes)).flatten() {
+                bytes = status.into();
             }
             let body = Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
             Ok(Response::from_parts(head, body))
@@ -105,13 +105,14 @@ where
 fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Vec<u8>> {
     // No API server sends a date, the other form of this header.
     let seconds: u32 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    let said = serde_json::from_slice::<Value>(body)
+    let parsed = serde_json::from_slice::<Value>(body)
         .ok()
-        .filter(|said| said.get("kind").is_some_and(|kind| kind == "Status"));
-    let mut status: Status = said.and_then(|said| serde_json::from_value(said).ok()).unwrap_or_else(|| {
-        let text = String::from_utf8_lossy(body);
-        Status::failure(text.trim(), code.canonical_reason().unwrap_or_default()).with_code(code.as_u16())
-    });
+        .filter(|parsed| parsed.get("kind").is_some_and(|kind| kind == "Status"));
+    let mut status: Status =
+        parsed.and_then(|parsed| serde_json::from_value(parsed).ok()).unwrap_or_else(|| {
+            let text = String::from_utf8_lossy(body);
+            Status::failure(text.trim(), code.canonical_reason().unwrap_or_default()).with_code(code.as_u16())
+        });
     let details = status.details.get_or_insert_with(|| StatusDetails {
         name: String::new(),
         group: String::new(),

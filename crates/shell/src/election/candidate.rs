@@ -231,7 +231,7 @@ impl Election {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the API server does not answer".into(),
         };
-        warn!(error, "cannot give the lease back; the next leader waits until it expires");
+        warn!(error, "cannot release the lease; the next leader waits until it expires");
     }
 }
 

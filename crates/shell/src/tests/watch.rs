@@ -100,11 +100,11 @@ async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usiz
     let (metrics, contact) = (Metrics::default(), Contact::default());
     contact.wrote(&written());
     let mut freshness = Freshness::new(&contact);
-    let told = Arc::clone(&log);
+    let recorded = Arc::clone(&log);
     let tell = |event| match event {
-        WatchEvent::Stale => told.lock().unwrap().stale.push(started.elapsed()),
-        WatchEvent::Listed { .. } => told.lock().unwrap().listed += 1,
-        WatchEvent::Restored => told.lock().unwrap().restored += 1,
+        WatchEvent::Stale => recorded.lock().unwrap().stale.push(started.elapsed()),
+        WatchEvent::Listed { .. } => recorded.lock().unwrap().listed += 1,
+        WatchEvent::Restored => recorded.lock().unwrap().restored += 1,
         WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {}
     };
     let _ = timeout(time, watch(target, &metrics, &mut freshness, tell)).await;
@@ -204,9 +204,9 @@ async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
     });
     let silent = silent.await;
     assert_eq!((silent.listed, silent.count(true)), (2, 2), "{:?}", silent.requests);
-    assert_eq!(silent.restored, 1, "the other kinds of the server are told");
+    assert_eq!(silent.restored, 1, "the other kinds of the server are listed again too");
 
-    let told = watched(MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
+    let result = watched(MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
         (false, 0) => Reply::Listed(100),
         (false, _) => Reply::Listed(50),
         (true, 1) => Reply::Streams(Bytes::from_static(
@@ -214,8 +214,8 @@ async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
         )),
         (true, _) => Reply::Streams(Bytes::new()),
     });
-    let told = told.await;
-    assert_eq!((told.listed, told.count(true)), (2, 2), "{:?}", told.requests);
+    let result = result.await;
+    assert_eq!((result.listed, result.count(true)), (2, 2), "{:?}", result.requests);
 
     // The versions are higher than those of the first list, and lower than those of the watch.
     let counted_on = watched(2 * MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_enters_or_leaves_another_object_is_told_without_its_values() {
+    fn a_secret_that_enters_or_leaves_another_object_is_shown_without_its_values() {
         let hidden = secret(HIDDEN).to_string();
         let (none, one) = (json!([]), json!([secret("YQ==")]));
         check_carriers(&none, &one, &[&format!("[0000]: none to {hidden}")]);

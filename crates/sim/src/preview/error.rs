@@ -19,7 +19,7 @@ pub enum PreviewError {
     Unread(Vec<Gvk>),
     /// The controllers never come to rest.
     #[error("the controllers still work after {0} rounds at one instant")]
-    Restless(u32),
+    NeverSettles(u32),
 }
 
 fn names(kinds: &[Gvk]) -> String {

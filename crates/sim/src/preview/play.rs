@@ -79,7 +79,7 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     if !changes::objects(&play.runner.applied).is_empty() {
         play.let_time_pass()?;
     }
-    Ok(play.tell(commit, &before))
+    Ok(play.results(commit, &before))
 }
 
 /// Turns off the wait of stages for health and the wait of commits for other ConfigRepos: a preview assumes
@@ -149,20 +149,20 @@ impl PreviewRun {
         }
     }
 
-    fn tell(self, commit: &Commit, before: &Store) -> Preview {
+    fn results(self, commit: &Commit, before: &Store) -> Preview {
         let status = |hub: &Store| {
             get::<ConfigRepo>(hub, &commit.repo).and_then(|repo| repo.status).unwrap_or_default()
         };
         let (old, new) = (status(before), status(&self.hub));
         let ready = find_condition(&new.conditions, READY);
-        let said = ready.map(|ready| ready.message.clone()).unwrap_or_default();
+        let message = ready.map(|ready| ready.message.clone()).unwrap_or_default();
         let applied = |status: &ConfigRepoStatus| {
             status.applied.as_ref().map(|applied| applied.commit.clone()).unwrap_or_default()
         };
         let is_applied = applied(&new) == commit.head.revision;
         let objects = changes::objects(&self.runner.applied);
         let held = new.held_deletions.as_ref().filter(|_| is_applied).map(|held| HeldObjects {
-            why: said.clone(),
+            why: message.clone(),
             approval: held.approval.clone(),
             total: usize::try_from(held.total).unwrap_or_default(),
             objects: held.objects.iter().map(|entry| ObjectId::from_entry(entry).0.to_string()).collect(),
@@ -179,7 +179,7 @@ impl PreviewRun {
             applied: applied(&old),
             commit: commit.head.revision.clone(),
             verdict,
-            refused: (!is_applied).then_some(said),
+            refused: (!is_applied).then_some(message),
             held,
             placements: changes::placements(before, &self.hub),
             add_ons: changes::changed_add_ons(before, &self.hub, self.timeline.waves()),

@@ -95,7 +95,7 @@ impl Runner {
                 self.run(command, hub, now);
             }
         }
-        Err(PreviewError::Restless(ROUNDS))
+        Err(PreviewError::NeverSettles(ROUNDS))
     }
 
     fn read(&mut self, hub: &Store, now: Timestamp) {

@@ -189,8 +189,8 @@ fn contents(writes: &[Write]) -> BTreeMap<Id, Vec<Value>> {
     for write in writes.iter().filter(|write| !is_record(write)) {
         let content = write.after.as_ref().map_or(Value::Null, |object| {
             let mut object = normal(object);
-            for told in ["status", "metadata"] {
-                object.as_object_mut().unwrap().remove(told);
+            for field in ["status", "metadata"] {
+                object.as_object_mut().unwrap().remove(field);
             }
             if write.id.kind == "ManagedCluster" {
                 object["spec"].as_object_mut().unwrap().remove("taints");
@@ -243,11 +243,11 @@ fn difference<T: PartialEq>(
 ) -> Vec<String> {
     let ids: BTreeSet<&Id> = calm.keys().chain(crashed.keys()).collect();
     let differ = ids.into_iter().filter(|id| calm.get(*id) != crashed.get(*id));
-    let said = |id: &Id| {
+    let describe = |id: &Id| {
         let [before, after] = [calm, crashed].map(|of| of.get(id).map_or(Value::Null, &shown));
         format!("{what} {id:?}: {}", object::merge_diff(&before, &after).unwrap_or_default())
     };
-    differ.map(said).collect()
+    differ.map(describe).collect()
 }
 
 /// Returns the files of a commit: a map, and an add-on in a version for all clusters.

@@ -46,12 +46,12 @@ fn a_deleted_addon_stays_on_its_clusters_until_a_person_approves() {
     assert!(cma(&world).unwrap().has_finalizer(ADDON_REMOVAL_FINALIZER));
     delete(&mut world);
     assert_eq!((have(&world), cma(&world).is_some()), (4, true));
-    let told = format!(
+    let message = format!(
         "the add-on is being deleted; removing it from 4 clusters waits; to allow it, add {} to spec.approved of RolloutPolicy p",
         approval(&world)
     );
-    assert_eq!(progress(&world), ("Deleting".to_owned(), told.clone()));
-    assert_eq!(explanation(&world).removal.to_string(), told);
+    assert_eq!(progress(&world), ("Deleting".to_owned(), message.clone()));
+    assert_eq!(explanation(&world).removal.to_string(), message);
     let policy_status = world.get::<RolloutPolicy>(&Key::cluster("p")).unwrap().status.unwrap();
     assert!(find_condition(&policy_status.conditions, "ApprovalNeeded").unwrap().is_true());
     world.restart_operator();

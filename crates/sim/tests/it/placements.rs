@@ -184,7 +184,7 @@ impl Hub {
     }
 
     /// Returns what placements said, with resource versions.
-    fn said(&self) -> Value {
+    fn reported(&self) -> Value {
         json!([
             self.0.list::<Placement>(),
             self.0.list::<PlacementDecision>(),
@@ -198,7 +198,7 @@ proptest! {
         failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_operator_that_starts_anew_changes_nothing(events in events()) {
+    fn an_operator_that_restarts_changes_nothing(events in events()) {
         let mut hub = Hub::new();
         let clusters = [Event::Put(0, 0), Event::Put(1, 1), Event::Put(2, 2)];
         let first = [Event::Team(1), Event::Bind(true, true)].into_iter().chain(clusters);
@@ -206,10 +206,10 @@ proptest! {
             hub.happen(&event);
         }
         hub.0.run_for(SignedDuration::from_secs(100)).unwrap();
-        let before = hub.said();
+        let before = hub.reported();
         hub.0.restart_operator();
         hub.0.run_for(SignedDuration::from_secs(1)).unwrap();
-        prop_assert_eq!(hub.said(), before);
+        prop_assert_eq!(hub.reported(), before);
         let decisions = hub.0.list::<PlacementDecision>();
         let mut labels = decisions.iter().map(|decision| decision.metadata.labels.as_ref());
         prop_assert!(labels.all(|labels| labels.is_some_and(|labels| labels.len() == 3)), "a decision without its labels: {:?}", decisions);

@@ -51,19 +51,19 @@ fn a_policy_says_whether_it_is_in_force_and_what_waits_for_a_person() {
     select_all(&mut world);
     policy(&mut world, json!({"soak": "1s"}));
     assert!(world.run_until(seconds(60), is_completed).unwrap());
-    let told = |world: &World, type_: &str| {
+    let condition = |world: &World, type_: &str| {
         let status = world.get::<RolloutPolicy>(&Key::cluster("p")).unwrap().status.unwrap();
         let condition = find_condition(&status.conditions, type_).unwrap();
         (condition.is_true(), condition.reason.clone(), condition.message.clone())
     };
-    assert!(told(&world, "Ready").0 && !told(&world, "ApprovalNeeded").0);
+    assert!(condition(&world, "Ready").0 && !condition(&world, "ApprovalNeeded").0);
     select(&mut world, json!({"no": "such"}));
     world.run_for(seconds(30)).unwrap();
-    let (needed, _, message) = told(&world, "ApprovalNeeded");
+    let (needed, _, message) = condition(&world, "ApprovalNeeded");
     assert!(needed && message.contains("remove/"), "{message}");
     policy(&mut world, json!({"freezeWindows": [{"name": "w", "schedule": "no", "duration": "1h"}]}));
     world.run_for(seconds(30)).unwrap();
-    let (ready, reason, message) = told(&world, "Ready");
+    let (ready, reason, message) = condition(&world, "Ready");
     assert_eq!((ready, reason.as_str()), (false, "InvalidPolicy"), "{message}");
     assert!(message.contains("freezeWindows") || message.contains("schedule"), "{message}");
 }

@@ -118,9 +118,9 @@ fn strings<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
 }
 
 /// Compares a preview with the hub before and after the commit.
-fn compare(told: &Preview, before: &Look, after: &Look) -> Result<(), String> {
-    let equal = |what: &str, told: String, found: String| {
-        if told == found { Ok(()) } else { Err(format!("{what}: told {told}, found {found}")) }
+fn compare(preview: &Preview, before: &Look, after: &Look) -> Result<(), String> {
+    let equal = |what: &str, preview: String, found: String| {
+        if preview == found { Ok(()) } else { Err(format!("{what}: preview {preview}, found {found}")) }
     };
     let keys = strings(before.objects.keys().chain(after.objects.keys()));
     let changed =
@@ -132,11 +132,11 @@ fn compare(told: &Preview, before: &Look, after: &Look) -> Result<(), String> {
         });
     let found: BTreeMap<String, Change> = changed.collect();
     let objects: BTreeMap<String, Change> =
-        told.objects.iter().map(|it| (it.object.clone(), it.change)).collect();
+        preview.objects.iter().map(|it| (it.object.clone(), it.change)).collect();
     equal("objects", format!("{objects:?}"), format!("{found:?}"))?;
-    let is_refused = after.applied != told.commit;
-    equal("refused", format!("{}", told.verdict == Verdict::Refused), format!("{is_refused}"))?;
-    let approval = told.held.as_ref().map(|held| held.approval.clone()).unwrap_or_default();
+    let is_refused = after.applied != preview.commit;
+    equal("refused", format!("{}", preview.verdict == Verdict::Refused), format!("{is_refused}"))?;
+    let approval = preview.held.as_ref().map(|held| held.approval.clone()).unwrap_or_default();
     let held = if is_refused { String::new() } else { after.approval.clone() };
     equal("held", approval, held)?;
 
@@ -144,9 +144,9 @@ fn compare(told: &Preview, before: &Look, after: &Look) -> Result<(), String> {
     for placement in strings(before.placements.keys().chain(after.placements.keys())) {
         let of = |look: &Look| look.placements.get(&placement).unwrap_or(&none).clone();
         let (old, new) = (of(before), of(after));
-        let told = told.placements.iter().find(|it| it.placement == placement);
+        let preview = preview.placements.iter().find(|it| it.placement == placement);
         let moves = |list: fn(&sim::preview::PlacementPreview) -> &Vec<String>| {
-            strings(told.into_iter().flat_map(list))
+            strings(preview.into_iter().flat_map(list))
         };
         let found = (&new - &old, &old - &new);
         equal(
@@ -156,7 +156,7 @@ fn compare(told: &Preview, before: &Look, after: &Look) -> Result<(), String> {
         )?;
     }
     let add_ons = |list: fn(&sim::preview::AddOnPreview) -> &Vec<String>| -> BTreeSet<(String, String)> {
-        told.add_ons.iter().flat_map(|it| list(it).iter().map(|c| (it.name.clone(), c.clone()))).collect()
+        preview.add_ons.iter().flat_map(|it| list(it).iter().map(|c| (it.name.clone(), c.clone()))).collect()
     };
     let found = (&after.add_ons - &before.add_ons, &before.add_ons - &after.add_ons);
     equal(
@@ -164,8 +164,11 @@ fn compare(told: &Preview, before: &Look, after: &Look) -> Result<(), String> {
         format!("{:?}", (add_ons(|it| &it.enter), add_ons(|it| &it.leave))),
         format!("{found:?}"),
     )?;
-    let works: BTreeSet<(String, String)> =
-        told.works.iter().flat_map(|it| it.clusters.iter().map(|c| (c.clone(), it.work.clone()))).collect();
+    let works: BTreeSet<(String, String)> = preview
+        .works
+        .iter()
+        .flat_map(|it| it.clusters.iter().map(|c| (c.clone(), it.work.clone())))
+        .collect();
     let all: BTreeSet<_> = before.works.keys().chain(after.works.keys()).collect();
     let found = all.into_iter().filter(|key| before.works.get(key) != after.works.get(key));
     equal("works", format!("{works:?}"), format!("{:?}", found.cloned().collect::<BTreeSet<_>>()))
@@ -179,21 +182,24 @@ fn play(seed: u64) -> Result<usize, String> {
     let mut changes = 0;
     for number in 1..=COMMITS {
         let commit = commit(number, content.files());
-        let told = previewed(&world, &commit);
+        let preview = previewed(&world, &commit);
         let before = look(&world);
         apply(&mut world, &commit);
         let failed = |why| {
-            format!("seed {seed}, commit {number}: {why}\n{}", serde_json::to_string_pretty(&told).unwrap())
+            format!(
+                "seed {seed}, commit {number}: {why}\n{}",
+                serde_json::to_string_pretty(&preview).unwrap()
+            )
         };
-        compare(&told, &before, &look(&world)).map_err(failed)?;
-        if told.verdict != Verdict::Refused {
+        compare(&preview, &before, &look(&world)).map_err(failed)?;
+        if preview.verdict != Verdict::Refused {
             let again = previewed(&world, &commit);
             let is_empty = again.objects.is_empty() && again.add_ons.is_empty() && again.works.is_empty();
             if !is_empty {
                 return Err(failed(format!("the same commit does something again: {again:?}")));
             }
         }
-        changes += usize::from(!told.objects.is_empty());
+        changes += usize::from(!preview.objects.is_empty());
         content.change(&mut random);
     }
     Ok(changes)
@@ -244,7 +250,7 @@ fn a_plan_from_a_report_is_the_plan_from_the_hub() {
             trees.insert(commit.head.revision.clone(), commit.head.tree.clone());
             if number > 1 {
                 let (of_hub, of_report) = (previewed(&world, &commit), from_report(&world, &trees, &commit));
-                let shown = |told: &Preview| serde_json::to_string_pretty(told).unwrap();
+                let shown = |preview: &Preview| serde_json::to_string_pretty(preview).unwrap();
                 let (hub, report) = (shown(&of_hub), shown(&of_report));
                 assert_eq!(of_hub.hash(), of_report.hash(), "seed {seed}, commit {number}:\n{hub}\n{report}");
             }
@@ -259,9 +265,9 @@ fn the_hash_of_a_plan_is_that_of_its_effects() {
     let world = fleet(1, 2);
     let mut random = Random::new(1);
     let mut content = Content::first(&mut random);
-    let told = |number: u64, content: &Content| previewed(&world, &commit(number, content.files()));
-    let first = told(1, &content);
-    assert_eq!(first.hash(), told(2, &content).hash(), "a merge has another name and the same effects");
+    let preview = |number: u64, content: &Content| previewed(&world, &commit(number, content.files()));
+    let first = preview(1, &content);
+    assert_eq!(first.hash(), preview(2, &content).hash(), "a merge has another name and the same effects");
     content.change(&mut random);
-    assert_ne!(told(1, &content).hash(), first.hash());
+    assert_ne!(preview(1, &content).hash(), first.hash());
 }

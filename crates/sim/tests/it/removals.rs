@@ -79,16 +79,16 @@ fn a_placement_that_shrinks_step_by_step_is_held_until_the_window_is_over() {
 }
 
 #[test]
-fn a_held_removal_is_told_where_people_look() {
+fn a_held_removal_is_shown_where_people_look() {
     let mut world = installed(Setup::default(), 4);
     select_some(&mut world, 1);
     world.run_for(seconds(30)).unwrap();
     let held = record(&world);
     assert_eq!((have(&world), held.held), (4, 3));
-    let told = format!("add {} to spec.approved of RolloutPolicy wheelwright-default", held.approval);
-    assert!(progress(&world).1.contains(&told), "{}", progress(&world).1);
+    let hint = format!("add {} to spec.approved of RolloutPolicy wheelwright-default", held.approval);
+    assert!(progress(&world).1.contains(&hint), "{}", progress(&world).1);
     let explained = explanation(&world).removal.to_string();
-    assert!(explained.contains(&told), "{explained}");
+    assert!(explained.contains(&hint), "{explained}");
     approve(&mut world, json!([held.approval]));
     world.run_for(seconds(30)).unwrap();
     assert_eq!((have(&world), record(&world).held), (1, 0));
@@ -172,8 +172,8 @@ fn drop_an_addon(mut world: World) {
     world.run_for(seconds(30)).unwrap();
     assert_eq!(have(&world), 3);
     let status = world.get::<ConfigRepo>(&repo).unwrap().status.unwrap();
-    let told = find_condition(&status.conditions, "Stalled").unwrap().message.clone();
-    assert!(told.contains("removes the add-on from 3 clusters"), "{told}");
+    let message = find_condition(&status.conditions, "Stalled").unwrap().message.clone();
+    assert!(message.contains("removes the add-on from 3 clusters"), "{message}");
     let approval = status.held_deletions.unwrap().approval;
     put(
         &mut world,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{cluster, progressive, put, seconds, select, select_all, world};
-use crate::replica_sets::{bad, get, policy, refs, said, set, set_with, settle, template, values};
+use crate::replica_sets::{bad, condition, get, policy, refs, set, set_with, settle, template, values};
 use api::cluster::v1beta1::Placement;
 use api::condition::Conditions as _;
 use api::work::v1::ManifestWork;
@@ -95,7 +95,7 @@ fn a_missing_placement_removes_nothing_and_holds_no_other_back() {
     set_with(&mut world, json!({"manifestWorkTemplate": template("2"), "placementRefs": both}));
     world.run_for(seconds(60)).unwrap();
     assert_eq!(values(&world), ["2", "2", "2"]);
-    assert_eq!(said(&world, "PlacementVerified"), "False PlacementDecisionNotFound");
+    assert_eq!(condition(&world, "PlacementVerified"), "False PlacementDecisionNotFound");
     world.delete::<Placement>(&Key::namespaced("default", "fleet")).unwrap();
     world.run_for(seconds(60)).unwrap();
     assert_eq!(world.list::<ManifestWork>().len(), 3);

@@ -56,7 +56,7 @@ pub(crate) fn get(world: &World) -> ManifestWorkReplicaSet {
 }
 
 /// Status and reason of a condition of the set.
-pub(crate) fn said(world: &World, type_: &str) -> String {
+pub(crate) fn condition(world: &World, type_: &str) -> String {
     let set = get(world);
     set.condition(type_).map(|c| format!("{} {}", c.status, c.reason)).unwrap_or_default()
 }
@@ -83,12 +83,12 @@ fn a_template_reaches_every_cluster_and_the_status_says_so_in_the_words_of_ocm()
     let mut world = world(3);
     set(&mut world, "1", json!({"type": "All"}));
     world.run_for(seconds(5)).unwrap();
-    assert_eq!(said(&world, "PlacementVerified"), "False PlacementDecisionNotFound");
+    assert_eq!(condition(&world, "PlacementVerified"), "False PlacementDecisionNotFound");
     select_all(&mut world);
     settle(&mut world);
-    assert_eq!(said(&world, "PlacementVerified"), "True AsExpected");
-    assert_eq!(said(&world, "PlacementRolledOut"), "True Complete");
-    assert_eq!(said(&world, "ManifestworkApplied"), "True AsExpected");
+    assert_eq!(condition(&world, "PlacementVerified"), "True AsExpected");
+    assert_eq!(condition(&world, "PlacementRolledOut"), "True Complete");
+    assert_eq!(condition(&world, "ManifestworkApplied"), "True AsExpected");
     let status = get(&world).status.unwrap();
     let counts = json!({"total": 3, "progressing": 0, "available": 3, "degraded": 0, "applied": 3, "desiredTotal": 3, "updated": 3});
     assert_eq!(serde_json::to_value(&status.summary).unwrap(), counts);

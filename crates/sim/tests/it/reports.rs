@@ -107,7 +107,7 @@ fn check(world: &World, expected: &str) {
 }
 
 #[test]
-fn a_report_and_explain_rollout_say_the_same_word_of_every_cluster() {
+fn a_report_and_explain_rollout_show_the_same_state_of_every_cluster() {
     let mut world = world(4);
     report(&mut world);
     template(&mut world, "msa", "msa:0.4.0");

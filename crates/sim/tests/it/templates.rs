@@ -24,7 +24,7 @@ fn an_addon_says_what_it_waits_for_and_goes_out_when_its_placement_comes() {
 }
 
 #[test]
-fn a_template_that_cannot_be_rendered_is_told_and_touches_no_cluster() {
+fn a_template_that_cannot_be_rendered_is_reported_and_changes_no_cluster() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));

@@ -48,17 +48,17 @@ fn exist(world: &World) -> [bool; 3] {
 }
 
 #[test]
-fn an_addon_by_token_gets_a_service_account_and_its_agent_is_told() {
+fn an_addon_by_token_gets_a_service_account_and_its_agent_is_notified() {
     let world = by_token();
     assert_eq!(exist(&world), [true; 3]);
     let uid = account(&world).unwrap().metadata.uid.unwrap();
-    let told = ready(&world).unwrap();
-    assert_eq!(told.message, format!("ServiceAccount cluster1/{ADDON}-agent (UID: {uid}) is ready"));
-    assert_eq!((told.is_true(), told.reason.as_str()), (true, "TokenInfrastructureReady"));
+    let condition = ready(&world).unwrap();
+    assert_eq!(condition.message, format!("ServiceAccount cluster1/{ADDON}-agent (UID: {uid}) is ready"));
+    assert_eq!((condition.is_true(), condition.reason.as_str()), (true, "TokenInfrastructureReady"));
 }
 
 #[test]
-fn an_account_that_somebody_deletes_is_made_again_and_told_anew() {
+fn an_account_that_was_deleted_is_created_and_reported_again() {
     let mut world = by_token();
     let before = ready(&world).unwrap().message;
     world.delete::<ServiceAccount>(&Key::namespaced("cluster1", format!("{ADDON}-agent"))).unwrap();

@@ -58,7 +58,7 @@ struct Denial {
 
 impl Store {
     /// Evaluates the admission policies, and collects their warnings.
-    pub(crate) fn ask_policies(
+    pub(crate) fn evaluate_policies(
         &self,
         request: &mut WriteRequest<'_>,
         target: &ResourcePath,
@@ -99,7 +99,9 @@ impl Store {
             if binding.constraints.as_ref().is_some_and(|constraints| bound(constraints).is_none()) {
                 continue;
             }
-            let Some(denial) = self.ask(policy, request, &version, namespace.as_deref())? else { continue };
+            let Some(denial) = self.evaluate_policy(policy, request, &version, namespace.as_deref())? else {
+                continue;
+            };
             if binding.warns {
                 warnings.push(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
@@ -122,7 +124,7 @@ impl Store {
         namespaces.objects.get(&Key::cluster(request.target.namespace.as_str())).cloned()
     }
 
-    fn ask(
+    fn evaluate_policy(
         &self,
         policy: &Policy,
         request: &Admission<'_>,

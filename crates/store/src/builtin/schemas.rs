@@ -63,7 +63,7 @@ impl Collector {
         allow_anything(&mut openapi);
         let mut seen = BTreeSet::new();
         for (name, api_version, kind) in self.kinds {
-            say_how_to_merge(&mut openapi, &name, BUILTIN.root(api_version, kind), &mut seen);
+            write_merge_rules(&mut openapi, &name, BUILTIN.root(api_version, kind), &mut seen);
         }
         let mut refs = Refs::new(&openapi);
         let roots = self.roots.into_iter().map(|name| {
@@ -106,7 +106,7 @@ fn allow_anything(openapi: &mut Map<String, Value>) {
 
 /// Writes the merge rules of the table of built-in lists into a definition and those below it, as OpenAPI
 /// extensions: kubectl computes its patches from them.
-fn say_how_to_merge(
+fn write_merge_rules(
     openapi: &mut Map<String, Value>,
     name: &str,
     at: Position<'_>,
@@ -129,7 +129,7 @@ fn say_how_to_merge(
             (schema.get("additionalProperties"), here.field("*")),
         ] {
             if let Some(below) = part.and_then(reference) {
-                say_how_to_merge(openapi, &below, at, seen);
+                write_merge_rules(openapi, &below, at, seen);
             }
         }
         let Some(words) = schema.as_object_mut() else { continue };
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_is_said_as_in_the_documents_of_a_real_server() {
+    fn merge_rules_are_documented_as_by_a_real_server() {
         let definitions = crate::definitions();
         let containers = &definitions["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
         assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));

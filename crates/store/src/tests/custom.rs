@@ -65,10 +65,10 @@ fn a_definition_is_established_and_served_at_once() {
     let world = world();
     let stored = world.store.get(&world.target(&definition())).unwrap();
     let conditions = stored.at(&["status", "conditions"]).unwrap().as_array().unwrap();
-    let told: Vec<_> =
+    let found: Vec<_> =
         conditions.iter().map(|c| format!("{}={} {}", c["type"], c["status"], c["reason"])).collect();
     assert_eq!(
-        told,
+        found,
         ["\"NamesAccepted\"=\"True\" \"NoConflicts\"", "\"Established\"=\"True\" \"InitialNamesAccepted\""]
     );
     assert_eq!(stored.at(&["status", "storedVersions"]), Some(&json!(["v1"])));
@@ -162,7 +162,7 @@ fn bad_definitions_are_refused() {
 }
 
 #[test]
-fn a_misspelt_word_of_a_schema_is_named() {
+fn a_misspelt_keyword_of_a_schema_is_named() {
     let mut misspelt = definition();
     misspelt["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]
         ["minLenght"] = 1.into();

@@ -26,9 +26,9 @@ impl Demo<'_> {
             succeeds_after: SUCCEEDS_AFTER,
         };
         let snapshot = self.hub.with_store(|store, _| HubSnapshot::of(store));
-        let told = tokio::task::spawn_blocking(move || preview(&snapshot, &commit, now())).await??;
+        let previewed = tokio::task::spawn_blocking(move || preview(&snapshot, &commit, now())).await??;
         self.screen.heading("wheelwright plan: what the next commit will do")?;
-        for line in text::page(&told).lines() {
+        for line in text::page(&previewed).lines() {
             self.screen.plain(line)?;
         }
         Ok(())

@@ -111,10 +111,10 @@ impl Fleet {
 
     /// Returns the changes since `before`, a sentence each.
     pub(super) fn changes_since(&self, before: &Self) -> Vec<String> {
-        let mut told: BTreeMap<(u8, String), Vec<&str>> = BTreeMap::new();
+        let mut sentences: BTreeMap<(u8, String), Vec<&str>> = BTreeMap::new();
         let mut tell = |order: u8, what: String, name: &'_ str| {
             let name = self.clusters.get_key_value(name).map_or("", |(name, _)| name.as_str());
-            told.entry((order, what)).or_default().push(name);
+            sentences.entry((order, what)).or_default().push(name);
         };
         let absent = Cluster::default();
         for (name, now) in &self.clusters {
@@ -149,7 +149,7 @@ impl Fleet {
             };
             tell(order, change, name);
         }
-        told.into_iter().map(|((_, what), names)| format!("{what}: {}", names.join(" "))).collect()
+        sentences.into_iter().map(|((_, what), names)| format!("{what}: {}", names.join(" "))).collect()
     }
 
     /// Returns the groups of the add-on, and below them the clusters that are not among these.

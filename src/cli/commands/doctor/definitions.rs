@@ -113,18 +113,18 @@ mod tests {
     use serde_json::json;
 
     /// A definition as an API server has it, changed.
-    fn check(change: impl FnOnce(&mut CustomResourceDefinition), told: &str) {
+    fn check(change: impl FnOnce(&mut CustomResourceDefinition), expected: &str) {
         let wanted = crds::hub().into_iter().find(|one| one.spec.names.kind == "ConfigRepo").unwrap();
         let mut present = wanted.clone();
         let established = json!({"conditions": [{"type": "Established", "status": "True"}]});
         present.status = serde_json::from_value(established).unwrap();
         change(&mut present);
         let found = compare(&wanted, Some(&present)).map(|finding| finding.message).unwrap_or_default();
-        assert!(found.contains(told) && found.is_empty() == told.is_empty(), "{told:?}: {found}");
+        assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{expected:?}: {found}");
     }
 
     #[test]
-    fn a_definition_of_another_version_is_told() {
+    fn a_definition_of_another_version_is_reported() {
         check(|_| {}, "");
         check(|present| present.status = None, "is not served");
         check(|present| present.spec.versions[0].served = false, "version v1alpha1 is not served");

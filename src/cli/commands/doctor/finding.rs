@@ -51,8 +51,7 @@ impl Finding {
 
     /// Returns a check that could not look.
     pub(super) fn unknown(check: &'static str, CommandError { error, hint }: CommandError) -> Self {
-        let advice =
-            hint.unwrap_or_else(|| "see whether the API server is well: kubectl get --raw /readyz".into());
+        let advice = hint.unwrap_or_else(|| "check the API server: kubectl get --raw /readyz".into());
         Self { check, health: Health::Unknown, message: format!("{error:#}"), advice }
     }
 

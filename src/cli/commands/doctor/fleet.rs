@@ -73,9 +73,9 @@ mod tests {
             cluster("away", true, "Unknown", "True"),
             cluster("skewed", true, "True", "False"),
         ]);
-        let told: Vec<_> = found.iter().map(|finding| finding.message.as_str()).collect();
+        let messages: Vec<_> = found.iter().map(|finding| finding.message.as_str()).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "1 clusters wait to be accepted: new",
                 "1 clusters are not available: away",

@@ -31,12 +31,12 @@ pub(super) async fn api_server(hub: &Hub) -> Vec<Finding> {
         Err(error) => return vec![Finding::unknown(CHECK, error.into())],
     };
     let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
-    let told = format!("Kubernetes {}", version.git_version);
+    let message = format!("Kubernetes {}", version.git_version);
     if minor.parse().is_ok_and(|minor: u32| minor < OLDEST_MINOR) {
         let advice = format!("the admission policies need Kubernetes 1.{OLDEST_MINOR}; upgrade the hub");
-        return vec![Finding::bad(CHECK, told, advice)];
+        return vec![Finding::bad(CHECK, message, advice)];
     }
-    vec![Finding::good(CHECK, told)]
+    vec![Finding::good(CHECK, message)]
 }
 
 pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
@@ -96,7 +96,7 @@ fn leader(holder: Option<&str>, age: SignedDuration) -> Finding {
         return Finding::bad(
             LEADER,
             "no operator leads",
-            "wait a few seconds; then look at the log of the operators",
+            "wait a few seconds; then read the log of the operators",
         );
     };
     let seconds = age.as_secs();
@@ -113,7 +113,7 @@ fn leader(holder: Option<&str>, age: SignedDuration) -> Finding {
         return Finding::bad(
             LEADER,
             message,
-            "no operator lives, or a clock is wrong: look at the operators and at NTP",
+            "no operator is alive, or a clock is wrong: check the operators and NTP",
         );
     }
     Finding::good(LEADER, format!("{holder} leads, and renewed its lease {} s ago", seconds.max(0)))

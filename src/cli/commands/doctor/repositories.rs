@@ -81,7 +81,7 @@ fn condition(repo: &ConfigRepo) -> Finding {
     }
     let status = repo.status.clone().unwrap_or_default();
     let Some(ready) = find_condition(&status.conditions, gitops_conditions::READY) else {
-        let message = format!("{key}: no operator has looked at it yet");
+        let message = format!("{key}: no operator has reconciled it yet");
         return Finding::warning(
             CHECK,
             message,

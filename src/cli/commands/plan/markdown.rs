@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stranger_cannot_leave_the_block_or_call_people() {
+    fn a_foreign_text_cannot_leave_the_block_or_mention_people() {
         let mut preview = example();
         preview.objects[0].fields[0].after = Some("```\n# Approved @everyone".into());
         preview.refused = Some("<img src=x> @everyone [click](https://evil.example)".into());

@@ -185,7 +185,7 @@ fn hinted(error: PreviewError) -> CommandError {
             "kubectl patch configrepo NAME --type merge -p '{\"spec\":{\"suspend\":false}}' resumes it"
         }
         PreviewError::Unread(_) => "take the snapshot again, with these kinds in it",
-        PreviewError::Restless(_) => "this is a bug; please report it with the snapshot",
+        PreviewError::NeverSettles(_) => "this is a bug; please report it with the snapshot",
     };
     CommandError::hinted(error, hint)
 }

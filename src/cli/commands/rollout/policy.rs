@@ -44,7 +44,7 @@ pub(super) async fn change(
     };
     match change {
         PolicyChange::Unchanged(policy) => {
-            writer.say(format!("RolloutPolicy {} is already so", policy.name()));
+            writer.say(format!("RolloutPolicy {} is unchanged", policy.name()));
             Ok(policy)
         }
         PolicyChange::NameTaken(name) => {
@@ -53,7 +53,7 @@ pub(super) async fn change(
             Err(CommandError::hinted(error, hint))
         }
         PolicyChange::Patch { policy, patch: _ } => {
-            tell_changed(writer, &policy);
+            report_change(writer, &policy);
             Ok(written.unwrap_or(policy))
         }
         PolicyChange::Create { policy, record } => {
@@ -67,7 +67,7 @@ pub(super) async fn change(
     }
 }
 
-fn tell_changed(writer: &mut Writer, policy: &RolloutPolicy) {
+fn report_change(writer: &mut Writer, policy: &RolloutPolicy) {
     writer.say(format!("RolloutPolicy {} is changed", policy.name()));
     let all = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets);
     let all: Vec<_> = all.map(String::as_str).collect();

@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         if policy.spec.paused {
             writer.say(format!("{name} is paused: nothing returns before wheelwright rollout resume {name}"));
         }
-        writer.say("Revert or mend the commit, so that the next revision can be rolled out.");
+        writer.say("Revert or fix the commit, so that the next revision can be rolled out.");
         writer.finish(ui)
     })
 }

@@ -78,8 +78,8 @@ fn an_address_has_the_bundle_of_the_cluster_and_is_https() {
     let mut config = kube::Config::new("https://spoke:6443".parse().unwrap());
     config.root_cert = Some(vec![vec![1, 2, 3]]);
     let configs = |url: &str| client_configs(&[url.to_owned()], &config).ok();
-    let told = configs("https://spoke.example.com").unwrap();
-    let bundle = STANDARD.decode(told[0].ca_bundle.as_ref().unwrap()).unwrap();
+    let found = configs("https://spoke.example.com").unwrap();
+    let bundle = STANDARD.decode(found[0].ca_bundle.as_ref().unwrap()).unwrap();
     assert_eq!(bundle, b"-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n");
     assert_eq!(configs("http://spoke"), None);
 }

@@ -51,8 +51,8 @@ impl ManagedClusterAddOn {
     /// else OCM's default.
     pub fn agent_namespace(&self) -> &str {
         let found = self.status.as_ref().map(|status| status.namespace.as_str());
-        let said = self.spec.install_namespace.as_str();
-        let named = found.into_iter().chain([said]).find(|namespace| !namespace.is_empty());
+        let in_spec = self.spec.install_namespace.as_str();
+        let named = found.into_iter().chain([in_spec]).find(|namespace| !namespace.is_empty());
         named.unwrap_or(names::DEFAULT_ADDON_NAMESPACE)
     }
 }

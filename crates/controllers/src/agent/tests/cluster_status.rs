@@ -36,7 +36,7 @@ fn reported(options: Option<Value>) -> (Vec<String>, Option<Event>) {
     let mut status = ManagedClusterStatus::default();
     let event = report_claims(&mut status, &cluster, &caches).unwrap();
     let again = report_claims(&mut status, &cluster, &caches).unwrap();
-    assert_eq!(again, None, "it is told once");
+    assert_eq!(again, None, "it is reported once");
     (status.cluster_claims.into_iter().map(|claim| claim.name).collect(), event)
 }
 

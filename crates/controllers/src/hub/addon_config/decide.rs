@@ -90,9 +90,9 @@ impl AddOnInput {
         let mut progression = InstallProgression { namespace, name, ..before.unwrap_or_default() };
         let placement = node.placement.clone();
         // Configurations that are rolled out already were checked before.
-        let told = find_condition(&progression.conditions, addon_conditions::PROGRESSING);
-        let is_checked =
-            progress::is_of(&progression, &desired) && told.is_some_and(|told| !Problem::is_told(told));
+        let condition = find_condition(&progression.conditions, addon_conditions::PROGRESSING);
+        let is_checked = progress::is_of(&progression, &desired)
+            && condition.is_some_and(|condition| !Problem::is_reported(condition));
         let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
         if let Some(problem) = problem {
             let condition = problem.of_placement();
@@ -252,7 +252,7 @@ impl AddOnInput {
 }
 
 impl Problem {
-    fn is_told(condition: &Condition) -> bool {
+    fn is_reported(condition: &Condition) -> bool {
         [MISSING, INVALID].contains(&condition.reason.as_str())
     }
 

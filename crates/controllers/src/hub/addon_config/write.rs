@@ -78,14 +78,14 @@ impl AddOnInput {
     fn stopped(&self, progression: &InstallProgression) -> Option<Event> {
         let InstallProgression { namespace, name, .. } = progression;
         let failed = |progression: &InstallProgression| {
-            let told = find_condition(&progression.conditions, addon_conditions::PROGRESSING)?;
-            (told.reason == progress::FAILED).then(|| told.message.clone())
+            let condition = find_condition(&progression.conditions, addon_conditions::PROGRESSING)?;
+            (condition.reason == progress::FAILED).then(|| condition.message.clone())
         };
         let message = failed(progression)?;
         let before = self.cma.status.iter().flat_map(|status| &status.install_progressions);
         let mut before = before.filter(|before| (&before.namespace, &before.name) == (namespace, name));
-        let is_told = before.any(|before| failed(before).is_some());
-        (!is_told).then(|| {
+        let was_reported = before.any(|before| failed(before).is_some());
+        (!was_reported).then(|| {
             self.event("RolloutStopped", "RollOut", format!("on placement {namespace}/{name}: {message}"))
         })
     }

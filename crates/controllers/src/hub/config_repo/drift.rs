@@ -42,7 +42,7 @@ pub(super) fn correct(
     };
     let wait = SignedDuration::from_secs(1 << before.corrections.clamp(0, 10)).min(LONGEST_DRIFT_WAIT);
     let due = last.map(|last| later(last, wait)).filter(|due| before.corrections > 0 && *due > draft.now);
-    let told = || {
+    let summary = || {
         let (object, by) = (&first.apply.desired.reference, by(first));
         let times = before.corrections;
         format!("{object} was changed on the hub {times} times and corrected each time{by}")
@@ -53,13 +53,13 @@ pub(super) fn correct(
     if before.corrections >= MAX_CORRECTIONS {
         let message = format!(
             "{}; it is not corrected any more. {hint}; the annotation {RECONCILE_AT_ANNOTATION} begins anew",
-            told()
+            summary()
         );
         return Some(Readiness::new(Phase::Stalled, "Fight", message));
     }
     if let Some(due) = due {
         draft.plan.wake(due);
-        let message = format!("{}; the next correction is at {due}. {hint}", told());
+        let message = format!("{}; the next correction is at {due}. {hint}", summary());
         return Some(Readiness::new(Phase::Reconciling, "Drifted", message));
     }
     draft.plan.step(drifted.iter().filter_map(|one| identity.take_over(&one.apply)));

@@ -44,15 +44,15 @@ impl Identity {
 
     /// Applies an object of the commit.
     pub(super) fn apply(&self, apply: &Apply<'_>, repo: &Key) -> Action {
-        self.apply_or_ask(apply, repo, false)
+        self.server_side_apply(apply, repo, false)
     }
 
     /// Asks in a dry run whether the API server would take an object of the commit.
     pub(super) fn dry_run(&self, apply: &Apply<'_>, repo: &Key) -> Action {
-        self.apply_or_ask(apply, repo, true)
+        self.server_side_apply(apply, repo, true)
     }
 
-    fn apply_or_ask(&self, apply: &Apply<'_>, repo: &Key, dry_run: bool) -> Action {
+    fn server_side_apply(&self, apply: &Apply<'_>, repo: &Key, dry_run: bool) -> Action {
         Action::Apply {
             site: Site::Hub,
             object: apply.marked(repo),

@@ -12,7 +12,7 @@ use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
 use super::policy::sync_policy;
-use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit, still_applied};
+use super::status::{Phase, Readiness, conclude, is_about, revision, short_commit, still_applied};
 use super::{commit, deletion, depends, drift, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
@@ -98,7 +98,7 @@ impl<'a> Draft<'a> {
 
     /// Reports a wait. After a restart, the result for a commit that was judged before stays.
     pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
-        if is_told(self.repo, commit) {
+        if is_about(self.repo, commit) {
             self.keeps_status = true;
         } else {
             self.readiness = Some(Readiness::new(Phase::Reconciling, reason, message));
@@ -329,7 +329,7 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Opti
         let more = sync.pending_namespace.len().saturating_sub(1);
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         let message = format!(
-            "{commit} is applied but for {first}{others}: namespace {} does not exist. It is applied when the namespace exists; \
+            "{commit} is applied except {first}{others}: namespace {} does not exist. It is applied when the namespace exists; \
              the namespace of a cluster comes with the cluster, any other belongs into the repository",
             first.key.namespace
         );

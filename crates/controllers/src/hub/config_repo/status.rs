@@ -67,7 +67,7 @@ pub(super) fn short_commit(commit: &str) -> &str {
 }
 
 /// Returns whether the status is about a commit (an empty one means any), and about the present spec.
-pub(super) fn is_told(repo: &ConfigRepo, commit: &str) -> bool {
+pub(super) fn is_about(repo: &ConfigRepo, commit: &str) -> bool {
     repo.status.as_ref().is_some_and(|status| {
         status.observed_generation == repo.metadata.generation
             && status.seen.as_ref().is_some_and(|seen| commit.is_empty() || seen.commit == commit)

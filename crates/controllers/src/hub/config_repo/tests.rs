@@ -160,9 +160,9 @@ fn a_steady_hub_is_not_written_to() {
 fn a_missing_path_names_the_field_and_leaves_what_is_applied() {
     let mut hub = Hub::new(json!({"path": "prod"}));
     hub.commit(&[("prod/a.yaml", &map("a", "1"))]);
-    let told = hub.commit(&[("staging/a.yaml", &map("a", "2"))]);
+    let message = hub.commit(&[("staging/a.yaml", &map("a", "2"))]);
     assert_eq!(
-        told,
+        message,
         "Stalled RenderFailed: spec.path: there is no directory \"prod\" in the repository; commit it, or correct spec.path; 000000000000 stays applied"
     );
     assert_eq!(hub.data("a").as_deref(), Some("1"));
@@ -179,15 +179,16 @@ fn an_overlay_is_rendered_and_a_bad_one_names_file_line_and_field() {
     ];
     assert!(hub.commit(&files).starts_with("Ready"));
     assert_eq!(hub.names(), ["prod-a"]);
-    let told = hub.commit(&[
+    let message = hub.commit(&[
         files[0],
         files[1],
         ("prod/kustomization.yaml", "resuorces: [../base]\nnamePrefix: prod-\n"),
     ]);
-    assert!(told.starts_with("Stalled RenderFailed: prod/kustomization.yaml:1: resuorces: "), "{told}");
+    assert!(message.starts_with("Stalled RenderFailed: prod/kustomization.yaml:1: resuorces: "), "{message}");
     assert!(
-        told.contains("hint: did you mean \"resources\"?") && told.ends_with("; 000000000000 stays applied"),
-        "{told}"
+        message.contains("hint: did you mean \"resources\"?")
+            && message.ends_with("; 000000000000 stays applied"),
+        "{message}"
     );
     assert_eq!(hub.names(), ["prod-a"]);
 }
@@ -197,14 +198,14 @@ fn a_bad_field_names_object_and_file_and_leaves_what_is_applied() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("set.yaml", SET)]);
     let bad = format!("{SET}spec:\n  clusterSelector:\n    selectorType: Nonsense\n");
-    let told = hub.commit(&[("sets.yaml", &bad)]);
-    assert!(told.starts_with("Stalled InvalidObject: cannot apply 000000000000: "), "{told}");
+    let message = hub.commit(&[("sets.yaml", &bad)]);
+    assert!(message.starts_with("Stalled InvalidObject: cannot apply 000000000000: "), "{message}");
     assert!(
-        told.contains("ManagedClusterSet.cluster.open-cluster-management.io blue")
-            && told.contains("selectorType"),
-        "{told}"
+        message.contains("ManagedClusterSet.cluster.open-cluster-management.io blue")
+            && message.contains("selectorType"),
+        "{message}"
     );
-    assert!(told.contains("(sets.yaml:1)") && told.ends_with("stays applied"), "{told}");
+    assert!(message.contains("(sets.yaml:1)") && message.ends_with("stays applied"), "{message}");
     assert_eq!(hub.status().applied.unwrap().commit, format!("{:040x}", 1));
     assert_eq!(
         hub.commit(&[("set.yaml", SET)]),
@@ -214,7 +215,7 @@ fn a_bad_field_names_object_and_file_and_leaves_what_is_applied() {
 }
 
 #[test]
-fn a_source_that_fails_is_said_and_leaves_what_is_applied() {
+fn a_failed_fetch_is_reported_and_the_applied_commit_stays() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);
     let fail = |reason, message: &str| SourceFailure { reason, message: message.into() };
@@ -244,15 +245,15 @@ fn deletions_over_the_budget_wait_for_their_approval() {
     let all: Vec<_> = (0..8).map(|i| (format!("{i}.yaml"), map(&format!("m{i}"), "1"))).collect();
     let files: Vec<_> = all.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
     hub.commit(&files);
-    let told = hub.commit(&files[..1]);
+    let message = hub.commit(&files[..1]);
     let approval = hub.status().held_deletions.unwrap().approval;
     let hint =
         format!("To approve, annotate the ConfigRepo: gitops.wheelwright.dev/approve-deletions={approval}");
     assert!(
-        told.starts_with("Stalled DeletionsHeld: 000000000000 is applied, but deletions wait: 7 deletions are over the budget of 5"),
-        "{told}"
+        message.starts_with("Stalled DeletionsHeld: 000000000000 is applied, but deletions wait: 7 deletions are over the budget of 5"),
+        "{message}"
     );
-    assert!(told.ends_with(&hint), "{told}");
+    assert!(message.ends_with(&hint), "{message}");
     assert_eq!(hub.names().len(), 8);
     hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
     assert_eq!(hub.run(), "Ready: applied 000000000000 (1 object)");
@@ -266,8 +267,8 @@ fn deletions_over_the_budget_wait_for_their_approval() {
 fn an_emptied_repository_deletes_nothing_by_itself() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);
-    let told = hub.commit(&[("a.yaml", "")]);
-    assert!(told.starts_with("Stalled"), "{told}");
+    let message = hub.commit(&[("a.yaml", "")]);
+    assert!(message.starts_with("Stalled"), "{message}");
     assert_eq!(hub.names(), ["a"]);
 }
 
@@ -282,12 +283,12 @@ fn a_repeated_drift_is_corrected_less_and_less_often_and_named() {
     let mut corrected = 0;
     for _ in 0..120 {
         hub.apply(edit.clone());
-        let told = hub.run();
+        let message = hub.run();
         corrected += u32::from(hub.data("a").as_deref() == Some("1"));
         if hub.data("a").as_deref() == Some("edited") {
             assert!(
-                told.starts_with("Reconciling Drifted: ConfigMap config/a was changed on the hub "),
-                "{told}"
+                message.starts_with("Reconciling Drifted: ConfigMap config/a was changed on the hub "),
+                "{message}"
             );
         }
     }
@@ -299,12 +300,13 @@ fn an_object_of_somebody_else_stops_the_commit_until_it_is_given_up() {
     let mut hub = Hub::new(json!({}));
     let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "b"}, "data": {"k": "theirs"}});
     hub.apply(theirs);
-    let told = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
+    let message = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
     assert!(
-        told.starts_with("Stalled TakeoverRefused: ConfigMap config/b exists already and differs at data.k;"),
-        "{told}"
+        message
+            .starts_with("Stalled TakeoverRefused: ConfigMap config/b exists already and differs at data.k;"),
+        "{message}"
     );
-    assert!(told.ends_with("(b.yaml:1); nothing has been applied yet"), "{told}");
+    assert!(message.ends_with("(b.yaml:1); nothing has been applied yet"), "{message}");
     assert_eq!(hub.names(), ["b"]);
     hub.repo(json!({"takeover": "Always"}), json!({}));
     assert!(hub.run().starts_with("Ready"));
@@ -325,10 +327,10 @@ fn a_report_to_the_branch_that_is_followed_is_refused() {
 fn an_object_for_a_cluster_that_has_not_joined_waits_alone() {
     let mut hub = Hub::new(json!({}));
     let elsewhere = map("b", "1").replace("  name: b", "  name: b\n  namespace: cluster-1");
-    let told = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &elsewhere)]);
+    let message = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &elsewhere)]);
     assert!(
-        told.starts_with("Reconciling NamespaceNotFound: 000000000000 is applied but for ConfigMap cluster-1/b: namespace cluster-1"),
-        "{told}"
+        message.starts_with("Reconciling NamespaceNotFound: 000000000000 is applied except ConfigMap cluster-1/b: namespace cluster-1"),
+        "{message}"
     );
     assert_eq!(hub.data("a").as_deref(), Some("1"));
     hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cluster-1"}}));
@@ -350,12 +352,12 @@ fn a_suspended_repository_is_left_alone() {
 #[test]
 fn in_mode_observe_nothing_is_written() {
     let mut hub = Hub::new(json!({"mode": "Observe"}));
-    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
     assert!(
-        told.starts_with(
+        message.starts_with(
             "Reconciling NotApplied: 1 of 1 objects are not as 000000000000 says, ConfigMap config/a for one"
         ),
-        "{told}"
+        "{message}"
     );
     let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "a"}, "data": {"k": "1"}});
     hub.apply(theirs);
@@ -367,7 +369,7 @@ fn in_mode_observe_nothing_is_written() {
 }
 
 #[test]
-fn a_deleted_repository_leaves_or_takes_its_objects_as_it_said() {
+fn a_deleted_repository_keeps_or_deletes_its_objects_by_its_policy() {
     for (policy, left) in [("Orphan", vec!["a".to_owned()]), ("Delete", Vec::new())] {
         let mut hub = Hub::new(json!({"deletionPolicy": policy}));
         assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));

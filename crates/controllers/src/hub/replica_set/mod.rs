@@ -99,9 +99,9 @@ impl Controller for ReplicaSetController {
         drafted.for_each(|patch| json_patch::merge(&mut new, &patch));
         let mut new: ManifestWorkReplicaSet = serde_json::from_value(new).ok()?;
         let generation = set.metadata.generation.unwrap_or_default();
-        let told = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected").at(generation);
-        let told = told.message(text::plain(&failure.message, LONGEST_MESSAGE));
-        set_condition(&mut new.status.get_or_insert_default().conditions, told, now);
+        let observed = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected").at(generation);
+        let observed = observed.message(text::plain(&failure.message, LONGEST_MESSAGE));
+        set_condition(&mut new.status.get_or_insert_default().conditions, observed, now);
         StatusWrite::between(set.as_ref(), &new)
     }
 }

@@ -142,9 +142,9 @@ fn a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
     };
     let (repo, soon) = after(refusal(), SignedDuration::from_mins(5));
     let status = repo.status.unwrap();
-    let told = find_condition(&status.conditions, REPORTED).unwrap();
+    let condition = find_condition(&status.conditions, REPORTED).unwrap();
     assert_eq!(
-        (told.reason.as_str(), told.message.as_str()),
+        (condition.reason.as_str(), condition.message.as_str()),
         ("StatusPushRejected", "https://git.example refuses the push: protected")
     );
     let ready = find_condition(&status.conditions, "Ready").unwrap();

@@ -53,8 +53,8 @@ fn hashed(hash: &str) -> Value {
 /// The placement `p` selects `c1`, and `q` selects `c2`.
 fn place(caches: &mut Caches) {
     let placement = |name: &str| {
-        let told = json!({"type": "PlacementSatisfied", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        json!({"metadata": {"namespace": "default", "name": name}, "spec": {}, "status": {"numberOfSelectedClusters": 1, "conditions": [told]}})
+        let satisfied = json!({"type": "PlacementSatisfied", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        json!({"metadata": {"namespace": "default", "name": name}, "spec": {}, "status": {"numberOfSelectedClusters": 1, "conditions": [satisfied]}})
     };
     let decision = |name: &str, cluster: &str| {
         let labels = json!({"cluster.open-cluster-management.io/placement": name});

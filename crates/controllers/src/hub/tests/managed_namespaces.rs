@@ -14,7 +14,7 @@ fn set(name: &str, selector: Value, namespaces: &[&str]) -> ManagedClusterSet {
 }
 
 /// Returns the list that a cluster of the set `team` gets, where the status has this one.
-fn told(sets: Vec<ManagedClusterSet>, held: Value) -> Value {
+fn list_for(sets: Vec<ManagedClusterSet>, held: Value) -> Value {
     let mut caches = Caches::default();
     let labels = json!({"cluster.open-cluster-management.io/clusterset": "team"});
     let cluster = json!({"metadata": {"name": "c1", "resourceVersion": "1", "labels": labels}, "spec": {},
@@ -27,7 +27,7 @@ fn told(sets: Vec<ManagedClusterSet>, held: Value) -> Value {
 }
 
 #[test]
-fn a_cluster_is_told_the_namespaces_of_all_its_sets_in_order_and_keeps_what_it_reported() {
+fn a_cluster_gets_the_namespaces_of_all_its_sets_in_order_and_keeps_what_it_reported() {
     let exclusive = || json!({"selectorType": "ExclusiveClusterSetLabel"});
     let all = json!({"selectorType": "LabelSelector", "labelSelector": {}});
     let available = json!([{"type": "NamespaceAvailable", "status": "True", "reason": "NamespaceApplied",
@@ -40,7 +40,7 @@ fn a_cluster_is_told_the_namespaces_of_all_its_sets_in_order_and_keeps_what_it_r
     ];
     let wanted = json!([{"name": "z", "clusterSet": "global"}, {"name": "a", "clusterSet": "team"},
         {"name": "b", "clusterSet": "team", "conditions": available}]);
-    assert_eq!(told(sets.clone(), held), wanted);
-    assert_eq!(told(sets, wanted), Value::Null, "nothing is written when it is as it should be");
-    assert_eq!(told(Vec::new(), json!([{"name": "b", "clusterSet": "team"}])), json!(null));
+    assert_eq!(list_for(sets.clone(), held), wanted);
+    assert_eq!(list_for(sets, wanted), Value::Null, "nothing is written when it is as it should be");
+    assert_eq!(list_for(Vec::new(), json!([{"name": "b", "clusterSet": "team"}])), json!(null));
 }

@@ -149,7 +149,7 @@ impl Expressions {
         within(variables, |context| {
             match self.compiled.first().map(|expression| context.resolve(expression)) {
                 Some(Ok(Value::String(text))) => Ok(text.to_string()),
-                Some(Ok(_)) | None => Err("the expression gives no text".into()),
+                Some(Ok(_)) | None => Err("the expression does not return a string".into()),
                 Some(Err(error)) => Err(error.to_string()),
             }
         })

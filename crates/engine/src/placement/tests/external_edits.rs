@@ -71,7 +71,7 @@ fn a_decision_of_another_name_gives_its_clusters_to_ours_and_goes() {
 }
 
 #[test]
-fn an_index_label_that_is_lost_moves_nobody() {
+fn an_index_label_that_is_lost_moves_no_cluster() {
     let mut hub = hub(json!({}), 250);
     let before = hub.shape();
     let mut decision = serde_json::to_value(&*hub.decisions["p-decision-2"]).unwrap();
@@ -82,7 +82,7 @@ fn an_index_label_that_is_lost_moves_nobody() {
 }
 
 #[test]
-fn a_mark_of_leaving_in_the_future_holds_nobody_longer_than_usual() {
+fn a_mark_of_leaving_in_the_future_holds_no_cluster_longer_than_usual() {
     let mut hub = hub(json!({ "numberOfClusters": 1 }), 2);
     let marked =
         decision(&hub, "p-decision-1", &[("c000", ""), ("c001", "leaving since 2999-01-01T00:00:00Z")]);

@@ -76,7 +76,7 @@ fn a_decision_that_comes_back_as_it_was_is_read_again() {
 }
 
 #[test]
-fn another_scale_ranks_every_cluster_anew() {
+fn another_scale_ranks_every_cluster_again() {
     let score = json!({ "type": "AddOn", "addOn": { "resourceName": "usage", "scoreName": "cpu" } });
     let cpu = json!({ "builtIn": "ResourceAllocatableCPU" });
     let configurations = [cpu, score].map(|coordinate| json!({ "scoreCoordinate": coordinate }));
@@ -99,7 +99,7 @@ fn another_scale_ranks_every_cluster_anew() {
 }
 
 #[test]
-fn a_cluster_is_looked_at_again_at_the_first_of_its_deadlines() {
+fn a_cluster_is_evaluated_again_at_the_first_of_its_deadlines() {
     let toleration = json!({ "key": "t", "operator": "Exists", "tolerationSeconds": 60 });
     let score = json!({ "type": "AddOn", "addOn": { "resourceName": "usage", "scoreName": "cpu" } });
     let policy = json!({ "mode": "Exact", "configurations": [{ "scoreCoordinate": score }] });

@@ -75,7 +75,7 @@ fn nothing_selected_is_one_empty_slice() {
 }
 
 #[test]
-fn an_early_name_moves_nobody() {
+fn an_early_name_moves_no_other_cluster() {
     let before = check(&[], 50, &clusters('c', 145, 0), usize::MAX, &[]);
     let after = check(
         &[],

@@ -101,10 +101,11 @@ fn a_misconfiguration_keeps_the_last_good_decisions_and_says_so() {
         hub.spec(spec.clone());
         hub.wait(3600);
         assert_eq!(hub.settle(), ["a", "b"], "{spec}");
-        let said = hub.condition("PlacementMisconfigured");
+        let message = hub.condition("PlacementMisconfigured");
         assert!(
-            said.starts_with("True Misconfigured: ") && said.ends_with("; the decisions stay as they are"),
-            "{said}"
+            message.starts_with("True Misconfigured: ")
+                && message.ends_with("; the decisions stay as they are"),
+            "{message}"
         );
     }
     hub.spec(json!({ "numberOfClusters": 1 }));

@@ -56,7 +56,7 @@ fn sort_by_score_orders_decisions_and_refreshes_them_no_more_often_than_asked() 
 }
 
 #[test]
-fn resources_are_measured_anew_when_other_clusters_may_be_selected() {
+fn resources_are_measured_again_when_other_clusters_may_be_selected() {
     let cpu = json!({ "mode": "Exact", "configurations": [{ "scoreCoordinate": { "builtIn": "ResourceAllocatableCPU" } }] });
     let spec = |env: Value| json!({ "numberOfClusters": 1, "predicates": env, "prioritizerPolicy": cpu });
     let mut hub = Hub::new(spec(json!([])));

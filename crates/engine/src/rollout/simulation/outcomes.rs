@@ -156,12 +156,12 @@ impl Outcomes {
             .enumerate()
             .filter_map(|(at, event)| Some((format!("events[{at}]"), event.what.cluster()?)));
         if let Some((at, name)) = outcomes.chain(events).find(|(_, name)| !known.contains(name)) {
-            return Err(ScenarioError::Stranger { at, what: "cluster", name: name.clone() });
+            return Err(ScenarioError::UnknownName { at, what: "cluster", name: name.clone() });
         }
         let groups: BTreeSet<String> = input.groups.iter().map(|group| group.key.to_string()).collect();
         let mut events = self.events.iter().enumerate();
         events.try_for_each(|(at, event)| match &event.what {
-            EventKind::Join { group, .. } if !groups.contains(group) => Err(ScenarioError::Stranger {
+            EventKind::Join { group, .. } if !groups.contains(group) => Err(ScenarioError::UnknownName {
                 at: format!("events[{at}]"),
                 what: "group",
                 name: group.clone(),
@@ -222,8 +222,11 @@ mod tests {
                 .into_input();
             let played =
                 Outcomes::read(text).and_then(|outcomes| run(input, &outcomes, jiff::Timestamp::UNIX_EPOCH));
-            let said = played.err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{text}: {said}");
+            let message = played.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(
+                message.contains(expected) && message.is_empty() == expected.is_empty(),
+                "{text}: {message}"
+            );
         };
         check(
             "{outcomes: [{clusters: [a]}, {clusters: [a, c]}]}",

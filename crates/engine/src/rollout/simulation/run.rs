@@ -71,19 +71,19 @@ impl SimulationRun<'_> {
 
     /// Applies the events that are due, and describes them.
     fn due(&mut self) -> Vec<String> {
-        let mut told = BTreeMap::<&str, Vec<String>>::new();
+        let mut reports = BTreeMap::<&str, Vec<String>>::new();
         let mut happened = Vec::new();
         while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now) {
             match entry.remove() {
                 Step::Event(what) => happened.push(self.event(what)),
                 Step::Report { cluster, of, report } => {
                     if self.report(&cluster, of, report) {
-                        told.entry(word(report)).or_default().push(cluster);
+                        reports.entry(word(report)).or_default().push(cluster);
                     }
                 }
             }
         }
-        happened.extend(told.into_iter().map(|(word, names)| format!("{} {word}", names.join(", "))));
+        happened.extend(reports.into_iter().map(|(word, names)| format!("{} {word}", names.join(", "))));
         happened
     }
 
@@ -131,7 +131,7 @@ impl SimulationRun<'_> {
                 }
                 format!("{name} leaves")
             }
-            EventKind::Unreachable(name) => self.turn(&name, PlainState::Unreachable),
+            EventKind::Unreachable(name) => self.set_state(&name, PlainState::Unreachable),
             EventKind::Reachable(name) => {
                 let now = self.now;
                 if let Some(cluster) = self.cluster(&name) {
@@ -141,7 +141,7 @@ impl SimulationRun<'_> {
                 self.follow(&name);
                 format!("{name} answers again")
             }
-            EventKind::Report { cluster, state } => self.turn(&cluster, state),
+            EventKind::Report { cluster, state } => self.set_state(&cluster, state),
         }
     }
 
@@ -157,7 +157,7 @@ impl SimulationRun<'_> {
         format!("{name} joins {group}")
     }
 
-    fn turn(&mut self, name: &str, state: PlainState) -> String {
+    fn set_state(&mut self, name: &str, state: PlainState) -> String {
         let now = self.now;
         let Some(cluster) = self.cluster(name) else { return format!("there is no {name}") };
         cluster.skip = state == PlainState::Skip;
@@ -183,7 +183,7 @@ impl SimulationRun<'_> {
             if !remembers && moved.is_empty() && decision.removed.is_empty() {
                 debug_assert!(
                     decision.recheck.is_none_or(|at| at > self.now),
-                    "the next look is later than now"
+                    "the next check is later than now"
                 );
                 return decision.recheck;
             }

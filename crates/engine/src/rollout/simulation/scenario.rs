@@ -123,7 +123,7 @@ pub enum ScenarioError {
     },
     /// Two entries of one cluster.
     #[error("clusters[{second}]: {name} is described twice, before in clusters[{first}]")]
-    Twice {
+    Duplicate {
         /// The cluster.
         name: String,
         /// Its position in the list.
@@ -133,7 +133,7 @@ pub enum ScenarioError {
     },
     /// An unknown cluster or group.
     #[error("{at}: there is no {what} {name:?}")]
-    Stranger {
+    UnknownName {
         /// The field that names it.
         at: String,
         /// Cluster or group.
@@ -181,7 +181,7 @@ impl Scenario {
         let mut described = BTreeMap::new();
         for (second, cluster) in scenario.clusters.iter().enumerate() {
             if let Some(first) = described.insert(&cluster.name, second) {
-                return Err(ScenarioError::Twice { name: cluster.name.clone(), first, second });
+                return Err(ScenarioError::Duplicate { name: cluster.name.clone(), first, second });
             }
         }
         Ok(scenario)

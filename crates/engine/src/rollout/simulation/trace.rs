@@ -129,13 +129,13 @@ impl Row {
                 .or_default()
                 .insert(name.clone(), letter(&assignment.state));
         }
-        let mut hold: Vec<String> = decision.complaints().collect();
+        let mut hold: Vec<String> = decision.corrections().collect();
         hold.extend(decision.hold.iter().map(ToString::to_string));
         hold.extend(decision.approvals.iter().map(|token| format!("approval {token} is asked for")));
         Self { at, happened, clusters, hold: hold.join("; ") }
     }
 
-    fn says_more_than(&self, before: &Self) -> bool {
+    fn differs_from(&self, before: &Self) -> bool {
         !self.happened.is_empty() || self.clusters != before.clusters || self.hold != before.hold
     }
 }
@@ -146,7 +146,7 @@ impl Trace {
     }
 
     pub(super) fn push(&mut self, row: Row) {
-        if self.rows.last().is_none_or(|last| row.says_more_than(last)) {
+        if self.rows.last().is_none_or(|last| row.differs_from(last)) {
             self.rows.push(row);
         }
     }
@@ -175,12 +175,12 @@ impl Trace {
                 .iter()
                 .map(|(group, clusters)| format!("{} {}", group.0, letters(clusters)))
                 .collect();
-            let mut said = row.happened.clone();
+            let mut parts = row.happened.clone();
             if row.hold != hold {
-                said.push(if row.hold.is_empty() { "goes on".into() } else { row.hold.clone() });
+                parts.push(if row.hold.is_empty() { "goes on".into() } else { row.hold.clone() });
             }
             hold = &row.hold;
-            let line = format!("{at:>9}  {}  {}", states.join("  "), said.join("; "));
+            let line = format!("{at:>9}  {}  {}", states.join("  "), parts.join("; "));
             let _ = writeln!(text, "{}", line.trim_end());
         }
         let end = match self.cut {
@@ -237,8 +237,8 @@ pub fn decision_table(decision: &RolloutDecision) -> String {
     for (verb, names) in removed.iter().filter(|(_, names)| !names.is_empty()) {
         let _ = writeln!(text, "{verb}: {}", names.join(", "));
     }
-    for complaint in decision.complaints() {
-        let _ = writeln!(text, "{complaint}");
+    for correction in decision.corrections() {
+        let _ = writeln!(text, "{correction}");
     }
     for token in &decision.approvals {
         let _ = writeln!(text, "approval asked for: {token}");
@@ -247,7 +247,7 @@ pub fn decision_table(decision: &RolloutDecision) -> String {
         let _ = writeln!(text, "quarantined: {}", revision.short());
     }
     if let Some(at) = decision.recheck {
-        let _ = writeln!(text, "look again at {at}");
+        let _ = writeln!(text, "check again at {at}");
     }
     text
 }

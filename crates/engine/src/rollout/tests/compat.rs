@@ -356,12 +356,12 @@ fn clusters_soak_by_the_policy_while_no_strategy_can_be_read() {
 
 /// OCM says nothing: a canary that is misspelt is no canary.
 #[test]
-fn a_mandatory_group_that_is_not_there_stops_nothing_and_is_told() {
+fn a_mandatory_group_that_does_not_exist_stops_nothing_and_is_reported() {
     let misspelt = case("R2 F0", "m1 c1,c2", "").mandatory("g0").mandatory("g00");
     misspelt.gives("m1 |  |  |");
-    let told: Vec<_> = misspelt.run().complaints().collect();
+    let found: Vec<_> = misspelt.run().corrections().collect();
     assert_eq!(
-        told,
+        found,
         ["mandatory group g00: the placement has no such decision group, so nothing waits for it"]
     );
     assert!(case("R2 F0", "m1 c1,c2", "").mandatory("g0").run().absent.is_empty());

@@ -359,7 +359,7 @@ fn faults(seed: u64) -> FaultProfile {
 
 /// Set `WHEELWRIGHT_FLEET_SEEDS=10000` for a run by hand, with `--release`.
 #[test]
-fn a_rollout_ends_and_keeps_its_promises_in_any_weather() {
+fn a_rollout_ends_and_keeps_its_promises_under_any_faults() {
     let seeds = seeds("WHEELWRIGHT_FLEET_SEEDS", 200);
     let runs: Vec<RunSummary> = on_all_cores(0..seeds, |seed| run(seed, faults(seed)).unwrap());
     let stopped = runs.iter().filter(|summary| summary.stopped).count();

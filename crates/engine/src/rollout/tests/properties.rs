@@ -296,7 +296,7 @@ fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>)
 /// The properties above found this case: the cluster is done when its soak is over, and no recheck was set
 /// for then.
 #[test]
-fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
+fn a_silent_cluster_that_succeeded_is_checked_when_its_soak_is_over() {
     let soak = SignedDuration::from_secs(60);
     let options = Options { soak, ..Options::default() };
     let strategy = Strategy::Progressive(Progressive { options, ..Progressive::default() });

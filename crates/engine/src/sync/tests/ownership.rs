@@ -91,7 +91,7 @@ fn a_repository_does_not_keep_objects_from_others_that_it_did_not_write() {
 
 #[test]
 fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
-    let told = |api_version: &str, kind: &str, live: &str, is_blind_to_secrets: bool| {
+    let decided = |api_version: &str, kind: &str, live: &str, is_blind_to_secrets: bool| {
         let of = |data: &str| {
             let metadata = json!({"name": "a", "namespace": "ns"});
             object(
@@ -110,15 +110,15 @@ fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
         let desired = commit(&[of("Z3Vlc3M=")]);
         ownership(&input, &desired.objects[0], Some(&of(live)))
     };
-    let right = told("v1", "Secret", "Z3Vlc3M=", true);
-    let Ownership::Refused { reason, .. } = &right else { panic!("a right guess is told") };
+    let right = decided("v1", "Secret", "Z3Vlc3M=", true);
+    let Ownership::Refused { reason, .. } = &right else { panic!("a right guess is reported") };
     assert_eq!(*reason, "TakeoverRefused");
-    assert_eq!(right, told("v1", "Secret", "b3RoZXI=", true));
+    assert_eq!(right, decided("v1", "Secret", "b3RoZXI=", true));
     let available = Ownership::Available { force: false, tracking: None };
-    assert_eq!(told("v1", "Secret", "Z3Vlc3M=", false), available, "the operator may compare Secrets");
-    assert_eq!(told("v1", "ConfigMap", "Z3Vlc3M=", true), available, "a ConfigMap is no secret");
+    assert_eq!(decided("v1", "Secret", "Z3Vlc3M=", false), available, "the operator may compare Secrets");
+    assert_eq!(decided("v1", "ConfigMap", "Z3Vlc3M=", true), available, "a ConfigMap is no secret");
     assert_eq!(
-        told("example.com/v1", "Secret", "Z3Vlc3M=", true),
+        decided("example.com/v1", "Secret", "Z3Vlc3M=", true),
         available,
         "a Secret of another group is none"
     );

@@ -69,7 +69,7 @@ fn an_update_owns_what_it_changed() {
 }
 
 #[test]
-fn server_fields_are_nobodys() {
+fn server_fields_have_no_owner() {
     let object =
         json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "n", "uid": "u", "labels": {"a": "b"}}});
     let owners = Owners::default().updated(&updater("u"), (&json!({}), &object), Position::Unknown, NOW);
@@ -132,8 +132,8 @@ proptest! {
                 // Each owner of a field has set exactly this value.
                 for (name, config) in [("a", &first), ("b", &second)] {
                     let kept = owners.fields_of(&applier(name));
-                    let said = compare(config, &value, Position::Unknown);
-                    prop_assert!(kept.intersection(&said.modified).is_empty(), "{} {:?}", name, kept.paths());
+                    let compared = compare(config, &value, Position::Unknown);
+                    prop_assert!(kept.intersection(&compared.modified).is_empty(), "{} {:?}", name, kept.paths());
                 }
             }
             Err(conflicts) => prop_assert!(!conflicts.iter().all(|c| c.fields.is_empty())),

@@ -168,7 +168,7 @@ fn a_failed_key_waits_whatever_wakes_it() {
 }
 
 #[test]
-fn a_change_of_the_spec_and_a_new_commit_start_a_failed_key_anew() {
+fn a_change_of_the_spec_and_a_new_commit_end_the_backoff_of_a_key() {
     for by_source in [true, false] {
         let mut harness = ready(&[map("a")]);
         harness.after(1);
@@ -297,8 +297,8 @@ fn an_unreadable_object_blocks_its_own_key_and_lists_that_could_overlook_it() {
         harness.ended.iter().map(|ended| (ended.key.name.clone(), ended.read_error.is_some())).collect();
     assert_eq!(blocked, [("counts".to_owned(), true), ("sound".to_owned(), false)]);
     assert_eq!(harness.dispatcher.unreadable(), [(Gvk::parse("v1", "Secret"), 1)]);
-    let told: Vec<_> = harness.refused.iter().map(|event| event.regarding.to_string()).collect();
-    assert_eq!(told, ["Secret ns/s"], "people are told once");
+    let names: Vec<_> = harness.refused.iter().map(|event| event.regarding.to_string()).collect();
+    assert_eq!(names, ["Secret ns/s"], "the event is recorded once");
 
     harness.ended();
     let kind = Arc::clone(&harness.kinds["ConfigMap"]);

@@ -132,7 +132,7 @@ fn copying() -> Harness {
 
 /// The watch of the kind may have been down, so that only the write reported the version.
 #[test]
-fn a_restore_takes_back_what_only_own_writes_have_told() {
+fn a_restore_undoes_what_only_own_writes_have_reported() {
     let mut harness = copying();
     harness.act();
     assert_eq!(harness.names(), ["a", "a-copy"]);

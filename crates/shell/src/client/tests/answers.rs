@@ -72,9 +72,9 @@ async fn a_refusal_says_when_to_come_back() {
     let Error::Api(status) = &plain else { panic!("{plain}") };
     assert_eq!((status.code, status.message.as_str()), (429, "Too many requests, please try again later."));
 
-    let said = ask("/", || {
+    let refusal = ask("/", || {
         refused(r#"{"kind": "Status", "code": 429, "message": "no", "details": {"retryAfterSeconds": 3}}"#)
     });
-    let said = said.await.unwrap_err();
-    assert_eq!(retry_after(&said), Duration::from_secs(3));
+    let refusal = refusal.await.unwrap_err();
+    assert_eq!(retry_after(&refusal), Duration::from_secs(3));
 }

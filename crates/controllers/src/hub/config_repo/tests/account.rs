@@ -61,10 +61,11 @@ fn a_repository_acts_as_the_operator_only_where_an_administrator_allows_it() {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": labels}})
     };
     hub.apply(label("denied"));
-    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
     assert!(
-        told.starts_with("Stalled NotAllowed: a ConfigRepo in namespace config may not act as the operator"),
-        "{told}"
+        message
+            .starts_with("Stalled NotAllowed: a ConfigRepo in namespace config may not act as the operator"),
+        "{message}"
     );
     assert_eq!(hub.data("a"), None);
     hub.apply(label("allowed"));
@@ -76,8 +77,8 @@ fn a_repository_acts_as_the_operator_only_where_an_administrator_allows_it() {
 fn a_confined_repository_observes_no_secret() {
     let mut hub = Hub::new(json!({"mode": "Observe", "serviceAccountName": "deployer"}));
     let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: a\nstringData:\n  password: guess\n";
-    let told = hub.commit(&[("a.yaml", secret)]);
-    assert!(told.starts_with("Stalled NotAllowed: Secret config/a cannot be observed"), "{told}");
+    let message = hub.commit(&[("a.yaml", secret)]);
+    assert!(message.starts_with("Stalled NotAllowed: Secret config/a cannot be observed"), "{message}");
 }
 
 #[test]
@@ -87,12 +88,13 @@ fn a_refused_object_keeps_its_whole_stage_from_being_written() {
     let files: Vec<_> = good.iter().map(|(path, text)| (*path, text.as_str())).collect();
     assert!(hub.commit(&files).starts_with("Ready"));
     let refused = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  \"no key\": x\n";
-    let told = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", refused)]);
+    let message = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", refused)]);
     assert!(
-        told.starts_with("Stalled InvalidObject: cannot apply 000000000000: cannot write ConfigMap config/b"),
-        "{told}"
+        message
+            .starts_with("Stalled InvalidObject: cannot apply 000000000000: cannot write ConfigMap config/b"),
+        "{message}"
     );
-    assert!(told.ends_with("000000000000 stays applied"), "{told}");
+    assert!(message.ends_with("000000000000 stays applied"), "{message}");
     assert_eq!(hub.data("a").as_deref(), Some("1"));
 }
 
@@ -102,10 +104,10 @@ fn a_refusal_in_a_later_stage_says_how_much_is_applied() {
     assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
     let refused = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  \"no key\": x\n";
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: new\n";
-    let told = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", refused), ("ns.yaml", namespace)]);
+    let message = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", refused), ("ns.yaml", namespace)]);
     assert!(
-        told.ends_with("1 of 3 objects are as in 000000000000, and 000000000000 was applied before"),
-        "{told}"
+        message.ends_with("1 of 3 objects are as in 000000000000, and 000000000000 was applied before"),
+        "{message}"
     );
     assert_eq!(hub.data("a").as_deref(), Some("1"));
 }

@@ -100,9 +100,9 @@ fn objects_come_from_argo_cd_without_being_deleted() {
     let mut hub = Hub::new(json!({}));
     hub.argo_applies("a", json!({"k": "1"}));
     let uid = hub.config_map("a").metadata.uid;
-    let told = hub.commit(&[("a.yaml", &map("a", "2"))]);
-    assert!(told.starts_with("Stalled OwnedByArgo: "), "{told}");
-    assert!(told.contains("is managed by the Argo CD application shop"), "{told}");
+    let message = hub.commit(&[("a.yaml", &map("a", "2"))]);
+    assert!(message.starts_with("Stalled OwnedByArgo: "), "{message}");
+    assert!(message.contains("is managed by the Argo CD application shop"), "{message}");
     assert_eq!(hub.data("a").as_deref(), Some("1"));
     let deleted = hub.deleted(|hub| hub.repo(json!({"takeover": "Always"}), json!({})));
     assert_eq!((hub.message().split(':').next(), deleted.len()), (Some("Ready"), 0));
@@ -119,9 +119,9 @@ fn an_application_that_tracks_by_label_is_recognised_and_its_label_goes_with_the
     let made = json!({"namespace": "config", "name": "a"});
     hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": made, "data": {"k": "1"}}));
     hub.write_as_argo("a", Patch::Merge(labelled));
-    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
-    assert!(told.contains("managed by the Argo CD application shop"), "{told}");
-    assert!(told.contains("remove its label app.kubernetes.io/instance"), "{told}");
+    let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    assert!(message.contains("managed by the Argo CD application shop"), "{message}");
+    assert!(message.contains("remove its label app.kubernetes.io/instance"), "{message}");
     hub.repo(json!({"takeover": "Always"}), json!({}));
     assert!(hub.run().starts_with("Ready"), "{}", hub.message());
     assert_eq!(hub.config_map("a").metadata.labels, None);
@@ -164,8 +164,8 @@ fn one_object_goes_to_argo_cd_without_a_deletion() {
     for ours in [names::CONFIG_REPO_ANNOTATION, names::APPLIED_DIGEST_ANNOTATION] {
         assert_eq!(hub.annotation("a", ours), None);
     }
-    let told = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", &map("b", "1"))]);
-    assert!(told.starts_with("Stalled OwnedByArgo: "), "{told}");
+    let message = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", &map("b", "1"))]);
+    assert!(message.starts_with("Stalled OwnedByArgo: "), "{message}");
 }
 
 /// Returns what Argo CD compares with `managedFieldsManagers: [wheelwright-gitops]`: both sides without our

@@ -56,10 +56,10 @@ fn of_one_repository_no_commit_runs_ahead_of_its_base() {
     let mut hub = hub(SAME);
     hub.commit_base(1, &map("b", "1"));
     assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
-    let told = hub.commit(&[("a.yaml", &map("a", "2"))]);
+    let message = hub.commit(&[("a.yaml", &map("a", "2"))]);
     assert!(
-        told.contains("config/base, which has not applied that commit yet; 000000000000 stays applied"),
-        "{told}"
+        message.contains("config/base, which has not applied that commit yet; 000000000000 stays applied"),
+        "{message}"
     );
     assert_eq!(hub.data("a").as_deref(), Some("1"));
     hub.commit_base(2, &map("b", "2"));
@@ -82,9 +82,9 @@ fn a_cycle_of_dependencies_is_refused_by_its_names() {
     let mut hub = hub(OTHER);
     hub.put("base", json!({"url": OTHER, "dependsOn": [{"name": "middle"}]}));
     hub.put("middle", json!({"url": OTHER, "dependsOn": [{"name": "fleet"}]}));
-    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
     assert_eq!(
-        told,
+        message,
         "Stalled DependencyCycle: spec.dependsOn leads back to this ConfigRepo: config/fleet -> config/base -> config/middle -> config/fleet; \
          remove one of them; nothing has been applied yet"
     );
@@ -101,12 +101,12 @@ fn a_cycle_of_dependencies_is_refused_by_its_names() {
 #[test]
 fn a_dependency_that_does_not_exist_is_named() {
     let mut hub = Hub::new(json!({"dependsOn": [{"name": "typo"}]}));
-    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
-    assert!(told.contains("waits for the ConfigRepo config/typo, which does not exist"), "{told}");
+    let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    assert!(message.contains("waits for the ConfigRepo config/typo, which does not exist"), "{message}");
 }
 
 #[test]
-fn config_repos_that_hold_each_other_are_told_so_at_once() {
+fn config_repos_that_wait_for_each_other_report_it_at_once() {
     let repo = |name: &str, url: &str| {
         format!(
             "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRepo\nmetadata: {{name: {name}}}\nspec: {{url: '{url}'}}\n"
@@ -116,10 +116,10 @@ fn config_repos_that_hold_each_other_are_told_so_at_once() {
     hub.put("base", json!({"url": OTHER, "takeover": "Always"}));
     hub.commit(&[("base.yaml", &repo("base", OTHER))]);
     hub.commit_base(7, &repo("fleet", SAME));
-    let told = hub.message();
+    let message = hub.message();
     assert!(
-        told.starts_with("Stalled DependencyCycle: 000000000000 is applied, but these ConfigRepos wait for each other: config/fleet -> config/base -> config/fleet"),
-        "{told}"
+        message.starts_with("Stalled DependencyCycle: 000000000000 is applied, but these ConfigRepos wait for each other: config/fleet -> config/base -> config/fleet"),
+        "{message}"
     );
     assert_eq!(hub.status().objects, Some(1));
 }

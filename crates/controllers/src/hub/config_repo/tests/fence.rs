@@ -16,8 +16,8 @@ fn a_tree_is_applied_only_under_the_spec_that_it_was_fetched_for() {
         hub.run();
         assert_eq!(hub.names(), ["a"], "nothing of the old tree is applied, and nothing is deleted");
     }
-    let told = hub.commit(&[("other/c.yaml", &map("c", "1"))]);
-    assert!(told.starts_with("Ready"), "{told}");
+    let message = hub.commit(&[("other/c.yaml", &map("c", "1"))]);
+    assert!(message.starts_with("Ready"), "{message}");
     assert_eq!(hub.names(), ["c"]);
     let seen = hub.status().seen.unwrap();
     assert_eq!((seen.url.as_str(), seen.reference.as_str()), ("https://git.example/fleet", "next"));

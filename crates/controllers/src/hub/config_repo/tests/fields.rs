@@ -22,8 +22,8 @@ impl Hub {
 
     /// Commits the ConfigMap, which is applied.
     fn put_entries(&mut self, data: &str, annotation: &str) {
-        let told = self.commit(&[("a.yaml", &entries(data, annotation))]);
-        assert!(told.starts_with("Ready"), "{told}");
+        let message = self.commit(&[("a.yaml", &entries(data, annotation))]);
+        assert!(message.starts_with("Ready"), "{message}");
     }
 }
 
@@ -83,12 +83,12 @@ fn a_path_that_is_none_is_refused_with_an_example() {
         ("/metadata/name", "\"/metadata/name\" cannot be ignored, because it identifies the object"),
     ] {
         let annotation = format!("gitops.wheelwright.dev/ignore-fields: {path}");
-        let told = hub.commit(&[("a.yaml", &entries("{k: '1'}", &annotation))]);
-        assert!(told.contains(why), "{told}");
+        let message = hub.commit(&[("a.yaml", &entries("{k: '1'}", &annotation))]);
+        assert!(message.contains(why), "{message}");
     }
     let mut hub = Hub::new(json!({"ignore": [{"paths": ["no path"]}]}));
-    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
-    assert!(told.starts_with("Stalled InvalidSpec: spec.ignore: \"no path\" is no path"), "{told}");
+    let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    assert!(message.starts_with("Stalled InvalidSpec: spec.ignore: \"no path\" is no path"), "{message}");
 }
 
 #[test]
@@ -96,16 +96,16 @@ fn a_fight_names_the_other_and_its_fields_and_ends() {
     let mut hub = Hub::new(json!({}));
     hub.put_entries("{k: '1'}", "");
     for _ in 0..400 {
-        let told = hub.apply_as("other-tool", json!({"k": "9"}));
-        if told.starts_with("Stalled Fight") {
+        let message = hub.apply_as("other-tool", json!({"k": "9"}));
+        if message.starts_with("Stalled Fight") {
             break;
         }
         hub.world.run_for(SignedDuration::from_secs(20)).unwrap();
     }
-    let told = hub.message();
+    let message = hub.message();
     assert!(
-        told.starts_with("Stalled Fight: ConfigMap config/a was changed on the hub 10 times and corrected each time; other-tool sets .data.k; it is not corrected any more."),
-        "{told}"
+        message.starts_with("Stalled Fight: ConfigMap config/a was changed on the hub 10 times and corrected each time; other-tool sets .data.k; it is not corrected any more."),
+        "{message}"
     );
     hub.world.run_for(SignedDuration::from_mins(60)).unwrap();
     assert_eq!(hub.entries(), json!({"k": "9"}));

@@ -29,11 +29,11 @@ fn web() -> Key {
 #[test]
 fn a_stage_that_is_not_healthy_holds_the_next() {
     let mut hub = Hub::new(json!({}));
-    let told = hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
-    assert!(told.starts_with("Reconciling WaitingForHealth: 000000000000 waits until "), "{told}");
+    let message = hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
+    assert!(message.starts_with("Reconciling WaitingForHealth: 000000000000 waits until "), "{message}");
     assert!(
-        told.ends_with(" for Deployment.apps config/web: 0 of 2 replicas are updated; later stages of the commit are not applied"),
-        "{told}"
+        message.ends_with(" for Deployment.apps config/web: 0 of 2 replicas are updated; later stages of the commit are not applied"),
+        "{message}"
     );
     let status = hub.status();
     assert_eq!((hub.has_addon(), status.applied, status.healthy), (false, None, None));
@@ -48,7 +48,7 @@ fn a_stage_that_is_not_healthy_holds_the_next() {
 }
 
 #[test]
-fn after_the_timeout_a_person_is_told_and_a_better_commit_goes_on() {
+fn after_the_timeout_a_person_is_needed_and_a_better_commit_is_applied() {
     let mut hub = Hub::new(json!({"healthTimeout": "1m"}));
     hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
     hub.world.run_for(SignedDuration::from_secs(70)).unwrap();
@@ -60,9 +60,9 @@ fn after_the_timeout_a_person_is_told_and_a_better_commit_goes_on() {
     hub.world.restart_operator();
     assert!(hub.run().starts_with("Stalled HealthTimeout"), "{}", hub.message());
     assert!(!hub.has_addon());
-    let told =
+    let message =
         hub.commit(&[("web.yaml", &WORKLOAD.replace("replicas: 2", "replicas: 0")), ("addon.yaml", ADDON)]);
-    assert!(told.starts_with("Ready") && hub.has_addon(), "{told}");
+    assert!(message.starts_with("Ready") && hub.has_addon(), "{message}");
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn the_healthy_revision_stays_until_a_later_one_is_healthy() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("web.yaml", WORKLOAD)]);
     assert!(hub.run_replicas(2).starts_with("Ready"));
-    let told = hub.commit(&[("web.yaml", &WORKLOAD.replace("web:1", "web:2"))]);
-    assert!(told.starts_with("Reconciling WaitingForHealth"), "{told}");
+    let message = hub.commit(&[("web.yaml", &WORKLOAD.replace("web:1", "web:2"))]);
+    assert!(message.starts_with("Reconciling WaitingForHealth"), "{message}");
     let status = hub.status();
     let commit = |revision: Option<gitops::Revision>| revision.unwrap().commit;
     assert_eq!(commit(status.healthy), format!("{:040x}", 1));
@@ -102,8 +102,8 @@ fn the_healthy_revision_stays_until_a_later_one_is_healthy() {
 #[test]
 fn without_a_timeout_no_stage_waits() {
     let mut hub = Hub::new(json!({"healthTimeout": "0s"}));
-    let told = hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
-    assert_eq!(told, "Ready: applied 000000000000 (2 objects)");
+    let message = hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
+    assert_eq!(message, "Ready: applied 000000000000 (2 objects)");
     let status = hub.status();
     assert_eq!((hub.has_addon(), status.healthy, status.unhealthy.unwrap().total), (true, None, 1));
     hub.run_replicas(2);

@@ -52,7 +52,7 @@ impl View for Rendering {
 #[test]
 fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
     let revision = format!("{:040}", 2);
-    let told = |status: Value| {
+    let message = |status: Value| {
         let mut caches = Caches::default();
         let repo = json!({
             "metadata": {"namespace": "config", "name": "fleet", "generation": 1, "resourceVersion": "1"},
@@ -71,8 +71,9 @@ fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
         let status = plan.status.map(|write| write.patch["status"].clone()).unwrap_or_default();
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         let holds = conditions.into_iter().find(|condition| condition["status"] == "True");
-        holds.map(|told| {
-            [&told["type"], &told["reason"], &told["message"]].map(|text| text.as_str().unwrap().to_owned())
+        holds.map(|message| {
+            [&message["type"], &message["reason"], &message["message"]]
+                .map(|text| text.as_str().unwrap().to_owned())
         })
     };
     let rendering = |rest: &str| {
@@ -82,12 +83,12 @@ fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
         )
     };
     let of = |commit: &str| json!({"commit": commit, "reference": "main", "digest": ""});
-    assert_eq!(told(json!({})), rendering("nothing has been applied yet"));
+    assert_eq!(message(json!({})), rendering("nothing has been applied yet"));
     let applied =
         json!({"applied": of("1111111111111111"), "seen": of("1111111111111111"), "observedGeneration": 1});
-    assert_eq!(told(applied), rendering("111111111111 stays applied"));
+    assert_eq!(message(applied), rendering("111111111111 stays applied"));
     let refused = json!({"seen": of(&revision), "observedGeneration": 1});
-    assert_eq!(told(refused), None, "a refusal of this commit stays while it is rendered again");
+    assert_eq!(message(refused), None, "a refusal of this commit stays while it is rendered again");
     let edited = json!({"seen": of(&revision), "observedGeneration": 0});
-    assert_eq!(told(edited), rendering("nothing has been applied yet"), "the spec has changed since");
+    assert_eq!(message(edited), rendering("nothing has been applied yet"), "the spec has changed since");
 }

@@ -7,12 +7,12 @@ fn a_commit_that_was_refused_stays_so_after_a_restart() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);
     hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "b"}, "data": {"k": "theirs"}}));
-    let told = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
-    assert!(told.starts_with("Stalled TakeoverRefused: "), "{told}");
+    let message = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
+    assert!(message.starts_with("Stalled TakeoverRefused: "), "{message}");
     let version = |hub: &Hub| hub.world.get::<ConfigRepo>(&key()).unwrap().metadata.resource_version;
     let before = version(&hub);
     hub.world.restart_operator();
-    assert_eq!((hub.run(), version(&hub)), (told, before));
+    assert_eq!((hub.run(), version(&hub)), (message, before));
 }
 
 #[test]

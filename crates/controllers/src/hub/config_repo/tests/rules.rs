@@ -109,13 +109,16 @@ fn an_object_with_a_field_that_cannot_change_is_created_again_if_its_annotation_
 fn an_object_that_holds_others_is_never_created_again() {
     let mut hub = Hub::new(json!({}));
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: n\n";
-    let told = hub.commit(&[("n.yaml", &annotated(namespace, "force: enabled"))]);
-    assert!(told.contains("its deletion would take more with it than the object"), "{told}");
+    let message = hub.commit(&[("n.yaml", &annotated(namespace, "force: enabled"))]);
+    assert!(message.contains("its deletion would take more with it than the object"), "{message}");
     let add_on = "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\nmetadata:\n  name: m\n";
-    let told = hub.commit(&[("m.yaml", &annotated(add_on, "force: enabled"))]);
-    assert!(told.contains("its deletion would take more with it than the object"), "{told}");
-    let told = hub.commit(&[("a.yaml", &annotated(&map("a", "1"), "force: yes please"))]);
-    assert!(told.contains("of ConfigMap config/a must be enabled or disabled, not \"yes please\""), "{told}");
+    let message = hub.commit(&[("m.yaml", &annotated(add_on, "force: enabled"))]);
+    assert!(message.contains("its deletion would take more with it than the object"), "{message}");
+    let message = hub.commit(&[("a.yaml", &annotated(&map("a", "1"), "force: yes please"))]);
+    assert!(
+        message.contains("of ConfigMap config/a must be enabled or disabled, not \"yes please\""),
+        "{message}"
+    );
 }
 
 #[test]
@@ -123,13 +126,13 @@ fn a_deletion_that_asks_for_an_approval_waits_for_it() {
     let mut hub = Hub::new(json!({}));
     let (kept, rest) = (annotated(&map("precious", "1"), "prune: confirm"), map("a", "1"));
     hub.commit(&[("a.yaml", &rest), ("p.yaml", &kept)]);
-    let told = hub.commit(&[("a.yaml", &rest)]);
-    assert!(told.starts_with("Stalled DeletionsHeld"), "{told}");
+    let message = hub.commit(&[("a.yaml", &rest)]);
+    assert!(message.starts_with("Stalled DeletionsHeld"), "{message}");
     assert!(
-        told.contains(
+        message.contains(
             "the annotation gitops.wheelwright.dev/prune of ConfigMap config/precious asks for an approval"
         ),
-        "{told}"
+        "{message}"
     );
     assert_eq!(hub.names(), ["a", "precious"]);
     let approval = hub.status().held_deletions.unwrap().approval;

@@ -11,7 +11,7 @@
 //!
 //! `WHEELWRIGHT_MODEL=large` adds worlds with everything at once, for runs by hand.
 
-mod asking;
+mod input;
 mod steps;
 mod world;
 
