@@ -1,5 +1,5 @@
 //! Measures the time from a push to the last ManifestWork, with the operator as a process and 200 clusters on
-//! a real API server. A bare loop of as many writes in the same run is the baseline.
+//! a real API server. The baseline is a loop of as many writes in the same run.
 //!
 //! `cargo bench --bench fleet [-- CLUSTERS]`
 #![allow(
@@ -99,7 +99,7 @@ async fn bare_loop(client: &::kube::Client, works: &Api<ManifestWork>) -> Durati
     begin.elapsed()
 }
 
-/// Reads the API server's count of requests that wrote custom resources.
+/// Reads the API server's metric of requests that wrote custom resources.
 async fn writes(client: &::kube::Client) -> f64 {
     let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
     let metrics = client.request_text(request).await.unwrap();

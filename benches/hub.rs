@@ -1,4 +1,4 @@
-//! A hub with a fleet on it, and the operator as a process.
+//! A hub with a fleet, and the operator as a process.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ use crate::kube::Cluster;
 
 const WITHIN: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(20);
-/// Requests in flight, as many as the operator allows itself.
+/// Most requests in flight, as many as the operator allows.
 pub(crate) const AT_ONCE: usize = 32;
 
 /// A process that ends with the bench.
@@ -69,11 +69,11 @@ pub(crate) async fn join(client: &Client, clusters: usize) {
     stream::iter(0..clusters).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
 }
 
-/// Waits until every cluster's work carries a word.
+/// Waits until every cluster's work carries a value.
 pub(crate) async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
     let deadline = Instant::now() + WITHIN;
     loop {
-        // A kind that was defined a moment ago may not be listable yet.
+        // A kind whose definition is new may not be listable yet.
         let items = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
         let there = items
             .iter()

@@ -1,6 +1,6 @@
-//! Measures one root kustomization that gathers overlays of four objects each, with the operator as a
-//! process on a real API server: rendering, the first commit, a commit that changes one overlay, and a
-//! minute without a commit. A bare loop of as many writes in the same run is the baseline.
+//! Measures one root kustomization that gathers overlays of four objects each, with the operator as a process
+//! on a real API server: rendering, the first commit, a commit that changes one overlay, and a minute without
+//! a commit. The baseline is a loop of as many writes in the same run.
 //!
 //! `cargo bench --bench repository [-- OVERLAYS [IDLE_SECONDS]]`
 #![allow(
@@ -31,13 +31,13 @@ use object::{Gvk, Object, RenderedObject};
 use render::{RenderMemo, render_again};
 use serde_json::{Value, json};
 
-/// Namespaces that the overlays are divided among.
+/// Number of namespaces that the overlays share.
 const NAMESPACES: usize = 50;
-/// Commits that change one overlay; the median counts.
+/// Number of commits that change one overlay; the median counts.
 const CHANGES: usize = 5;
 const POLL: Duration = Duration::from_millis(5);
 const WITHIN: Duration = Duration::from_secs(600);
-/// All of the operator's work after a commit is over by then.
+/// Time after which all of the operator's work for a commit has ended.
 const SETTLES: Duration = Duration::from_secs(3);
 
 #[tokio::main]
@@ -96,7 +96,7 @@ async fn main() {
     println!("operator, peak memory in the end: {:.0} MB", usage(pid).1);
 }
 
-/// Returns a root of overlays, in which the first one may say another word.
+/// Returns a root of overlays; the first one may have another value.
 fn tree(overlays: usize, word: Option<&str>) -> FileTree {
     let mut tree = FileTree::default();
     let mut add = |path: String, value: &Value| tree.insert(path, value.to_string().into_bytes());
@@ -134,7 +134,7 @@ fn tree(overlays: usize, word: Option<&str>) -> FileTree {
     tree
 }
 
-/// Renders a tree; returns the CPU seconds of this thread too.
+/// Renders a tree; also returns the CPU seconds of this thread.
 fn rendered(tree: &FileTree, memo: &mut RenderMemo) -> (Vec<std::sync::Arc<RenderedObject>>, f64) {
     let used = || {
         let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
@@ -212,7 +212,7 @@ async fn applied(client: &Client) -> ConfigRepo {
     }
 }
 
-/// Waits until the object of the changed overlay says a word.
+/// Waits until the object of the changed overlay has a value.
 async fn written(maps: &Api<ConfigMap>, word: &str) -> Duration {
     let begin = Instant::now();
     loop {

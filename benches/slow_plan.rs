@@ -1,9 +1,9 @@
-//! A ConfigRepo that takes 20 s to render beside rollouts to 200 clusters on a real API server: the lease is
-//! renewed, and the rollouts keep their pace.
+//! Measures rollouts to 200 clusters on a real API server while a ConfigRepo renders for 20 s: the lease must
+//! be renewed, and the rollouts must keep their speed.
 //!
-//! The renderer takes a core from everything else of the machine, so the baseline is the same rendering by
-//! another process. The bench fails when the lease is not renewed in time, and when the rendering is over
-//! before the rollouts are.
+//! The renderer takes a core from all other programs of the machine, so the baseline is the same rendering by
+//! another process. The bench fails when the lease is not renewed in time, and when the rendering ends before
+//! the rollouts.
 //!
 //! `cargo bench --bench slow_plan [-- CLUSTERS]`
 #![allow(
@@ -42,7 +42,7 @@ use serde_json::json;
 const NAMESPACE: &str = "wheelwright-system";
 const POLL: Duration = Duration::from_millis(20);
 const WITHIN: Duration = Duration::from_secs(180);
-/// Rollouts of each kind; the median counts.
+/// Number of rollouts of each kind; the median counts.
 const ROLLOUTS: usize = 3;
 /// ConfigMaps of the slow repository, the entries of each, and the patches that each of them passes.
 const OBJECTS: usize = 50;
@@ -103,7 +103,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Pushes one commit after the other. Returns the seconds from each push to the last work.
+    /// Pushes commits one after the other. Returns the seconds from each push to the last work.
     async fn rollouts(&self, name: &str) -> Vec<f64> {
         let mut seconds = Vec::new();
         for i in 0..ROLLOUTS {
@@ -148,7 +148,7 @@ impl Renderer {
     }
 }
 
-/// A rendering by the operator: it keeps a file from before the beginning until the end.
+/// A rendering by the operator. The operator keeps a file from its start to its end.
 struct Rendering {
     file: PathBuf,
     begin: Instant,
@@ -182,7 +182,7 @@ impl Rendering {
     }
 }
 
-/// Notes what the lease says and when it changes, as another candidate sees it.
+/// Records each change of the lease, as another candidate sees it.
 async fn watch_lease(client: Client, leases: Arc<Mutex<Vec<(Instant, LeaseSpec)>>>) {
     let api: Api<Lease> = Api::namespaced(client, NAMESPACE);
     let params = WatchParams::default().fields("metadata.name=wheelwright-operator");
@@ -199,8 +199,8 @@ async fn watch_lease(client: Client, leases: Arc<Mutex<Vec<(Instant, LeaseSpec)>
     }
 }
 
-/// Returns the longest time between two renewals, the one before `begin` and the one after `end` included,
-/// and how long a lease is respected.
+/// Returns the longest time between two renewals, with the one before `begin` and the one after `end`, and
+/// the duration of the lease.
 fn longest_gap(leases: &[(Instant, LeaseSpec)], begin: Instant, end: Instant) -> (Duration, Duration) {
     let first = leases.iter().rposition(|(at, _)| *at < begin).expect("there is a lease before");
     let last = leases.iter().position(|(at, _)| *at > end).expect("the lease is renewed afterwards");

@@ -18,7 +18,7 @@ use crate::wait::eventually;
 
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: default}\n";
 
-/// A command line against an API server.
+/// A command line for an API server.
 pub(crate) struct Cli {
     kubeconfig: PathBuf,
 }
@@ -40,7 +40,7 @@ impl Cli {
         child.wait_with_output().unwrap()
     }
 
-    /// Returns what a command prints; it must succeed.
+    /// Runs a command that must succeed; returns its output.
     pub(crate) fn run(&self, line: &str) -> String {
         self.run_with(line, "")
     }
@@ -52,7 +52,7 @@ impl Cli {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns error and hint of a command; it must fail.
+    /// Runs a command that must fail; returns its error and hint.
     pub(crate) fn refused(&self, line: &str) -> String {
         let output = self.output(line, CONFIG_MAP);
         assert!(!output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stdout));

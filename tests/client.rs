@@ -42,7 +42,7 @@ async fn version(client: &kube::Client) -> Version {
     client.send(get("/version")).await.unwrap().version()
 }
 
-/// A server on the loopback address that speaks HTTP/1 alone and answers every request with `{}`.
+/// A server on the loopback address that supports HTTP/1 only and answers every request with `{}`.
 struct Old {
     url: String,
     authority: Authority,
@@ -121,7 +121,7 @@ async fn many_watches_hold_up_no_request() {
     assert!(watches.iter().all(|watch| watch.status().is_success()));
 }
 
-/// Returns a proxy that opens tunnels (RFC 9110, 9.3.6), and counts them.
+/// Starts a proxy that opens tunnels (RFC 9110, 9.3.6) and counts them.
 async fn proxy() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://user:p%40ss@{}", listener.local_addr().unwrap());
@@ -139,7 +139,7 @@ async fn proxy() -> (String, Arc<AtomicUsize>) {
                 }
                 let target =
                     request.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap();
-                // "user:p@ss"
+                // The credentials are "user:p@ss".
                 assert!(
                     request.to_lowercase().contains("proxy-authorization: basic dxnlcjpwqhnz"),
                     "{request}"
@@ -182,12 +182,12 @@ async fn a_bundle_may_hold_the_certificate_of_the_server_itself() {
     let kubeconfig = old.kubeconfig(&old.serving.certificate);
     assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_11);
 
-    // The certificate of another server is no authority for this one.
+    // The certificate of another server is not its authority.
     let other = Old::start().await;
     let stranger = client(&old.kubeconfig(&other.serving.certificate)).await;
     assert!(stranger.send(get("/version")).await.is_err());
 
-    // It is for 127.0.0.1 alone.
+    // The certificate is for 127.0.0.1 only.
     let kubeconfig = old.kubeconfig(&old.serving.certificate).replace("127.0.0.1", "localhost");
     assert!(client(&kubeconfig).await.send(get("/version")).await.is_err());
 }

@@ -1,4 +1,4 @@
-//! The dashboard for people with tokens of the hub: who sees what, and who changes what, on both hubs and
+//! The dashboard for people with tokens of the hub: what each visitor sees and may change, on both hubs and
 //! with the chart's role.
 
 use std::io::{BufRead as _, BufReader};
@@ -79,7 +79,7 @@ subjects: [{kind: ServiceAccount, name: admin, namespace: team}]
 {apiVersion: gitops.wheelwright.dev/v1alpha1, kind: ConfigRepo, metadata: {name: fleet, namespace: fleet}, spec: {url: "https://git.example.com/fleet"}}
 "#;
 
-/// The process with the page.
+/// A dashboard process.
 pub(crate) struct Dashboard {
     child: Child,
     pub(crate) port: u16,
@@ -94,7 +94,7 @@ impl Drop for Dashboard {
     }
 }
 
-/// An answer with its body, or as much of it as was waited for.
+/// An answer with its body, or the part of it that was read.
 struct Answer(String);
 
 impl Answer {
@@ -116,7 +116,7 @@ impl Answer {
 }
 
 impl Dashboard {
-    /// Starts the page with an identity, and trusts the authority that it keeps in its Secret.
+    /// Starts the dashboard with an identity, and trusts the authority that it keeps in its Secret.
     pub(crate) async fn start(hub: &Client, kubeconfig: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
         command.args([
@@ -152,10 +152,10 @@ impl Dashboard {
         self.tls.connect(ServerName::try_from("localhost").unwrap(), stream).await.ok()
     }
 
-    /// Sends a request with headers, each on its line, and reads until `end`, or to the end.
+    /// Sends a request with headers, each on its own line, and reads until `end` or to the end of the answer.
     async fn send(&self, request: &str, headers: &str, body: &str, end: &str) -> Answer {
         let mut stream = None;
-        // The certificate in the Secret is shown a moment later.
+        // The dashboard uses the certificate of the Secret a moment after it is written.
         eventually("the page is served", async || {
             stream = self.connect().await;
             stream.is_some()
@@ -188,7 +188,7 @@ impl Dashboard {
     }
 }
 
-/// Returns the objects of the chart's dashboard that say what it may do.
+/// Returns the roles and bindings of the chart's dashboard.
 fn roles() -> Vec<Value> {
     let mut objects = helm::render("wheelwright", &["dashboard.enabled=true"]).unwrap();
     objects.retain(|object| {
@@ -201,7 +201,7 @@ fn roles() -> Vec<Value> {
     objects
 }
 
-/// Checks the page of a hub, whose kubeconfig is an administrator's.
+/// Checks the page of a hub. `kubectl` acts as an administrator.
 async fn check(url: &str, authority: &str, client: Client, kubectl: &Kubectl, dir: &Directory) {
     kubectl.run(&["create", "namespace", helm::NAMESPACE]);
     load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
@@ -246,7 +246,7 @@ async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
         assert!(answer.has("Token of the hub") && !answer.has("aws-1"), "{}", answer.0);
         assert!(answer.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     }
-    // A form of another site, with the cookie that a browser would not even send.
+    // A form of another site, with a cookie that a browser would not send.
     for headers in ["Sec-Fetch-Site: cross-site\r\n", "Origin: https://evil.example\r\n", ""] {
         let headers = format!("{headers}Cookie: __Host-wheelwright={admin}\r\n");
         let answer =
@@ -327,7 +327,7 @@ async fn an_administrator_logs_in_and_changes_the_fleet(dashboard: &Dashboard, a
         let answer = dashboard.send("POST /act", &format!("{own}{cookie}"), &form, "").await;
         assert!(answer.has("there is nothing with the name"), "{foreign}: {}", answer.0);
     }
-    // A change of the fleet by others is seen, too.
+    // The page shows a change that another client makes.
     let patch = serde_json::json!({"spec": {"suspend": true}});
     repos.patch("app", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     assert!(dashboard.send("GET /events", &cookie, "", "Resume team/app").await.has("Resume team/app"));

@@ -114,7 +114,7 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
         advice.iter().any(|one| one.ends_with("wheelwright upgrade --controllers='*,-placement'")),
         "{advice:?}"
     );
-    // The advice helps.
+    // The advice corrects the problem.
     assert!(wheelwright(&hub, "upgrade --wait 0 --controllers=*,-placement").status.success());
     let (findings, _) = problems(&hub);
     let all = findings.join("\n");

@@ -1,4 +1,5 @@
-//! The two halves of an agent as processes of their own, with the identity in the secret that OCM's agents share.
+//! Runs the two parts of an agent as separate processes, with the identity in the secret that OCM's agents
+//! share.
 
 use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
@@ -50,7 +51,8 @@ pub(crate) async fn send_work(hub: &::kube::Client, name: &str) {
     apply(hub, &Object::from_value(work).unwrap()).await;
 }
 
-/// Writes the kubeconfig of the kept identity as OCM's registration agent does: other order, other fields.
+/// Writes the kubeconfig of the identity in the form of OCM's registration agent: in another order and with
+/// other fields.
 async fn rewrite_as_ocm(secrets: &Api<Secret>) {
     let secret = secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap();
     let data = secret.data.unwrap();

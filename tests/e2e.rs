@@ -24,7 +24,7 @@ use crate::wait::eventually;
 const POLL: Duration = Duration::from_millis(100);
 const AGENT_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccount";
 
-/// Plays the nodes of a spoke: pods of known images become ready after a while.
+/// Simulates the nodes of a spoke: pods of known images become ready after a while.
 pub(crate) fn run_nodes(spoke: kube::Client, images: BTreeSet<String>) -> tokio::task::JoinHandle<()> {
     let world = workload::Environment { images, ready_after: SignedDuration::from_secs(1), nodes: 1 };
     tokio::spawn(async move {
@@ -64,7 +64,7 @@ fn apply_file(kubectl: &Kubectl, file: &str) {
     kubectl.run(&["apply", "--server-side", "-f", &format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))]);
 }
 
-/// What the administrator of a hub does once, and for each cluster that wants to join.
+/// Prepares a hub as its administrator does.
 pub(crate) fn prepare_hub(hub: &Cluster) {
     let kubectl = hub.kubectl();
     let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap();
@@ -78,7 +78,7 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
         "--clusterrole=wheelwright-operator",
         "--user=operator",
     ]);
-    // What the examples hold beyond OCM's kinds: the `extraRules` of the chart.
+    // The examples contain kinds beyond OCM's: the `extraRules` of the chart allow them.
     kubectl.run(&[
         "create",
         "clusterrole",
@@ -86,7 +86,7 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
         "--verb=get,list,watch,create,patch,delete",
         "--resource=serviceaccounts,configmaps",
     ]);
-    // The repository holds the role of an add-on, and the add-on gets it.
+    // The repository contains the role of an add-on; the operator must have what the role gives.
     kubectl.run(&[
         "create",
         "clusterrole",
@@ -105,7 +105,7 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
     kubectl.run(&["create", "clusterrolebinding", "extra", "--clusterrole=extra", "--user=operator"]);
 }
 
-/// The commands of OCM's documentation, as they stand there.
+/// Runs the commands of OCM's documentation, unchanged.
 pub(crate) async fn accept(kubectl: &Kubectl, cluster: &str) {
     let label = format!("open-cluster-management.io/cluster-name={cluster}");
     eventually("the cluster asks to join", async || {
@@ -159,7 +159,8 @@ fn image(tag: &str) -> Option<String> {
     Some(format!("{AGENT_IMAGE}:{tag}"))
 }
 
-/// An add-on with a manager of its own gets credentials on its cluster, and loses them when it is deleted.
+/// Checks that an add-on with its own manager gets credentials on its cluster, and loses them when it is
+/// deleted.
 async fn credentials_come_and_go(kubectl: &Kubectl, spoke: &kube::Client) {
     let of_cluster = "system:open-cluster-management:cluster:aws-2:addon:helper";
     let groups = [of_cluster, "system:open-cluster-management:addon:helper"];
@@ -251,7 +252,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     .await;
     eventually("a report about it", async || repository.summary().is_some()).await;
 
-    // The operator dies when the canary has the new version and the other cluster has not.
+    // The operator is killed when the canary has the new version and the other cluster has not.
     repository.edit("overlays/prod/patches/version.yaml", "0.4.0", "0.4.1");
     let commit = repository.commit("0.4.1");
     eventually("0.4.1 has begun on the canary", async || {
@@ -276,7 +277,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     })
     .await;
 
-    // The hub's API server dies while a commit is on its way, and a spoke's with it.
+    // The API servers of the hub and of a spoke are killed during a rollout.
     repository.edit("overlays/prod/patches/version.yaml", "0.4.1", "0.4.0");
     hub.kill_apiserver();
     spokes[1].kill_apiserver();

@@ -1,4 +1,4 @@
-//! One leader at a time: the election by Lease, and what a leader does last.
+//! One leader at a time: the election by Lease, and the last writes of a leader.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -29,8 +29,7 @@ use crate::kube::Cluster;
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// Returns a third of the times of a real election: short, and still longer than a busy machine keeps a
-/// process waiting.
+/// Returns a third of the times of a real election: short, but longer than a busy machine delays a process.
 fn options(identity: &str) -> ElectionOptions {
     ElectionOptions {
         lease: Duration::from_secs(5),
@@ -64,7 +63,7 @@ async fn the_lease_is_taken_when_it_is_given_back_or_has_expired_and_never_befor
     assert_eq!(holder(&client).await, None);
     assert!(second.acquire(&never).await);
 
-    // The second falls silent; its lease says 5 s.
+    // The second stops renewing; its lease is valid for 5 s.
     let mut third = Election::new(client.clone(), options("third"));
     assert!(third.acquire(&never).await);
     second.renew(&stop).await;
@@ -76,14 +75,14 @@ async fn the_lease_is_taken_when_it_is_given_back_or_has_expired_and_never_befor
     );
 }
 
-/// The next leader reads the hub once it is elected: what the last one writes after that, it may not see.
+/// The next leader reads the hub after its election and may not see a later write of the last one.
 #[tokio::test]
 async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
     let cluster = Cluster::start("handover").await;
     cluster.kubectl().install(crds::hub().into_iter());
     let client = cluster.client().await;
 
-    // A hub that takes its time for every write but those of the lease.
+    // The hub delays every write but those of the lease.
     let (begun, written) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
     let slow = tower::service_fn({
         let (client, begun, written) = (client.clone(), Arc::clone(&begun), Arc::clone(&written));
@@ -133,7 +132,7 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
     assert_eq!(holder(&client).await, None);
 }
 
-/// Creates a hundred ConfigMaps for the one that asks for them, in one step.
+/// Creates a hundred ConfigMaps in one step when a ConfigMap requests it.
 struct Hundred;
 
 impl Controller for Hundred {
@@ -158,7 +157,7 @@ impl Controller for Hundred {
 async fn no_write_leaves_after_the_deadline_of_a_leader() {
     let hub = Server::start(Options::new(now)).await.unwrap();
     let client = hub.client();
-    // A hub that takes a second for every write, and hangs for those of the lease once the plan writes.
+    // The hub delays every write by a second, and does not answer renewals after the first write of the plan.
     let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let slow = tower::service_fn({
         let (client, sent) = (client.clone(), Arc::clone(&sent));
@@ -216,7 +215,7 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
     assert!(ended.1.elapsed() < Duration::from_secs(1), "nothing is waited for: {:?}", ended.1.elapsed());
 }
 
-/// The check before a request is not the last one: a process can be stopped after it.
+/// A process can be stopped between the check before a request and the request.
 #[tokio::test]
 async fn a_connection_of_a_former_leader_sends_nothing() {
     let hub = Server::start(Options::new(now)).await.unwrap();
@@ -250,7 +249,7 @@ async fn a_connection_of_a_former_leader_sends_nothing() {
     assert_eq!(*received.lock().unwrap(), sent, "{former}");
 }
 
-/// Returns the words that the works carry, and their versions.
+/// Returns the values that the works carry, and their versions.
 async fn works(client: &Client) -> Vec<(String, String)> {
     let works: Api<ManifestWork> = Api::all(client.clone());
     let listed = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
@@ -307,7 +306,7 @@ async fn a_leader_that_was_stopped_writes_nothing_when_it_goes_on() {
     eventually("the first version on all clusters", async || all("one").await).await;
     let _second = start("second");
 
-    // It is stopped in the middle of its writes.
+    // The process is stopped in the middle of its writes.
     commit(&repository, "two");
     eventually("the second version on some", async || {
         works(&client).await.iter().any(|(word, _)| word == "two")

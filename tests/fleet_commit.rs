@@ -4,12 +4,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// Commits a template whose ConfigMap holds `word`, placed on every cluster with the strategy All.
+/// Commits a template whose ConfigMap contains `word`, placed on every cluster with the strategy All.
 pub(crate) fn commit(repository: &Path, word: &str) {
     commit_with(repository, word, &[]);
 }
 
-/// The same, with further objects of the hub.
+/// Commits the same with further objects of the hub.
 pub(crate) fn commit_with(repository: &Path, word: &str, further: &[Value]) {
     let group = "addon.open-cluster-management.io";
     let files = [

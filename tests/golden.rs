@@ -1,7 +1,7 @@
 //! Compares texts with golden files.
 //!
-//! The crates that have golden files include this file by its path. A crate for tests would be one more thing
-//! to build before each of them.
+//! The crates that have golden files include this file by its path. A separate crate would have to be built
+//! before each of them.
 #![allow(dead_code, reason = "some crates list their cases in another way")]
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The embedded hub as a process whose disk fills up, and which is killed again and again.
+//! The embedded hub as a process whose disk fills up, and which is killed many times.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -25,7 +25,7 @@ struct Hub {
 }
 
 impl Hub {
-    /// Starts the hub, and returns when it listens. It takes the same port again, if there is one.
+    /// Starts the hub, and returns when it listens. It uses the same port again, if there is one.
     fn start(data: &Path, listen: &str) -> (Self, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
         command.args(["hub", "--listen", listen, "--data"]).arg(data);
@@ -41,7 +41,7 @@ impl Hub {
         Api::namespaced(client_of(&self.data.join("admin.kubeconfig")).await, "default")
     }
 
-    /// Lets the hub write files up to this size only; `unlimited` gives the space back.
+    /// Limits the size of the hub's files; `unlimited` removes the limit.
     fn limit_files(&self, size: &str) {
         let status = Command::new("prlimit")
             .args(["--pid", &self.child.id().to_string(), &format!("--fsize={size}:unlimited")])
@@ -74,7 +74,7 @@ fn config_map(name: &str, text: &str) -> ConfigMap {
     }
 }
 
-/// Returns names and versions of what there is.
+/// Returns names and versions of all objects.
 async fn state(api: &Api<ConfigMap>) -> Vec<(String, String)> {
     let list = api.list(&ListParams::default()).await.unwrap();
     list.items.iter().map(|one| (one.name_any(), one.resource_version().unwrap())).collect()
@@ -99,7 +99,7 @@ async fn a_full_disk_changes_nothing_and_the_hub_goes_on_when_there_is_space_aga
         api.replace("kept", &post, &changed).await.unwrap_err();
         assert_eq!(state(&api).await, before);
     }
-    // What fits is still taken, before and after the hub says that it is well again.
+    // Small writes succeed before and after the hub reports that it is healthy again.
     hub.limit_files("unlimited");
     let made = api.create(&post, &config_map("made", &long)).await.unwrap();
     let listed = api.list(&ListParams::default()).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_full_disk_changes_nothing_and_the_hub_goes_on_when_there_is_space_aga
     assert_eq!(state(&hub.config_maps().await).await, before);
 }
 
-/// What a watcher was shown: the versions in order, and the state that they come to.
+/// The events that a watcher got: the versions in order, and the state that follows from them.
 #[derive(Default)]
 struct Seen {
     last: u64,
@@ -136,7 +136,7 @@ impl Seen {
     }
 }
 
-/// Watches from a version until the hub is gone.
+/// Watches from a version until the hub ends.
 async fn watch(api: Api<ConfigMap>, from: u64, seen: Arc<Mutex<Seen>>) {
     let stream = api.watch(&WatchParams::default(), &from.to_string()).await.unwrap();
     pin_mut!(stream);
@@ -145,7 +145,7 @@ async fn watch(api: Api<ConfigMap>, from: u64, seen: Arc<Mutex<Seen>>) {
     }
 }
 
-/// Writes until the hub is gone; returns what was acknowledged of the last write to each name.
+/// Writes until the hub ends; returns the acknowledged version of the last write to each name.
 async fn write(api: Api<ConfigMap>, round: usize) -> BTreeMap<String, Option<u64>> {
     let mut answered = BTreeMap::new();
     for i in 0.. {
@@ -165,7 +165,7 @@ async fn write(api: Api<ConfigMap>, round: usize) -> BTreeMap<String, Option<u64
         match outcome {
             Ok(version) => drop(answered.insert(name, version)),
             Err(kube::Error::Api(status)) if status.code == 404 => drop(answered.insert(name, None)),
-            // The hub is gone; what became of this write is not known.
+            // The hub has ended; the outcome of this write is not known.
             Err(_) => {
                 answered.remove(&name);
                 return answered;
@@ -203,7 +203,8 @@ async fn a_hub_that_is_killed_again_and_again_loses_nothing_and_gives_no_version
             assert_eq!(now.get(name), version.as_ref(), "round {round}: the answered write of {name}");
         }
         for (name, version) in seen.state.iter().filter(|(name, _)| answered.contains_key(*name)) {
-            // The watch may end before it showed the last writes, and never shows one that is not there.
+            // The watch may end before it shows the last writes, but it never shows a write that does not
+            // exist.
             assert!(now.get(name).is_none_or(|now| now >= version), "round {round}: {name} was at {version}");
         }
         highest = highest.max(answered.values().flatten().max().copied().unwrap_or_default());
@@ -243,7 +244,7 @@ async fn connections_that_say_nothing_do_not_keep_others_out() {
     let dir = tempfile::tempdir().unwrap();
     let (hub, address) = Hub::start(&dir.path().join("data"), "127.0.0.1:0");
     let api = hub.config_maps().await;
-    // The connection of this client is open and known before the flood.
+    // The connection of this client is open and authenticated before the flood.
     api.list(&ListParams::default()).await.unwrap();
     let mut silent = Vec::new();
     for _ in 0..SILENT {
@@ -251,7 +252,7 @@ async fn connections_that_say_nothing_do_not_keep_others_out() {
     }
     api.list(&ListParams::default()).await.unwrap();
     hub.config_maps().await.list(&ListParams::default()).await.unwrap();
-    // The oldest had to make room: the hub closed them long before their handshake was due.
+    // The hub closed the oldest connections to make room, long before the end of their handshake's timeout.
     for stream in &mut silent[..100] {
         let end = tokio::io::AsyncReadExt::read(stream, &mut [0]).await;
         assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");

@@ -1,4 +1,4 @@
-//! An agent whose hub is away: it goes on from the works that it kept on its cluster, or goes to another hub.
+//! An agent whose hub is away continues with the works that it kept on its cluster, or goes to another hub.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn admin(server: &Server) -> Kubeconfig {
     server.kubeconfig("admin", &["system:masters"]).unwrap()
 }
 
-/// A process of ours as a task, which ends in good order.
+/// A process of ours as a task that ends in order.
 struct Task {
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -74,7 +74,7 @@ impl Task {
     }
 }
 
-/// Returns the answer of the agent to a probe. The probe takes any certificate and asks once, as a kubelet does.
+/// Probes the agent. The probe accepts any certificate and sends one request, as a kubelet does.
 async fn probe(health: SocketAddr, path: &str) -> String {
     let mut config = ::kube::Config::new(format!("https://{health}").parse().unwrap());
     (config.accept_invalid_certs, config.default_retry) = (true, false);
@@ -148,7 +148,7 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
     operator.end().await;
 }
 
-/// Accepts the cluster and approves each of its requests, until it has joined.
+/// Accepts the cluster and approves each of its requests until it has joined.
 async fn let_in(hub: &::kube::Client) {
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
     let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());

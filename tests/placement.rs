@@ -18,7 +18,7 @@ struct Hub {
     kubectl: Kubectl,
     operator: Running,
     dir: tempfile::TempDir,
-    // Last: the operator stops first.
+    // The last field: the operator stops before the cluster.
     _cluster: Cluster,
 }
 
@@ -139,7 +139,7 @@ impl Hub {
         .await;
     }
 
-    /// Returns the events about a placement, as stock clients select them: `type reason action about: note`.
+    /// Returns the events about a placement as common clients select them: `type reason action about: note`.
     fn events(&self, placement: &str) -> Vec<String> {
         let all: Value = serde_json::from_str(&self.kubectl.run(&[
             "get",
@@ -232,7 +232,7 @@ async fn placements_are_scheduled_as_by_ocm_on_a_hub_without_kinds_of_ours() {
     hub.edit("managedcluster/a-001", json!({"metadata": {"labels": {"env": "prod"}}}));
     hub.decides("two", &["two-decision-1[0 ]: a-001,b-002"]).await;
 
-    // A spec that cannot be followed changes nothing.
+    // A spec that is invalid changes nothing.
     let bad = json!([{"requiredClusterSelector": {"labelSelector": {"matchExpressions": [{"key": "env", "operator": "In", "values": ["a/b"]}]}}}]);
     hub.edit("placement/two", json!({"spec": {"predicates": bad}}));
     eventually("two is misconfigured", async || {

@@ -1,4 +1,4 @@
-//! `wheelwright plan` against a hub that an operator keeps, and against a file of its objects.
+//! `wheelwright plan` against a hub on which an operator runs, and against a file of its objects.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -31,8 +31,8 @@ fn json_of(output: &Output) -> (i32, Value) {
     (output.status.code().unwrap(), printed)
 }
 
-/// Runs the script of the workflow of `examples-repo/` as a runner does, on a checkout without a branch. Returns
-/// the summary of the job.
+/// Runs the script of the workflow of `examples-repo/` as a runner does, on a checkout without a branch.
+/// Returns the summary of the job.
 fn workflow(dir: &Path, kubeconfig: &str) -> String {
     let workflow = concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo/.github/workflows/plan.yaml");
     let workflow: Value = serde_saphyr::from_str(&std::fs::read_to_string(workflow).unwrap()).unwrap();
@@ -52,7 +52,7 @@ fn workflow(dir: &Path, kubeconfig: &str) -> String {
     std::fs::read_to_string(dir.join("summary.md")).unwrap()
 }
 
-/// A cluster that has joined and answers.
+/// Adds a cluster that has joined and is available.
 fn join(store: &mut Store, name: &str) {
     let options = WriteOptions::manager("test").forced();
     let target = ResourcePath::of::<ManagedCluster>(&Key::cluster(name));

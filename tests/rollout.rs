@@ -138,7 +138,7 @@ async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     )
     .unwrap();
     Api::all(client.clone()).create(&PostParams::default(), &all).await.unwrap();
-    // The failed canary is tolerated, so the next group asks.
+    // The failed canary is tolerated, so the next group requests an approval.
     let group = "addon.open-cluster-management.io/v1alpha1";
     let addons = access(&client, "ClusterManagementAddOn", group, "");
     let path = "/spec/installStrategy/placements/0/rolloutStrategy";
@@ -160,7 +160,7 @@ async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     assert_eq!(policy(&client, "all").await.spec.approved, [token]);
     assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("waits for no approval"));
 
-    // A pause of one add-on leaves the policy for everything as it is, and takes its record along.
+    // A pause of one add-on changes nothing in the policy for all add-ons; the new policy gets its record.
     cli.run(&format!("rollout undo {ADD_ON}"));
     cli.run(&format!("rollout pause {ADD_ON}"));
     assert!(!policy(&client, "all").await.spec.paused);

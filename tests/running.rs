@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Time between two looks.
+/// Interval of the checks.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A process of ours that ends with the test, and shows its log when the test fails.
@@ -28,7 +28,7 @@ impl Running {
         Self { name: name.into(), child, log }
     }
 
-    /// Asks the process to end. Returns whether it does so in time.
+    /// Sends SIGTERM to the process. Returns whether it ends in time.
     pub(crate) fn terminate(mut self, within: Duration) -> bool {
         assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
         let until = std::time::Instant::now() + within;

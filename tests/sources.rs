@@ -1,4 +1,4 @@
-//! The operator as a process, an embedded hub, and repositories that change or do not answer.
+//! The operator as a process, an embedded hub, and repositories that change or are unreachable.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -48,7 +48,7 @@ impl Hub {
         Running::start("operator", self.dir.path(), &args)
     }
 
-    /// Returns a repository with a ConfigMap of a name at its root, and one at `other/`.
+    /// Returns a repository with a ConfigMap of a name at its root, and another one at `other/`.
     fn repository(&self, name: &str) -> String {
         let path = self.dir.path().join(format!("{name}.git"));
         let repo = Repository::init_bare(&path).unwrap();
@@ -87,7 +87,7 @@ async fn another_url_is_followed_without_an_approval_and_never_with_the_old_tree
     assert!(!hub.exists("a-other").await, "the old tree is not applied at the new path");
 }
 
-/// Runs a program in a directory, as a person of its own.
+/// Runs a program in a directory, with its own git identity.
 fn run(dir: &Path, program: &str, args: &[&str]) -> String {
     let who = [("HOME", dir.to_str().unwrap()), ("GIT_CONFIG_NOSYSTEM", "1")];
     let output = Command::new(program).args(args).current_dir(dir).envs(who).output();
@@ -143,14 +143,14 @@ async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
     assert!(hub.exists("signed").await, "what was applied stays");
     assert!(!hub.exists("unsigned").await);
     commit("vouched", &["-S"]);
-    // A signature does not vouch for the commits before it.
+    // A signature of a commit does not cover the commits before it.
     eventually("the refused commit is still named", async || has_message(&refused).await).await;
     let edit = json!({"spec": {"verify": {"mode": "Tip"}}});
     repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
     eventually("the tip is all that must be signed", async || hub.exists("vouched").await).await;
 }
 
-/// Serves the repositories of a directory, as git's own server does.
+/// Serves the repositories of a directory with git's own server.
 fn daemon(dir: &Path, port: u16) -> Running {
     let (base, port) = (format!("--base-path={}", dir.display()), format!("--port={port}"));
     let args = ["daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1", &port, &base];
@@ -169,12 +169,12 @@ async fn deliver(port: u16, authority: &Path, path: &str, signature: &str, body:
     let length = body.len();
     stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).await.unwrap();
     let mut answer = String::new();
-    // The server ends the connection without more ado.
+    // The server ends the connection without a TLS shutdown.
     let _ = stream.read_to_string(&mut answer).await;
     answer.lines().next().map(str::to_owned)
 }
 
-/// Writes the files of a server, and that of the authority that vouches for it.
+/// Writes the key and certificate of a server, and the certificate of its authority.
 fn write_certificates(dir: &Path) {
     let authority = Authority::create("test", now()).unwrap();
     let profile = Profile {
@@ -274,7 +274,7 @@ async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
     assert!(log.contains("a webhook has arrived"), "{log}");
 }
 
-/// Commits a further ConfigMap.
+/// Commits another ConfigMap.
 fn commit_map(path: &Path, name: &str) {
     let repo = Repository::open_bare(path).unwrap();
     let parent = repo.find_commit(repo.refname_to_id("refs/heads/main").unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! What the binary is made of: one stack of TLS, a build without network, and a bill of materials that leaves
-//! nothing out.
+//! The supply chain of the binary: one TLS implementation, a build without network, and a complete bill of
+//! materials.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -33,7 +33,7 @@ fn the_bill_of_materials_names_every_package_that_is_compiled_with_digest_and_li
     let tree = ["tree", "--locked", "--target", "all", "--edges", "normal,build", "--prefix", "none"];
     let tree = cargo(&[&tree[..], &["--package", "wheelwright", "--format", "{p}"]].concat()).stdout;
     let tree = String::from_utf8(tree).unwrap();
-    // `name vVERSION`, and a path behind it for members.
+    // A line is `name vVERSION`, followed by a path for members.
     let words = |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
     let compiled: BTreeSet<String> = tree.lines().filter(|line| !line.is_empty()).map(words).collect();
     let missing: Vec<_> =

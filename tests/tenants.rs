@@ -8,7 +8,7 @@ use crate::kube::{Cluster, Kubectl};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// What the administrator of a hub and the owner of a namespace set up for a tenant.
+/// The objects that the administrator of a hub and the owner of a namespace create for a tenant.
 const TENANT: &str = r#"
 apiVersion: v1
 kind: Namespace

@@ -1,8 +1,9 @@
-//! One rollout, the same trace on three hubs: the simulator, the embedded hub, and real API servers.
+//! Plays one rollout on three hubs and compares the traces: the simulator, the embedded hub, and real API
+//! servers.
 //!
 //! A canary and two more clusters get an add-on, then a second version of it, then one that does not work.
-//! With one cluster at a time the order of events is the engine's decision and nobody's timing, so the traces
-//! must be equal to the letter.
+//! One cluster starts at a time, so the order of events follows from the engine and not from timing. The
+//! traces must be equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -47,7 +48,7 @@ fn labels(cluster: &str) -> BTreeMap<&str, &str> {
     if cluster == "c1" { [("canary", "true")].into() } else { BTreeMap::new() }
 }
 
-/// Returns what stands on the hub when a version is wanted.
+/// Returns the objects of the hub for a version.
 fn objects(version: &str) -> Vec<Object> {
     let template = |version: &str, image: &str| {
         json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": format!("agent-{version}")},
@@ -81,10 +82,10 @@ fn images() -> BTreeSet<String> {
     ["agent:1", "agent:2"].map(str::to_owned).into()
 }
 
-/// The version that each cluster runs, and the word for how far it is.
+/// The version that each cluster runs, and its state as a word.
 type Standings = BTreeMap<String, (String, &'static str)>;
 
-/// The objects of a hub that a rollout is decided from.
+/// The objects of a hub that decide a rollout.
 #[derive(Default)]
 struct Snapshot(Caches);
 
@@ -120,7 +121,7 @@ fn word(state: &ClusterState) -> &'static str {
     }
 }
 
-/// Reads everything that a rollout is decided from, by a macro because one source waits and the other does
+/// Reads the objects that decide a rollout. It is a macro because one source is asynchronous and the other is
 /// not.
 macro_rules! snapshot {
     (|$kind:ident| $list:expr) => {{
@@ -161,7 +162,7 @@ macro_rules! snapshot {
     }};
 }
 
-/// What happened, one event a line.
+/// The events, one on each line.
 #[derive(Default)]
 struct Trace {
     lines: Vec<String>,
@@ -169,8 +170,8 @@ struct Trace {
 }
 
 impl Trace {
-    /// Takes a look; a look that is late may see one cluster arrive and the next one start, which is the
-    /// order they did it in.
+    /// Compares the fleet with its last state. A late check may see one cluster complete and the next one
+    /// start; it records them in this order.
     fn look(&mut self, now: Standings) {
         let changed = now.iter().filter(|(name, standing)| self.now.get(*name) != Some(*standing));
         let mut events: Vec<_> = changed
@@ -224,7 +225,7 @@ fn the_simulator_gives_the_trace() {
     check("the simulator", &trace);
 }
 
-/// A hub and its clusters, by clients of their administrators.
+/// A hub and its clusters, with clients of their administrators.
 struct Fleet {
     hub: ::kube::Client,
     bootstrap: Kubeconfig,
@@ -279,8 +280,8 @@ impl Fleet {
     }
 }
 
-/// Returns all objects of a kind. As other clients do, it waits while an API server opens the storage of a
-/// new kind.
+/// Lists all objects of a kind. As other clients do, it waits while an API server opens the storage of a new
+/// kind.
 async fn list<K>(hub: &::kube::Client) -> Vec<K>
 where
     K: ::kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -309,7 +310,7 @@ pub(crate) async fn apply(hub: &::kube::Client, object: &Object) {
     api.patch(object.name(), &PatchParams::apply("user").force(), &Patch::Apply(object)).await.unwrap();
 }
 
-/// Labels and accepts a cluster once it asks, and approves its signing request.
+/// Labels and accepts a cluster once it has joined, and approves its signing request.
 pub(crate) async fn accept(hub: &::kube::Client, cluster: &str) {
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
     eventually("the cluster asks to join", async || clusters.get_opt(cluster).await.unwrap().is_some()).await;

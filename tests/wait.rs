@@ -1,13 +1,13 @@
-//! Waits for a state that other processes or tasks bring about.
+//! Waits for a state that other processes or tasks reach.
 
 use std::time::{Duration, Instant};
 
-/// Longest wait. It is for a busy machine; an idle one needs a few seconds.
+/// Longest wait, for a busy machine; an idle one needs a few seconds.
 const WITHIN: Duration = Duration::from_secs(120);
-/// Time between two looks.
+/// Interval of the checks.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Looks until a state holds, and fails the test when it does not come.
+/// Waits until a state holds; fails the test at the end of the longest wait.
 pub(crate) async fn eventually(state: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + WITHIN;
     while !holds().await {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// How a hub is reached by clusters that have not joined.
+/// Address and credentials with which clusters that have not joined reach a hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Bootstrap {
@@ -13,7 +13,7 @@ pub(super) struct Bootstrap {
     pub(super) hub_token: String,
     /// The URL of the API server.
     pub(super) hub_apiserver: String,
-    /// The certificate authorities of the API server, PEM in base64; the system's where empty.
+    /// The certificate authorities of the API server, PEM in base64. Empty means those of the system.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) hub_ca_data: String,
 }
@@ -37,7 +37,7 @@ impl Bootstrap {
     }
 }
 
-/// Certificates in PEM, in base64 as kubeconfigs have them.
+/// Encodes PEM certificates in base64, as kubeconfigs have them.
 pub(super) fn ca_data(certificates: &[Vec<u8>]) -> String {
     let pem = |der: &Vec<u8>| {
         let text = STANDARD.encode(der);

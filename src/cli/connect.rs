@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use super::CommandError;
 use crate::shell::{self, Leadership};
 
-/// The hub that a command talks to.
+/// The hub that a command connects to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct HubArgs {
     /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
@@ -25,7 +25,7 @@ impl HubArgs {
         connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
 
-    /// Returns a client of the hub that sends nothing without this leadership.
+    /// Returns a client of the hub that sends nothing after the process has lost this leadership.
     pub(super) async fn connect_as_leader(
         &self,
         leadership: Leadership,

@@ -1,5 +1,5 @@
-//! The picture of a fleet in text: a line for each repository and placement, and the groups of each add-on in
-//! the order in which they start.
+//! Prints a fleet as text: a line for each repository and placement, and the groups of each add-on in the
+//! order in which they start.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, 
 
 use super::output::Style;
 
-/// Clusters of a group that get a cell each; larger groups are counted by state.
+/// Largest group whose clusters get a cell each; larger groups are counted by state.
 const CELLS: usize = 48;
-/// Clusters in trouble that are named, of the hub and of each add-on.
+/// Most clusters in trouble that are named, of the hub and of each add-on.
 const MAX_LISTED: usize = 20;
 
-/// Returns the whole picture.
+/// Returns the text for the whole fleet.
 pub(super) fn page(overview: &Overview, style: Style) -> String {
     let mut page = String::new();
     repositories(&mut page, overview, style);
@@ -25,7 +25,7 @@ pub(super) fn page(overview: &Overview, style: Style) -> String {
     page
 }
 
-/// Returns an add-on, and its clusters group by group in the order in which they start.
+/// Returns the text for an add-on: its clusters group by group, in the order in which they start.
 pub(super) fn add_on(summary: &AddOnSummary, style: Style) -> String {
     let AddOnSummary { name, settled, failed, total, holds, paused: _, approvals: _, groups } = summary;
     let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
@@ -147,7 +147,7 @@ fn counts(group: &Group, style: Style) -> Vec<String> {
     counts.into_iter().map(cell).collect()
 }
 
-/// The clusters of an add-on that have something to say.
+/// Writes the clusters of an add-on that have a message.
 fn write_failures(page: &mut String, groups: &[Group], style: Style) {
     let clusters = groups.iter().flat_map(|group| &group.clusters);
     let troubled: Vec<_> = clusters.filter(|cluster| cluster.mark() <= Mark::Returned).collect();

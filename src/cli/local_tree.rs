@@ -1,4 +1,4 @@
-//! Directories of this machine as trees for the renderer.
+//! Reads directories of this machine as trees for the renderer.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ pub(crate) struct Local {
 
 /// Renders a directory of this machine.
 ///
-/// The tree is the directory itself, or the nearest parent that holds everything the overlay names: the whole
-/// repository at most, or, outside of a repository, a directory that the user may read.
+/// The tree is the directory itself, or the nearest parent that holds all files that the overlay names. The
+/// search ends at the root of the repository or, outside of a repository, just below the root directory.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -62,8 +62,8 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
         let (path, full) = (format!("{prefix}{name}"), entry.path());
         if kind.is_dir() {
             if name != ".git" {
-                // A directory that may not be read counts as empty; its files are reported missing if they
-                // are named.
+                // A directory that cannot be read counts as empty. The renderer reports a missing file if the
+                // overlay names one.
                 let _ = read_tree(&full, &format!("{path}/"), tree, files);
             }
         } else if kind.is_symlink() {

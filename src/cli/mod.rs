@@ -62,7 +62,7 @@ enum LogFormat {
 /// The failure of a command.
 #[derive(Debug)]
 pub struct CommandError {
-    /// The attempt and why it failed, innermost cause last.
+    /// What was attempted and why it failed; the innermost cause is last.
     error: anyhow::Error,
     /// The hint for the user.
     hint: Option<String>,
@@ -103,17 +103,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// `wheelwright … | head` is not an error.
+/// Returns whether the reader of the output has closed it: `wheelwright … | head` is not an error.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
     })
 }
 
-/// Sends log lines to standard error, and those of the demo to a file, because it runs the parts of a whole fleet in one process.
+/// Sends log lines to standard error. The demo runs the parts of a whole fleet in one process and sends them
+/// to a file.
 fn init_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandError> {
     let level = match (global.verbose, command) {
-        // It draws over its own lines, and log lines between them would stay.
+        // The demo overwrites its own lines, and log lines between them would stay on the screen.
         (
             0,
             commands::Command::Status(_) | commands::Command::Dashboard(_) | commands::Command::Rollout(_),

@@ -1,4 +1,4 @@
-//! The objects of a file, or of a hub as it is now.
+//! Reads the objects of a file, or of a hub as it is now.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ const MAX_FILE: u64 = 64 << 20;
 /// Objects per page of a list, as kubectl asks for them.
 const PAGE: u32 = 500;
 
-/// Reads YAML documents or JSON; a List stands for its items.
+/// Reads YAML documents or JSON; a List counts as its items.
 ///
 /// # Errors
 /// The file cannot be read, or holds something that is no object.
@@ -31,7 +31,7 @@ pub(crate) fn of_file(file: &Path) -> Result<Vec<Object>, CommandError> {
     of_text(&text).with_context(|| format!("cannot read {name}")).map_err(CommandError::from)
 }
 
-/// Does for a text what [`of_file`] does for a file.
+/// Reads the objects of a text, as [`of_file`] reads those of a file.
 ///
 /// # Errors
 /// The text holds something that is no object.
@@ -39,8 +39,7 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
     let documents: Vec<Value> = if text.trim_start().starts_with('{') {
         serde_json::Deserializer::from_str(text).into_iter().collect::<Result<_, _>>()?
     } else {
-        // The limits of the size above: nodes and events of a file that is all clusters, and no depth an
-        // object would have.
+        // The limits of nodes and events allow a file of that size. The limit of the depth is the default.
         let options = serde_saphyr::options! {
             strict_booleans: false,
             budget: serde_saphyr::budget! {

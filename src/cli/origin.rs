@@ -42,7 +42,7 @@ impl Origin {
     /// Reads all objects of some kinds into caches.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, the hub does not answer or serve a kind, or an object does not fit
+    /// The file cannot be read, the hub does not answer or does not serve a kind, or an object does not fit
     /// its type.
     pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
         let snapshot = match &self.snapshot {
@@ -66,7 +66,7 @@ impl Origin {
     }
 }
 
-/// A kind a command reads, and the way its objects take into the caches.
+/// A kind that a command reads, and the function that puts its objects into the caches.
 pub(super) struct KindToRead {
     gvk: Gvk,
     plural: String,
@@ -79,7 +79,7 @@ impl KindToRead {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load::<K> }
     }
 
-    /// Returns a kind whose content alone matters.
+    /// Returns a kind of which only the content is read.
     pub(super) fn observed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load_observed::<K> }
     }
@@ -142,7 +142,7 @@ impl Snapshot {
     /// Puts the objects of a kind into caches, complete.
     ///
     /// # Errors
-    /// The first object that does not fit its type.
+    /// An object does not fit its type.
     fn load<K: Kind>(&self, caches: &mut Caches) -> Result<(), CommandError> {
         let gvk = Gvk::of::<K>();
         let typed = self.objects.iter().filter(|object| object.gvk() == gvk).map(Object::to_typed::<K>);

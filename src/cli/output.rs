@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// Where a command prints to.
+/// The terminal or file that a command prints to.
 pub struct Ui {
     out: Box<dyn Write + Send>,
     terminal: bool,
-    /// The file that log lines go to; without one they go to standard error.
+    /// The file of the log lines; without one they go to standard error.
     pub log_file: Option<PathBuf>,
 }
 
@@ -23,25 +23,25 @@ pub enum Output {
     Json,
 }
 
-/// How much a picture may use of the place that shows it.
+/// The width and the colours of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Whether it shows colours.
+    /// Whether it has colours.
     pub colour: bool,
     /// Characters of a line.
     pub columns: usize,
 }
 
 impl Style {
-    /// Text that is no terminal's: no colours, and lines of a usual width.
+    /// Text for a file: no colours, and lines of a usual width.
     pub const PLAIN: Self = Self { colour: false, columns: 100 };
 
-    /// Returns text in a colour, which is an ANSI code.
+    /// Formats text in a colour, which is an ANSI code.
     pub fn colour(self, code: &str, text: &str) -> String {
         if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// Returns text that stands out.
+    /// Formats text in bold.
     pub fn bold(self, text: &str) -> String {
         self.colour("1", text)
     }
@@ -55,12 +55,12 @@ impl Ui {
         Self { out: Box::new(io::stdout()), terminal, log_file: None }
     }
 
-    /// Returns whether the output is a terminal, which can show colours and be drawn over.
+    /// Returns whether the output is a terminal, which shows colours and can be overwritten.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Returns how pictures look here: with colours on a terminal unless `NO_COLOR` is set, and as wide as
+    /// Returns the style for this output: with colours on a terminal unless `NO_COLOR` is set, and as wide as
     /// the terminal is now.
     pub fn style(&self) -> Style {
         if !self.terminal {
@@ -72,7 +72,7 @@ impl Ui {
         Style { colour, columns }
     }
 
-    /// Shows a page in place of all that a terminal shows; elsewhere the page follows the one before it.
+    /// Replaces the content of a terminal by a page. Another output gets the page after the one before it.
     ///
     /// # Errors
     /// Fails when the output is closed.

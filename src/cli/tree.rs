@@ -1,4 +1,4 @@
-//! Trees of facts for people, as clusteradm prints them.
+//! Trees of lines, as clusteradm prints them.
 
 /// A line, and the lines below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,12 +8,12 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Returns a line.
+    /// Makes a line without lines below it.
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), children: Vec::new() }
     }
 
-    /// A line `name: value`; an empty value is a dash.
+    /// Makes a line `name: value`; an empty value is a dash.
     pub(super) fn field(name: &str, value: &str) -> Self {
         Self::new(format!("{name}: {}", if value.is_empty() { "-" } else { value }))
     }
@@ -25,7 +25,7 @@ impl Tree {
         self
     }
 
-    /// Returns the lines.
+    /// Returns the text of the tree.
     pub(super) fn print(&self) -> String {
         let mut page = format!("{}\n", self.text);
         self.print_below("", &mut page);

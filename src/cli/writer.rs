@@ -1,4 +1,4 @@
-//! The writes of commands to an API server, and the lines that report them.
+//! Writes objects for commands, and prints what was written.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use object::{Gvk, Key, Kind, Metadata as _, Object};
 
 /// The field manager of the commands.
 const MANAGER: &str = "wheelwright-cli";
-/// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
+/// Most attempts of a change that meets conflicts, as in client-go's `RetryOnConflict`.
 const CONFLICT_ATTEMPTS: usize = 5;
 
-/// Lists that an API server puts off, and the time between them, as in client-go.
+/// Most retries of a list after the answer 429, and the time between them, as in client-go.
 const MAX_RETRIES: u32 = 10;
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -58,14 +58,14 @@ pub(super) struct Writer {
     objects: Vec<Object>,
 }
 
-/// Returns access to the objects of a kind; of a namespace where one is given.
+/// Returns a client of the objects of a kind, in a namespace unless it is empty.
 pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
     let Gvk { group, version, kind } = Gvk::of::<K>();
     let names = GroupVersionKind::gvk(&group, &version, &kind);
     api_of(client, &ApiResource::from_gvk_with_plural(&names, &K::plural(&())), namespace)
 }
 
-/// Returns access to the objects of a resource; of a namespace where one is given.
+/// Returns a client of the objects of a resource, in a namespace unless it is empty.
 pub(super) fn api_of(client: &kube::Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
     match namespace {
         "" => Api::all_with(client.clone(), resource),
@@ -73,7 +73,8 @@ pub(super) fn api_of(client: &kube::Client, resource: &ApiResource, namespace: &
     }
 }
 
-/// Reads and changes an object again while the change meets a conflict: the hub wrote the object meanwhile.
+/// Repeats a read and a change of an object while the change meets a conflict, because the hub wrote the
+/// object meanwhile.
 pub(super) async fn retry_on_conflict<T>(
     attempt: impl AsyncFn() -> Result<kube::Result<T>, CommandError>,
 ) -> Result<kube::Result<T>, CommandError> {
@@ -86,7 +87,7 @@ pub(super) async fn retry_on_conflict<T>(
     attempt().await
 }
 
-/// Returns a write that an API server refused or could not do.
+/// Returns a function that makes the error of a write, with a hint.
 pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandError {
     move |error| {
         let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
@@ -109,20 +110,20 @@ fn typed<K: Kind>(object: &DynamicObject) -> anyhow::Result<K> {
     Ok(serde_json::from_value(serde_json::to_value(object)?)?)
 }
 
-/// Returns an object that an API server has.
+/// Reads an object; `None` where the API server does not have it.
 pub(super) async fn find<K: Kind>(client: &kube::Client, key: &Key) -> Result<Option<K>, CommandError> {
     let found = api::<K>(client, &key.namespace).get_opt(&key.name).await;
     let found = found.map_err(failed(format!("read {} {key}", K::kind(&()))))?;
     Ok(found.as_ref().map(typed::<K>).transpose()?)
 }
 
-/// Returns an object that must exist; `hint` says how to find the names of those that do.
+/// Reads an object that must exist; `hint` says how to list the names that exist.
 pub(super) async fn get<K: Kind>(client: &kube::Client, key: &Key, hint: &str) -> Result<K, CommandError> {
     let missing = || CommandError::hinted(anyhow!("there is no {} {key}", K::kind(&())), hint);
     find::<K>(client, key).await?.ok_or_else(missing)
 }
 
-/// Returns all objects of a kind that match a label selector, in the order of their keys.
+/// Lists the objects of a kind that match a label selector, in the order of their keys.
 pub(super) async fn list<K: Kind>(
     client: &kube::Client,
     namespace: &str,
@@ -133,7 +134,7 @@ pub(super) async fn list<K: Kind>(
     let mut retries = 0;
     let found = loop {
         match access.list(&params).await {
-            // An API server is busy, or opens the storage of a kind whose definition has just changed.
+            // The API server is busy, or opens the storage of a kind whose definition has just changed.
             Err(kube::Error::Api(status)) if status.code == 429 && retries < MAX_RETRIES => {
                 retries += 1;
                 tokio::time::sleep(RETRY).await;
@@ -147,7 +148,7 @@ pub(super) async fn list<K: Kind>(
 }
 
 impl WriteArgs {
-    /// Writes to a hub without asking for anything else.
+    /// Returns arguments that write to a hub and print text.
     pub(super) fn of(hub: HubArgs) -> Self {
         Self { hub, ..Self::default() }
     }
@@ -166,31 +167,31 @@ impl Writer {
         &self.client
     }
 
-    /// Returns whether nothing is changed.
+    /// Returns whether the command changes nothing.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Says something to people.
-    pub(super) fn say(&mut self, line: impl Into<String>) {
+    /// Adds a line to the output for people.
+    pub(super) fn add_line(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }
 
-    /// Keeps an object for the result.
-    pub(super) fn keep<K: Kind>(&mut self, object: &DynamicObject) -> Result<K, CommandError> {
+    /// Adds an object to the output.
+    pub(super) fn add_object<K: Kind>(&mut self, object: &DynamicObject) -> Result<K, CommandError> {
         let typed: K = typed(object)?;
         self.objects.push(Object::from_typed(&typed));
         Ok(typed)
     }
 
-    /// Applies an object; fields of others stay.
+    /// Applies an object; fields of other managers stay.
     pub(super) async fn apply<K: Kind>(&mut self, object: &K) -> Result<K, CommandError> {
         let key = Key::of(object);
         let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(MANAGER).force() };
         let patch = Object::from_typed(object);
         let applied =
             api::<K>(&self.client, &key.namespace).patch(&key.name, &params, &Patch::Apply(&patch)).await;
-        self.keep(&applied.map_err(failed(format!("apply {} {key}", K::kind(&()))))?)
+        self.add_object(&applied.map_err(failed(format!("apply {} {key}", K::kind(&()))))?)
     }
 
     /// Creates an object, for [`retry_on_conflict`].
@@ -204,14 +205,14 @@ impl Writer {
         Ok(access.create(&params, &object).await)
     }
 
-    /// Creates an object; `None` where there is one of its name, which stays as it is.
+    /// Creates an object; returns `None` where one of its name exists, which stays as it is.
     pub(super) async fn create<K: Kind>(&mut self, object: &K) -> Result<Option<K>, CommandError> {
         let key = Key::of(object);
         match self.try_create(object).await? {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
-            created => {
-                Ok(Some(self.keep(&created.map_err(failed(format!("create {} {key}", K::kind(&()))))?)?))
-            }
+            created => Ok(Some(
+                self.add_object(&created.map_err(failed(format!("create {} {key}", K::kind(&()))))?)?,
+            )),
         }
     }
 
@@ -224,10 +225,11 @@ impl Writer {
     /// Merge-patches an object.
     pub(super) async fn merge<K: Kind>(&mut self, key: &Key, patch: Value) -> Result<K, CommandError> {
         let patched = self.try_merge::<K>(key, &patch).await;
-        self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
+        self.add_object(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
     }
 
-    /// Merge-patches the spec of an object as it is now, see [`retry_on_conflict`]. `hint` is that of [`get`].
+    /// Merge-patches the spec of an object in its present state, see [`retry_on_conflict`]. `hint` is that of
+    /// [`get`].
     pub(super) async fn update<K: Kind>(
         &mut self,
         key: &Key,
@@ -241,10 +243,10 @@ impl Writer {
             Ok(self.try_merge::<K>(key, &patch).await)
         })
         .await?;
-        self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
+        self.add_object(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
     }
 
-    /// Deletes an object; `false` where there is none.
+    /// Deletes an object; returns `false` where it does not exist.
     pub(super) async fn delete<K: Kind>(&mut self, key: &Key) -> Result<bool, CommandError> {
         let Some(object) = find::<K>(&self.client, key).await? else { return Ok(false) };
         let params = DeleteParams { dry_run: self.dry_run, ..DeleteParams::background() };
@@ -256,7 +258,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Prints the writes.
+    /// Prints the lines or the objects.
     pub(super) fn finish(self, ui: &mut Ui) -> CommandResult {
         match self.output {
             Format::Text => {
@@ -271,7 +273,7 @@ impl Writer {
     }
 }
 
-/// Prints objects for programs.
+/// Prints objects in a format for programs.
 pub(super) fn print(ui: &mut Ui, format: Format, objects: &[Object]) -> Result<(), CommandError> {
     match format {
         Format::Json => ui.json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))?,
@@ -291,7 +293,7 @@ pub(super) fn print(ui: &mut Ui, format: Format, objects: &[Object]) -> Result<(
     Ok(())
 }
 
-/// Returns the objects of the names that a person gave, each of which must exist.
+/// Reads the objects of the names that a person gave. Each of them must exist.
 pub(super) async fn must_exist<K: Kind>(
     client: &kube::Client,
     names: &[String],
@@ -323,7 +325,8 @@ mod tests {
         }
     }
 
-    /// Returns a server that answers the first `conflicts` patches with a conflict, and notes the methods.
+    /// Returns a client whose server answers the first `conflicts` patches with a conflict, and records the
+    /// methods.
     fn server(conflicts: usize, methods: Arc<Mutex<Vec<Method>>>) -> kube::Client {
         let service = tower::service_fn(move |request: Request<Body>| {
             let mut methods = methods.lock().unwrap();

@@ -1,4 +1,5 @@
-//! The rows about add-ons: what the agents of a cluster and of its add-ons report, and what is the hub's.
+//! The rows about add-ons: what the agents of a cluster and of its add-ons may report, and what only the hub
+//! may write.
 
 use super::rows::Row;
 

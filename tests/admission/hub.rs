@@ -18,7 +18,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    /// Installs what the table is about, and waits until the policies are in force.
+    /// Installs the objects of the table, and waits until the policies are in force.
     pub(super) async fn prepare(&self) {
         self.kubectl.install(crds::hub().into_iter());
         let mut objects: Vec<Value> = ["c1", "c2", "team", "argocd", helm::NAMESPACE].map(namespace).into();
@@ -93,13 +93,13 @@ impl Hub {
         self.kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
     }
 
-    /// Sends the request of a row as somebody; the answer's code and message.
+    /// Sends the request of a row as an identity; returns the code and message of the answer.
     pub(super) async fn attempt(&self, identity: &Identity, row: &Row) -> (u16, String) {
         let (method, path) = row.request.split_once(' ').unwrap();
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let body: Option<Value> = (!row.body.is_empty()).then(|| serde_json::from_str(row.body).unwrap());
         let path = if method == Method::GET { path.to_owned() } else { format!("{path}?dryRun=All") };
-        // A PUT changes the live object by what the row says.
+        // A PUT merges the row's body into the live object.
         let body = match (method == Method::PUT, body) {
             (true, Some(change)) => {
                 let live = path.trim_end_matches("?dryRun=All").trim_end_matches("/status");
@@ -145,7 +145,7 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// Returns what the hub gives an accepted cluster.
+/// Returns the permissions that the hub gives to an accepted cluster.
 fn permissions(cluster: &str) -> Vec<Value> {
     let mut objects: Vec<Value> = rbac::shared_roles().iter().map(object).collect();
     objects.push(object(&rbac::cluster_role(cluster, true)));
@@ -159,7 +159,7 @@ fn object<K: object::Kind>(typed: &K) -> Value {
     object::Object::from_typed(typed).into_value()
 }
 
-/// Argo CD is cluster-admin; the tenant owns the cluster set and the namespace `team`.
+/// Returns the users. Argo CD is cluster-admin; the tenant owns the cluster set and the namespace `team`.
 fn users() -> Vec<Value> {
     let rbac = "rbac.authorization.k8s.io/v1";
     let cluster = "cluster.open-cluster-management.io";
@@ -185,7 +185,7 @@ fn users() -> Vec<Value> {
         ]}),
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "team-admin", "namespace": "team"},
             "roleRef": role_ref("team-admin"), "subjects": tenant}),
-        // What the template of an add-on gives to its agents.
+        // The permissions that the template of an add-on gives to its agents.
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "addon-agent"}, "rules": [
             {"apiGroups": ["addon.open-cluster-management.io"], "resources": ["managedclusteraddons/status"], "verbs": ["patch"]},
         ]}),
@@ -194,7 +194,7 @@ fn users() -> Vec<Value> {
             {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:open-cluster-management:cluster:c1:addon:a"},
             {"kind": "ServiceAccount", "namespace": "c1", "name": "a-agent"},
         ]}),
-        // A tenant that may write works to one cluster, but not as any executor.
+        // A tenant that may write works to one cluster, but may not choose any executor.
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "work-writer"}, "rules": [
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"], "verbs": ["create", "update"]},
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"],
@@ -205,7 +205,7 @@ fn users() -> Vec<Value> {
     ]
 }
 
-/// Returns two clusters that were accepted, and what they have in their namespaces.
+/// Returns two accepted clusters, and the objects in their namespaces.
 fn content() -> Vec<Value> {
     let cluster = |name: &str, accepted: bool| {
         json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",

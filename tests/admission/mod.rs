@@ -1,4 +1,4 @@
-//! Who may what: identities × requests, the same on the embedded hub and on a real kube-apiserver, with the
+//! The access table: identities × requests, equal on the embedded hub and on a real kube-apiserver, with the
 //! roles and policies of the chart.
 //!
 //! Every request is a dry run, so that no cell depends on another one.
@@ -40,7 +40,7 @@ async fn everybody_may_what_the_table_says_on_a_real_api_server() {
     check("kube-apiserver", Hub { client: cluster.client().await, kubectl: cluster.kubectl() }).await;
 }
 
-/// Runs every cell, and fails with the list of those that are not as the table says.
+/// Sends every request, and fails with a list of the answers that differ from the table.
 async fn check(name: &str, hub: Hub) {
     hub.prepare().await;
     let mut wrong = Vec::new();
@@ -58,12 +58,13 @@ async fn check(name: &str, hub: Hub) {
 }
 
 impl Row {
-    /// Returns whether an answer is the one of the table: who is not named has no permission by any role.
+    /// Returns whether an answer is that of the table: an identity that the row does not name has no
+    /// permission by any role.
     fn expects(&self, identity: &str, (code, message): &(u16, String)) -> bool {
         if self.may.contains(&identity) {
             return *code < 300;
         }
-        // Where several policies refuse, kube-apiserver names any one of them.
+        // Where several policies refuse, kube-apiserver names one of them.
         let refused: Vec<_> = self.refused.iter().filter(|(who, _)| who.contains(&identity)).collect();
         match refused.as_slice() {
             [] => *code == 403 && message.contains("cannot") && message.contains("resource"),

@@ -1,4 +1,4 @@
-//! The rows about cluster sets, works and what else a namespace holds.
+//! The rows about cluster sets, works and other objects of namespaces.
 
 use super::rows::Row;
 

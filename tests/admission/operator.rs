@@ -1,4 +1,4 @@
-//! The rows about the operator's own identity: there is no way from it to more than it has.
+//! The rows about the operator's own identity: it cannot extend its own permissions.
 
 use super::rows::Row;
 

@@ -1,6 +1,6 @@
-//! The table: who may send which request, and what the others are told.
+//! The table: which identity may send which request, and the message of each refusal.
 
-/// Somebody who sends requests.
+/// An identity that sends requests.
 pub(super) struct Identity {
     pub(super) name: &'static str,
     pub(super) user: &'static str,
@@ -64,7 +64,8 @@ pub(super) const IDENTITIES: &[Identity] = &[
     },
 ];
 
-/// A request, who may send it, and what others are told. Everybody else has no role that allows it.
+/// A request, the identities that may send it, and the messages that others get. All identities without a
+/// mention have no role that allows it.
 pub(super) struct Row {
     pub(super) what: &'static str,
     /// Method and path.

@@ -1,4 +1,4 @@
-//! The alerts and the dashboard: promtool reads and plays them, and every metric they name exists.
+//! The alerts and the dashboard: promtool checks and plays them, and every metric that they name exists.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(format!("{ROOT}/{path}")).unwrap()
 }
 
-/// Returns the names of metrics in a text.
+/// Returns the names of the metrics in a text.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("wheelwright_")).collect()
 }
 
-/// Returns whether the docs have a metric; a histogram has series of three names.
+/// Returns whether the docs list a metric; a histogram has series of three names.
 fn is_documented(name: &str, docs: &str) -> bool {
     let ends = ["_bucket", "_count", "_sum"].iter().filter_map(|end| name.strip_suffix(end));
     let histogram = ends.map(|base| format!("| `{base}` | histogram |")).any(|row| docs.contains(&row));
@@ -34,7 +34,7 @@ fn every_metric_that_alerts_and_dashboard_name_exists() {
     {
         let text = text(path);
         let named = metrics(&text);
-        // Annotations name commands and metrics too.
+        // Annotations contain commands and metrics too.
         let unknown: Vec<_> = named
             .iter()
             .filter(|name| !is_documented(name, &docs) && !docs.contains(&format!("`{name}` | histogram")))

@@ -1,5 +1,5 @@
-//! The health checks of `examples/argocd`, in the virtual machine that Argo CD runs them in: Lua 5.1 with a
-//! few libraries. The files have the layout of Argo CD's own `resource_customizations`.
+//! The health checks of `examples/argocd`, in the virtual machine of Argo CD: Lua 5.1 with a few libraries.
+//! The files have the layout of Argo CD's own `resource_customizations`.
 
 use std::path::{Path, PathBuf};
 
@@ -54,8 +54,8 @@ fn checks() -> Vec<Check> {
     checks
 }
 
-/// Runs a script as Argo CD does (`util/lua`): `obj` is the object, and the answer is a table. Argo CD opens
-/// the libraries base, package, table, string and a part of os; the scripts do with three of them.
+/// Runs a script as Argo CD does (`util/lua`): `obj` is the object, and the result is a table. Argo CD opens
+/// the libraries base, package, table, string and a part of os; the scripts use three of them.
 fn health(script: &str, object: &Value) -> mlua::Result<Value> {
     let libraries = StdLib::TABLE | StdLib::STRING;
     let lua = Lua::new_with(libraries, LuaOptions::default())?;

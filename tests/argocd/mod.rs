@@ -1,3 +1,3 @@
-//! Argo CD beside us: what `examples/argocd` gives to it works as Argo CD would run it.
+//! Argo CD on the same hub: the files of `examples/argocd` work as Argo CD runs them.
 
 mod health;

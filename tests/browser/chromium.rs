@@ -25,7 +25,7 @@ pub(crate) struct Chromium {
     session: String,
     /// The bytes that the page has received, headers included.
     pub(crate) received: u64,
-    // Last: the browser ends before its files go.
+    // The last field: the browser ends before its files are removed.
     _dir: TempDir,
 }
 
@@ -77,7 +77,7 @@ impl Chromium {
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
-    /// Sends a command and waits for its answer, which must be no error.
+    /// Sends a command and waits for its answer, which must not be an error.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.try_call(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
@@ -118,7 +118,7 @@ impl Chromium {
     pub(crate) fn wait(&mut self, expression: &str) {
         let deadline = Instant::now() + WITHIN;
         let params = json!({"expression": format!("Boolean({expression})"), "returnByValue": true});
-        // A page that is being left has no value.
+        // A page that is being replaced has no value.
         while !self.try_call("Runtime.evaluate", params.clone()).is_ok_and(|it| it["result"]["value"] == true)
         {
             if Instant::now() > deadline {
@@ -134,21 +134,21 @@ impl Chromium {
         self.wait(&format!("document.body.innerText.includes({})", json!(text)));
     }
 
-    /// Returns CPU time of the page's thread so far.
+    /// Returns the CPU time that the page's thread has used.
     pub(crate) fn cpu_time(&mut self) -> Duration {
         let metrics = self.call("Performance.getMetrics", json!({}));
         let tasks = metrics["metrics"].as_array().unwrap().iter().find(|one| one["name"] == "TaskDuration");
         Duration::from_secs_f64(tasks.unwrap()["value"].as_f64().unwrap())
     }
 
-    /// Returns the page as a picture, in PNG.
+    /// Returns a screenshot of the page, in PNG.
     pub(crate) fn screenshot(&mut self) -> Vec<u8> {
         let picture = self.call("Page.captureScreenshot", json!({"format": "png"}));
         base64::engine::general_purpose::STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()
     }
 }
 
-/// Reads messages on a thread of its own, so that a wait for one has an end.
+/// Reads messages on its own thread, so that a wait for one can time out.
 fn read(pipe: File) -> Receiver<Value> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

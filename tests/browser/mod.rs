@@ -1,4 +1,4 @@
-//! The dashboard in a real browser: what people see and press, while the fleet changes.
+//! The dashboard in a real browser: what people see and click, while the fleet changes.
 //!
 //! `tests/run` names chromium or npm where the machine lacks them, and leaves out the tests named
 //! `in_a_browser`.
@@ -29,7 +29,7 @@ use chromium::Chromium;
 /// Largest first paint: style, script and page.
 const FIRST_PAINT: u64 = 100_000;
 
-/// What axe-core finds wrong with the page, in light and dark, on a desk and on a phone.
+/// Fails with the problems that axe-core finds in the page, in light and dark, on a desktop and on a phone.
 fn check_accessibility(page: &mut Chromium) {
     let built = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/build")).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
@@ -52,7 +52,7 @@ fn check_accessibility(page: &mut Chromium) {
     page.call("Emulation.clearDeviceMetricsOverride", json!({}));
 }
 
-/// Writes a picture for the README, where golden files are written.
+/// Writes a screenshot for the README, where golden files are written.
 fn picture(page: &mut Chromium, name: &str) {
     let picture = page.screenshot();
     assert!(picture.starts_with(b"\x89PNG"), "no picture");
@@ -120,7 +120,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.wait_for_text("3 of 4 available");
         page.wait_for_text("waits to be accepted");
 
-        // A person holds the rollout by the keyboard; the button that has the focus keeps it while the page
+        // A person pauses the rollout by the keyboard; the button that has the focus keeps it while the page
         // changes.
         page.evaluate("document.getElementById('pause:managed-serviceaccount').focus(); true");
         kubectl.run(&["label", "managedcluster", "new-1", "a=b"]);
@@ -135,7 +135,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.press("document.getElementById('resume:managed-serviceaccount').click()");
         page.wait_for_text("Pause managed-serviceaccount");
 
-        // The failed canary is tolerated now, and the next group asks for an approval.
+        // The failed canary is tolerated now, and the next group requests an approval.
         let approval = json!({"spec": {"approval": {"mode": "BetweenGroups"}}}).to_string();
         kubectl.run(&["patch", "rolloutpolicy", "managed-serviceaccount", "--type=merge", "-p", &approval]);
         let groups = json!({"maxFailures": "100%", "progressDeadline": "6s"});
@@ -197,7 +197,7 @@ async fn a_thousand_clusters_do_not_freeze_the_page_in_a_browser() {
         let mut page = Chromium::open(&url);
         page.wait_for_text("0 of 1000 clusters done");
         page.wait("document.getElementById('state').textContent === 'live'");
-        // The page, its style and script, and the first event of the stream, which repeats the page.
+        // The page, its style and script, and the first event of the stream, which contains the page again.
         assert!(page.received < 2 * FIRST_PAINT, "{} bytes", page.received);
         let painted =
             page.evaluate("performance.getEntriesByType('navigation')[0].encodedBodySize").as_u64().unwrap();

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::kube::{Cluster, Directory, Process, free_port, helm};
 use crate::wait::eventually;
 
-/// What the operator may do beyond the kinds of OCM and its own, and beyond reading: all of it, so that a new way is seen in a review.
+/// The permissions of the operator beyond the kinds of OCM and its own, and beyond reading. The list is
+/// complete, so that a review sees a new permission.
 const REACHED: &[&str] = &[
     "apiextensions.k8s.io/customresourcedefinitions[clustermanagementaddons.addon.open-cluster-management.io,managedclusteraddons.addon.open-cluster-management.io]: patch",
     "apps/controllerrevisions: create,patch,delete",
@@ -67,7 +68,7 @@ fn start_operator(hub: &Cluster, objects: &[Value], dir: &Directory) -> Process 
     let mut command = Command::new("unshare");
     command.arg("-rm").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chart/read-only-root"));
     command.args([dir.path("root"), dir.path("cache"), account]);
-    // What a kubelet adds to the environment.
+    // These variables are set by a kubelet.
     command.args(["env", "-i", "HOSTNAME=operator-0"]);
     command.arg(format!("KUBERNETES_SERVICE_HOST={host}")).arg(format!("KUBERNETES_SERVICE_PORT={port}"));
     for variable in container["env"].as_array().unwrap() {
@@ -79,7 +80,7 @@ fn start_operator(hub: &Cluster, objects: &[Value], dir: &Directory) -> Process 
     Process::start("operator", command, dir)
 }
 
-/// Serves a repository with one commit by git's own daemon.
+/// Serves a repository with one commit with git's own daemon.
 fn serve_repository(dir: &Directory, port: u16) -> Process {
     let path = dir.path("fleet.git");
     let repository = git2::Repository::init_bare(&path).unwrap();
@@ -155,7 +156,7 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     assert!(!log.contains("is forbidden"), "the role lacks a permission:\n{log}");
 }
 
-/// Returns the first line of an answer.
+/// Returns the first line of the answer to a GET.
 async fn get(port: u16, path: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -197,7 +198,7 @@ async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
             }
         }
     }
-    // Everybody who is authenticated may ask about himself.
+    // Every authenticated identity may review its own access.
     reached.retain(|line| !line.contains("/self"));
     reached.sort_unstable();
     reached.dedup();

@@ -1,4 +1,4 @@
-//! Words to write cases with: requests as they go over the wire, and what their answers must say.
+//! Helpers of the cases: requests as they are sent, and assertions about their answers.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// What kube-controller-manager does by itself takes seconds on a busy machine.
+/// Longest wait for kube-controller-manager, which takes seconds on a busy machine.
 const EVENTUALLY: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -16,7 +16,7 @@ pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
-/// An API server, and a namespace of the case's own.
+/// An API server, and the namespace of one case.
 #[derive(Clone)]
 pub(crate) struct Api {
     client: kube::Client,
@@ -44,7 +44,7 @@ impl Api {
         api
     }
 
-    /// Returns the path of a config map, or of all.
+    /// Returns the path of a config map, or of all of them.
     pub(super) fn config_map(&self, name: &str) -> String {
         self.core("configmaps", name)
     }
@@ -73,7 +73,7 @@ impl Api {
         self.send(Method::GET, path, &[], None).await
     }
 
-    /// Returns a GET with an `Accept` header.
+    /// Sends a GET with an `Accept` header.
     pub(super) async fn get_as(&self, path: &str, accept: &str) -> Reply {
         self.send(Method::GET, path, &[("accept", accept)], None).await
     }
@@ -90,7 +90,7 @@ impl Api {
         self.send(Method::PATCH, path, &[("content-type", content_type)], Some(body.to_string())).await
     }
 
-    /// Returns a server-side apply as a manager.
+    /// Sends a server-side apply as a manager.
     pub(super) async fn apply(&self, path: &str, manager: &str, body: &Value) -> Reply {
         self.patch(&format!("{path}?fieldManager={manager}"), APPLY, body).await
     }
@@ -122,7 +122,7 @@ impl Api {
         Reply { request: format!("{method} {path}"), code: head.status.as_u16(), warnings, body }
     }
 
-    /// Returns the lines of a watch, until there are as many as wanted; a watch that ends before has fewer.
+    /// Returns the lines of a watch, up to `wanted`; a watch that ends earlier has fewer.
     pub(super) async fn watch(&self, path: &str, wanted: usize) -> Vec<Value> {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let mut body = self.client.send(request).await.unwrap().into_body();
@@ -145,12 +145,12 @@ impl Api {
         events
     }
 
-    /// Asks again until the answer is as wanted.
+    /// Repeats a GET until the answer is as wanted.
     pub(super) async fn until(&self, path: &str, wanted: impl Fn(&Reply) -> bool) -> Reply {
         self.repeat(path, None, wanted).await
     }
 
-    /// Posts a review again until the answer is as wanted.
+    /// Repeats a review until the answer is as wanted.
     pub(super) async fn post_until(
         &self,
         path: &str,
@@ -175,7 +175,7 @@ impl Api {
         }
     }
 
-    /// Waits until nothing is there.
+    /// Waits until no object is at the path.
     pub(super) async fn until_gone(&self, path: &str) {
         self.until(path, |reply| reply.code == 404).await;
     }
@@ -186,7 +186,7 @@ fn join(base: &str, name: &str) -> String {
 }
 
 impl Reply {
-    /// Returns what was read in another way than as one answer.
+    /// Makes a reply of a body that was read in another way.
     pub(super) fn made(request: &str, body: Value) -> Self {
         Self { request: request.into(), code: 200, warnings: Vec::new(), body }
     }

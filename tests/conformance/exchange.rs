@@ -1,4 +1,4 @@
-//! Requests in a short notation, and answers without what differs from run to run.
+//! Requests in a short notation, and answers without the parts that differ from run to run.
 //!
 //! A step is one line and a body: `POST configmaps`, `MERGE widgets/a?fieldManager=x`, `GET configmaps/a as
 //! bob`, `GET roles/a until 404`. `{ns}` stands for the namespace of the case, `$2` for the resource version
@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 
 use super::api::{APPLY, Api, JSON_PATCH, MERGE, Reply, STRATEGIC};
 
-/// How long a step waits for the answer that it names.
+/// Longest wait of a step for the answer that it names.
 const WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Resource, group and version, kind, and whether it is in a namespace.
+/// Resource, group and version, kind, and whether it is namespaced.
 const RESOURCES: &[(&str, &str, &str, bool)] = &[
     ("configmaps", "v1", "ConfigMap", true),
     ("secrets", "v1", "Secret", true),
@@ -39,7 +39,7 @@ const RESOURCES: &[(&str, &str, &str, bool)] = &[
     ("widgets", "conformance.wheelwright.dev/v1", "Widget", true),
 ];
 
-/// What one step asks for.
+/// The request of one step.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     line: String,
@@ -57,13 +57,13 @@ impl Step {
         Self { line: line.into(), body }
     }
 
-    /// A step as it stands in a file: a map of one line to its body.
+    /// Reads a step of a file: a map of one line to its body.
     pub(super) fn read(value: &Value) -> Self {
         let (line, body) = value.as_object().and_then(|map| map.iter().next()).expect("a step is one line");
         Self::new(line.clone(), body.clone())
     }
 
-    /// Returns the same with a value in the place of `$row`.
+    /// Returns the step with a value in place of `$row`.
     pub(super) fn with_row(&self, row: &Value) -> Self {
         let line = row.as_str().map_or_else(|| self.line.clone(), |text| self.line.replace("$row", text));
         Self { line, body: replaced(&self.body, &|text| (text == "$row").then(|| row.clone())) }
@@ -81,7 +81,7 @@ impl Exchange {
         Self { api, answers: Vec::new() }
     }
 
-    /// Sends a step, and returns the answer without what differs from run to run.
+    /// Sends a step, and returns the answer without the parts that differ from run to run.
     pub(super) async fn send(&mut self, step: &Step) -> Value {
         let line = self.filled(&step.line);
         let (line, until) = match line.split_once(" until ") {
@@ -105,7 +105,7 @@ impl Exchange {
 
     fn filled(&self, text: &str) -> String {
         let mut text = text.replace("{ns}", &self.api.namespace);
-        // From the last one, so that `$12` is not read as `$1`.
+        // The last one comes first, so that `$12` is not read as `$1`.
         for (i, answer) in self.answers.iter().enumerate().rev() {
             let at = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             text = text.replace(&format!("$uid{}", i + 1), at("/metadata/uid"));
@@ -165,7 +165,7 @@ impl Exchange {
         self.api.send(method, &path, &headers, text).await
     }
 
-    /// Returns the path that a short one stands for, and the kind of a whole object there.
+    /// Returns the path of a short one, and the kind of a whole object at it.
     fn path(&self, short: &str) -> (String, Option<(&'static str, &'static str)>) {
         if short.starts_with('/') {
             return (short.to_owned(), None);
@@ -212,7 +212,7 @@ impl Exchange {
         answer
     }
 
-    /// Returns a value with words in the place of what differs from run to run.
+    /// Returns a value with words in place of the parts that differ from run to run.
     fn plain(&self, value: &Value) -> Value {
         match value {
             Value::String(text) if text.parse::<Timestamp>().is_ok() => "<time>".into(),
@@ -239,7 +239,7 @@ impl Exchange {
         let is_column = fields.contains_key("priority");
         let is_managed = fields.contains_key("fieldsV1");
         // The text of a column is that of the OpenAPI document, and entries of managed fields of one second
-        // stand in any order.
+        // are in any order.
         let is_shown = |field: &str| !(is_column && field == "description" || is_managed && field == "time");
         let plain = |(field, value): (&String, &Value)| {
             let value = match (field.as_str(), value) {
@@ -258,7 +258,7 @@ impl Exchange {
     }
 }
 
-/// Returns whether an item of a list is one that the control plane puts into every namespace some time.
+/// Returns whether an item of a list is one that the control plane creates in every namespace.
 fn is_by_controllers(item: &Value) -> bool {
     let metadata = item.get("object").unwrap_or(item).get("metadata");
     metadata.and_then(|metadata| metadata.get("name")) == Some(&json!("kube-root-ca.crt"))
@@ -270,7 +270,7 @@ fn sorted(list: &Value) -> Value {
     items.into()
 }
 
-/// Returns a value with other values in the place of some of its texts.
+/// Returns a value with some of its texts replaced.
 fn replaced(value: &Value, with: &impl Fn(&str) -> Option<Value>) -> Value {
     match value {
         Value::String(text) => with(text).unwrap_or_else(|| value.clone()),

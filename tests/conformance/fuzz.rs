@@ -1,7 +1,7 @@
-//! Random requests, sent to both hubs: their answers are the same.
+//! Sends random requests to both hubs and compares their answers.
 //!
-//! A seed gives a sequence of requests in a namespace of its own. `FUZZ_SEQUENCES` sets how many seeds are
-//! played; those of `seeds.txt` differed once and are always among them.
+//! A seed determines a sequence of requests in its own namespace. `FUZZ_SEQUENCES` sets the number of seeds;
+//! the seeds of `seeds.txt`, whose answers differed once, are always among them.
 
 use object::Random;
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::api::Api;
 use super::exchange::{Exchange, Step};
 
-/// Requests of one sequence.
+/// Number of requests in a sequence.
 const STEPS: usize = 12;
 
-/// How many seeds are played when nobody says.
+/// Number of seeds by default.
 const SEQUENCES: u64 = 200;
 
 /// Seeds whose answers still differ.
@@ -32,7 +32,7 @@ pub(super) fn seeds() -> Vec<u64> {
     seeds
 }
 
-/// Plays a sequence on both; returns the first answer that differs.
+/// Plays a sequence on both hubs; returns the first answer that differs.
 pub(super) async fn play(seed: u64, embedded: &kube::Client, real: &kube::Client) -> Option<String> {
     let steps = sequence(seed);
     let namespace = format!("fuzz-{seed}");
@@ -56,8 +56,8 @@ async fn answers(api: impl Future<Output = Api>, steps: &[Step]) -> Vec<Value> {
     let mut answers = Vec::new();
     for step in steps {
         let mut answer = exchange.send(step).await;
-        // Warnings and the note that rules were not checked stand beside other errors or not, as the parts of
-        // kube-apiserver ran.
+        // Warnings, and the note that rules were not checked, may be missing beside other errors: that
+        // depends on the order in which the parts of kube-apiserver ran.
         if answer["code"].as_u64() >= Some(400) {
             answer.as_object_mut().unwrap().remove("warnings");
             if let Some(causes) = answer.get_mut("causes").and_then(Value::as_array_mut) {
@@ -70,7 +70,7 @@ async fn answers(api: impl Future<Output = Api>, steps: &[Step]) -> Vec<Value> {
     answers
 }
 
-/// Leaves out who manages which fields and empty specs: `differences.txt` has what is known about those.
+/// Removes the owners of fields and empty specs: `differences.txt` names the known differences of these.
 fn forget_managers(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -99,12 +99,12 @@ impl Draw {
         of[self.below(of.len())].clone()
     }
 
-    /// Returns true once in so many times.
+    /// Returns true once in `times` on average.
     fn rarely(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// Returns a step after so many others.
+    /// Returns a step; `before` is the number of steps before it.
     fn step(&mut self, before: usize) -> Step {
         let resource = self.one(&["configmaps", "widgets", "widgets", "secrets", "leases", "services"]);
         let name = self.one(&["a", "a", "b"]);
@@ -205,7 +205,7 @@ impl Draw {
         object
     }
 
-    /// Returns fields of an object beside its metadata, or sometimes within it.
+    /// Returns fields of an object outside of its metadata, or sometimes inside.
     fn part(&mut self, resource: &str) -> Value {
         if self.rarely(9) {
             return json!({ "metadata": self.changed_metadata() });

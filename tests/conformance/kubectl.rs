@@ -1,4 +1,4 @@
-//! kubectl, and clients with less than all rights, against the embedded hub.
+//! Runs kubectl, and clients with fewer rights, against the embedded hub.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ impl Bench {
         Self::open(tempfile::tempdir().unwrap()).await
     }
 
-    /// Returns a durable server on a directory.
+    /// Starts a durable server on a directory.
     async fn open(dir: tempfile::TempDir) -> Self {
         install_crypto();
         let server = Server::start(Options { data: Some(dir.path().join("data")), ..Options::new(now) })
@@ -37,8 +37,8 @@ impl Bench {
     fn kubectl_as(server: &Server, dir: &tempfile::TempDir, user: &str, groups: &[&str]) -> Kubectl {
         let file = dir.path().join(format!("{user}.kubeconfig"));
         write_private(&file, &server.kubeconfig_yaml(user, groups).unwrap()).unwrap();
-        // A discovery cache of its own for each server: a server that starts again is another one at the same
-        // place.
+        // Each server gets its own discovery cache, because a server that starts again is another one at the
+        // same address.
         Kubectl::new(&file, dir.path().join(format!("home-{}", server.url.rsplit(':').next().unwrap())))
     }
 
@@ -250,14 +250,14 @@ async fn everything_is_there_after_a_restart() {
     let old_text = std::fs::read_to_string(&old).unwrap();
     let bench = bench.restarted().await;
     assert_eq!(bench.kubectl.run(&["get", "configmap/config", "widget/w", "-o", "json"]), before);
-    // The keys are the same: who was known is known, but for the port.
+    // The keys are equal, so known clients stay known; only the port differs.
     let moved = bench.dir.path().join("moved.kubeconfig");
     let server_line = |text: &str| text.lines().find(|l| l.contains("server:")).unwrap().to_owned();
     let new_text = std::fs::read_to_string(&old).unwrap();
     std::fs::write(&moved, old_text.replace(&server_line(&old_text), &server_line(&new_text))).unwrap();
     let client = client_of(&moved).await;
     assert_eq!(client.apiserver_version().await.unwrap().minor, "36");
-    // A crash in the middle of a write loses that write alone.
+    // A crash in the middle of a write loses only that write.
     bench.kubectl.run(&["create", "configmap", "last", "--from-literal=a=b"]);
     let Bench { server, dir, .. } = bench;
     server.stop().await;
@@ -351,8 +351,8 @@ fn the_hub_command_keeps_every_answered_write_through_a_kill() {
     assert_eq!(label, "yes");
 }
 
-/// A second server would begin a journal of its own, and what the first one acknowledges from then on would
-/// be lost.
+/// A second server would begin its own journal, and the writes that the first one acknowledges from then on
+/// would be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_server_on_a_data_directory_is_refused_and_loses_no_write() {
     let bench = Bench::start().await;

@@ -1,4 +1,4 @@
-//! Lists: selectors, pages, moments.
+//! Lists: selectors, pages, resource versions.
 
 use serde_json::json;
 
@@ -28,8 +28,8 @@ async fn filled(api: &Api) {
     }
 }
 
-/// The namespace holds what kube-controller-manager puts there too, so the cases look at what carries their
-/// label.
+/// Returns the objects with the label of the case, because kube-controller-manager creates others in the
+/// namespace.
 async fn selected(api: &Api, query: &str) -> Vec<String> {
     api.get(&format!("{}?{query}", api.config_map(""))).await.is(200).names()
 }

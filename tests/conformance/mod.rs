@@ -1,8 +1,8 @@
-//! What a Kubernetes API server does, as cases that run the same on the embedded hub and on a real
+//! The behaviour of a Kubernetes API server, as cases that run on the embedded hub and on a real
 //! kube-apiserver.
 //!
-//! A case is a function over an [`Api`]: it sends requests and says what the answers must be. Each has a
-//! namespace of its own. None is skipped: both runs report every case, and both must agree with what it says.
+//! A case is a function over an [`Api`]: it sends requests and asserts the answers. Each has its own
+//! namespace. No case is skipped: both runs report every case, and both hubs must agree with it.
 
 mod api;
 mod apply;

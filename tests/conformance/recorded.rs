@@ -1,8 +1,8 @@
-//! Cases whose requests are written by hand and whose answers were recorded from kube-apiserver.
+//! Cases with requests written by hand and answers recorded from kube-apiserver.
 //!
 //! `requests/<area>.yaml` maps names of cases to their steps. A case with `each` is one case for every row.
-//! `answers/<area>.yaml` holds what kube-apiserver said; `BLESS=1` writes it anew while the real API server
-//! runs. Both hubs are held to it.
+//! `answers/<area>.yaml` contains the answers of kube-apiserver; `BLESS=1` writes it again when the real API
+//! server runs. The answers of both hubs are compared with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -44,23 +44,23 @@ pub(super) fn cases(area: &str) -> BTreeMap<String, Vec<Step>> {
     cases
 }
 
-/// Which answers a run is held to.
+/// The answers that a run is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Those that were recorded.
+    /// The recorded answers.
     Recorded,
-    /// The same, but for the cases of `differences.txt`, which must differ.
+    /// The recorded answers, except in the cases of `differences.txt`, which must differ.
     RecordedButForDifferences,
-    /// None: they are recorded now.
+    /// None: the answers are recorded now.
     Bless,
 }
 
-/// Cases in which the embedded hub is known to answer otherwise.
+/// Returns the cases in which the embedded hub is known to answer otherwise.
 pub(super) fn differences() -> BTreeSet<&'static str> {
     include_str!("differences.txt").lines().filter(|line| !line.starts_with('#')).collect()
 }
 
-/// Runs the cases of an area; returns what differs from what it is held to.
+/// Runs the cases of an area; returns the differences from the expected answers.
 pub(super) async fn run(client: &kube::Client, area: &str, hold: Hold) -> Vec<String> {
     let bless = hold == Hold::Bless;
     let known = if hold == Hold::RecordedButForDifferences { differences() } else { BTreeSet::new() };

@@ -200,7 +200,7 @@ async fn a_token_speaks_for_its_account(api: Api) {
     reply.has("/status/user/groups", groups);
     let wrong = api.post(reviews, &review("wrong")).await.is(201);
     assert_ne!(wrong.at("/status/authenticated"), json!(true));
-    // With the account goes its token.
+    // The token of an account is invalid after the account is deleted.
     api.delete(&api.core("serviceaccounts", "robot"), json!({})).await.is(200);
     api.post_until(reviews, &review(&token), |reply| reply.at("/status/authenticated") != json!(true)).await;
 }
@@ -223,7 +223,7 @@ async fn reviews_tell_what_the_roles_allow(api: Api) {
         json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": { "user": user, "resourceAttributes": asked } })
     };
     let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    // An authoriser learns of new roles from a watch, so the first answer may come too early.
+    // The authorizer reads new roles by a watch, so the first answer may come too early.
     api.post_until(reviews, &review("ann", "mine"), |reply| reply.at("/status/allowed") == json!(true)).await;
     for (user, name) in [("ann", "other"), ("bob", "mine")] {
         let reply = api.post(reviews, &review(user, name)).await.is(201);

@@ -1,4 +1,4 @@
-//! Watches: what happens after a moment, in order.
+//! Watches: the events after a resource version, in order.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ cases![
     a_watch_may_show_metadata_alone,
 ];
 
-/// Returns a watch of what carries the label `w`.
+/// Returns a watch of the objects that carry the label `w`.
 fn watch(api: &Api, query: &str) -> String {
     format!("{}?watch=true&timeoutSeconds=20&labelSelector=w&{query}", api.config_map(""))
 }

@@ -1,4 +1,5 @@
-//! The blocks of the README and of the docs: commands run on a real API server, and objects are taken by it.
+//! The code blocks of the README and of the docs: commands run on a real API server, and the server accepts
+//! the objects.
 
 mod reasons;
 
@@ -19,7 +20,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The pages whose blocks run, in this order, on one hub.
 const RUN: &[&str] = &["docs/tutorial.md", "docs/how-to.md", "docs/operating.md", "README.md"];
 
-/// Blocks that do not run: page, start of the first line, and why.
+/// Blocks that do not run: page, start of the first line, and reason.
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "make demo", "a step of .ci/run"),
     ("README.md", "make test", "it is what runs this test"),
@@ -136,7 +137,7 @@ fn every_block_of_commands_runs_or_says_why_not() {
     }
 }
 
-/// Says of the operator's Deployment that its pods run, which no kubelet does here.
+/// Sets the status of the operator's Deployment as if its pods ran, because there is no kubelet.
 async fn run_pods(client: kube::Client) {
     let deployments: Api<Deployment> = Api::namespaced(client, "wheelwright-system");
     loop {
@@ -144,7 +145,7 @@ async fn run_pods(client: kube::Client) {
             let count = found.spec.replicas;
             let status = json!({"status": {"observedGeneration": found.metadata.generation, "replicas": count,
                 "updatedReplicas": count, "readyReplicas": count, "availableReplicas": count}});
-            // It may be deleted meanwhile.
+            // The Deployment may be deleted meanwhile.
             let _ = deployments
                 .patch_status("wheelwright-operator", &PatchParams::default(), &Patch::Merge(status))
                 .await;
@@ -153,14 +154,15 @@ async fn run_pods(client: kube::Client) {
     }
 }
 
-/// What the pages assume: programs, a copy of the repository, an add-on whose rollout stopped, and Deployments of OCM's names.
+/// Prepares what the pages assume: programs, a copy of the repository, an add-on whose rollout stopped, and
+/// Deployments with OCM's names.
 async fn prepare(hub: &Cluster, dir: &Path) {
     let bin = dir.join("bin");
     std::fs::create_dir(&bin).unwrap();
     let link = |from: &Path, name: &str| std::os::unix::fs::symlink(from, dir.join(name)).unwrap();
     link(Path::new(env!("CARGO_BIN_EXE_wheelwright")), "bin/wheelwright");
     link(&assets().join("kubectl"), "bin/kubectl");
-    // A copy: a page makes a repository of it.
+    // A page makes a git repository of the copy.
     let copied = Command::new("cp").arg("-r").arg(format!("{ROOT}/examples-repo")).arg(dir).status();
     assert!(copied.unwrap().success());
     let kubectl = hub.kubectl();

@@ -1,4 +1,4 @@
-//! The page about the conditions of a ConfigRepo has the reasons that the code has.
+//! The page about the conditions of a ConfigRepo lists the reasons of the code.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ const SOURCES: &[&str] = &[
     "src/git/error.rs",
     "src/git/signature/refusal.rs",
 ];
-/// What stands before the text of a reason.
+/// The texts before a reason in the code.
 const BEFORE: &[&str] = &[
     "of_commit(",
     "reason:",
@@ -27,7 +27,7 @@ const BEFORE: &[&str] = &[
     "refuse(",
     "map_or(",
 ];
-/// A reason whose text stands behind another text.
+/// A reason that stands behind another text.
 const BEHIND_A_TEXT: &str = "Fetching";
 
 fn files() -> Vec<PathBuf> {
@@ -50,7 +50,7 @@ fn is_word(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// Returns the reasons in a source, before its tests.
+/// Returns the reasons in a source file, without its tests.
 fn reasons(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let parts: Vec<&str> = code.split('"').collect();

@@ -7,7 +7,7 @@ use axum::http::{Method, Uri};
 /// A request to an API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call {
-    /// The verb as RBAC knows it.
+    /// The verb in terms of RBAC.
     pub(super) verb: &'static str,
     pub(super) resource: String,
     pub(super) namespace: String,
@@ -49,12 +49,13 @@ impl Call {
         call
     }
 
-    /// Returns whether it changes something. Access reviews are questions.
+    /// Returns whether it changes an object. Access reviews change nothing.
     pub(super) fn is_write(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete") && !self.resource.ends_with("reviews")
     }
 
-    /// Returns whether it keeps somebody alive or tells people something; both go on while everything rests.
+    /// Returns whether it is about a lease or an event, or about no resource, such as `/readyz`. These requests go
+    /// on while the fleet is at rest.
     pub(super) fn is_sign_of_life(&self) -> bool {
         matches!(self.resource.as_str(), "leases" | "events") || self.resource.is_empty()
     }

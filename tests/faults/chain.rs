@@ -1,4 +1,4 @@
-//! The chain of a commit through everything that an API server does wrong, one row a fault.
+//! A commit reaches the fleet in spite of every fault of an API server. Each row is a fault.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::fleet::{Fleet, Standing};
 use super::proxy::{Fault, Rule, Seen};
 use crate::wait::eventually;
 
-/// Clusters of the fleet.
+/// Number of clusters of the fleet.
 pub(super) const CLUSTERS: usize = 5;
-/// No end.
+/// A rule without a limit.
 const ALWAYS: usize = usize::MAX;
 
-/// The watches and long answers that are on their way when a row begins.
+/// The fault of the watches and long answers that are open when a row begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Streams {
     Stay,
@@ -22,14 +22,14 @@ enum Streams {
     Silence,
 }
 
-/// Something that an API server does wrong while a commit is on its way.
+/// A fault of an API server during a commit.
 struct Row {
     name: &'static str,
     streams: Streams,
     rules: &'static [Rule],
-    /// How long it lasts after the first request that it concerns, in seconds.
+    /// Duration after the first request that it affects, in seconds.
     lasts: u64,
-    /// How many requests operator and agent send at most until the commit is everywhere, signs of life aside.
+    /// Most requests that operator and agent send until the commit is everywhere, without leases and events.
     requests: usize,
 }
 
@@ -45,7 +45,7 @@ fn is_read(call: &Call) -> bool {
     matches!(call.verb, "list" | "watch")
 }
 
-/// Returns whether it is a write that a commit leads to.
+/// Returns whether it is a write that a commit causes.
 fn is_ours(call: &Call) -> bool {
     call.is_write() && !call.is_sign_of_life()
 }
@@ -159,7 +159,8 @@ const SILENT: Row = Row {
     requests: 250,
 };
 
-/// The uids of all objects stay, nothing comes and nothing goes, and each work is changed once.
+/// Checks that the uids of all objects stay, that no object appears or disappears, and that each work changes
+/// once.
 fn assert_once(row: &str, before: &Standing, after: &Standing) {
     for (id, (uid, generation)) in after {
         let (old_uid, old_generation) = before.get(id).unwrap_or_else(|| panic!("{row}: {id} is new"));
@@ -172,7 +173,7 @@ fn assert_once(row: &str, before: &Standing, after: &Standing) {
     }
 }
 
-/// Returns what was asked most, for the message of a failure.
+/// Returns the most frequent requests, for the message of a failure.
 fn most(seen: &[Seen]) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for Seen { user, call, fault, status, .. } in seen {
@@ -222,13 +223,13 @@ async fn a_commit_arrives_once_and_without_a_hot_loop_whatever_the_api_server_do
     }
 }
 
-/// It waits for a minute and more, so it runs beside the others.
+/// It waits for more than a minute, so it runs in parallel with the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_arrives_once_although_all_watches_fall_silent() {
     play(&Fleet::start().await, 0, &SILENT).await;
 }
 
-/// Counts the requests since then, signs of life aside, and fails when there are more than that.
+/// Fails when more requests than the limit came since `from`, without leases and events.
 fn assert_asked_at_most(fleet: &Fleet, from: usize, most_of_them: usize, what: &str) {
     let mut seen = fleet.proxy.seen().split_off(from);
     seen.retain(|seen| !seen.call.is_sign_of_life());
@@ -259,7 +260,7 @@ async fn a_commit_survives_an_etcd_that_is_restored_from_a_backup() {
     assert_once("after the restore", &standing, &fleet.standing().await);
 }
 
-/// Returns a definition of widgets, in a scope.
+/// Returns a definition of widgets with a scope.
 fn widgets(scope: &str) -> String {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let version =
@@ -294,14 +295,15 @@ async fn definitions_that_are_removed_and_come_back_otherwise_cost_nothing_else(
     fleet.arrives("with a widget", CLUSTERS, "a widget").await;
     assert!(has_widget(&["-n", "gitops"]).await);
 
-    // The objects go with their definition. What comes back is made again without a commit.
+    // The objects are deleted with their definition. After it returns they are created again without a
+    // commit.
     let from = fleet.proxy.count();
     kubectl.run(&["delete", "crd", "widgets.example.com"]);
     define(&widgets("Namespaced"));
     eventually("the widget is made again", async || has_widget(&["-n", "gitops"]).await).await;
     assert_asked_at_most(&fleet, from, 150, "the definition is removed and comes back");
 
-    // The same kind with another scope, and a commit for it.
+    // The same kind gets another scope, and a commit for it.
     let before = fleet.standing().await;
     kubectl.run(&["delete", "crd", "widgets.example.com"]);
     define(&widgets("Cluster"));
@@ -310,7 +312,7 @@ async fn definitions_that_are_removed_and_come_back_otherwise_cost_nothing_else(
     assert!(has_widget(&[]).await);
     assert_once("another scope", &before, &fleet.standing().await);
 
-    // A kind of the chain itself: nothing is uninstalled although every decision is gone.
+    // A definition of the product itself is deleted: nothing is uninstalled although every decision is gone.
     let (before, from) = (fleet.standing().await, fleet.proxy.count());
     let decisions = "placementdecisions.cluster.open-cluster-management.io";
     kubectl.run(&["delete", "crd", decisions]);

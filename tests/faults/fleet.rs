@@ -1,5 +1,4 @@
-//! The whole chain of a commit behind a proxy: operator, agent, a real hub, a real spoke, and clusters
-//! without agent.
+//! A fleet behind a proxy: operator, agent, a real hub, a real spoke, and clusters without agent.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,9 +21,9 @@ use crate::kube::{Cluster, Kubectl, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// Clusters that have no agent.
+/// Number of clusters without an agent.
 const BARE: usize = 4;
-/// Time without a write after which everything rests.
+/// Time without a write after which the fleet is at rest.
 const REST: Duration = Duration::from_secs(2);
 
 /// The fleet.
@@ -40,20 +39,20 @@ pub(super) struct Fleet {
     args: [Vec<String>; 2],
     operator: Option<Running>,
     agent: Option<Running>,
-    /// git's own daemon, where the repository is behind one, with its port.
+    /// git's own daemon with its port, where the repository is behind one.
     daemon: Option<(Child, u16)>,
 }
 
-/// The objects that a commit leads to, with their uids and generations.
+/// The objects that a commit causes, with their uids and generations.
 pub(super) type Standing = BTreeMap<String, (String, i64)>;
 
 impl Fleet {
-    /// Starts it with a repository on this machine, and returns when the first commit is everywhere.
+    /// Starts a fleet with a repository on this machine, and returns when the first commit is everywhere.
     pub(super) async fn start() -> Self {
         Self::start_with(None).await
     }
 
-    /// Starts it with a repository behind git's own daemon.
+    /// Starts a fleet with a repository behind git's own daemon.
     pub(super) async fn start_with_git_server() -> Self {
         Self::start_with(Some(free_port())).await
     }
@@ -172,12 +171,12 @@ impl Fleet {
         self.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &objects);
     }
 
-    /// Commits a word for all clusters, and further objects of the hub.
+    /// Commits a value for all clusters, and further objects of the hub.
     pub(super) fn commit(&self, word: &str, further: &[Value]) {
         fleet_commit::commit_with(&self.repository, word, further);
     }
 
-    /// Waits until a word is everywhere and reported, and nothing is written any more.
+    /// Waits until a value is everywhere and reported, and no client writes any more.
     pub(super) async fn arrives(&self, word: &str, clusters: usize, when: &str) {
         eventually(&format!("{when}: {word:?} in the works of all clusters"), async || {
             self.words().await.is_some_and(|words| words == vec![word; clusters])
@@ -193,7 +192,7 @@ impl Fleet {
         eventually(&format!("{when}: nothing is written"), async || self.rests()).await;
     }
 
-    /// Returns the words that the works hold. A hub that does not answer says nothing.
+    /// Returns the values that the works hold; `None` while the hub does not answer.
     async fn words(&self) -> Option<Vec<String>> {
         let works: Api<ManifestWork> = Api::all(self.client.clone());
         let works = works.list(&ListParams::default()).await.ok()?.items;
@@ -220,7 +219,7 @@ impl Fleet {
         !seen.iter().any(|seen| seen.at > since && seen.call.is_write() && !seen.call.is_sign_of_life())
     }
 
-    /// Returns everything that commits lead to.
+    /// Returns all objects that commits cause.
     pub(super) async fn standing(&self) -> Standing {
         let mut standing = Standing::new();
         self.take::<ManifestWork>(&mut standing).await;

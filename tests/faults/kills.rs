@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::chain::CLUSTERS;
 use super::fleet::Fleet;
 
-/// Kills in one run; `make chaos` sets more.
+/// Number of kills in one run; `make chaos` sets more.
 fn kills() -> usize {
     std::env::var("CHAIN_KILLS").map_or(5, |text| text.parse().expect("CHAIN_KILLS is a number"))
 }
@@ -16,7 +16,7 @@ async fn the_last_commit_arrives_whatever_is_killed_on_its_way() {
     let (before, began) = (fleet.standing().await, Instant::now());
     for kill in 0..kills() {
         fleet.commit(&format!("word-{kill}"), &[]);
-        // The kills come at all stages of the commit.
+        // The kills come at different stages of the commit.
         tokio::time::sleep(Duration::from_millis(130 * (kill as u64 * 7 % 20))).await;
         match kill % 5 {
             0 => fleet.restart_operator(),

@@ -1,4 +1,4 @@
-//! Two operators, each behind a proxy of its own, so that it is known who writes.
+//! Two operators, each behind its own proxy, so that the test knows which one writes.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,10 +16,10 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 const CLUSTERS: usize = 20;
-/// Time within which another leader writes after the last one fell silent, with a second for the writes
+/// Longest time until another leader writes after the last one stopped renewing, with a second for the writes
 /// themselves.
 const HANDOVER: Duration = Duration::from_secs(16);
-/// How long a leader is stopped.
+/// Time for which a leader is stopped.
 const STOPPED: Duration = Duration::from_secs(60);
 
 /// An operator behind its proxy.
@@ -40,8 +40,7 @@ impl Candidate {
         Self { proxy, process }
     }
 
-    /// Returns the requests that change something, but for leases, events, and what the command line makes at
-    /// its start.
+    /// Returns its writes, without leases, events and the objects that the command line creates at its start.
     fn writes(&self) -> Vec<Seen> {
         let is_write = |seen: &Seen| seen.call.is_write() && !seen.call.is_sign_of_life();
         let is_start = |seen: &Seen| {
@@ -51,7 +50,7 @@ impl Candidate {
         self.proxy.seen().into_iter().filter(|seen| is_write(seen) && !is_start(seen)).collect()
     }
 
-    /// Waits until it writes; the time of its first write.
+    /// Waits until it writes; returns the time of its first write.
     async fn writes_first(&self, who: &str) -> Instant {
         eventually(&format!("{who} writes"), async || !self.writes().is_empty()).await;
         self.writes()[0].at
@@ -63,7 +62,7 @@ impl Candidate {
     }
 }
 
-/// Fails when the one that led still writes when the other has begun to.
+/// Fails when the former leader still writes after the first write of the next one.
 fn assert_never_two(before: &Candidate, after: &Candidate) {
     let (last, first) = (before.writes().pop().unwrap(), after.writes().remove(0));
     assert!(last.at < first.at, "{} after {}: {:?}", last.call, first.call, last.at - first.at);
@@ -108,7 +107,7 @@ async fn never_two_leaders_write_and_the_next_one_writes_within_fifteen_seconds(
     let first = Candidate { proxy, process };
     assert_never_two(&first, &second);
 
-    // The API server hangs for the leader alone.
+    // The API server does not answer the leader, but the other one.
     let third = Candidate::start(&hub, dir.path(), "third").await;
     eventually("the third is a candidate", async || {
         third.proxy.seen().iter().any(|seen| seen.call.resource == "leases")

@@ -1,5 +1,4 @@
-//! API servers that misbehave: a proxy in front of the real kube-apiserver answers wrongly, late or not at
-//! all.
+//! API servers with faults: a proxy in front of the real kube-apiserver answers wrongly, late or not at all.
 
 mod call;
 mod chain;

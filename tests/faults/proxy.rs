@@ -1,8 +1,8 @@
-//! A proxy that authenticates clients as kube-apiserver does, and hands on what they ask until it is told
+//! A proxy that authenticates clients as kube-apiserver does, and forwards their requests unless a rule says
 //! otherwise.
 //!
-//! It speaks HTTP/1 and HTTP/2 over TLS. Clients show the certificates that they have for the API server;
-//! the proxy tells the server who they are (`--requestheader-username-headers`).
+//! It speaks HTTP/1 and HTTP/2 over TLS. Clients show the certificates that they have for the API server; the
+//! proxy names them to the server (`--requestheader-username-headers`).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,22 +32,22 @@ use super::call::Call;
 use super::stream::{Marks, pass};
 use crate::kube::Cluster;
 
-/// What happens to a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The server refuses it.
     Refuse { code: u16, reason: &'static str, retry_after: Option<u32> },
-    /// The server does it, and answers 500.
+    /// The server does it, and the proxy answers 500.
     ErrorAfterCommit,
     /// The server does it, and the connection ends before the answer.
     ResetAfterCommit,
-    /// The watch begins, and its first event says that its version is too old.
+    /// The watch begins, and its first event is the error that its version is too old.
     Expired,
-    /// The server takes it and does not answer.
+    /// The proxy takes it and does not answer.
     Hold,
 }
 
-/// Which requests a fault concerns, and how many of them.
+/// The requests that a fault affects, and how many of them.
 #[derive(Clone, Copy)]
 pub(super) struct Rule {
     pub(super) on: fn(&Call) -> bool,
@@ -55,14 +55,14 @@ pub(super) struct Rule {
     pub(super) times: usize,
 }
 
-/// A request that came, and what became of it.
+/// A request, and its outcome.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) at: Instant,
     pub(super) user: String,
     pub(super) call: Call,
     pub(super) fault: Option<Fault>,
-    /// The status of the answer; absent while there is none.
+    /// The status of the answer; `None` before the answer.
     pub(super) status: Option<u16>,
 }
 
@@ -118,29 +118,29 @@ impl Proxy {
         cluster.kubeconfig_at(&self.url, user, groups)
     }
 
-    /// Replaces what goes wrong.
+    /// Replaces the rules.
     pub(super) fn set(&self, rules: &[Rule]) {
         *self.state.rules.lock().unwrap() = rules.to_vec();
     }
 
-    /// Tears every answer that is on its way.
+    /// Ends the connections of all open answers.
     pub(super) fn tear(&self) {
         let until = self.state.answers.load(Ordering::SeqCst);
         self.state.marks.send_modify(|marks| marks.torn = until);
     }
 
-    /// Lets every answer that is on its way say nothing more, on a connection that stays.
+    /// Stops the data of all open answers; their connections stay open.
     pub(super) fn silence(&self) {
         let until = self.state.answers.load(Ordering::SeqCst);
         self.state.marks.send_modify(|marks| marks.silent = until);
     }
 
-    /// Returns the requests so far, in the order in which they came.
+    /// Returns the requests so far, in the order of their arrival.
     pub(super) fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().unwrap().clone()
     }
 
-    /// Returns how many requests came so far.
+    /// Returns the number of requests so far.
     pub(super) fn count(&self) -> usize {
         self.state.seen.lock().unwrap().len()
     }
@@ -179,13 +179,13 @@ fn acceptor(cluster: &Cluster, serving: &Identity) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Returns a client of the API server that may say who others are.
+/// Returns a client of the API server that may impersonate other users.
 fn server(cluster: &Cluster) -> Client<hyper_rustls::HttpsConnector<HttpConnector>, Body> {
     let (chain, key) = chain_and_key(&identity(cluster, "front-proxy"));
     let config = ClientConfig::builder().with_root_certificates(roots(cluster));
     let config = config.with_client_auth_cert(chain, key).unwrap();
     let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config);
-    // Streams of HTTP/2 have a limit, which is the server's and no matter of the proxy.
+    // The API server limits the streams of HTTP/2; this is not a limit of the proxy.
     Client::builder(TokioExecutor::new()).build(builder.https_only().enable_http1().build())
 }
 
@@ -202,7 +202,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, state: Arc<State>) {
     });
     let builder = Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    // A connection that breaks is the client's business.
+    // The client handles a connection that breaks.
     drop(over.run_until_cancelled(connection).await);
 }
 
@@ -238,7 +238,7 @@ impl State {
         answer
     }
 
-    /// Returns the first rule that concerns the request and is not used up.
+    /// Returns the first rule that affects the request and is not used up.
     fn fault(&self, call: &Call) -> Option<Fault> {
         let mut rules = self.rules.lock().unwrap();
         let rule = rules.iter_mut().find(|rule| rule.times > 0 && (rule.on)(call))?;
@@ -246,7 +246,7 @@ impl State {
         Some(rule.fault)
     }
 
-    /// Waits until no request is held any more.
+    /// Waits until no rule holds requests any more.
     async fn lifted(&self) {
         while self.rules.lock().unwrap().iter().any(|rule| rule.fault == Fault::Hold) {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -277,7 +277,7 @@ impl State {
         let request = Request::from_parts(head, Body::new(body));
         let answer = self.server.request(request).await.map_err(|_| Reset)?;
         let (mut head, body) = answer.into_parts();
-        // The proxy frames the answer anew.
+        // The proxy frames the answer again.
         head.headers.remove(header::TRANSFER_ENCODING);
         let number = self.answers.fetch_add(1, Ordering::SeqCst);
         Ok(Response::from_parts(head, pass(number, body, self.marks.subscribe())))

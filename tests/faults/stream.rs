@@ -1,4 +1,4 @@
-//! The answers that do not end: a watch goes on, falls silent, or is torn.
+//! Answers that do not end: a watch goes on, stops sending, or is torn.
 
 use std::io;
 
@@ -8,15 +8,14 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-/// The numbers below which answers are silent or torn. Every answer has a number, in the order of their
-/// beginnings.
+/// Numbers below which answers are silent or torn. Every answer has a number, in the order of their start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     pub(super) silent: u64,
     pub(super) torn: u64,
 }
 
-/// Passes an answer on, as long as the marks let it.
+/// Forwards an answer as long as the marks allow it.
 pub(super) fn pass(number: u64, answer: Incoming, marks: watch::Receiver<Marks>) -> Body {
     Body::from_stream(stream::unfold((answer, marks), move |(mut answer, mut marks)| async move {
         loop {

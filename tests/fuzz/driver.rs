@@ -1,25 +1,25 @@
-//! Runs fuzz targets with random changes of their seeds: for the examples `fuzz_render` and `fuzz_store`, and for
-//! the tests of the root package.
+//! Runs fuzz targets with random changes of their seeds: for the examples `fuzz_render` and `fuzz_store`, and
+//! for the tests of the root package.
 //!
-//! The environment chooses: each target runs for `FUZZ_SECONDS`, or takes 500 inputs without it; `FUZZ_SEED` is 1
-//! without it; `FUZZ_TARGET` names the only target that runs.
+//! Environment variables configure it: each target runs for `FUZZ_SECONDS`, or takes 500 inputs without it;
+//! `FUZZ_SEED` is 1 by default; `FUZZ_TARGET` names a single target.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use object::Random;
 
-/// Inputs of a target that has no time. Nobody judges how long they take.
+/// Number of inputs of a target without a time limit. Their time is not measured.
 const INPUTS: u64 = 500;
 
-/// A target, and the material of its inputs.
+/// A target, and the material for its inputs.
 pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
     pub(crate) run: &'a dyn Fn(&[u8]),
     pub(crate) seeds: &'a [Vec<u8>],
-    /// Texts that mean something to the target.
+    /// Texts that have a meaning for the target.
     pub(crate) words: &'a [&'a str],
-    /// The longest time for one input, where a time is chosen.
+    /// The longest time for one input, where a time limit is set.
     pub(crate) slow: Duration,
 }
 
@@ -28,8 +28,8 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl Target<'_> {
-    /// Runs the target; returns false after an input that panics or is slow, which is written to the working
-    /// directory.
+    /// Runs the target. Returns false after an input that panics or is slow, and writes that input to the
+    /// working directory.
     pub(crate) fn survives(&self) -> bool {
         let Self { name, run, slow, .. } = *self;
         if variable("FUZZ_TARGET").is_some_and(|wanted| wanted != name) {

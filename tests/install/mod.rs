@@ -1,4 +1,5 @@
-//! `wheelwright install`, `upgrade` and `uninstall`: the objects are those of the chart, and a real API server takes them.
+//! `wheelwright install`, `upgrade` and `uninstall`: the objects are those of the chart, and a real API
+//! server accepts them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +11,7 @@ use crate::golden;
 use crate::kube::{Cluster, Kubectl, helm};
 use crate::wait::eventually;
 
-/// The namespace of which `src/cli/installation/operator.yaml` is rendered.
+/// The namespace for which `src/cli/installation/operator.yaml` is rendered.
 const PLACEHOLDER: &str = "release-namespace";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
@@ -18,7 +19,7 @@ fn wheelwright(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wheelwright")).args(arguments).output().unwrap()
 }
 
-/// Returns what a command prints; it must succeed.
+/// Runs a command that must succeed; returns its output.
 fn run(hub: &Cluster, arguments: &[&str]) -> String {
     let output = wheelwright(&[arguments, &["--kubeconfig", hub.kubeconfig.to_str().unwrap()]].concat());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -26,7 +27,7 @@ fn run(hub: &Cluster, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns error and hint of a command; it must fail.
+/// Runs a command that must fail; returns its error and hint.
 fn refused(hub: &Cluster, arguments: &[&str]) -> String {
     let output = wheelwright(&[arguments, &["--kubeconfig", hub.kubeconfig.to_str().unwrap()]].concat());
     assert!(!output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -44,7 +45,7 @@ fn by_name(objects: impl IntoIterator<Item = Value>) -> Objects {
     objects.into_iter().map(|object| (name(&object), object)).collect()
 }
 
-/// Returns the objects of `wheelwright install` that are the chart's, without the marks of the command.
+/// Returns the objects of `wheelwright install` that are in the chart too, without the labels of the command.
 fn installed(flags: &[&str]) -> Objects {
     let output = wheelwright(&[&["install", "--dry-run", "-o", "json"], flags].concat());
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -74,7 +75,7 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/installation/operator.yaml");
     golden::check([(file, text)]);
     if std::env::var_os("BLESS").is_some() {
-        return; // The program still holds the file of before.
+        return; // The program still has the former content of the file.
     }
     for (namespace, flags, values) in [
         (helm::NAMESPACE, "", &[][..]),
@@ -102,7 +103,7 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
     }
 }
 
-/// Says that the pods of the Deployment run, which no kubelet does here.
+/// Sets the status of the Deployment as if its pods ran, because there is no kubelet.
 async fn run_pods(kubectl: &Kubectl) {
     let deployment = ["-n", helm::NAMESPACE, "deployment", "wheelwright-operator"];
     eventually("the Deployment is there", async || {
@@ -117,7 +118,7 @@ async fn run_pods(kubectl: &Kubectl) {
     );
 }
 
-/// Has the webhook of the operator convert an add-on kind, as the operator does.
+/// Names the webhook of the operator in the definition of an add-on kind, as the operator does.
 fn convert(kubectl: &Kubectl) -> [&'static str; 2] {
     let definition = ["crd", "managedclusteraddons.addon.open-cluster-management.io"];
     let service = json!({"namespace": helm::NAMESPACE, "name": "wheelwright-webhook", "path": "/convert"});

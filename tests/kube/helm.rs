@@ -28,7 +28,7 @@ pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String>
     render_in(NAMESPACE, chart, values)
 }
 
-/// Calls [`render`] for another namespace.
+/// Renders a chart as [`render`] does, for another namespace.
 ///
 /// # Errors
 /// helm refuses the values.

@@ -2,8 +2,8 @@
 //! ports.
 //!
 //! `tests/kube/build` finds or builds the programs. Each [`Cluster`] has its own directory, certificates and
-//! ports, so several run at once; it stops when dropped, and keeps its directory when the test is failing, so
-//! that the logs can be read.
+//! ports, so several run at once. It stops when it is dropped, and keeps its directory when the test fails,
+//! so that the logs can be read.
 
 pub(crate) mod helm;
 mod kubectl;
@@ -21,7 +21,7 @@ use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
 pub(crate) use kubectl::Kubectl;
 pub(crate) use process::{Process, free_port};
 
-/// A kube-apiserver is ready 3 s after its start on an idle machine; the rest is for busy ones.
+/// A kube-apiserver is ready 3 s after its start on an idle machine; a busy one takes longer.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
 /// The controllers of kube-controller-manager that run in tests. Nothing here runs pods.
@@ -51,7 +51,7 @@ pub(crate) struct Cluster {
     etcd: Process,
     apiserver: Process,
     controllers: Process,
-    // Last: the processes above stop before their files go.
+    // The last field: the processes above stop before their files are removed.
     dir: Directory,
 }
 
@@ -71,7 +71,7 @@ impl Cluster {
         cluster
     }
 
-    /// Starts several at once.
+    /// Starts several control planes at once.
     pub(crate) async fn start_all(names: &[&str]) -> Vec<Self> {
         install_crypto();
         let mut clusters: Vec<Self> = names.iter().map(|name| Self::spawn(name)).collect();
@@ -125,7 +125,7 @@ impl Cluster {
         }
     }
 
-    /// Returns a client of the administrator; it does not repeat requests by itself.
+    /// Returns a client of the administrator that does not retry requests.
     pub(crate) async fn client(&self) -> kube::Client {
         client_of(&self.kubeconfig).await
     }
@@ -140,12 +140,12 @@ impl Cluster {
         Kubectl::new(&self.kubeconfig, self.dir.path("kubectl-home"))
     }
 
-    /// Writes the kubeconfig file of another user, proven by a client certificate.
+    /// Writes the kubeconfig file of another user with a client certificate.
     pub(crate) fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> PathBuf {
         self.kubeconfig_at(&self.url, user, groups)
     }
 
-    /// Returns the same for an API server at another URL, such as a proxy in front of this one.
+    /// Writes the same for an API server at another URL, such as a proxy in front of this one.
     pub(crate) fn kubeconfig_at(&self, url: &str, user: &str, groups: &[&str]) -> PathBuf {
         let identity = client_certificate(&self.authority, user, groups);
         let of = format!("{user}-{}", url.rsplit(':').next().unwrap());
@@ -161,7 +161,7 @@ impl Cluster {
         self.dir.path(name)
     }
 
-    /// Stops API server and etcd, copies what etcd has to the directory `to`, and starts both again.
+    /// Stops API server and etcd, copies the data of etcd to the directory `to`, and starts both again.
     pub(crate) async fn back_up(&mut self, to: &Path) {
         self.kill_apiserver();
         self.etcd.kill();
@@ -170,19 +170,20 @@ impl Cluster {
         self.restart_apiserver().await;
     }
 
-    /// Puts a copy in the place of what etcd has; the resource versions go back.
+    /// Replaces the data of etcd by a copy; the resource versions go back.
     pub(crate) async fn restore(&mut self, from: &Path) {
         self.kill_apiserver();
         self.etcd.kill();
         std::fs::remove_dir_all(self.dir.path("etcd")).unwrap();
         copy(from, &self.dir.path("etcd"));
-        // Those that keep what they have seen start anew, as the pages of Kubernetes about a restored etcd say.
+        // Programs that cache the API must be restarted, as the pages of Kubernetes about a restored etcd
+        // say.
         self.controllers.kill();
         self.etcd = start_etcd(&self.dir, self.ports);
         self.restart_apiserver().await;
     }
 
-    /// Kills the API server as `kill -9` does; etcd keeps what it has.
+    /// Kills the API server as `kill -9` does; etcd keeps its data.
     pub(crate) fn kill_apiserver(&mut self) {
         self.apiserver.kill();
     }
@@ -190,7 +191,7 @@ impl Cluster {
     /// Starts a killed API server again, on the same port, and waits until it serves.
     pub(crate) async fn restart_apiserver(&mut self) {
         self.apiserver = start_apiserver(&self.dir, self.ports);
-        // kube-controller-manager ends by itself when it loses its API server for long.
+        // kube-controller-manager ends when its API server is away for long.
         if !self.controllers.is_running() {
             self.controllers = start_controllers(&self.dir);
         }
@@ -203,7 +204,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// Returns a client for a kubeconfig file; it does not repeat requests by itself.
+/// Returns a client for a kubeconfig file that does not retry requests.
 pub(crate) async fn client_of(kubeconfig: &Path) -> kube::Client {
     install_crypto();
     let file = Kubeconfig::read_from(kubeconfig).unwrap();
@@ -212,7 +213,7 @@ pub(crate) async fn client_of(kubeconfig: &Path) -> kube::Client {
     kube::Client::try_from(config).unwrap()
 }
 
-/// Tells rustls once which cryptography to use.
+/// Installs the cryptography provider of rustls once.
 pub(crate) fn install_crypto() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| drop(rustls::crypto::ring::default_provider().install_default()));
@@ -308,7 +309,7 @@ fn start_controllers(dir: &Directory) -> Process {
 /// A temporary directory that stays when the test fails.
 pub(crate) struct Directory(Option<tempfile::TempDir>);
 
-/// What the names of these directories begin with; the id of their process follows.
+/// Prefix of the names of these directories; the id of their process follows.
 const PREFIX: &str = "wheelwright-test-";
 /// A file that marks a directory that stays.
 const KEPT: &str = "kept";
@@ -331,7 +332,7 @@ impl Drop for Directory {
         if let Some(dir) = self.0.take()
             && std::thread::panicking()
         {
-            // Logs tell more than the 130 MB that etcd allocates ahead.
+            // The logs are useful, the 130 MB that etcd allocates ahead are not.
             drop(std::fs::remove_dir_all(dir.path().join("etcd")));
             drop(std::fs::write(dir.path().join(KEPT), ""));
             eprintln!("logs are kept in {}", dir.keep().display());
@@ -339,7 +340,7 @@ impl Drop for Directory {
     }
 }
 
-/// Removes the directories of test processes that were killed, and so could not remove them.
+/// Removes the directories of test processes that were killed before they could remove them.
 fn sweep() {
     if !Path::new("/proc/self").exists() {
         return;

@@ -1,4 +1,4 @@
-//! One process of a control plane.
+//! A process of a control plane.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::Directory;
 
-/// Lines of a log shown when its process fails.
+/// Number of log lines that are shown when its process fails.
 const TAIL: usize = 20;
-/// Ports are taken below the range the system gives to outgoing connections, so that none of those can steal
-/// one before it is used.
+/// Range of the ports. It is below the range that the system uses for outgoing connections, so that no
+/// connection takes a port before its server.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
 /// A child that is killed when dropped.
@@ -30,7 +30,7 @@ impl Process {
         Self { name, child, log }
     }
 
-    /// Returns all that the process has printed.
+    /// Returns all output of the process.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -53,7 +53,7 @@ impl Process {
     }
 
     pub(super) fn kill(&mut self) {
-        // A child that has ended already is as good as killed.
+        // A child that has ended already needs no signal.
         drop(self.child.kill());
         self.child.wait().unwrap();
     }
@@ -65,11 +65,11 @@ impl Drop for Process {
     }
 }
 
-/// Returns a port of the loopback address that nobody listens on, and that this process gives out once.
+/// Returns a port of the loopback address on which no process listens. This process returns each port once.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let span = PORTS.end - PORTS.start;
-    // Test processes that run beside each other start looking at different places.
+    // Test processes that run at the same time start at different ports.
     let start = u16::try_from(std::process::id().wrapping_mul(131) % u32::from(span)).unwrap();
     for _ in 0..span {
         let offset = (u32::from(start) + u32::from(NEXT.fetch_add(1, Ordering::Relaxed))) % u32::from(span);

@@ -1,4 +1,4 @@
-//! Small worlds out of a seed, in the two ways they are asked about.
+//! Small random fleets from a seed, in the input formats of the library and of the engine.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use object::Random;
 use serde_json::{Value, json};
 
-/// What is rolled out, and what clusters ran before.
+/// The revisions that are rolled out and that clusters ran before.
 const NEW: &str = "new";
 const OLD: &str = "old";
 
-/// A strategy, groups, and what is known of clusters.
+/// A strategy, groups, and the known state of clusters.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) strategy: Value,
@@ -25,25 +25,25 @@ pub(super) struct Group {
     pub(super) clusters: Vec<String>,
 }
 
-/// A cluster with a status; one without has nothing to tell but that it is to do.
+/// A cluster. One without a status only has to be updated.
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub(super) name: String,
     pub(super) status: Status,
-    /// Ages in seconds; below 0 is the future.
+    /// Ages in seconds; a negative age is in the future.
     pub(super) since: Option<i64>,
-    /// When it was assigned what it should run, which the library cannot be told.
+    /// When the wanted revision was assigned to it. The library has no such input.
     pub(super) assigned: Option<i64>,
-    /// When it joined the fleet, which the library cannot be told.
+    /// When it joined the fleet. The library has no such input.
     pub(super) joined: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// It runs something else. The add-on manager gives such clusters as ToApply.
+    /// It runs another revision. The add-on manager passes such clusters as ToApply.
     ToDo,
-    /// It was assigned what it should run and has not reported. Controllers of works give such clusters as
-    /// ToApply.
+    /// The wanted revision was assigned to it and it has not reported. Controllers of works pass such
+    /// clusters as ToApply.
     ToApply,
     Progressing,
     Succeeded,
@@ -65,7 +65,8 @@ impl Status {
     }
 }
 
-/// Clusters of a small world; in larger ones nobody leaves, so that shares are of round numbers.
+/// Number of clusters of a small fleet. In larger ones no cluster leaves, so that percentages give round
+/// numbers.
 const SMALL: i64 = 12;
 
 /// Returns the time of every case.
@@ -78,12 +79,12 @@ fn ago(seconds: i64) -> String {
 }
 
 impl Case {
-    /// Returns the case of a seed.
+    /// Makes the case of a seed.
     pub(super) fn of(seed: u64) -> Self {
         Maker { random: Random::new(seed) }.case()
     }
 
-    /// As the library is asked.
+    /// Returns the input of the library.
     pub(super) fn question(&self) -> Value {
         let groups =
             self.groups.iter().map(|g| json!({"index": g.index, "name": g.name, "clusters": g.clusters}));
@@ -94,7 +95,7 @@ impl Case {
         json!({"now": now().to_string(), "strategy": self.strategy, "groups": groups.collect::<Value>(), "clusters": clusters.collect::<Value>()})
     }
 
-    /// As `wheelwright simulate rollout` reads it.
+    /// Returns the input of `wheelwright simulate rollout`.
     pub(super) fn scenario(&self) -> Value {
         let groups =
             self.groups.iter().map(|g| json!({"index": g.index, "name": g.name, "clusters": g.clusters}));
@@ -128,7 +129,7 @@ impl Maker {
         let mut names: Vec<String> = (0..count).map(|at| format!("c{at:02}")).collect();
         let groups = self.groups(&names);
         let strategy = self.strategy(count, &groups);
-        // Some that left, too.
+        // Some clusters have left, too.
         names.extend((0..self.number(0, 3)).map(|at| format!("z{at}")).filter(|_| self.random.chance(100)));
         let grouped: BTreeSet<&String> = groups.iter().flat_map(|group| &group.clusters).collect();
         let ways = Ways {
@@ -169,7 +170,7 @@ impl Maker {
             index += 1 + i32::from(gap && self.random.chance(300));
         }
         for name in names {
-            // A cluster that is in no group left; a group may stay empty.
+            // Each cluster is in a group that is left; a group may stay empty.
             for _ in 0..1 + i32::from(twice && self.random.chance(300)) {
                 let at = self.number(0, count - i64::from(nobody_leaves));
                 if let Some(group) = groups
@@ -242,7 +243,7 @@ impl Maker {
     }
 
     fn size(&mut self, clusters: i64) -> Value {
-        // Shares of 20, 25, 50 or 100 that a floating-point number takes for more than they are.
+        // Percentages of 20, 25, 50 or 100 whose floating-point values are slightly larger.
         if clusters > SMALL && self.random.chance(500) {
             return json!(format!("{}%", self.one(&[7, 14, 28, 55, 56])));
         }
@@ -257,7 +258,7 @@ impl Maker {
         }
     }
 
-    /// Returns how a fleet does: healthy ones, ones that are just starting, ones in trouble.
+    /// Returns the health of a fleet: mostly healthy, just starting, or mostly failing.
     fn moods(&mut self) -> Ways {
         let (known, shares) = self.one(&[
             (200, [2, 3, 3, 1, 0, 0]),
@@ -305,13 +306,13 @@ impl Maker {
     }
 }
 
-/// What a fleet is like.
+/// The health of a fleet.
 struct Ways {
-    /// Clusters to do are given as ToApply.
+    /// Whether clusters that must be updated are passed as ToApply.
     add_ons: bool,
     assigned: bool,
     joined: bool,
-    /// Clusters, in a thousand, that were assigned what they should run.
+    /// Clusters, in a thousand, to which the wanted revision was assigned.
     known: u32,
     /// Of these, by status.
     shares: [usize; 6],

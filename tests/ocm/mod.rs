@@ -1,11 +1,11 @@
-//! The rollout engine beside OCM's own library, on thousands of small worlds.
+//! Compares the rollout engine with OCM's own library, on thousands of small random fleets.
 //!
-//! `tests/ocm/build` builds a program around the library. Each [`Case`] is put to it, and to the engine
-//! through the documented input of `wheelwright simulate rollout`. Where the two differ, a row of the table
-//! in the documentation of `engine::rollout` must say so: [`answer`] without rows has to be the library's
-//! answer, with all rows the engine's, for every case.
+//! `tests/ocm/build` builds a program around the library. Each [`Case`] goes to it, and to the engine through
+//! the documented input of `wheelwright simulate rollout`. A row of the table in the documentation of
+//! `engine::rollout` must describe each difference: for every case, [`answer`] without rows must equal the
+//! library's answer, and with all rows the engine's.
 //!
-//! `WHEELWRIGHT_OCM_CASES=200000` asks about more.
+//! `WHEELWRIGHT_OCM_CASES=200000` plays more cases.
 
 mod case;
 mod rows;
@@ -23,14 +23,14 @@ use case::{Case, now};
 use rows::{Answer, Row, answer};
 
 const CASES: u64 = 10_000;
-/// Cases that also go through the command itself.
+/// One of so many cases also runs the command itself.
 const BY_COMMAND: u64 = 25;
-/// Cases that need a row are counted up to here.
+/// Highest count of the cases that need a row.
 const ENOUGH: usize = 50;
-/// Answers without an explanation that are printed.
+/// Number of unexplained answers that are printed.
 const SHOWN: usize = 5;
 
-/// Returns what the library answers, case by case.
+/// Returns the answers of the library, one for each case.
 fn library(cases: &[Case]) -> Vec<Option<Answer>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ocm/build");
     let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/ocm/build runs");
@@ -73,7 +73,7 @@ fn strings(list: &Value) -> BTreeSet<String> {
     list.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns what the engine answers, by the input and the output of `simulate rollout`.
+/// Returns the answer of the engine, by the input and the output of `simulate rollout`.
 fn engine_output(case: &Case) -> Value {
     let input = Scenario::read(&case.scenario().to_string()).unwrap().into_input();
     decision_json(&advance(&input, now()))

@@ -1,7 +1,8 @@
-//! The library's answer, written anew with every row of the engine's table of differences as a switch.
+//! A second implementation of the library's answer, in which every row of the engine's table of differences
+//! is a switch.
 //!
-//! With no row it must answer as the library does, with all of them as the engine does; so nothing but the
-//! rows tells one from the other.
+//! Without rows it must answer as the library does, with all rows as the engine does. So the rows are all
+//! differences between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,7 @@ pub(super) enum Row {
 }
 
 impl Row {
-    /// Every row with its name in the table.
+    /// Every row, and its name in the table.
     pub(super) const ALL: [(Self, &'static str); 19] = [
         (Self::FailuresFirst, "failures first"),
         (Self::FailedSlot, "failed slot"),
@@ -59,7 +60,7 @@ impl Row {
     ];
 }
 
-/// Where a rollout stands, in the library's words.
+/// The state of a rollout in the library's terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// `ClustersToRollout`, with their status.
@@ -94,7 +95,7 @@ pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
     let pass = match ask.options.kind {
         Kind::All => ask.by_name(&groups, members.len(), members.len(), &ask.existing),
         Kind::Progressive | Kind::PerGroup => {
-            // The library finds mandatory groups beyond a gap too, but none of their clusters.
+            // The library finds mandatory groups after a gap too, but none of their clusters.
             let everywhere = if has(Row::Gap) { &groups } else { &case.groups };
             let (mandatory, _) = ask.split(everywhere);
             let (_, rest) = ask.split(&groups);
@@ -106,7 +107,7 @@ pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
     Some(Answer { rollout, timed_out: pass.timed_out, removed, breach: pass.breach, recheck })
 }
 
-/// Returns the groups that are walked, in order.
+/// Returns the groups that the rollout goes through, in order.
 fn walked(groups: &[Group], rows: &BTreeSet<Row>) -> Vec<Group> {
     let count = i32::try_from(groups.len()).unwrap();
     let mut groups: Vec<Group> =
@@ -192,7 +193,7 @@ struct Listed {
     name: String,
     status: &'static str,
     failed: bool,
-    /// When that ends, in milliseconds from now.
+    /// The end of that, in milliseconds from now.
     ends: Option<i64>,
 }
 
@@ -274,7 +275,7 @@ impl Asked<'_> {
         Some(before.join(after))
     }
 
-    /// Row A: whether any stage has too many failures.
+    /// Returns whether any stage has too many failures (row A).
     fn is_breached(
         &self,
         mandatory: &[Group],
@@ -296,7 +297,7 @@ impl Asked<'_> {
         mandatory.iter().any(|group| failed(group) > 0) || rest_breached
     }
 
-    /// Returns one stage by name, so many at a time.
+    /// Returns the clusters of one stage, ordered by name, `slots` at a time.
     fn by_name(&self, groups: &[Group], slots: usize, failures: usize, existing: &[&Cluster]) -> Pass {
         let mut existing = existing.to_vec();
         existing.sort_by_key(|c| &c.name);
@@ -327,7 +328,7 @@ impl Asked<'_> {
         pass
     }
 
-    /// Returns group by group.
+    /// Returns the clusters group by group.
     fn by_group(
         &self,
         groups: &[Group],
@@ -369,7 +370,7 @@ impl Asked<'_> {
         Some(pass)
     }
 
-    /// Judges clusters; names those that failed.
+    /// Determines the states of clusters; also returns the names of those that failed.
     fn judged(&self, existing: &[&Cluster]) -> (Pass, BTreeSet<String>) {
         let mut pass = Pass::default();
         let failed = |status| matches!(status, Status::Failed | Status::TimeOut);
@@ -378,11 +379,11 @@ impl Asked<'_> {
         (pass, failed)
     }
 
-    /// Returns what a cluster's report comes to by now.
+    /// Returns the state that follows from a cluster's report now.
     fn judge(&self, cluster: &Cluster, pass: &mut Pass) -> Status {
         let assigned =
             cluster.assigned.filter(|_| self.has(Row::Assigned) || cluster.status == Status::ToApply);
-        // Ages: the younger is the later.
+        // These are ages: the smaller one is later.
         let begin = [cluster.since, assigned].into_iter().flatten().min().map(|age| -1000 * age);
         let ends = |span: i64| begin.unwrap_or(0) + span;
         let mut list = |status, failed, ends| {
@@ -410,7 +411,7 @@ impl Asked<'_> {
         cluster.status
     }
 
-    /// Returns a number or a share of a total; `default` where that is nothing or too much.
+    /// Returns a number or a share of a total; `default` where it is absent or too large.
     fn size(&self, size: &Value, total: usize, default: usize) -> Option<usize> {
         let count = match size.as_str() {
             None => size.as_i64()?,

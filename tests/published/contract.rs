@@ -1,6 +1,6 @@
-//! What the published managers ask of a hub, asked as their service accounts.
+//! The requests of the published managers to a hub, sent with their service accounts.
 //!
-//! The managers are Go programs that are not here. These are their requests: the rows of `docs/addons.md`.
+//! The managers are Go programs and do not run here. The requests are the rows of `docs/addons.md`.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const AGENT: [&str; 3] = [
     "--as-group=system:open-cluster-management:managed-clusters",
 ];
 
-/// Merges into an object as a manager's patch does.
+/// Merge-patches an object as a manager does.
 fn patch(kubectl: &Kubectl, what: &[&str], change: &Value, more: &[&str]) {
     let change = change.to_string();
     kubectl.run(&[&["patch"][..], what, &["--type=merge", "-p", &change], more].concat());
@@ -58,7 +58,7 @@ pub(super) async fn a_hash_of_the_manager_reaches_its_clusters(hub: &Hub) {
     .await;
     let desired = json!({"name": "cluster-proxy", "specHash": "hash-of-the-manager"});
     let reference = json!({"group": "proxy.open-cluster-management.io", "resource": "managedproxyconfigurations", "desiredConfig": desired});
-    // As the framework writes it: both lists, each read from the status.
+    // The framework writes both lists, each read from the status.
     let mut progressions = hub.get(&of)["status"]["installProgressions"].clone();
     progressions[0]["configReferences"] = json!([reference]);
     let status = json!({"defaultConfigReferences": [reference], "installProgressions": progressions});
@@ -71,7 +71,7 @@ pub(super) async fn a_hash_of_the_manager_reaches_its_clusters(hub: &Hub) {
     .await;
 }
 
-/// The manager deploys: a work with the hashes, which the hub counts as the rollout on this cluster.
+/// The manager deploys a work with the hashes, and the hub counts it as the rollout on this cluster.
 pub(super) async fn a_work_of_the_manager_completes_the_rollout(hub: &Hub) {
     let manager = hub.kubectl_of("cluster-proxy");
     let metadata = &addon(hub)["metadata"];
@@ -105,8 +105,8 @@ pub(super) async fn a_work_of_the_manager_completes_the_rollout(hub: &Hub) {
     .await;
 }
 
-/// The manager registers its agent with a signer of its own, approves the agent's request and signs it. The
-/// hub leaves all of it alone.
+/// The manager registers its agent with its own signer, approves the agent's request and signs it. The hub
+/// changes none of these.
 pub(super) fn a_manager_signs_for_a_signer_of_its_own(hub: &Hub) {
     let manager = hub.kubectl_of("cluster-proxy");
     let custom = json!({"signerName": SIGNER, "subject": {"user": "open-cluster-management:cluster-proxy:addon-agent"}});
@@ -145,7 +145,7 @@ pub(super) fn a_manager_signs_for_a_signer_of_its_own(hub: &Hub) {
     assert_eq!(conditions.as_array().unwrap().len(), 1, "{conditions}");
 }
 
-/// The rest that the role of the manager names, where it uses it.
+/// Sends the other requests that the role of the manager allows.
 pub(super) fn a_manager_keeps_its_own_objects(hub: &Hub) {
     let manager = hub.kubectl_of("cluster-proxy");
     let object = |api_version: &str, kind: &str, name: &str, namespace: &str, more: Value| {

@@ -17,7 +17,7 @@ use crate::wait::eventually;
 pub(super) const NAMESPACE: &str = "open-cluster-management-addon";
 pub(super) const CLUSTERS: [&str; 2] = ["c1", "c2"];
 
-/// Which API server it is. It is held until the test is over.
+/// The API server. The value is held until the test ends.
 enum Serves {
     Embedded { _server: Server },
     Kubernetes { _cluster: Box<Cluster> },
@@ -35,12 +35,12 @@ pub(super) struct Hub {
     /// Clusters with an agent of ours.
     spokes: Vec<(Running, Server)>,
     dir: tempfile::TempDir,
-    // Last: the operator stops first.
+    // The last field: the operator stops before the API server.
     _serves: Serves,
 }
 
 impl Hub {
-    /// Starts `wheelwright hub`, which converts between versions itself.
+    /// Starts `wheelwright hub`, which converts between versions without a webhook.
     pub(super) async fn embedded() -> Self {
         install_crypto();
         let mut definitions = crds::hub();
@@ -107,7 +107,7 @@ impl Hub {
             ready.iter().all(|args| self.kubectl.command(args).output().unwrap().status.success())
         })
         .await;
-        // As their agents would say.
+        // The agents of the add-on report this.
         let available = json!({"status": {"conditions": [{
             "type": "ManagedClusterConditionAvailable", "status": "True", "reason": "ManagedClusterAvailable",
             "message": "", "lastTransitionTime": now().strftime("%FT%TZ").to_string(),
@@ -124,7 +124,7 @@ impl Hub {
         self.kubectl.run(&["create", "namespace", NAMESPACE]);
     }
 
-    /// Joins a cluster on an embedded API server, with an agent of ours; returns its administrator.
+    /// Joins a cluster on an embedded API server, with an agent of this product; returns its administrator.
     pub(super) async fn join_with_agent(&mut self, name: &str, more: &[&str]) -> kube::Client {
         let objects = crds::spoke().iter().map(Object::from_typed).collect();
         let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
@@ -150,7 +150,8 @@ impl Hub {
         self.kubectl.run_with(&["apply", "-f", "-"], documents);
     }
 
-    /// Installs a published file in its order; as ever, definitions go before what is defined by them.
+    /// Installs a published file in its order; the definitions are applied first, and are served before the
+    /// rest.
     pub(super) fn install(&self, file: &str) {
         let is_definition = |document: &&str| document.contains("\nkind: CustomResourceDefinition");
         let (definitions, rest): (Vec<&str>, Vec<&str>) = file.split("\n---\n").partition(is_definition);
@@ -161,7 +162,7 @@ impl Hub {
         self.apply(&rest.join("\n---\n"));
     }
 
-    /// Returns an object as JSON; `Null` where there is none.
+    /// Returns an object as JSON; `Null` where it does not exist.
     pub(super) fn get(&self, args: &[&str]) -> Value {
         let args = [&["get", "--ignore-not-found", "-o", "json"][..], args].concat();
         let text = self.kubectl.run(&args);

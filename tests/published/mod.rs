@@ -16,7 +16,7 @@ const MANAGER: &str = include_str!("managed-serviceaccount-manager.yaml");
 const PROXY: &str = include_str!("cluster-proxy-manager.yaml");
 const WORK: &str = "addon-managed-serviceaccount-deploy-0";
 
-/// The add-on that is a template: its works, its permissions, and what says that it should stay.
+/// Checks an add-on from a template: its works, its permissions, and the objects that stay after its deletion.
 async fn template(hub: &Hub) {
     hub.install(TEMPLATE);
     eventually("every cluster has the work", async || {
@@ -49,8 +49,8 @@ async fn template(hub: &Hub) {
     assert_eq!(addon["status"]["namespace"], "open-cluster-management-agent-addon");
 }
 
-/// An add-on whose agents get a role that the operator does not have says so, until an administrator gives
-/// it.
+/// Checks that an add-on with a role that the operator does not have reports this until an administrator
+/// grants the role.
 async fn a_refused_permission_is_reported(hub: &Hub) {
     hub.kubectl.run(&["delete", "clusterrolebinding", "addon-role"]);
     hub.install(TEMPLATE);
@@ -72,7 +72,8 @@ async fn a_refused_permission_is_reported(hub: &Hub) {
     ]);
 }
 
-/// The add-on whose ClusterManagementAddOn is of v1beta1: both versions show it, each in its fields.
+/// Checks an add-on whose ClusterManagementAddOn is of v1beta1: both versions show it, each in its own
+/// fields.
 async fn manager(hub: &Hub) {
     hub.install(PROXY);
     eventually("every cluster has the add-on", async || {
@@ -101,7 +102,7 @@ async fn manager(hub: &Hub) {
     );
 }
 
-/// The same add-on with a manager in the place of the template.
+/// Checks the same add-on with a manager instead of the template.
 async fn another_manager(hub: &Hub) {
     hub.kubectl.run(&["delete", "clustermanagementaddon", "managed-serviceaccount", "--timeout=60s"]);
     eventually("the add-on is gone from the clusters", async || {

@@ -1,4 +1,4 @@
-//! Signers that templates name: an agent gets their certificates for exactly the subject of its registration.
+//! Signers of templates: an agent gets certificates only for the subject of its registration.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn ask(hub: &Hub, name: &str, subject: &Subject) {
     hub.kubectl.run(&["certificate", "approve", name]);
 }
 
-/// Returns the certificate of a request, where it has one.
+/// Returns the certificate of a request, if one was issued.
 fn issued(hub: &Hub, name: &str) -> Option<Certificate> {
     let request: Value = hub.get(&["csr", name]);
     let pem = STANDARD.decode(request["status"]["certificate"].as_str()?).unwrap();
@@ -86,8 +86,8 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
     let certificate = String::from_utf8(data["tls.crt"].0.clone()).unwrap();
     assert_eq!(Certificate::from_pem(&certificate).unwrap().subject, subject());
 
-    // A person who approves makes nobody somebody else: the second request is answered after the first one
-    // was looked at.
+    // An approval by a person must not give an agent another identity. The second request is signed after the
+    // first one was checked.
     ask(hub, "forged", &Subject::new("admin", &["system:masters"]));
     ask(hub, "honest", &subject());
     eventually("the honest request is signed", async || issued(hub, "honest").is_some()).await;

@@ -1,5 +1,5 @@
-//! Tokens in the place of certificates: the hub makes a service account for the add-on, and the agent of the cluster
-//! gets its tokens.
+//! Registration by token: the hub creates a service account for the add-on, and the agent of the cluster gets
+//! its tokens.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ const SPOKE: &str = "c4";
 const ADDON: &str = "by-token";
 const NAMESPACE: &str = "open-cluster-management-agent-addon";
 
-/// What the value `tokenAddOns` of the chart gives to the operator.
+/// Grants the permissions of the value `tokenAddOns` of the chart to the operator.
 pub(super) fn allow(hub: &Hub) {
     let objects = helm::render("wheelwright", &[&format!("tokenAddOns=[{ADDON:?}]")]).unwrap();
     let is_it = |object: &&Value| {

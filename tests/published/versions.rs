@@ -1,4 +1,4 @@
-//! Clients of v1alpha1 and v1beta1 at once, and a webhook that goes away.
+//! Clients of v1alpha1 and v1beta1 at the same time, and an outage of the webhook.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn read(hub: &Hub, version: &str) -> Value {
     hub.get(&[version, "both", "-n", "c2"])
 }
 
-/// What one version writes, the other one reads in its own fields, and gets back as it was.
+/// Checks that each version shows what the other one wrote in its own fields, and returns it unchanged.
 pub(super) fn each_version_shows_what_the_other_wrote(hub: &Hub) {
     let object = json!({
         "apiVersion": "addon.open-cluster-management.io/v1beta1", "kind": "ManagedClusterAddOn",
@@ -46,8 +46,8 @@ pub(super) fn each_version_shows_what_the_other_wrote(hub: &Hub) {
     assert_eq!(read(hub, NEW)["metadata"]["annotations"][INSTALL_NAMESPACE], "other");
 }
 
-/// Without the webhook the stored version is served as before. A replica that does not lead brings the other
-/// one back.
+/// Without the webhook the stored version is served as before. A replica that does not lead restores the
+/// other one.
 pub(super) async fn an_outage_of_the_webhook_stops_the_newer_version_only(hub: &mut Hub) {
     hub.stop_operator();
     let edit = json!({"metadata": {"labels": {"during": "outage"}}}).to_string();

@@ -1,13 +1,13 @@
-//! Pages for people name files, tests and hazards that exist.
+//! Checks that pages name only files, tests and hazards that exist.
 
 use std::collections::BTreeSet;
 
 use super::{assert_none, list, root, sources};
 
-/// Pages whose every path is checked.
+/// Pages of which every path is checked.
 const PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 
-/// Texts in backticks outside of code blocks, and the targets of links.
+/// Returns texts in backticks outside of code blocks, and the targets of links.
 fn mentions(page: &str) -> Vec<&str> {
     let outside = page.split("\n```").step_by(2);
     let mut found = Vec::new();
@@ -28,7 +28,7 @@ fn is_path(text: &str) -> bool {
     is_plain && !text.is_empty() && (is_below || is_file)
 }
 
-/// Returns the paths that `{a,b}` of a path stands for.
+/// Returns the paths that `{a,b}` in a path expands to.
 fn alternatives(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
     let (inside, after) = rest.split_once('}').unwrap_or((rest, ""));
@@ -77,7 +77,7 @@ fn citations(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// `hazard R13`, which is a code without a page.
+/// Returns texts such as `hazard R13`, which are codes without a page.
 fn bare_codes(text: &str) -> Vec<&str> {
     let words: Vec<&str> =
         text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).collect();

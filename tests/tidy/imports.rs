@@ -1,4 +1,4 @@
-//! Who may use whom: between the crates by their manifests, between the modules of the root package by their
+//! The allowed imports: between crates by their manifests, between modules of the root package by their
 //! paths.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tokens::tokens;
 use super::{assert_none, is_test, read};
 
-/// The crates a member may name in its manifest. ARCHITECTURE.md draws the same edges.
+/// The crates that a member may name in its manifest. ARCHITECTURE.md has the same edges.
 const CRATES: &[(&str, &[&str])] = &[
     ("object", &[]),
     ("api", &["object"]),
@@ -14,20 +14,20 @@ const CRATES: &[(&str, &[&str])] = &[
     ("reconcile", &["api", "object"]),
     ("engine", &["api", "object"]),
     ("controllers", &["api", "engine", "object", "reconcile", "render"]),
-    // It knows no kind of ours, so it runs the controllers of hub, agent and add-ons alike.
+    // It knows none of our kinds, so it runs the controllers of hub, agent and add-ons alike.
     ("shell", &["object", "reconcile"]),
     ("store", &["object"]),
     ("sim", &["api", "controllers", "engine", "object", "reconcile", "store"]),
 ];
 
-/// What a module of the root package may use: modules of the root package and crates.
+/// The modules and crates that a module of the root package may use.
 const MODULES: &[(&str, &[&str])] = &[
     ("git", &["object"]),
     ("pki", &[]),
     ("apiserver", &["pki", "api", "object", "store"]),
     ("serve", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
     ("dashboard", &["pki", "serve", "shell", "api", "controllers", "engine", "object"]),
-    // These two wire; they decide nothing, so they never see an engine.
+    // These two only connect parts and decide nothing, so they import no engine.
     ("operator", &["git", "pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
     ("agent", &["pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
     (
@@ -60,8 +60,8 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     section.lines().filter_map(|line| line.strip_prefix("wheelwright-")?.split(['.', ' ']).next())
 }
 
-/// Returns the heads of all paths of a source text: `crate::a`, and `b` of `b::c` unless `b` is a module
-/// nearby.
+/// Returns the first names of all paths of a source text: `crate::a`, and `b` of `b::c` unless `b` is
+/// declared or imported in the file.
 fn heads(text: &str) -> BTreeSet<&str> {
     let words = tokens(text);
     let nearby = nearby(&words);
@@ -82,7 +82,7 @@ fn heads(text: &str) -> BTreeSet<&str> {
     heads
 }
 
-/// Names that `mod` or `use super::…` bring into a file.
+/// Returns the names that `mod` or `use super::…` declare in a file.
 fn nearby<'a>(words: &[&'a str]) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     for (at, pair) in words.windows(2).enumerate() {

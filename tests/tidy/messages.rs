@@ -1,14 +1,14 @@
-//! Every text that people can meet stands in one golden file, to be reviewed as a whole: a message names what
-//! was attempted, what is wrong, where, and what to do.
+//! All texts that people can read are in one golden file and are reviewed together: a message names what was
+//! attempted, what is wrong, where, and what to do.
 //!
 //! A text is a literal of three words or more. Texts for programmers are left out: reasons of `expect` and of
-//! lints. The words of the API machine are kube-apiserver's, and `tests/conformance` compares them.
+//! lints. The texts of the embedded API server are kube-apiserver's, and `tests/conformance` compares them.
 
 use super::tokens::literals;
 use super::{is_test, root, sources};
 use crate::golden;
 
-/// What stands before a literal that only programmers read.
+/// The tokens before a literal that only programmers read.
 const FOR_PROGRAMMERS: [&[&str]; 2] = [&["expect", "("], &["reason", "="]];
 
 /// Returns the texts of a source, in its order.

@@ -1,8 +1,8 @@
-//! Holds the tree to what ARCHITECTURE.md, CONTRIBUTING.md and docs/hazards.md say.
+//! Checks the tree against the rules of ARCHITECTURE.md, CONTRIBUTING.md and docs/hazards.md.
 //!
-//! Each check is a function of texts that returns sentences; a test beside it shows that it finds a seeded
-//! mistake. The compiler keeps the edges between crates and [`imports`] keeps the table of them, so that a
-//! new line in a manifest is a decision.
+//! Each check is a function that returns its problems as sentences; a test beside it shows that it finds a
+//! seeded mistake. The compiler enforces the edges between crates and [`imports`] enforces their table, so
+//! that a new dependency is a decision.
 
 mod documents;
 mod imports;
@@ -16,10 +16,10 @@ mod tokens;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The files of the tree: path from the root, text.
+/// The files of the tree: from the path below the root to the text.
 type Files = BTreeMap<String, String>;
 
-/// Reads the files below some directories whose names end so.
+/// Reads the files below some directories with names that end with `end`.
 fn read(directories: &[&str], end: &str) -> Files {
     let mut files = Files::new();
     for directory in directories {
@@ -46,7 +46,7 @@ fn list(directory: &str) -> Vec<String> {
     files
 }
 
-/// Returns the sources of every crate, tests and benches included.
+/// Returns the sources of every crate, with tests and benches.
 fn sources() -> Files {
     read(&["src", "crates", "tests", "benches"], ".rs")
 }
@@ -55,12 +55,12 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns whether a file holds only tests: it stands in a `tests` folder, or is a `tests.rs`.
+/// Returns whether a file contains only tests: it is in a `tests` folder, or is a `tests.rs`.
 fn is_test(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
-/// Fails with every problem on a line of its own.
+/// Fails and lists every problem on its own line.
 fn assert_none(problems: impl IntoIterator<Item = String>) {
     let problems: Vec<String> = problems.into_iter().collect();
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));

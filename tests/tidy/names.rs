@@ -1,4 +1,5 @@
-//! Tests are named by their claim and stand apart; production code decides nothing by whether it is tested.
+//! Checks names: tests are named by their claims and are apart from production code, which never depends on
+//! whether it is tested.
 
 use super::tokens::tokens;
 use super::{assert_none, is_test, sources};
@@ -21,20 +22,21 @@ fn problems(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// `t38_…` and `test_…`.
+/// Returns whether a name begins with a code (`t38_…`) or with `test_`.
 fn is_coded(name: &str) -> bool {
     let (first, _) = name.split_once('_').unwrap_or_default();
     let is_code = first.chars().skip(1).all(|c| c.is_ascii_digit()) && first.len() > 1;
     first == "test" || (is_code && first.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
-/// `bug!(…)`, and a `cfg!(…)` that asks for `test`.
+/// Returns whether code has `bug!(…)`, or a `cfg!(…)` with `test`.
 fn decides_by_test(words: &[&str]) -> bool {
     let arguments = words.iter().take_while(|word| **word != ")");
     words[0] == "bug" || arguments.into_iter().any(|word| *word == "test")
 }
 
-/// A module that is compiled for tests only is called `tests`, so that its path says so.
+/// Returns a problem if a module that is compiled only for tests is not called `tests`; its path must show
+/// what it is.
 fn unmarked_test_file(path: &str, words: &[&str]) -> Option<String> {
     let unmarked = words.windows(10).find_map(|window| match window {
         ["#", "[", "cfg", "(", "test", ")", "]", "mod", name, ";"] if *name != "tests" => Some(name),

@@ -1,15 +1,14 @@
-//! What a member crate publishes is used by another crate, by its name: functions, methods, constants and
-//! statics; modules, which another crate enters; types and traits, unless something published has them in its
-//! signature.
+//! Checks that another crate uses every public item of a member crate by its name: functions, methods,
+//! constants and statics; modules in a path; types and traits, unless a public signature contains them.
 //!
-//! A name that another crate uses for something else hides a mistake, so the check finds most and not all.
+//! The check misses an item whose name another crate uses for something else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tokens::tokens;
 use super::{Files, assert_none, is_test, sources};
 
-/// Files whose constants may be there before their reader.
+/// Files with constants that may exist before their reader.
 const AHEAD: &[(&str, &str)] = &[
     (
         "crates/api/src/names.rs",
@@ -43,8 +42,9 @@ fn published<'t>(words: &[&'t str]) -> Vec<(Published, &'t str)> {
         .collect()
 }
 
-/// Returns the names in what a source text publishes beside the name itself: the signatures of functions, the
-/// types of fields, the bodies of enums and traits. An alias and an associated type count, published or not.
+/// Returns the names in the public items of a source text beside their own names: the signatures of
+/// functions, the types of fields, the bodies of enums and traits. An alias and an associated type always
+/// count.
 fn signatures<'t>(words: &[&'t str]) -> BTreeSet<&'t str> {
     let mut found = BTreeSet::new();
     for at in 0..words.len() {
@@ -62,7 +62,7 @@ fn signatures<'t>(words: &[&'t str]) -> BTreeSet<&'t str> {
     found
 }
 
-/// Returns the words before the first that ends them, outside of brackets.
+/// Returns the tokens before the first one of `ends`, outside of brackets.
 fn until<'w, 't>(words: &'w [&'t str], ends: &[&str]) -> &'w [&'t str] {
     let mut depth = 0;
     for (at, word) in words.iter().enumerate() {
@@ -80,7 +80,7 @@ fn until<'w, 't>(words: &'w [&'t str], ends: &[&str]) -> &'w [&'t str] {
     words
 }
 
-/// Returns the words up to the end of the first block.
+/// Returns the tokens up to the end of the first block.
 pub(super) fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
     let mut depth = 0;
     for (at, word) in words.iter().enumerate() {
@@ -94,7 +94,7 @@ pub(super) fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
     words
 }
 
-/// Returns the names that stand in a path of a source text, those of imports included.
+/// Returns the names that are part of a path in a source text, with those of imports.
 fn entered<'t>(words: &[&'t str]) -> BTreeSet<&'t str> {
     let paths = words.windows(2).filter(|pair| pair.contains(&"::")).flatten().copied();
     let imports = words.split(|word| *word == "use").skip(1).flat_map(|rest| until(rest, &[";"]).to_vec());

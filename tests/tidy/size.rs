@@ -1,8 +1,8 @@
-//! Files and lines stay short enough to be read at once.
+//! Checks that files and lines are short.
 
 use super::{assert_none, sources};
 
-/// Lines a file may have.
+/// Most lines of a file.
 const LINES: usize = 400;
 /// Files that are longer, and why that is better than two files.
 const LONGER: &[(&str, &str)] = &[
@@ -14,9 +14,9 @@ const LONGER: &[(&str, &str)] = &[
     ("tests/ocm/rows.rs", "each row is a difference from OCM, and they are switched one by one"),
 ];
 
-/// Columns a line may have.
+/// Most columns of a line.
 const COLUMNS: usize = 110;
-/// How many lines are wider all the same; the number only goes down.
+/// Number of lines that are wider; it may only decrease.
 const WIDE: usize = 120;
 
 /// Returns whether a line is wider than the limit and can be broken: a comment in sentences, or code without

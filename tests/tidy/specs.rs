@@ -1,4 +1,5 @@
-//! A spec is destructured where it is read, so that the compiler names the reader of a new field.
+//! Checks that each spec is destructured where it is read, so that the compiler reports a new field without a
+//! reader.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use super::public::block;
 use super::tokens::tokens;
 use super::{assert_none, is_test, sources};
 
-/// Specs that are read in another way.
+/// Specs that are read in another way, with the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("AppliedManifestWorkSpec", "the agent writes it, and reads its names alone"),
     ("ClusterClaimSpec", "it has one field"),

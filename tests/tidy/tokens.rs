@@ -1,6 +1,7 @@
-//! Words of Rust source: what a check of names and imports needs, and no more.
+//! A tokenizer of Rust source for the checks of names and imports.
 
-/// Returns identifiers, `::` and single signs of a source text. Comments are left out; a literal becomes `"`.
+/// Returns identifiers, `::` and single characters of a source text. Comments are left out; a literal becomes
+/// `"`.
 pub(super) fn tokens(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -35,7 +36,7 @@ pub(super) fn literals(text: &str) -> Vec<([&str; 2], String)> {
     found
 }
 
-/// Returns what stands between the quotes of a literal.
+/// Returns the text between the quotes of a literal.
 fn content(literal: &str) -> String {
     let is_raw = literal.trim_start_matches('b').starts_with('r');
     let inner = literal.trim_start_matches(['b', 'c', 'r', '#']).trim_end_matches('#');
@@ -89,7 +90,7 @@ fn string(text: &str) -> Option<usize> {
     Some(text.len() - body.len() + closing(body, '"')?)
 }
 
-/// Returns the length of `'c'` at the start of a text; a lifetime is none.
+/// Returns the length of `'c'` at the start of a text; a lifetime is not a character.
 fn character(text: &str) -> Option<usize> {
     let body = text.strip_prefix('b').unwrap_or(text).strip_prefix('\'')?;
     let is_escape = body.starts_with('\\');
@@ -97,7 +98,7 @@ fn character(text: &str) -> Option<usize> {
     (is_escape || body[..length].chars().count() == 2).then(|| text.len() - body.len() + length)
 }
 
-/// Returns where a literal ends, its closing quote included.
+/// Returns the index after the closing quote of a literal.
 fn closing(body: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (position, c) in body.char_indices() {

@@ -1,8 +1,8 @@
-//! What scheduling costs: `cargo bench --bench placement`.
+//! Measures the cost of scheduling: `cargo bench --bench placement`.
 //!
-//! 100 placements over 10,000 clusters through the controller and its caches, without an API server: the
-//! first schedule, one changed label, and the same over 1,000 clusters, because one change must not cost more
-//! where there are more clusters.
+//! 100 placements over 10,000 clusters go through the controller and its caches, without an API server: the
+//! first schedule, one changed label, and the same over 1,000 clusters, because the cost of a change must not
+//! grow with the number of clusters.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -66,14 +66,14 @@ impl Hub {
         self.dispatcher.watched(&kind, listed, NOW);
     }
 
-    /// Returns the object as the hub answers a write of it.
+    /// Returns the object as the hub answers its write.
     fn versioned(&mut self, mut object: Object) -> Object {
         self.version += 1;
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
         object
     }
 
-    /// Changes an object as another client does; returns when the dispatcher knows the keys that it concerns.
+    /// Changes an object as another client does; returns when the dispatcher knows the affected keys.
     fn put(&mut self, kind: &str, object: &Object) {
         let kind = Arc::clone(&self.kinds[kind]);
         let object = kind.convert(&self.versioned(object.clone()));
@@ -81,8 +81,8 @@ impl Hub {
         self.commands.extend(self.dispatcher.due(NOW));
     }
 
-    /// Plans what is due and writes it, until nothing is due; the time of planning alone, and how many plans
-    /// and writes there were.
+    /// Plans what is due and writes it, until nothing is due. Returns the time of planning alone, and the
+    /// numbers of plans and writes.
     fn settle(&mut self) -> (Duration, usize, usize) {
         let (mut spent, mut plans, mut writes) = (Duration::ZERO, 0, 0);
         loop {
@@ -116,7 +116,7 @@ impl Hub {
         }
     }
 
-    /// Returns what an action makes of its object.
+    /// Returns the object after an action.
     fn written(&self, action: &Action) -> Object {
         match action {
             Action::Create { object, .. } => object.clone(),
@@ -183,8 +183,8 @@ fn measure(clusters: usize, wanted: Option<usize>) -> Duration {
     let objects = memory() - before;
     let (first, plans, writes) = hub.settle();
     let all = memory() - before;
-    // A label that every placement asks for, on a cluster that all of them match and none needs any more than
-    // others. The first time, each placement also takes in what the others have selected.
+    // Every placement selects by this label, on a cluster that all of them match and that none prefers any
+    // more. The first time, each placement also reads what the others have selected.
     let mut label = |value: &str| {
         let changed = Object::from_value(cluster(clusters - 2, value)).unwrap();
         let start = Instant::now();

@@ -1,8 +1,8 @@
-//! How long the rollout engine takes: `cargo bench --bench rollout`.
+//! Measures the time of the rollout engine: `cargo bench --bench rollout`.
 //!
-//! Times are divided by those of a bare loop of the same run, which copies what any answer has to copy: the
-//! name, the group and the hash of every cluster, into a map by name. The ratios are what counts on another
-//! machine.
+//! Times are divided by those of a loop of the same run, which copies what any answer has to copy: the name,
+//! the group and the hash of every cluster, into a map by name. Only the ratios can be compared between
+//! machines.
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
@@ -21,7 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const ROUNDS: usize = 21;
 
-/// Returns the middle of a rollout: a canary group, ten groups of the rest, all kinds of reports.
+/// Returns a rollout that is half done: a canary group, ten groups of the rest, all kinds of reports.
 fn input(clusters: usize) -> Input {
     let options = Options {
         soak: SignedDuration::from_mins(1),
@@ -77,7 +77,7 @@ fn baseline(input: &Input) -> BTreeMap<String, (GroupKey, String)> {
     input.clusters.iter().map(copy).collect()
 }
 
-/// Returns the fastest of some rounds: the others measure what else the machine does.
+/// Returns the fastest of some rounds: the others include other work of the machine.
 fn time<T>(mut f: impl FnMut() -> T) -> Duration {
     let round = |_| {
         let start = Instant::now();
@@ -107,7 +107,7 @@ fn main() {
         );
         ratios.push(ratio);
     }
-    // The caches end somewhere, for the baseline as well.
+    // The caches are too small at some size, for the baseline as well.
     assert!(
         ratios.last() < ratios.first().map(|first| first * 3.0).as_ref(),
         "the engine is not linear: {ratios:.1?} times the baseline"

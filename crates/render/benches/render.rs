@@ -1,7 +1,8 @@
-//! What rendering costs: `cargo bench --bench render`.
+//! Measures the cost of rendering: `cargo bench --bench render`.
 //!
 //! 1,000 overlays of 4 objects over one base: all of them on one thread and on all cores, one of them
-//! changed, and the same overlays with `kubectl kustomize`, one process each, where kubectl is on the path.
+//! changed, and the same overlays with `kubectl kustomize`, one process for each, where kubectl is on the
+//! path.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -20,7 +21,7 @@ use overlays::{BASE, overlay};
 use render::{Rendered, render};
 
 const OVERLAYS: usize = 1000;
-/// Processes take long; the mean of these stands for all.
+/// Number of kubectl processes; their mean stands for all.
 const KUBECTL_RUNS: usize = 30;
 const REPEATS: usize = 5;
 
@@ -35,7 +36,7 @@ fn tree() -> FileTree {
     tree
 }
 
-/// Renders overlays on some threads; each takes every n-th overlay.
+/// Renders overlays on some threads; each thread takes every n-th overlay.
 fn render_all(tree: &FileTree, roots: &[String], threads: usize) -> Vec<Rendered> {
     let every_nth = |first: usize| {
         let roots = roots.iter().skip(first).step_by(threads);
@@ -47,7 +48,7 @@ fn render_all(tree: &FileTree, roots: &[String], threads: usize) -> Vec<Rendered
     })
 }
 
-/// Returns the fastest of several runs: what else the machine does only adds.
+/// Returns the fastest of several runs: other work of the machine only adds time.
 fn fastest(mut run: impl FnMut() -> Duration) -> Duration {
     (0..REPEATS).map(|_| run()).min().unwrap()
 }
@@ -107,7 +108,7 @@ fn main() {
     }
 }
 
-/// Returns the mean time of a process, and a check that both make the same text.
+/// Returns the mean time of a process, after a check that both programs make the same text.
 fn kubectl(tree: &FileTree) -> Option<Duration> {
     Command::new("kubectl").arg("version").arg("--client").output().ok()?;
     let dir = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, SUBJECT_PREFIX};
 use engine::registration::csr::{Certificate, requested};
 use object::{Key, Metadata as _};
 
-/// How soon the hub is asked again while a cluster is awaited.
+/// Interval in which the hub is read while a cluster is awaited.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Accept clusters that ask to join: approve their certificate requests and let them in.
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Accepts a cluster. One that has joined is left as it is, so the command can be repeated.
+/// Accepts a cluster. A cluster that has joined does not change, so the command can be repeated.
 async fn accept(writer: &mut Writer, name: &str, deadline: Instant) -> Result<(), CommandError> {
     let (cluster, requests) = loop {
         let cluster = find::<ManagedCluster>(writer.client(), &Key::cluster(name)).await?;
@@ -69,12 +69,12 @@ async fn accept(writer: &mut Writer, name: &str, deadline: Instant) -> Result<()
         approve(writer, request).await?;
     }
     if cluster.spec.hub_accepts_client {
-        writer.say(format!("hubAcceptsClient already set for managed cluster {name}"));
+        writer.add_line(format!("hubAcceptsClient already set for managed cluster {name}"));
         return Ok(());
     }
     let patch = json!({"spec": {"hubAcceptsClient": true}});
     writer.merge::<ManagedCluster>(&Key::cluster(name), patch).await?;
-    writer.say(format!("set hubAcceptsClient to true for managed cluster {name}"));
+    writer.add_line(format!("set hubAcceptsClient to true for managed cluster {name}"));
     Ok(())
 }
 
@@ -83,8 +83,8 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
     cluster.holds(api::names::cluster_conditions::JOINED)
 }
 
-/// Returns the requests of a cluster for its first certificate that have no answer. A request for anything
-/// else is not approved here.
+/// Returns the requests of a cluster for its first certificate that are neither approved nor denied. This
+/// command approves no other request.
 async fn requests(
     client: &kube::Client,
     cluster: &str,
@@ -96,7 +96,7 @@ async fn requests(
             Certificate::Cluster { cluster: named, renewal: false } => named == cluster,
             Certificate::Cluster { .. } | Certificate::Addon { .. } | Certificate::Custom { .. } => false,
         });
-        // The agent of another cluster may ask under this name too.
+        // The agent of another cluster may make a request for this name too.
         let is_agent = request.spec.username.iter().any(|user| user.starts_with(SUBJECT_PREFIX));
         is_open(request) && asks && !is_agent
     });
@@ -116,7 +116,7 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
     let params = PatchParams { dry_run: writer.is_dry_run(), ..PatchParams::default() };
     let approved = retry_on_conflict(async || {
         let now = find::<CertificateSigningRequest>(writer.client(), &Key::cluster(name)).await?;
-        // Somebody else may have answered it meanwhile, and an answer of others stays.
+        // Another client may have approved or denied it meanwhile; that answer stays.
         let Some(version) = now.filter(is_open).and_then(|now| now.metadata.resource_version) else {
             return Ok(Ok(false));
         };
@@ -126,13 +126,13 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
     let approved = approved.await?.map_err(failed(format!("approve the certificate request {name}")))?;
     let user = request.spec.username.as_deref().unwrap_or_default();
     match approved {
-        true => writer.say(format!("CSR {name}, requested by {user}, approved")),
-        false => writer.say(format!("CSR {name}, requested by {user}, was answered by somebody else")),
+        true => writer.add_line(format!("CSR {name}, requested by {user}, approved")),
+        false => writer.add_line(format!("CSR {name}, requested by {user}, was answered by somebody else")),
     }
     Ok(())
 }
 
-/// Returns whether nobody has answered a request.
+/// Returns whether a request is neither approved nor denied.
 fn is_open(request: &CertificateSigningRequest) -> bool {
     request.status.iter().flat_map(|status| status.conditions.iter().flatten()).next().is_none()
 }

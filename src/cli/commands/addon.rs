@@ -73,7 +73,7 @@ async fn enable(which: &AddOnArgs, namespace: Option<&str>, ui: &mut Ui) -> Comm
             Some(_) => format!("add-on {name} is enabled on cluster {cluster}"),
             None => format!("add-on {name} is already enabled on cluster {cluster}"),
         };
-        writer.say(line);
+        writer.add_line(line);
     }
     writer.finish(ui)
 }
@@ -87,7 +87,7 @@ async fn disable(which: &AddOnArgs, ui: &mut Ui) -> CommandResult {
         } else {
             format!("add-on {name} is not enabled on cluster {cluster}")
         };
-        writer.say(line);
+        writer.add_line(line);
     }
     writer.finish(ui)
 }

@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     })
 }
 
-/// Checks the values of flags that need no other one.
+/// Checks the values of flags that depend on no other flag.
 fn check(args: &Args) -> Result<(), CommandError> {
     let name = &args.spoke_cluster_name;
     if !name.is_empty() && !object::names::is_dns_label(name) {
@@ -185,7 +185,7 @@ fn check(args: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The hubs, and where the files of the identity are.
+/// The hubs, and the files of the identity.
 struct Hubs {
     bootstrap: Bootstrap,
     other_hubs: Vec<Bootstrap>,
@@ -197,7 +197,7 @@ fn hubs(args: &Args, controllers: &Selection) -> Result<Hubs, CommandError> {
         !controllers.includes("lease") && WORK_CONTROLLERS.iter().any(|name| controllers.includes(name));
     let beside = args.hub_kubeconfig.as_deref().and_then(Path::parent);
     let has_identity = beside.filter(|_| is_work_agent && args.bootstrap_kubeconfig.is_empty());
-    // The kubelet may show the files of the secret later, and the agent waits for them.
+    // The kubelet may show the files of the secret later; the agent waits for them.
     if let (Some(directory), Some(kubeconfig)) = (has_identity, &args.hub_kubeconfig)
         && (args.hub_kubeconfig_dir.is_some() || directory.join("tls.crt").exists() || !kubeconfig.exists())
     {

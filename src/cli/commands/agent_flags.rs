@@ -1,4 +1,4 @@
-//! Flags of OCM's agents that mean something else here, or nothing, and the command lines of their pods.
+//! Flags of OCM's agents that change nothing here or are refused, and the command lines of their pods.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -79,14 +79,14 @@ impl OcmArgs {
     }
 }
 
-/// The gates of OCM's agents that this one can turn off.
+/// The feature gates of OCM's agents that this agent can turn off.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FeatureGates {
     pub(super) cluster_claim: bool,
     pub(super) addon_management: bool,
 }
 
-/// The other gates of OCM's agents. They change nothing here.
+/// The other feature gates of OCM's agents. They change nothing here.
 const OTHER_GATES: [&str; 5] = [
     "ClusterProperty",
     "MultipleHubs",
@@ -123,9 +123,8 @@ impl FeatureGates {
     }
 }
 
-/// Returns the arguments for a command line of a pod of OCM's, such as `/registration agent
-/// --spoke-cluster-name=c1`, where the image begins with this program or a link of that name is the program.
-/// Other command lines stay.
+/// Translates the command line of a pod of OCM's, such as `/registration agent --spoke-cluster-name=c1`. The
+/// image begins with this program, or a link of that name is the program. Other command lines stay as they are.
 pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     const DIRECTORY: &str = "--hub-kubeconfig-dir=/spoke/hub-kubeconfig";
     const HEALTH: [&str; 2] = ["--listen=0.0.0.0:8443", "--listen-tls"];

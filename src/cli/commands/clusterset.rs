@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
                 } else {
                     format!("Clusterset {set} is not bound to Namespace {namespace}")
                 };
-                writer.say(line);
+                writer.add_line(line);
                 writer.finish(ui)
             }
         }
@@ -88,7 +88,7 @@ async fn create(set: &str, write: &WriteArgs, ui: &mut Ui) -> CommandResult {
     let metadata = ObjectMeta { name: Some(set.into()), ..ObjectMeta::default() };
     let object = ManagedClusterSet { metadata, ..ManagedClusterSet::default() };
     let is_new = writer.create(&object).await?.is_some();
-    writer.say(format!("Clusterset {set} is {}created", if is_new { "" } else { "already " }));
+    writer.add_line(format!("Clusterset {set} is {}created", if is_new { "" } else { "already " }));
     writer.finish(ui)
 }
 
@@ -100,12 +100,12 @@ async fn put(set: &str, clusters: &[String], write: &WriteArgs, ui: &mut Ui) -> 
         let name = cluster.name();
         let before = cluster.label(CLUSTER_SET_LABEL).filter(|before| !before.is_empty());
         if before == Some(set) {
-            writer.say(format!("Cluster {name} is already in Clusterset {set}"));
+            writer.add_line(format!("Cluster {name} is already in Clusterset {set}"));
             continue;
         }
         let patch = json!({"metadata": {"labels": {CLUSTER_SET_LABEL: set}}});
         writer.merge::<ManagedCluster>(&Key::cluster(name), patch).await?;
-        writer.say(match before {
+        writer.add_line(match before {
             Some(before) => format!("Cluster {name} is set, from ClusterSet {before} to Clusterset {set}"),
             None => format!("Cluster {name} is set to Clusterset {set}"),
         });
@@ -118,7 +118,7 @@ async fn bind(set: &str, namespace: &str, write: &WriteArgs, ui: &mut Ui) -> Com
     get::<ManagedClusterSet>(writer.client(), &Key::cluster(set), SETS).await?;
     let key = Key::namespaced(namespace, set);
     if find::<ManagedClusterSetBinding>(writer.client(), &key).await?.is_some() {
-        writer.say(format!("Clusterset {set} is already bound to Namespace {namespace}"));
+        writer.add_line(format!("Clusterset {set} is already bound to Namespace {namespace}"));
         return writer.finish(ui);
     }
     let metadata =
@@ -126,6 +126,6 @@ async fn bind(set: &str, namespace: &str, write: &WriteArgs, ui: &mut Ui) -> Com
     let spec = ManagedClusterSetBindingSpec { cluster_set: set.into(), ..Default::default() };
     let binding = ManagedClusterSetBinding { metadata, spec, ..ManagedClusterSetBinding::default() };
     writer.create(&binding).await?;
-    writer.say(format!("Clusterset {set} is bound to Namespace {namespace}"));
+    writer.add_line(format!("Clusterset {set} is bound to Namespace {namespace}"));
     writer.finish(ui)
 }

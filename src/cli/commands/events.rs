@@ -25,7 +25,7 @@ const LONGEST_NOTE: usize = 400;
 
 /// Show the events about the fleet: repositories, placements, clusters, add-ons and works. The newest is last.
 ///
-/// An API server keeps events for an hour, unless it is told otherwise.
+/// An API server keeps events for an hour, unless it is configured otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only events about this object, such as configrepo/fleet or managedcluster/aws-1.
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Shows events as they come, until a signal or until the API server ends the watch.
+/// Prints events until a signal comes or the API server ends the watch.
 async fn watch(args: &Args, access: &Api<Event>, version: &str, ui: &mut Ui) -> Result<(), CommandError> {
     let stop = stop_on_signal();
     let watched = access.watch(&WatchParams::default().timeout(290), version).await;
@@ -95,7 +95,7 @@ async fn watch(args: &Args, access: &Api<Event>, version: &str, ui: &mut Ui) -> 
             Some(WatchEvent::Error(status)) => {
                 return Err(failed("watch events".into())(kube::Error::Api(status)));
             }
-            // An API server ends watches after a while; the next one goes on where this one stood.
+            // An API server ends watches after a while; the next watch starts where this one ended.
             None => {
                 let again = access.watch(&WatchParams::default().timeout(290), &version).await;
                 stream = Box::pin(again.map_err(failed("watch events".into()))?);

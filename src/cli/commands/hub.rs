@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             other => CommandError::from(anyhow::Error::new(other)),
         })?;
         let kubeconfig = args.data.join("admin.kubeconfig");
-        // One that cannot be read is made anew.
+        // A kubeconfig that cannot be read is written again.
         let before = std::fs::read_to_string(&kubeconfig).unwrap_or_default();
         let text =
             server.admin_kubeconfig_again(&before).context("cannot make the administrator's certificate")?;
@@ -68,14 +68,14 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// A limit on the size of files (`RLIMIT_FSIZE`) refuses a write and does not end the process, while this is
-/// kept.
+/// Makes writes fail that exceed the limit of the file size (`RLIMIT_FSIZE`). Without the handler, which
+/// lasts as long as the returned value, the signal ends the process.
 fn refuse_large_files() -> std::io::Result<tokio::signal::unix::Signal> {
     const SIGXFSZ: i32 = 25;
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(SIGXFSZ))
 }
 
-/// Returns the definitions of the kinds, with all versions served, because this hub converts between them.
+/// Returns the definitions of the kinds with all versions served, because this hub converts between them.
 fn definitions() -> Vec<Object> {
     let all = crds::hub().into_iter().map(|mut definition| {
         crds::serve_all(&mut definition);

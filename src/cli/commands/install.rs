@@ -1,4 +1,4 @@
-//! `wheelwright install`, and the part of `wheelwright upgrade` that is the same.
+//! `wheelwright install`, and the part of `wheelwright upgrade` that is equal.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -16,9 +16,9 @@ use crate::cli::output::Ui;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
 
-/// How the version of an embedded hub ends.
+/// The suffix of the version that an embedded hub reports.
 const EMBEDDED: &str = "+wheelwright";
-/// Seconds within which an API server serves new definitions.
+/// Seconds after which the wait for the served definitions fails.
 const DEFINITIONS: u64 = 60;
 
 /// Install the operator on a hub: definitions, roles, admission policies and the Deployment, as the chart has them.
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// `wheelwright upgrade`: refuses a hub where nothing is installed.
+/// Runs `wheelwright upgrade`: refuses a hub where nothing is installed.
 pub(super) fn upgrade(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let installer = args.connect().await?;
@@ -98,7 +98,7 @@ impl Args {
 async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mut Ui) -> CommandResult {
     let wanted = manifests(&args.namespace, &args.options.clone().over(installed))?;
     let deadline = Deadline::of_seconds(args.wait);
-    // Nothing is written before all is known to be ours.
+    // The check of the owners of all objects comes before the first write.
     let present = installer.survey(&wanted).await?;
     let is_quiet = args.output != Format::Text;
     let mark = if args.dry_run { " (dry run)" } else { "" };

@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let mut writer = args.write.connect().await?;
         install(&mut writer, args, &kubeconfig).await?;
         let name = &args.cluster_name;
-        writer.say("Please log onto the hub cluster and run the following command:");
-        writer.say(format!("    wheelwright accept --clusters {name} --wait 60"));
+        writer.add_line("Please log onto the hub cluster and run the following command:");
+        writer.add_line(format!("    wheelwright accept --clusters {name} --wait 60"));
         writer.finish(ui)
     })
 }
@@ -149,7 +149,7 @@ fn deployment(args: &Args) -> Value {
     });
     json!({
         "metadata": {"name": AGENT, "namespace": AGENT_NAMESPACE, "labels": labels},
-        // Two agents of one cluster would undo each other's work.
+        // Two agents of one cluster would undo each other's changes.
         "spec": {
             "replicas": 1, "strategy": {"type": "Recreate"}, "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},

@@ -1,4 +1,4 @@
-//! The commands, one a file. A new command is its file, its `mod` line and its line in the list.
+//! The commands, one in each file. A new command needs its file, its `mod` line and its line in the list.
 
 mod accept;
 mod addon;
@@ -82,18 +82,18 @@ commands! {
     Completion => completion,
 }
 
-/// Longest wait for threads that are busy when a command has ended.
+/// Longest wait for busy threads at the end of a command.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs an asynchronous command. Other commands start no runtime.
 pub(super) fn block_on<T>(
     future: impl Future<Output = Result<T, super::CommandError>>,
 ) -> Result<T, super::CommandError> {
-    // rustls panics at its first connection when it has two providers to choose from.
+    // rustls panics at the first connection when it has two providers and no default.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(future);
-    // A thread that waits for a git server must not keep the process alive.
+    // A thread that waits for a git server must not delay the end of the process.
     runtime.shutdown_timeout(LAST_WAIT);
     result
 }

@@ -108,7 +108,7 @@ impl Args {
     }
 }
 
-/// An API server wants https, and the path is the webhook's own.
+/// Checks the URL of the webhook: API servers require https, and the webhook has its own path.
 fn webhook_url(url: &str) -> Result<String, String> {
     let uri: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     let fits = uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/";
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
             true => {
                 let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
                 let options = ElectionOptions::new(&args.namespace, "wheelwright-operator", &host);
-                // On a connection of its own, so that no renewal waits behind other requests.
+                // The election has its own connection, so that no renewal waits for other requests.
                 let election = Election::new(args.hub.connect().await?, options);
                 let leader = args.hub.connect_as_leader(election.leadership()).await?;
                 Some(Candidate { election, leader })
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
             stop.clone(),
         )
         .await;
-        // An operator that lost its leadership fails, so that its supervisor starts it again.
+        // An operator that has lost its leadership fails, so that its supervisor starts it again.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
@@ -179,8 +179,8 @@ fn default_cache_dir() -> Result<PathBuf, CommandError> {
     Ok(cache.join("wheelwright/mirrors"))
 }
 
-/// Applies a `ConfigRepo` with the fields that the flags set. Fields that others set stay, so the object is
-/// no typed one with every default in it.
+/// Applies a `ConfigRepo` with the fields that the flags set. Fields of other managers stay; a typed object
+/// would set every default.
 async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Result<(), CommandError> {
     let name = url
         .trim_end_matches(['/', '.'])
@@ -198,7 +198,7 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
         merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
     }
     let params = PatchParams::apply("wheelwright-cli").force();
-    // The caller has the rights of the operator, so its ConfigRepo may act as the operator.
+    // The user of the command has the rights of the operator, so the ConfigRepo may act as the operator.
     let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": args.namespace, "labels": labels},
@@ -222,7 +222,7 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     Ok(())
 }
 
-/// Returns the full path of a directory of this machine, because the operator may run in another one. A URL
+/// Makes the path of a directory absolute, because the operator may run in another working directory. A URL
 /// stays as it is.
 fn absolute(url: &str) -> String {
     match Path::new(url).canonicalize() {

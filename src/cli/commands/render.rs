@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }
 }
 
-/// Renders the overlay. Also returns the directory that holds it if it is on this machine.
+/// Renders the overlay. Also returns its directory if it is on this machine.
 fn rendered(args: &Args) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
     if args.revision.is_none() && args.repo.is_none() {
         let Local { base, result, .. } = render_directory(&args.dir)?;
@@ -113,7 +113,7 @@ fn print_closure(format: Format, closure: &Closure, ui: &mut Ui) -> Result<(), C
     Ok(())
 }
 
-/// Prints the mistake: for a person on standard error, for a program as JSON on standard output.
+/// Prints an error: as text on standard error, or as JSON on standard output.
 fn refuse(args: &Args, error: &RenderError, ui: &mut Ui) -> CommandResult {
     if args.output == Format::Json {
         ui.json(&json!({"error": error}))?;

@@ -16,7 +16,7 @@ use engine::rollout::simulation::{
 };
 use engine::rollout::{Input, advance};
 
-/// Try something on paper: no hub, no cluster.
+/// Simulate decisions of the operator, without a hub and without clusters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -68,7 +68,7 @@ struct Recorded {
     /// The strategy to play instead of the recorded one, in YAML or JSON.
     #[arg(long, value_name = "FILE", requires = "snapshot")]
     strategy: Option<PathBuf>,
-    /// Roll this revision out: any word. Default: the recorded rollout goes on.
+    /// Roll this revision out: any name. Default: the recorded rollout goes on.
     #[arg(long, value_name = "REVISION", requires = "snapshot")]
     revision: Option<String>,
 }

@@ -11,7 +11,7 @@ use crate::shell::now;
 use crate::shell::stop_on_signal;
 use controllers::hub::overview::{Overview, OverviewController};
 
-/// Time between two looks of `--watch`.
+/// Interval in which `--watch` checks for changes.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Show the fleet: repositories, clusters, placements, and each add-on cluster by cluster.
@@ -45,7 +45,7 @@ fn read(origin: &Origin) -> Result<Overview, CommandError> {
     Ok(Overview::read(&origin.read(&read_by_rollouts::<OverviewController>())?, now())?)
 }
 
-/// Keeps what an overview reads by watches, and draws it anew when it differs.
+/// Watches the objects of an overview, and prints it again when it differs.
 async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();

@@ -69,12 +69,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             Ok(json!({"taints": taints}))
         };
         let taints = writer.update::<ManagedCluster>(&key, hint, change).await?.spec.taints;
-        writer.say(format!("cluster {} has {} taints", args.cluster, taints.len()));
+        writer.add_line(format!("cluster {} has {} taints", args.cluster, taints.len()));
         writer.finish(ui)
     })
 }
 
-/// A taint that is set again keeps its time only where nothing changes; the hub writes the time of a new one.
+/// Applies a change to the taints. A taint that is set again without a change keeps its time; the hub writes
+/// the time of a new one.
 fn apply(taints: &mut Vec<Taint>, change: &TaintChange) -> Result<(), String> {
     match change {
         TaintChange::Set { key, value, effect } => {

@@ -74,7 +74,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
         }
         ui.line(format!("{operator} deleted{mark}"))?;
     }
-    // An API server does not answer for a kind whose webhook is gone.
+    // An API server cannot convert a kind after its webhook is gone.
     for name in stop_conversion(&installer.hub, &args.namespace, args.dry_run).await? {
         ui.line(format!(
             "CustomResourceDefinition {name} is no longer converted; it is served in its stored version{mark}"
@@ -106,7 +106,8 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     Ok(())
 }
 
-/// Definitions are deleted with every object of their kinds, and agents remove what a deleted work had applied.
+/// Refuses a hub with objects: definitions are deleted with every object of their kinds, and agents remove
+/// the objects of a deleted work.
 async fn must_be_empty(installer: &Installer) -> Result<(), CommandError> {
     let operator = "while the operator runs";
     let hint = format!("kubectl delete configrepos --all --all-namespaces, {operator}");

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             writer.delete::<Secret>(&own(BOOTSTRAP_SECRET)).await?,
             writer.delete::<Secret>(&own(HUB_KUBECONFIG_SECRET)).await?,
         ];
-        writer.say(if deleted.contains(&true) {
+        writer.add_line(if deleted.contains(&true) {
             format!("Removed the agent and its identity from cluster {name}")
         } else {
             format!("There is no agent on cluster {name}")

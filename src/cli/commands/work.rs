@@ -17,7 +17,7 @@ use api::work::v1::{ManifestWork, ManifestWorkSpec, ManifestsTemplate};
 use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
 use object::{Key, Object};
 
-/// Largest input that is read: four times what an API server takes in one object.
+/// Largest input that is read: four times the limit of an API server for one object.
 const MAX_INPUT: u64 = 6 << 20;
 
 /// Send manifests to clusters.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Reads the manifests; a List stands for its items.
+/// Reads the manifests; a List counts as its items.
 fn manifests(file: &Path) -> Result<Vec<Manifest>, CommandError> {
     let name = file.display();
     let mut text = String::new();
@@ -125,8 +125,10 @@ async fn create_works(args: &Create, spec: ManifestWorkSpec, ui: &mut Ui) -> Com
         };
         let work = ManifestWork { metadata, spec: spec.clone(), ..ManifestWork::default() };
         writer.apply(&work).await?;
-        writer
-            .say(format!("{} work {name} in cluster {cluster}", if is_there { "update" } else { "create" }));
+        writer.add_line(format!(
+            "{} work {name} in cluster {cluster}",
+            if is_there { "update" } else { "create" }
+        ));
     }
     writer.finish(ui)
 }
@@ -155,7 +157,7 @@ async fn create_set(args: &Create, placement: &str, spec: ManifestWorkSpec, ui: 
     };
     writer.apply(&ManifestWorkReplicaSet { metadata, spec, ..ManifestWorkReplicaSet::default() }).await?;
     let verb = if is_there { "update" } else { "create" };
-    writer.say(format!("{verb} manifestworkreplicaset {name} in namespace {namespace}"));
+    writer.add_line(format!("{verb} manifestworkreplicaset {name} in namespace {namespace}"));
     writer.finish(ui)
 }
 

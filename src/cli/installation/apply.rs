@@ -1,4 +1,4 @@
-//! The differences between the wanted objects and those of a hub, and the writes that remove them.
+//! Compares the wanted objects with those of a hub, and writes the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ use api::names::GITOPS_GROUP;
 /// The change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Change {
-    /// It is made.
+    /// The object is created.
     Created,
     /// Some of its fields are changed.
     Configured,
-    /// It is as it should be.
+    /// The object is equal.
     Unchanged,
     /// It belongs to another component of Open Cluster Management, and stays as it is.
     Left,
@@ -29,7 +29,7 @@ pub(in crate::cli) enum Change {
 }
 
 impl Change {
-    /// Returns the word for people.
+    /// Returns the past participle that the output shows.
     pub(in crate::cli) fn word(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -44,9 +44,9 @@ impl Change {
 /// Writes objects of any kind to a hub.
 pub(in crate::cli) struct Installer {
     pub(in crate::cli) hub: kube::Client,
-    /// Whether nothing is changed.
+    /// Whether the hub is not changed.
     pub(in crate::cli) dry_run: bool,
-    /// Whether objects of others are taken over.
+    /// Whether objects of other owners are taken over.
     pub(in crate::cli) take_ownership: bool,
 }
 
@@ -56,14 +56,14 @@ impl Installer {
         api_of(&self.hub, &ApiResource::from_gvk(&names), namespace)
     }
 
-    /// Returns the object as the hub has it.
+    /// Reads an object of the hub.
     pub(in crate::cli) async fn find(&self, target: &ObjectRef) -> Result<Option<Object>, CommandError> {
         let found = self.api(&target.gvk, &target.key.namespace).get_opt(&target.key.name).await;
         let found = found.map_err(failed(format!("read {target}")))?;
         Ok(found.map(|found| read(&found)).transpose()?)
     }
 
-    /// Returns the objects of some names that the hub has.
+    /// Reads the objects of some names from the hub.
     ///
     /// # Errors
     /// The hub cannot be read, or an object belongs to another owner and may not be taken over.
@@ -99,7 +99,7 @@ impl Installer {
         }
     }
 
-    /// Applies an object of which the hub has `present`.
+    /// Applies an object; `present` is its state on the hub.
     pub(in crate::cli) async fn apply(
         &self,
         wanted: &Object,
@@ -108,7 +108,7 @@ impl Installer {
         if present.is_some_and(|present| is_shared(present) && !is_ours(present)) && !self.take_ownership {
             return Ok(Change::Left);
         }
-        // An API server takes no dry run in a namespace that does not exist.
+        // An API server refuses a dry run in a namespace that does not exist.
         if self.dry_run && present.is_none() {
             return Ok(Change::Created);
         }
@@ -128,7 +128,7 @@ impl Installer {
         })
     }
 
-    /// Returns the objects of some kinds that this program installed, without definitions.
+    /// Lists the objects of some kinds that this program installed, without definitions.
     pub(in crate::cli) async fn installed(&self, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
         let params = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
         let mut installed = Vec::new();
@@ -144,7 +144,7 @@ impl Installer {
         Ok(installed)
     }
 
-    /// Deletes an object; `false` where there is none.
+    /// Deletes an object; returns `false` where it does not exist.
     pub(in crate::cli) async fn delete(&self, target: &ObjectRef) -> Result<bool, CommandError> {
         let params = DeleteParams { dry_run: self.dry_run, ..DeleteParams::foreground() };
         match self.api(&target.gvk, &target.key.namespace).delete(&target.key.name, &params).await {
@@ -161,19 +161,19 @@ fn read(object: &DynamicObject) -> anyhow::Result<Object> {
     Ok(Object::from_value(serde_json::to_value(object)?)?)
 }
 
-/// Returns whether this program has made the object, or could only have been made by this product.
+/// Returns whether this program created the object, or only this product has such an object.
 pub(super) fn is_ours(object: &Object) -> bool {
     let is_namespace = object.kind() == "Namespace";
     let is_definition = object.kind() == "CustomResourceDefinition" && object.name().ends_with(GITOPS_GROUP);
     is_namespace || is_definition || object.label(MANAGED_BY) == Some(MANAGER)
 }
 
-/// Returns whether an object is one that other components of Open Cluster Management bring too.
+/// Returns whether other components of Open Cluster Management install the object too.
 fn is_shared(object: &Object) -> bool {
     object.kind() == "CustomResourceDefinition" || object.name().starts_with("open-cluster-management:")
 }
 
-/// Returns the object as people compare it, without the fields that the API server keeps.
+/// Returns the fields of an object that are compared: all but those that the API server maintains.
 fn content(object: &Object) -> BTreeMap<&str, serde_json::Value> {
     let mut content = BTreeMap::new();
     for (field, value) in object.0.iter().filter(|(field, _)| *field != "status") {

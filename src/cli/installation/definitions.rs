@@ -1,4 +1,4 @@
-//! The conversion webhook in the definitions of add-on kinds, across installations.
+//! Keeps or removes the conversion webhook in the definitions of add-on kinds.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -13,7 +13,8 @@ use api::crds::CONVERTIBLE;
 /// Name of the Service of the webhook, and of the Secret with its certificate.
 pub(in crate::cli) const WEBHOOK_SECRET: &str = "wheelwright-webhook";
 
-/// Serves all versions of a definition that a webhook converts: the operator has asked for that, and clients use them.
+/// Serves all versions of a definition that has a webhook on the hub: the operator wrote the webhook, and
+/// clients use the versions.
 pub(super) fn keep_conversion(wanted: &mut Object, present: &Object) {
     let is_converted =
         present.at(&["spec", "conversion", "strategy"]).is_some_and(|strategy| strategy == "Webhook");
@@ -28,7 +29,7 @@ pub(super) fn keep_conversion(wanted: &mut Object, present: &Object) {
 
 /// Removes the webhook from the definitions that name it, and stops serving the versions that need it. Returns the names of the definitions.
 ///
-/// Without that the API server would fail to answer for these kinds.
+/// Otherwise the API server fails to answer for these kinds.
 pub(in crate::cli) async fn stop_conversion(
     hub: &kube::Client,
     namespace: &str,
@@ -50,7 +51,7 @@ pub(in crate::cli) async fn stop_conversion(
     Ok(stopped)
 }
 
-/// Returns the change of a definition that the webhook of a namespace converts, as a JSON patch.
+/// Returns a JSON patch that removes the webhook of a namespace from a definition.
 fn without_webhook(definition: &CustomResourceDefinition, namespace: &str) -> Option<Value> {
     let webhook = definition.spec.conversion.as_ref()?.webhook.as_ref()?;
     let service = webhook.client_config.as_ref()?.service.as_ref()?;

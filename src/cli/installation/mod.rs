@@ -15,6 +15,6 @@ pub(super) use wait::{Deadline, definitions_served, deployment_available, gone};
 
 /// Name of the operator's Deployment, role and service account, as in the chart.
 pub(super) const OPERATOR: &str = "wheelwright-operator";
-/// Label of all that this program installs, and its value.
+/// Label of all objects that this program installs, and its value.
 pub(super) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub(super) const MANAGER: &str = "wheelwright-cli";

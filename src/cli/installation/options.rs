@@ -36,14 +36,14 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Option::is_none")]
     git_hosts: Option<Vec<String>>,
-    /// Further argument of `wheelwright operator`; may be repeated.
+    /// Another argument of `wheelwright operator`; may be repeated.
     #[arg(long = "extra-arg", value_name = "ARG", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     extra_args: Option<Vec<String>>,
 }
 
 impl Options {
-    /// Returns these options, and those of an installation where these say nothing.
+    /// Returns these options, completed by those of an installation.
     pub(in crate::cli) fn over(self, installed: Self) -> Self {
         let Self { image, replicas, controllers, git_hosts, extra_args } = self;
         Self {
@@ -55,7 +55,7 @@ impl Options {
         }
     }
 
-    /// Returns the options that a Deployment was installed with.
+    /// Reads the options that a Deployment was installed with.
     pub(in crate::cli) fn of(deployment: &Object) -> Result<Self, serde_json::Error> {
         let annotations = deployment.annotations();
         annotations
@@ -64,8 +64,8 @@ impl Options {
     }
 }
 
-/// Returns everything that is installed, in the order in which it is applied: definitions, the namespace, and
-/// the objects of the chart, the Deployment last.
+/// Returns all objects of an installation in the order in which they are applied: definitions, the namespace,
+/// and the objects of the chart, the Deployment last.
 pub(in crate::cli) fn manifests(namespace: &str, options: &Options) -> anyhow::Result<Vec<Object>> {
     let mut objects: Vec<Object> = crds::all().iter().map(Object::from_typed).collect();
     let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -90,7 +90,7 @@ pub(in crate::cli) fn manifests(namespace: &str, options: &Options) -> anyhow::R
     Ok(objects)
 }
 
-/// Changes the fields of the Deployment that the options are about, and records the options.
+/// Sets the fields of the Deployment that the options determine, and records the options.
 fn configure(deployment: &mut Object, options: &Options) -> anyhow::Result<()> {
     let Options { image, replicas, controllers, git_hosts, extra_args } = options;
     if let Some(replicas) = replicas {
@@ -123,7 +123,7 @@ fn configure(deployment: &mut Object, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the place of an argument, or the end.
+/// Returns the index of an argument, or the end of the list.
 fn place(arguments: &[Value], start: &str) -> usize {
     let is_it = |argument: &Value| argument.as_str().is_some_and(|text| text.starts_with(start));
     arguments.iter().position(is_it).unwrap_or(arguments.len())

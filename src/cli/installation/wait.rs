@@ -16,10 +16,10 @@ use super::{Installer, OPERATOR};
 use crate::cli::CommandError;
 use crate::cli::writer::failed;
 
-/// Time between two looks.
+/// Interval of the checks.
 const POLL: Duration = Duration::from_millis(500);
 
-/// How long a command waits.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Deadline(Instant);
 
@@ -28,7 +28,7 @@ impl Deadline {
         Self(Instant::now() + Duration::from_secs(seconds))
     }
 
-    /// Waits for the next look; `false` when the time is over.
+    /// Waits for the next check; returns `false` when the time is over.
     pub(in crate::cli) async fn next(self) -> bool {
         let is_left = Instant::now() < self.0;
         if is_left {
@@ -59,7 +59,7 @@ pub(in crate::cli) async fn definitions_served(
 }
 
 /// Returns whether an API server answers for the objects of a definition. It opens their storage a while
-/// after it has established the definition.
+/// after the definition is established.
 async fn is_served(hub: &kube::Client, name: &str) -> Result<bool, CommandError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
     let definition = definitions.get(name).await.map_err(failed(format!("read the definition {name}")))?;
@@ -112,7 +112,7 @@ pub(in crate::cli) async fn deployment_available(
     }
 }
 
-/// Returns the reasons why containers of the operator do not run, each once.
+/// Returns each reason why containers of the operator do not run once.
 async fn waiting(hub: &kube::Client, namespace: &str) -> Result<Vec<String>, CommandError> {
     let pods: Api<Pod> = Api::namespaced(hub.clone(), namespace);
     let params = ListParams::default().labels("app.kubernetes.io/name=wheelwright");
@@ -127,7 +127,7 @@ async fn waiting(hub: &kube::Client, namespace: &str) -> Result<Vec<String>, Com
     Ok(reasons)
 }
 
-/// Waits until an object is gone.
+/// Waits until an object does not exist any more.
 pub(in crate::cli) async fn gone(
     installer: &Installer,
     target: &ObjectRef,

@@ -1,4 +1,4 @@
-//! The command line as a whole: its consistency, its page in the docs, and the commands that pages name.
+//! Tests of the whole command line: its consistency, its page in the docs, and the commands that pages name.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn the_command_line_is_consistent() {
     command().debug_assert();
 }
 
-/// A section for a command that can be run, and for its subcommands.
+/// Writes a section for a command that can be run, and for its subcommands.
 fn section(command: &mut clap::Command, name: &str, page: &mut String) {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     let subcommands = command.get_subcommands().filter(|one| one.get_name() != "help").count();
@@ -33,7 +33,7 @@ fn section(command: &mut clap::Command, name: &str, page: &mut String) {
     }
 }
 
-/// Returns an argument as a person writes it.
+/// Returns an argument as a person types it.
 fn shown(argument: &clap::Arg) -> String {
     let value =
         argument.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -88,7 +88,7 @@ fn pages() -> Vec<PathBuf> {
     docs.chain(readmes).filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
 }
 
-/// Returns the words of a command line as a shell takes them, up to a comment, a pipe or a redirection.
+/// Splits a command line into words as a shell does, up to a comment, a pipe or a redirection.
 fn words(line: &str) -> Vec<String> {
     let line = line.split(" #").next().unwrap_or_default();
     let end =
@@ -103,7 +103,7 @@ fn every_command_that_a_page_shows_is_one_that_the_program_takes() {
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
         for (number, line) in text.lines().enumerate() {
-            // Text in blocks begins with the command; an ellipsis stands for what is left out.
+            // Text in code blocks begins with the command; an ellipsis stands for omitted arguments.
             if !line.starts_with("wheelwright ") || line.contains("...") {
                 continue;
             }

@@ -19,7 +19,7 @@ pub(crate) const BASE: [(&str, &str); 5] = [
     ("README.md", "The base of all overlays.\n"),
 ];
 
-/// Returns an overlay with a namespace of its own.
+/// Returns an overlay with its own namespace.
 pub(crate) fn overlay(number: usize, replicas: usize) -> String {
     format!(
         "namespace: cluster-{number}\nnamePrefix: c{number}-\nresources: [../../base]\nlabels:\n- pairs: {{cluster: cluster-{number}}}\n  includeSelectors: true\nimages:\n- name: registry.example.com/web\n  newTag: 1.0.{number}\npatches:\n- patch: |-\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {{name: web}}\n    spec:\n      replicas: {replicas}\n      template: {{spec: {{containers: [{{name: web, env: [{{name: CLUSTER, value: cluster-{number}}}]}}]}}}}\n"

@@ -1,4 +1,4 @@
-//! Hazards of add-ons that Open Cluster Management has: placements that share clusters, add-ons that people
+//! Hazards of add-ons in Open Cluster Management: placements that share clusters, add-ons that people
 //! installed, configurations of one cluster, and the order of add-ons.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Add-ons on their clusters: jobs before the deletion, and configurations of their own.
+//! Add-ons on their clusters: jobs before the deletion, and configurations for one cluster.
 
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ fn job_of(world: &World) -> Option<Value> {
     Some(world.spokes["cluster1"].store.get(&job_key()).ok()?.as_ref().clone().into_value())
 }
 
-/// Lets the image of the job be pulled; the change of the job makes the node look again.
+/// Makes the image of the job available; the change of the job makes the node try again.
 fn complete(world: &mut World) {
     let now = world.now;
     let spoke = world.spokes.get_mut("cluster1").unwrap();
@@ -120,7 +120,7 @@ fn a_configuration_that_does_not_exist_is_named_on_the_addon_that_asks_for_it() 
     assert_eq!(configured(&world).0, "True");
 }
 
-/// An add-on of all clusters, completed.
+/// Installs an add-on on all clusters and completes its rollout.
 fn everywhere(world: &mut World) {
     template(world, "msa", "msa:0.4.0");
     crate::fixtures::addon(world, "msa", json!({"type": "All"}));

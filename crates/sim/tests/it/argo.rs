@@ -1,4 +1,4 @@
-//! Argo CD beside a hub: what the generator of an ApplicationSet reads at every moment, and what Argo CD
+//! Argo CD beside a hub: what the generator of an ApplicationSet reads after every write, and what Argo CD
 //! would prune.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,10 @@ use object::{Key, Object};
 use sim::{World, Write};
 use store::{Patch, WriteOptions};
 
-/// The answer of the cluster decision resource generator (argo-cd `applicationset/generators/duck_type.go`).
+/// The output of the cluster decision resource generator (argo-cd `applicationset/generators/duck_type.go`).
 #[derive(Debug, PartialEq)]
 enum Generated {
-    /// An error keeps the applications that there are.
+    /// After an error the existing applications stay.
     Error,
     /// A failed type assertion of Go.
     Panic,
@@ -66,7 +66,7 @@ fn answers(history: &[Write], kind: &str) -> Vec<Generated> {
 
 const CANARY: &str = "canary";
 
-/// The placement `fleet`, which asks for a list; the canary has a group of its own.
+/// Creates the placement `fleet`, which requests a list; the canary has its own group.
 fn placement(world: &mut World, labels: Value, annotations: Value) {
     let wanted = json!({"gitops.wheelwright.dev/cluster-decision": "canary, id.k8s.io"});
     let labels_of_canary = json!({"labelSelector": {"matchLabels": {CANARY: "true"}}});
@@ -173,7 +173,7 @@ enum Mode {
     Annotation,
 }
 
-/// Returns whether Argo CD takes a live object for one of the application `shop`, and would prune it where
+/// Returns whether Argo CD counts a live object as part of the application `shop`, and would prune it when
 /// git lacks it.
 fn is_managed(object: &Object, mode: Mode) -> bool {
     let has_owner = object.at(&["metadata", "ownerReferences"]).is_some();
@@ -189,7 +189,7 @@ fn is_managed(object: &Object, mode: Mode) -> bool {
     }
 }
 
-/// Marks an object as one of an application, as Argo CD does in the mode annotation+label with client-side
+/// Marks an object as part of an application, as Argo CD does in the mode annotation+label with client-side
 /// apply.
 fn mark(world: &mut World, mut object: Value) {
     let found = Object::from_value(object.clone()).unwrap();

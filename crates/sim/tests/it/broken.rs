@@ -1,4 +1,4 @@
-//! Controllers and executors with one bug each: the checker finds every one of them.
+//! Controllers and executors with one bug each. The checker must find every bug.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -22,10 +22,10 @@ use reconcile::{
 use sim::history::{self, Event};
 use sim::{Faults, Invariant, Servers, Setup};
 
-/// The number of histories in which a bug must show.
+/// Number of histories in which a bug must show.
 const SEEDS: u64 = 200;
 
-/// Plays histories until one breaks an invariant, which must be the one that the bug concerns.
+/// Plays histories until one breaks an invariant, which must be the expected one.
 fn check(setup: Setup, expected: &[Invariant]) {
     check_events(setup, history::draw, expected);
 }
@@ -36,7 +36,7 @@ fn check_events(setup: Setup, events: fn(u64) -> Vec<Event>, expected: &[Invaria
     assert!(invariant.is_some_and(|invariant| expected.contains(&invariant)), "{broken:?}");
 }
 
-/// Returns a history with the same faults all the time.
+/// Returns a history with constant faults.
 fn with_faults(seed: u64, faults: Faults) -> Vec<Event> {
     let mut events = history::draw(seed);
     events.retain(|event| !matches!(event, Event::Faults(_)));
@@ -44,7 +44,7 @@ fn with_faults(seed: u64, faults: Faults) -> Vec<Event> {
     events
 }
 
-/// A bug of a controller: in what it sees, or in what it plans.
+/// A bug of a controller: in its input or in its plan.
 trait Bug: 'static {
     /// The name of the controller.
     const CONTROLLER: &'static str;
@@ -172,7 +172,7 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// The repository's inventory is not written ahead.
+    /// The inventory of the repository is not written before the objects.
     NoInventory in hub_with "config-repo" {
         fn plan(plan: &mut Plan, _: Timestamp) {
             let ahead = |action: &Action| action.gvk().is_some_and(|gvk| gvk.kind == "ConfigRepoInventory");
@@ -180,7 +180,7 @@ bugs! {
         }
     } an_inventory_that_is_not_written_ahead_is_found breaks InventoryNamesEveryObject;
 
-    /// The inventory of a work is not written ahead.
+    /// The inventory of a work is not written before the objects.
     NoWorkInventory in agent_with "work-agent" {
         fn plan(plan: &mut Plan, _: Timestamp) {
             let ahead = |action: &Action| {
@@ -190,7 +190,7 @@ bugs! {
         }
     } a_work_that_does_not_list_its_objects_is_found breaks InventoryNamesEveryObject;
 
-    /// Deletions name no uid.
+    /// Deletions have no precondition on the uid.
     NoUid in hub_with "config-repo" {
         fn plan(plan: &mut Plan, _: Timestamp) {
             for action in plan.steps.iter_mut().flatten() {
@@ -210,7 +210,7 @@ bugs! {
         }
     } a_deletion_budget_without_effect_is_found breaks DeletionBudget;
 
-    /// Objects of others are taken over without being asked to.
+    /// Objects of others are taken over although nobody requested it.
     TakesOver in hub_with "config-repo" {
         fn see(object: &mut dyn Any) {
             if let Some(repo) = object.downcast_mut::<ConfigRepo>() {
@@ -270,7 +270,7 @@ bugs! {
         }
     } an_installation_beside_the_rollout_is_found breaks RolloutPromise;
 
-    /// Decisions are made on the add-ons of clusters as they were one write ago.
+    /// Decisions are made on the state of add-ons before their last write.
     OneWriteBehind in hub_with "addon-config" {
         fn see(object: &mut dyn Any) {
             if let Some(addon) = object.downcast_mut::<ManagedClusterAddOn>() {
@@ -310,7 +310,7 @@ fn removes_finalizers(action: &Action) -> bool {
     finalizers.and_then(Value::as_array).is_some_and(Vec::is_empty)
 }
 
-/// The last two states of each add-on that was seen, by uid.
+/// The last two states of each observed add-on, by uid.
 type Seen = BTreeMap<String, (ManagedClusterAddOn, ManagedClusterAddOn)>;
 
 /// Returns an add-on as it was before its last write.
@@ -332,7 +332,7 @@ fn executed_by(execute: sim::Execute) -> Setup {
     Setup { execute, ..Setup::default() }
 }
 
-/// Executes actions whatever has changed since they were planned.
+/// Executes actions without their preconditions.
 fn without_preconditions(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let mut action = action.clone();
     if let Action::Patch { precondition, .. } | Action::Delete { precondition, .. } = &mut action {
@@ -341,17 +341,17 @@ fn without_preconditions(sites: &mut Servers<'_>, manager: &str, action: &Action
     sim::execute(sites, manager, &action, now)
 }
 
-/// Hands no written object back, so that no plan sees it before the watch does.
+/// Returns no written object, so that plans see it only after the watch.
 fn without_feedback(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     sim::execute(sites, manager, action, now).map(|_| None)
 }
 
-/// Reports every write as done, so that the next step starts although one failed.
+/// Reports every write as done, so that the next step starts although a write failed.
 fn without_failures(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     sim::execute(sites, manager, action, now).or(Ok(None))
 }
 
-/// Removals of add-ons count one by one.
+/// Removals of add-ons are counted one at a time.
 struct NoRemovalWindow;
 
 impl Bug for NoRemovalWindow {
@@ -381,15 +381,15 @@ fn an_executor_without_preconditions_is_found() {
 
 #[test]
 fn an_executor_that_drops_own_writes_is_found() {
-    // A watch that is in time tells of every write before the next plan.
+    // A watch without delay shows every write before the next plan.
     let late = |seed| with_faults(seed, Faults { stale: 700, ..Faults::default() });
     check_events(executed_by(without_feedback), late, &[Invariant::OwnWritesAreSeen]);
 }
 
 #[test]
 fn an_executor_that_goes_on_after_a_failure_is_found() {
-    // Nobody else writes the inventories, so only a refusal keeps one from being written. A refused write that
-    // counts as done is also still wanted when everything rests.
+    // Only the operator writes the inventories, so only a refused write prevents one. A refused write that
+    // counts as done is also still wanted when the fleet is at rest.
     let refused = |seed| with_faults(seed, Faults { refused: 300, ..Faults::default() });
     check_events(
         executed_by(without_failures),

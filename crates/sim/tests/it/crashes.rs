@@ -1,9 +1,9 @@
-//! The operator and the agents die at each of their writes in turn, before it or after it. They know nothing when
-//! they start again.
+//! The operator and the agents crash at each of their writes in turn, before it or after it. They have no
+//! memory after the restart.
 //!
-//! A run without a crash counts the writes of a scenario. Every other run lets all processes die at one of them. In
-//! the end the world is the same, and on the way every object has gone through the same contents, no more and no
-//! less often.
+//! A run without a crash counts the writes of a scenario. In every other run all processes crash at one of
+//! them. At the end the fleet must be the same, and every object must have had the same contents in the same
+//! order.
 
 mod moves;
 
@@ -23,22 +23,22 @@ use sim::{Servers, Setup, World, Write, execute};
 
 const ADDON_GROUP: &str = "addon.open-cluster-management.io";
 const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
-/// Within this time the world is at rest again: deadlines are 20 s, leases a minute.
+/// Time in which the fleet comes to rest again: deadlines are 20 s, leases a minute.
 const SETTLE: i64 = 150;
 
-/// The day on which everything happens, in texts that tell a time.
+/// The date of all events, as it appears in times.
 const DATE: &str = "2027-01-15T";
 
-/// When the processes die.
+/// The moment of a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     /// The write does not happen.
     Before,
-    /// The write happens, and the process dies before it gets the answer.
+    /// The write happens, and the process crashes before it gets the answer.
     After,
 }
 
-/// The death of all processes at one write.
+/// The crash of all processes at one write.
 #[derive(Default)]
 struct Crash {
     /// Writes since the scenario began; absent before it.
@@ -51,7 +51,7 @@ thread_local! {
     static CRASH: RefCell<Crash> = RefCell::default();
 }
 
-/// Executes an action, or dies.
+/// Executes an action, or crashes.
 fn execute_or_die(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let dead = || Err(Failure { kind: FailureKind::Unavailable, message: "the process is dead".into() });
     let moment = CRASH.with_borrow_mut(|crash| {
@@ -68,14 +68,14 @@ fn execute_or_die(sites: &mut Servers<'_>, manager: &str, action: &Action, now: 
         None => execute(sites, manager, action, now),
         Some(Moment::Before) => dead(),
         Some(Moment::After) => {
-            // The outcome goes with the process.
+            // The outcome is lost with the process.
             let _ = execute(sites, manager, action, now);
             dead()
         }
     }
 }
 
-/// A dry run changes nothing, and a lease is renewed whatever happens.
+/// Returns whether a write counts: a dry run changes nothing, and a lease is renewed in any case.
 fn is_counted(action: &Action) -> bool {
     match action {
         Action::Apply { object, dry_run, .. } => !dry_run && object.kind() != "Lease",
@@ -85,7 +85,7 @@ fn is_counted(action: &Action) -> bool {
     }
 }
 
-/// Something that people do to a fleet at rest.
+/// A change that people make to a fleet at rest.
 struct Scenario {
     prepare: fn(&mut World),
     act: fn(&mut World),
@@ -94,12 +94,12 @@ struct Scenario {
 /// An object of the hub or of a spoke.
 type Id = (String, String);
 
-/// What a run leads to.
+/// The result of a run.
 struct Ended {
     writes: usize,
     /// The objects at the end.
     objects: BTreeMap<Id, Value>,
-    /// The contents that each object went through; null where it was deleted.
+    /// The contents that each object had; null where it was deleted.
     contents: BTreeMap<Id, Vec<Value>>,
     /// The files of the last report.
     report: Value,
@@ -165,13 +165,13 @@ fn remove_noise(value: &mut Value) {
             let is_noise = |name: &str| {
                 name.ends_with("Time") || matches!(name, "uid" | "observedGeneration" | "resourceVersion")
             };
-            // Taints that came and went leave an empty list.
+            // Taints that were added and removed leave an empty list.
             fields.retain(|name, value| !(is_noise(name) || name == "taints" && *value == json!([])));
             fields.values_mut().for_each(remove_noise);
         }
         Value::Array(items) => {
             items.iter_mut().for_each(remove_noise);
-            // Conditions and values of a status stand in the order in which they were first told.
+            // Conditions and values of a status are in the order in which they were first reported.
             if items.iter().all(|item| item.get("type").or(item.get("fieldValue")).is_some()) {
                 items.sort_by_key(Value::to_string);
             }
@@ -205,12 +205,12 @@ fn contents(writes: &[Write]) -> BTreeMap<Id, Vec<Value>> {
     contents
 }
 
-/// Returns whether both moments of every write are played; else they alternate. `make chaos` sets it.
+/// Returns whether both moments of every write are played; otherwise they alternate. `make chaos` sets it.
 fn is_long() -> bool {
     std::env::var_os("CRASHES").is_some_and(|crashes| crashes == "all")
 }
 
-/// Lets the processes die at every write.
+/// Lets the processes crash at every write.
 fn check(scenario: &Scenario) {
     let calm = run(scenario, None);
     assert!(calm.writes > 0, "the scenario writes nothing");
@@ -303,7 +303,7 @@ fn commit(world: &mut World, number: u32, files: FileTree) {
     world.commit(&repo(), &format!("{number:040x}"), files);
 }
 
-/// Two clusters, one of them the canary, and a repository that is empty.
+/// Creates two clusters, one of them the canary, and an empty repository.
 fn fleet(world: &mut World) {
     put(
         world,
@@ -316,7 +316,7 @@ fn fleet(world: &mut World) {
     follow(world, "https://git.example/fleet");
 }
 
-/// The same with the add-on.
+/// Creates the same fleet with the add-on.
 fn installed(world: &mut World) {
     fleet(world);
     commit(world, 1, files("map", Some("0.4.0")));

@@ -1,4 +1,4 @@
-//! The deletion of a ClusterManagementAddOn is held by the removal budget where people made a RolloutPolicy.
+//! The removal budget holds the deletion of a ClusterManagementAddOn where people created a RolloutPolicy.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn a_deleted_addon_stays_on_its_clusters_until_a_person_approves() {
 #[test]
 fn a_deleted_addon_without_a_policy_of_people_goes_at_once_as_in_ocm() {
     let mut world = installed(Setup::default(), 4);
-    // The operator makes a policy of its own to keep a record.
+    // The operator creates a policy to keep a record.
     select_some(&mut world, 3);
     world.run_for(seconds(30)).unwrap();
     assert!(world.get::<RolloutPolicy>(&Key::cluster("wheelwright-default")).is_some());

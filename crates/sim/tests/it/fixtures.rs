@@ -1,4 +1,4 @@
-//! Worlds with clusters and one add-on, from the add-on to the workloads of its clusters.
+//! Fleets with clusters and one add-on, with everything from the add-on to the workloads of its clusters.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

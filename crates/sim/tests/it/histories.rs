@@ -1,4 +1,4 @@
-//! Random histories against every invariant.
+//! Checks every invariant on random histories.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +7,9 @@ use std::thread;
 use sim::Setup;
 use sim::history::{self, Event};
 
-/// Seeds that once failed, with the reason.
+/// Seeds that failed once, with the reason.
 const KNOWN: &str = include_str!("seeds.txt");
-/// How many seeds every run plays. `cargo run --release -p wheelwright-sim --example seeds -- FROM TO` plays
-/// more.
+/// Number of seeds of a run. `cargo run --release -p wheelwright-sim --example seeds -- FROM TO` plays more.
 const SEEDS: u64 = 500;
 
 fn known() -> Vec<u64> {
@@ -18,8 +17,8 @@ fn known() -> Vec<u64> {
     lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
 }
 
-/// Seeds that failed with clocks that jump: reports and add-ons that waited for times in the
-/// future, and rollouts that were complete and soaked again.
+/// Seeds that failed with clocks that jump: reports and add-ons waited for times in the future, and completed
+/// rollouts soaked again.
 const KNOWN_WITH_JUMPS: [u64; 5] = [10, 22, 23, 36, 56];
 
 /// Plays seeds on all cores and returns the failures.

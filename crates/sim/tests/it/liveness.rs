@@ -1,4 +1,4 @@
-//! Clusters that fall silent, whose clocks are wrong, or whose API servers do not answer.
+//! Clusters that stop reporting, have a wrong clock, or have an API server that does not answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn addon_available(world: &World) -> Option<String> {
     Some(available.unwrap().status.to_string())
 }
 
-/// Returns the most writes within one minute to the status of the cluster, or of one of its add-ons.
+/// Returns the most writes in one minute to the status of the cluster, or of one of its add-ons.
 fn most_writes_a_minute(world: &mut World) -> usize {
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for write in world.take_history() {
@@ -49,7 +49,8 @@ fn most_writes_a_minute(world: &mut World) -> usize {
     counts.into_values().max().unwrap_or_default()
 }
 
-/// Returns a cluster with an add-on whose health its agent reports, and one whose health the hub finds.
+/// Returns a cluster with two add-ons: the agent reports the health of one, and the hub determines that of
+/// the other.
 fn with_addons(seed: u64) -> World {
     let mut world = seeded(seed, 1);
     template(&mut world, "msa-0.4.0", "msa:0.4.0");

@@ -1,4 +1,4 @@
-//! Tests of whole worlds.
+//! Tests of whole fleets in the simulator.
 
 #![expect(
     clippy::unwrap_used,

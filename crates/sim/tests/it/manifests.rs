@@ -40,7 +40,7 @@ fn applied(world: &World, name: &str) -> Vec<String> {
 
 const APPLIED: &str = "True AppliedManifestComplete: Apply manifest complete";
 
-/// Returns a custom kind whose plural follows no rule, in the scope of the cluster.
+/// Returns the definition of a cluster-scoped kind with an irregular plural.
 fn definition() -> serde_json::Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     json!({
@@ -141,7 +141,7 @@ fn a_work_of_another_agent_is_taken_over_without_a_write_and_deleted_to_its_end(
     let store = &mut world.spokes.get_mut("cluster1").unwrap().store;
     let all = ResourcePath::resource("work.open-cluster-management.io", "v1", "appliedmanifestworks");
     let list = store.list(&all, &ListOptions::default()).unwrap();
-    // The Go agent records no kinds.
+    // The agent in Go records no kinds.
     let target = all.at(&list.items[0].key());
     let patch = Patch::Merge(json!({"metadata": {"annotations": null}}));
     store.patch(&target, &patch, &WriteOptions::manager("work-agent"), world.now).unwrap();

@@ -1,4 +1,4 @@
-//! What the agents of add-ons may do on the hub, and how long.
+//! The permissions of the agents of add-ons on the hub, and how long they last.
 
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use api::names::ADDON_NAME_LABEL;
 use object::{Key, Metadata as _};
 use sim::World;
 
-/// Returns a world in which two clusters have an add-on whose agents may read in their namespace and in a
+/// Returns a fleet with two clusters that have an add-on; its agents may read in their own namespace and in a
 /// shared one.
 fn permitted() -> World {
     let mut world = world(2);

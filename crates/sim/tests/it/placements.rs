@@ -1,5 +1,5 @@
-//! Placements on a hub where all kinds of things happen: whoever is woken by them knows as much as one that
-//! starts anew.
+//! Random changes of a hub: a placement that is reconciled after each change decides as one that is
+//! reconciled for the first time.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use store::{Patch, ResourcePath, WriteOptions};
 
 const GROUP: &str = "cluster.open-cluster-management.io";
 
-/// Something that happens to the hub.
+/// A change of the hub.
 #[derive(Clone, Debug)]
 enum Event {
     /// A cluster joins or changes: its labels follow from the second number.
@@ -26,7 +26,7 @@ enum Event {
     Unscore(u8),
     Place(usize),
     Bind(bool, bool),
-    /// The set `team` is as in its nth form, or gone.
+    /// The set `team` gets its nth form, or is deleted.
     Team(u8),
     Meddle(u8),
     Wait(u8),
@@ -122,7 +122,7 @@ impl Hub {
                     "apiVersion": format!("{GROUP}/v1alpha1"), "kind": "AddOnPlacementScore",
                     "metadata": { "namespace": key.namespace, "name": key.name },
                 });
-                // The namespace comes and goes with the cluster.
+                // The namespace is created and deleted with the cluster.
                 if self.0.apply(Object::from_value(object).unwrap()).is_ok() {
                     let status =
                         json!({ "scores": [{ "name": "cpu", "value": score }], "validUntil": until });
@@ -183,7 +183,7 @@ impl Hub {
         }
     }
 
-    /// Returns what placements said, with resource versions.
+    /// Returns the status of the placements and their decisions, with resource versions.
     fn reported(&self) -> Value {
         json!([
             self.0.list::<Placement>(),

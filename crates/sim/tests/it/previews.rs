@@ -1,4 +1,4 @@
-//! A preview against what then happens.
+//! Compares previews with what then happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use sim::history::Content;
 use sim::preview::{Change, Commit, HubSnapshot, Preview, Verdict, of_report, preview};
 use sim::{World, workload};
 
-/// Histories that every run plays, of [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250` plays 1,000
+/// Number of histories in a run, with [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250` plays 1,000
 /// commits.
 const HISTORIES: u64 = 8;
 const COMMITS: u64 = 4;
@@ -70,7 +70,7 @@ pub(crate) fn apply(world: &mut World, commit: &Commit) {
     world.run_for(SignedDuration::from_mins(4)).unwrap();
 }
 
-/// What a hub looks like, as far as a preview tells it.
+/// The state of a hub, as far as a preview describes it.
 struct Look {
     /// The digests of the objects of the repository.
     objects: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! The removal of add-ons is held by a budget of clusters over a window of time.
+//! A budget of clusters over a window of time holds the removal of add-ons.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use object::Key;
 use object::tree::FileTree;
 use sim::{Setup, World};
 
-/// Returns a world in which every one of `clusters` has the add-on.
+/// Returns a fleet in which all `clusters` have the add-on.
 pub(crate) fn installed(setup: Setup, clusters: usize) -> World {
     let mut world = with(setup, 7, clusters);
     template(&mut world, "msa", "msa:0.4.0");
@@ -135,7 +135,7 @@ fn an_approved_commit_needs_no_second_approval_of_its_policy() {
     drop_an_addon(world);
 }
 
-/// A commit drops the add-on of all clusters; its ConfigRepo approves that.
+/// Removes the add-on of all clusters with a commit; its ConfigRepo approves the deletions.
 fn drop_an_addon(mut world: World) {
     let repo = Key::namespaced("config", "fleet");
     let identity = json!({"gitops.wheelwright.dev/operator-identity": "allowed"});

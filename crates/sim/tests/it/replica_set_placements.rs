@@ -10,7 +10,7 @@ use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _};
 use sim::World;
 
-/// Approves what the set waits for, with the token that its condition names.
+/// Approves the request of the set, with the token in its condition.
 fn approve(world: &mut World) {
     let set_now = get(world);
     let message = &set_now.condition("PlacementRolledOut").unwrap().message;
@@ -30,7 +30,7 @@ fn placement(world: &mut World, name: &str, labels: Value) {
     );
 }
 
-/// OCM's controller forgets the work of a cluster that leaves while its work is out of date.
+/// OCM's controller leaves the work of a cluster that leaves while its work is out of date.
 #[test]
 fn a_cluster_that_leaves_before_its_turn_loses_its_work() {
     let mut world = world(3);
@@ -111,8 +111,8 @@ fn a_cluster_of_two_placements_has_one_work() {
     settle(&mut world);
     assert_eq!(world.list::<ManifestWork>().len(), 2);
     assert_eq!(get(&world).status.unwrap().summary.desired_total, Some(2));
-    // A placement that the set no longer names gives its clusters to the next one. The rest goes within the
-    // budget.
+    // The clusters of a placement that the set no longer names go to the next placement. The works of the
+    // others are removed within the budget.
     set_with(
         &mut world,
         json!({"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "canaries"}]}),

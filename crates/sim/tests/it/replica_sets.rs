@@ -1,4 +1,5 @@
-//! ManifestWorkReplicaSets: how a template reaches the clusters of placements, stops, and returns.
+//! ManifestWorkReplicaSets: the template reaches the clusters of placements; a rollout stops and is rolled
+//! back.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use sim::World;
 
 const SET: &str = "settings";
 
-/// A set with one ConfigMap, whose value is that of the revision.
+/// Creates a set with one ConfigMap, with the value of the revision.
 pub(crate) fn set(world: &mut World, value: &str, strategy: Value) {
     set_with(
         world,
@@ -29,7 +30,7 @@ pub(crate) fn template(value: &str) -> Value {
     json!({"workload": {"manifests": [map]}})
 }
 
-/// No cluster serves the kind, so this never arrives.
+/// Returns a manifest of a kind that no cluster serves, so that it is never applied.
 pub(crate) fn bad() -> Value {
     json!({"workload": {"manifests": [{"apiVersion": "example.com/v1", "kind": "Bogus", "metadata": {"name": "x"}}]}})
 }
@@ -55,7 +56,7 @@ pub(crate) fn get(world: &World) -> ManifestWorkReplicaSet {
     world.get(&Key::namespaced("default", SET)).unwrap()
 }
 
-/// Status and reason of a condition of the set.
+/// Returns status and reason of a condition of the set.
 pub(crate) fn condition(world: &World, type_: &str) -> String {
     let set = get(world);
     set.condition(type_).map(|c| format!("{} {}", c.status, c.reason)).unwrap_or_default()
@@ -209,7 +210,7 @@ fn a_newcomer_gets_the_work_and_a_work_that_a_person_changed_is_mended() {
     assert_eq!(values(&world), ["1", "1", "1"]);
 }
 
-/// OCM's controller does not see a change of labels, and copies those by which tools find what they installed.
+/// OCM's controller ignores a change of labels, and copies labels by which tools find their own objects.
 #[test]
 fn labels_of_the_set_reach_its_works_but_those_of_tools_do_not() {
     let mut world = world(1);
@@ -297,7 +298,7 @@ fn the_works_go_with_their_set() {
     }
 }
 
-/// OCM's controller does not react to works of a set whose name has a dot.
+/// OCM's controller ignores works of a set with a dot in its name.
 #[test]
 fn a_set_may_have_a_dot_in_its_name_and_one_that_makes_no_label_says_so() {
     let mut world = world(1);

@@ -1,4 +1,4 @@
-//! A report and `explain rollout` say the same word of every cluster.
+//! A report and `explain rollout` show the same state for every cluster.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use sim::World;
 
 const BRANCH: &str = "wheelwright/status";
 
-/// Reports on all add-ons, whoever applies them.
+/// Requests reports about all add-ons.
 fn report(world: &mut World) {
     let key = Key::namespaced("config", "fleet");
     put(
@@ -49,7 +49,7 @@ fn policy(world: &mut World, spec: Value) {
     );
 }
 
-/// Lets the placement keep clusters that do not answer.
+/// Makes the placement tolerate clusters that do not report.
 fn tolerate_silence(world: &mut World) {
     let canary = json!({"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
     put(

@@ -1,4 +1,4 @@
-//! Add-ons: how a version reaches its clusters, stops, and returns.
+//! Rollouts of add-ons: a version reaches its clusters, stops, and is rolled back.
 
 use serde_json::json;
 
@@ -91,7 +91,7 @@ fn a_version_that_never_becomes_ready_stops_at_the_canary() {
 
 #[test]
 fn a_rollout_writes_each_work_once_and_each_status_at_most_twice() {
-    // The edit comes at another part of a second in each.
+    // The edit comes at a different fraction of a second for each seed.
     for seed in [1, 2, 3, 5, 7] {
         edit_in_place(seeded(seed, 3));
     }
@@ -229,7 +229,7 @@ fn a_rollout_survives_faults_and_restarts_and_never_moves_too_many() {
     }
 }
 
-/// A canary that breaks is returned, and the version is in quarantine.
+/// Plays a rollout whose canary fails and is rolled back, with the version in quarantine.
 fn broken_canary() -> World {
     let mut world = world(2);
     template(&mut world, "msa", "msa:0.4.0");
@@ -242,7 +242,7 @@ fn broken_canary() -> World {
     world
 }
 
-/// The operator dies before and after every single write between the edit and the quiet after the rollback.
+/// The operator crashes before and after every write between the edit and the end of the rollback.
 #[test]
 fn an_operator_that_dies_after_any_write_returns_the_canary_once_and_moves_nobody_else() {
     let mut deaths = 0;
@@ -278,7 +278,7 @@ fn an_operator_that_dies_after_any_write_returns_the_canary_once_and_moves_nobod
     assert!(deaths > 10, "{deaths} writes");
 }
 
-/// A cluster with a configuration of its own keeps it when it returns with the others.
+/// A cluster with its own configuration keeps it when it is rolled back with the others.
 #[test]
 fn a_rollback_keeps_what_a_cluster_asks_for_itself() {
     let mut world = world(2);
@@ -331,7 +331,7 @@ fn a_rollback_keeps_what_a_cluster_asks_for_itself() {
     );
 }
 
-/// It starts in the turn of its group, and the groups after it do not wait for it.
+/// The new cluster starts with its group, and later groups do not wait for it.
 #[test]
 fn a_cluster_that_joins_a_rollout_is_not_waited_for() {
     let mut world = world(3);
@@ -342,7 +342,7 @@ fn a_cluster_that_joins_a_rollout_is_not_waited_for() {
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     template(&mut world, "msa", "msa:0.4.1");
     assert!(world.run_until(seconds(30), |world| images(world)[0] == "0.4.1").unwrap());
-    // The begin of the rollout is written after its first cluster, and times of the API are whole seconds.
+    // The start of the rollout is written after its first cluster, and times of the API are whole seconds.
     world.run_for(seconds(2)).unwrap();
     join(&mut world, 3, true, seconds(100));
     let joined = |world: &World| images(world).len() == 4;

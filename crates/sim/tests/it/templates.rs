@@ -1,4 +1,4 @@
-//! What an add-on says before anything goes out, and the contents of its configurations that are kept.
+//! What an add-on reports before its rollout, and the snapshots of its configurations.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::json;
@@ -60,8 +60,8 @@ fn snapshots_beyond_the_limit_go_and_those_in_use_stay() {
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     let good = snapshots(&world);
     assert_eq!(good.len(), 1);
-    // The canary never gets further than a version that does not work, so the other cluster runs the first
-    // one all the time.
+    // The canary never completes a version that does not work, so the other cluster runs the first version
+    // all the time.
     for version in 0..20 {
         template(&mut world, "msa", &format!("msa:0.5.{version}"));
         world.run_for(seconds(30)).unwrap();

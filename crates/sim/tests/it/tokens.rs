@@ -12,7 +12,7 @@ use object::Key;
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Returns an add-on on one cluster, whose agent asks for a token.
+/// Returns a fleet with an add-on on one cluster, whose agent registers by token.
 fn by_token() -> World {
     let mut world = world(1);
     template(&mut world, "msa", "msa:0.4.0");
@@ -23,7 +23,7 @@ fn by_token() -> World {
     world
 }
 
-/// The agent of the cluster names its driver.
+/// Writes the driver as the agent of the cluster does.
 fn driver(world: &mut World, driver: Value) {
     let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).sub("status");
     let patch = Patch::Merge(json!({"status": {"kubeClientDriver": driver}}));
@@ -41,7 +41,7 @@ fn account(world: &World) -> Option<ServiceAccount> {
     world.get(&Key::namespaced("cluster1", format!("{ADDON}-agent")))
 }
 
-/// Returns which of the account, the role and the binding exist.
+/// Returns whether the account, the role and the binding exist.
 fn exist(world: &World) -> [bool; 3] {
     let role = Key::namespaced("cluster1", format!("{ADDON}-token-role"));
     [account(world).is_some(), world.get::<Role>(&role).is_some(), world.get::<RoleBinding>(&role).is_some()]

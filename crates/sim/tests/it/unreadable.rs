@@ -1,4 +1,4 @@
-//! What a cluster writes into its own status concerns no other cluster.
+//! A status that one cluster writes affects no other cluster.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use api::cluster::v1::ManagedCluster;
 use object::{Key, Kind};
 use sim::World;
 
-/// A time that an API server admits and that is no time of ours. See docs/hazards.md#unreadable-times.
+/// Times that an API server accepts and that are invalid here. See docs/hazards.md#unreadable-times.
 const TIMES: [&str; 3] = ["9999-12-31T23:59:59Z", "2026-01-02T03:04:05+99:99", "2026-01-02T00:00:00x5Z"];
 
-/// Adds a condition with such a time to those that an object has.
+/// Adds a condition with such a time to the conditions of an object.
 fn add_condition<K: Kind>(world: &mut World, key: &Key, held: &Value, time: &str) {
     let mut conditions = held.as_array().unwrap().clone();
     conditions.push(

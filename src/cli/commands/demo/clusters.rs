@@ -18,7 +18,7 @@ use object::{Key, Object};
 use sim::{run_workloads, workload};
 use store::{ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
-/// Time between two looks of people and nodes at their cluster.
+/// Interval in which people and nodes check their cluster.
 const TICK: Duration = Duration::from_millis(200);
 /// Time until a pod is ready.
 const READY_AFTER: SignedDuration = SignedDuration::from_millis(1500);
@@ -45,7 +45,7 @@ fn definitions<D: serde::Serialize>(definitions: Vec<D>) -> Result<Vec<Object>> 
     definitions.iter().map(|definition| Ok(Object::from_value(serde_json::to_value(definition)?)?)).collect()
 }
 
-/// Plays the part of the nodes of a spoke until `stop`: pods become ready when their image exists.
+/// Simulates the nodes of a spoke until `stop`: pods become ready when their image exists.
 pub(super) fn run_nodes(spoke: Arc<Server>, tasks: &TaskTracker, stop: CancellationToken) {
     let images: BTreeSet<String> = IMAGES.iter().map(|image| (*image).to_owned()).collect();
     let workloads = workload::Environment { images, ready_after: READY_AFTER, nodes: 3 };
@@ -56,8 +56,8 @@ pub(super) fn run_nodes(spoke: Arc<Server>, tasks: &TaskTracker, stop: Cancellat
     });
 }
 
-/// Plays the part of the hub's administrator until `stop`: labels, accepts and approves the clusters that ask
-/// to join.
+/// Simulates the administrator of the hub until `stop`: labels, accepts and approves the clusters that
+/// request to join.
 pub(super) fn run_administrator(hub: Arc<Server>, tasks: &TaskTracker, stop: CancellationToken) {
     tasks.spawn(async move {
         while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
@@ -66,7 +66,7 @@ pub(super) fn run_administrator(hub: Arc<Server>, tasks: &TaskTracker, stop: Can
     });
 }
 
-/// Does the same as `kubectl label`, `kubectl patch` and `kubectl certificate approve`.
+/// Labels and accepts clusters as `kubectl label`, `kubectl patch` and `kubectl certificate approve` do.
 fn accept_clusters(hub: &mut Store, now: Timestamp) {
     let options = WriteOptions::manager("demo");
     let clusters = ResourcePath::all::<ManagedCluster>();
@@ -77,7 +77,7 @@ fn accept_clusters(hub: &mut Store, now: Timestamp) {
         let (cloud, number) = cluster.name().split_once('-').unwrap_or_default();
         let canary = (number == "1").then_some("true");
         let patch = json!({"metadata": {"labels": {"cloud": cloud, "canary": canary}}, "spec": {"hubAcceptsClient": true}});
-        // After a conflict the next tick tries again.
+        // After a conflict the next round tries again.
         let _ = hub.patch(&clusters.clone().named(cluster.name()), &Patch::Merge(patch), &options, now);
     }
     let requests = ResourcePath::resource("certificates.k8s.io", "v1", "certificatesigningrequests");

@@ -12,7 +12,7 @@ use object::Key;
 use object::tree::Checkout;
 use sim::preview::{Commit, HubSnapshot, preview};
 
-/// How long the pods of the demo take.
+/// Time that the pods of the demo take to become ready.
 const SUCCEEDS_AFTER: SignedDuration = SignedDuration::from_secs(3);
 
 impl Demo<'_> {

@@ -1,4 +1,5 @@
-//! The fleet as the demo shows it: read from the hub's objects, told as lines and drawn as a table.
+//! Reads the fleet of the demo from the hub's objects, and describes its changes as lines and its state as a
+//! table.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +22,16 @@ use store::{ListOptions, ResourcePath, Store};
 use crate::cli::fleet;
 use crate::cli::output::Style;
 
-/// The clusters of the demo, as far as its add-on goes.
+/// The clusters of the demo, with the state of its add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fleet {
     /// The clusters, by name.
     pub clusters: BTreeMap<String, Cluster>,
-    /// Those that have the add-on or get it, in the order in which they go.
+    /// The groups of clusters that have the add-on or get it, in the order in which they start.
     groups: Vec<Group>,
 }
 
-/// One cluster, as far as the add-on goes.
+/// One cluster, with the state of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cluster {
     /// Whether its agent has joined.
@@ -87,7 +88,7 @@ impl Fleet {
         self.clusters.values().all(|cluster| cluster.joined)
     }
 
-    /// Returns whether every cluster is done with a version.
+    /// Returns whether the rollout of a version has ended on every cluster.
     pub(super) fn runs(&self, version: &str) -> bool {
         let is_done = |cluster: &Cluster| cluster.state == Some(ClusterState::Done);
         self.clusters.values().all(|cluster| is_done(cluster) && cluster.version == version)
@@ -129,7 +130,7 @@ impl Fleet {
                 continue;
             }
             let order = match &now.state {
-                // It keeps the version that it has.
+                // It keeps its version.
                 None | Some(ClusterState::Waiting(_) | ClusterState::Starting) => continue,
                 Some(ClusterState::Progressing { .. }) => 2,
                 Some(ClusterState::Soaking { .. }) => 3,
@@ -143,7 +144,7 @@ impl Fleet {
                 ) => 5,
             };
             let change = match &now.state {
-                // The quarantined version is another one.
+                // The quarantined version is not the one that it runs.
                 Some(ClusterState::Quarantined { .. }) => format!("{}, keeps {}", now.word(), now.version),
                 _ => format!("{} {}", now.version, now.word()),
             };
@@ -152,7 +153,7 @@ impl Fleet {
         sentences.into_iter().map(|((_, what), names)| format!("{what}: {}", names.join(" "))).collect()
     }
 
-    /// Returns the groups of the add-on, and below them the clusters that are not among these.
+    /// Returns the groups of the add-on as a table, and below them the clusters outside of these groups.
     pub(super) fn table(&self, addon: &str, style: Style) -> String {
         let mut lines = fleet::group_lines(addon, &self.groups, style);
         let others = self.clusters.iter().filter(|(_, cluster)| cluster.state.is_none());
@@ -174,7 +175,7 @@ pub(super) fn overview(hub: &Store, now: Timestamp) -> Overview {
     Overview::read(&caches(hub), now).unwrap_or_default()
 }
 
-/// Returns the hub as the controllers read it.
+/// Returns the hub's objects as the caches of the controllers.
 fn caches(hub: &Store) -> Caches {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, list::<ClusterManagementAddOn>(hub), "0");

@@ -1,4 +1,4 @@
-//! The config repository of the demo: bare, made from `examples-repo/`, with one method a commit.
+//! The config repository of the demo: a bare one, made from `examples-repo/`, with a method for each commit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(super) struct StatusCommit {
 }
 
 impl ConfigRepository {
-    /// Makes the repository; nothing is committed yet.
+    /// Makes the repository without a commit.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
         Repository::init_bare(&path)
             .with_context(|| format!("cannot create the repository {}", path.display()))?;
@@ -73,7 +73,7 @@ impl ConfigRepository {
         self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
     }
 
-    /// Returns the files of the next version, which is not committed yet.
+    /// Returns the files of the next version before it is committed.
     pub(super) fn upgrade(&self) -> Result<FileTree> {
         let mut files = self.files.clone();
         edit(&mut files, VERSION, "0.4.0", "0.4.1")?;
@@ -105,7 +105,7 @@ impl ConfigRepository {
         self.commit("managed-serviceaccount: 0.4.2")
     }
 
-    /// Commits of a branch, the newest first; none where it does not exist.
+    /// Lists the commits of a branch, the newest first; none where the branch does not exist.
     pub(super) fn log(&self, branch: &str) -> Result<Vec<StatusCommit>> {
         let repository = Repository::open_bare(&self.path)?;
         let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else {
@@ -122,7 +122,7 @@ impl ConfigRepository {
         Ok(log)
     }
 
-    /// Returns the text of a file at the tip of a branch; `None` where either does not exist.
+    /// Reads a file at the tip of a branch; `None` where the file or the branch does not exist.
     pub(super) fn file(&self, branch: &str, path: &str) -> Result<Option<String>> {
         let repository = Repository::open_bare(&self.path)?;
         let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! The output of the demo: lines that scroll and, on a terminal, a table of the fleet below them that is
-//! drawn over.
+//! The output of the demo: lines that scroll and, on a terminal, a table of the fleet below them, which is
+//! overwritten.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::cli::output::{Style, Ui};
 pub(super) struct Screen<'a> {
     ui: &'a mut Ui,
     start: Instant,
-    /// The table that is on the screen.
+    /// The text of the table that is on the screen.
     drawn: String,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Screen<'a> {
         self.print(&format!("{}== {text}{}", bold.0, bold.1))
     }
 
-    /// Says where the log lines of all parts go.
+    /// Prints the path of the log file.
     pub(super) fn log_file(&mut self) -> io::Result<()> {
         match self.ui.log_file.clone() {
             Some(path) => self.heading(&format!("log of all parts in {}", path.display())),
@@ -60,7 +60,7 @@ impl<'a> Screen<'a> {
         Ok(())
     }
 
-    /// Removes the table. A terminal that has become narrower shows one of its lines in several rows.
+    /// Removes the table. A terminal that has become narrower shows one line of it in several rows.
     pub(super) fn erase(&mut self) -> io::Result<()> {
         let drawn = std::mem::take(&mut self.drawn);
         let columns = self.style().columns.max(1);
@@ -78,7 +78,8 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// Returns characters that a line shows: all but the escape sequences of colours, which end with an `m`.
+/// Returns the number of characters that a terminal shows of a line: all but the escape sequences of colours,
+/// which end with an `m`.
 fn shown_width(line: &str) -> usize {
     let mut hidden = false;
     line.chars()

@@ -15,7 +15,7 @@ use crate::cli::output::Style;
 const ADDON: &str = "managed-serviceaccount";
 /// The branch that reports are pushed to.
 pub(super) const REPORTS: &str = "wheelwright/status";
-/// Time in which a version must become healthy, else it has failed.
+/// Time in which a version must become healthy; otherwise it has failed.
 const DEADLINE: &str = "6s";
 /// Time for which the canaries of a version must work before the others follow.
 const SOAK: &str = "1s";

@@ -1,4 +1,4 @@
-//! The definitions of the kinds: present, served, and with the fields that this version reads.
+//! Checks the definitions of the kinds: they exist, are served, and have the fields that this version reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,16 +6,16 @@ use crate::cli::output::Style;
 use crate::cli::{CommandError, writer};
 use object::Kind;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Health {
-    /// It is as it should be.
+    /// Nothing is wrong.
     Good,
-    /// It works, and a person should look at it.
+    /// It works, and a person should check it.
     Warning,
     /// It does not work.
     Bad,
-    /// It could not be looked at.
+    /// The check could not be made.
     Unknown,
 }
 
@@ -49,13 +49,13 @@ impl Finding {
         Self { check, health: Health::Bad, message: message.into(), advice: advice.into() }
     }
 
-    /// Returns a check that could not look.
+    /// Returns the finding of a check that could not be made.
     pub(super) fn unknown(check: &'static str, CommandError { error, hint }: CommandError) -> Self {
         let advice = hint.unwrap_or_else(|| "check the API server: kubectl get --raw /readyz".into());
         Self { check, health: Health::Unknown, message: format!("{error:#}"), advice }
     }
 
-    /// Returns the finding for people.
+    /// Formats the finding for people.
     pub(super) fn text(&self, style: Style) -> String {
         let (mark, colour) = match self.health {
             Health::Good => ('✓', "32"),
@@ -68,7 +68,7 @@ impl Finding {
     }
 }
 
-/// Returns all objects of a kind, or the finding that they cannot be read.
+/// Lists all objects of a kind; returns a finding if they cannot be read.
 pub(super) async fn all<K: Kind>(
     check: &'static str,
     client: &kube::Client,
@@ -77,7 +77,7 @@ pub(super) async fn all<K: Kind>(
     writer::list::<K>(client, namespace, "").await.map_err(|error| Finding::unknown(check, error))
 }
 
-/// Returns a few names of many.
+/// Joins the first names of a list, and the number of the others.
 pub(super) fn few<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const NAMED: usize = 5;
     let names: Vec<&str> = names.into_iter().collect();

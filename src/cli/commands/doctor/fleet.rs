@@ -1,4 +1,4 @@
-//! The clusters: accepted, available, with clocks that agree.
+//! Checks the clusters: they are accepted and available, and their clocks agree.
 
 use super::Hub;
 use super::finding::{Finding, all, few};

@@ -1,6 +1,6 @@
-//! `wheelwright doctor`: looks at a hub and says what is wrong and what to do.
+//! `wheelwright doctor`: checks a hub, and says what is wrong and what to do.
 //!
-//! A check that cannot look says so: it is never silent.
+//! A check that could not be made is a finding too.
 
 mod definitions;
 mod finding;
@@ -21,9 +21,9 @@ use crate::cli::{CommandError, CommandResult};
 
 /// Check a hub, and say what is wrong and what to do.
 ///
-/// It looks at definitions, the operator and its permissions, admission policies, certificates, clocks, repositories, clusters, and at
+/// It checks definitions, the operator and its permissions, admission policies, certificates, clocks, repositories, clusters, and at
 /// other controllers that decide the same: Open Cluster Management's and Argo CD. It writes nothing. The exit code is 1 when something
-/// is wrong or could not be looked at.
+/// is wrong or could not be checked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

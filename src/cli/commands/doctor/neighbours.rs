@@ -1,4 +1,4 @@
-//! Others that decide the same: the controllers of Open Cluster Management, and Argo CD.
+//! Checks for other programs that decide the same: the controllers of Open Cluster Management, and Argo CD.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use object::{Kind, Metadata as _};
@@ -14,7 +14,7 @@ use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::CONFIG_REPO_ANNOTATION;
 
-/// Ends of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
+/// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
 const OCM: &[(&str, &[&str])] = &[
     ("-registration-controller", &["cluster", "cluster-lease", "clusterset", "clustersetbinding", "csr"]),
     ("-placement-controller", &["placement"]),
@@ -97,7 +97,7 @@ async fn argo_cd(hub: &Hub) -> Result<Finding, Finding> {
     ))
 }
 
-/// Returns the objects of a kind that both apply.
+/// Returns the objects of a kind that both programs apply.
 async fn shared_objects<K: Kind>(hub: &Hub) -> Result<Vec<String>, Finding> {
     let objects = all::<K>("argo cd", &hub.client, "").await?;
     let both = objects

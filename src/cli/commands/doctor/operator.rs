@@ -1,4 +1,4 @@
-//! The API server, the operator, its lease, its policies and its certificate.
+//! Checks the API server, the operator, its lease, its policies and its certificate.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
@@ -17,11 +17,12 @@ use crate::shell::now;
 const LEADER: &str = "leader";
 /// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1.
 const OLDEST_MINOR: u32 = 30;
-/// A leader renews its lease every two seconds, and another one takes it after twelve.
+/// Age of a lease that no leader renews. A leader renews it every two seconds, and another operator takes it
+/// after twelve.
 const LEASE: SignedDuration = SignedDuration::from_secs(15);
-/// Clocks of which certificates and leases take no notice.
+/// Difference of clocks that harms neither certificates nor leases.
 const SKEW: SignedDuration = SignedDuration::from_secs(10);
-/// The operator renews its certificate long before that.
+/// Remaining lifetime below which a certificate counts as not renewed. The operator renews it long before.
 const SOON: SignedDuration = SignedDuration::from_hours(24);
 
 pub(super) async fn api_server(hub: &Hub) -> Vec<Finding> {
@@ -79,7 +80,7 @@ fn running(deployment: &Deployment) -> Finding {
     }
 }
 
-/// The lease of the election says whether a leader lives, and whether its clock agrees with this one.
+/// Checks by the lease of the election whether a leader is alive, and whether its clock agrees with this one.
 async fn lease(hub: &Hub, is_installed: bool) -> Option<Finding> {
     let lease = match find::<Lease>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await {
         Ok(None) if !is_installed => return None,
@@ -130,7 +131,7 @@ async fn policies(hub: &Hub, is_installed: bool) -> Finding {
         Err(unread) => return unread,
     };
     let wanted = wanted.iter().filter(|object| object.kind() == "ValidatingAdmissionPolicy");
-    // One of them is about the service account of an operator that is installed.
+    // One of the policies is about the service account of an installed operator.
     let is_needed = |name: &&str| is_installed || *name != OPERATOR;
     let wanted: Vec<&str> = wanted.map(object::Object::name).filter(is_needed).collect();
     let missing: Vec<&str> =

@@ -1,4 +1,4 @@
-//! The permissions of the operator's service account, asked of the API server rule by rule.
+//! Checks each permission of the operator's service account by a SubjectAccessReview.
 
 use anyhow::Context as _;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -46,7 +46,7 @@ pub(super) async fn examine(hub: &Hub) -> Result<Vec<Finding>, CommandError> {
     Ok(vec![Finding::bad(CHECK, message, "wheelwright upgrade, or helm upgrade: both write its roles")])
 }
 
-/// Returns the single permissions of a rule.
+/// Returns an access review for each permission of a rule.
 fn questions(rule: &PolicyRule) -> Vec<ResourceAttributes> {
     let names =
         rule.resource_names.clone().filter(|names| !names.is_empty()).unwrap_or_else(|| vec![String::new()]);

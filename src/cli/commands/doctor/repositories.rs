@@ -1,4 +1,4 @@
-//! The ConfigRepos: whether they can be fetched, and whether the objects that they name exist.
+//! Checks the ConfigRepos: they can be fetched, and the objects that they name exist.
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use object::{Key, Metadata as _};
@@ -57,7 +57,7 @@ async fn examine_one(hub: &Hub, repo: &ConfigRepo) -> Result<Finding, Finding> {
     Ok(condition(repo))
 }
 
-/// Returns the first Secret of a ConfigRepo that does not exist.
+/// Returns the first Secret that a ConfigRepo names and that does not exist.
 async fn missing_secret(hub: &Hub, repo: &ConfigRepo) -> Result<Option<String>, Finding> {
     let report = repo.spec.report.as_ref();
     let written =
@@ -73,7 +73,7 @@ async fn missing_secret(hub: &Hub, repo: &ConfigRepo) -> Result<Option<String>, 
     Ok(None)
 }
 
-/// Returns the finding that the conditions of a ConfigRepo give.
+/// Returns a finding about the conditions of a ConfigRepo.
 fn condition(repo: &ConfigRepo) -> Finding {
     let key = Key::of(repo);
     if repo.spec.suspend {

@@ -1,4 +1,4 @@
-//! `wheelwright explain`: why something is as it is.
+//! `wheelwright explain`: shows the reasons of a decision.
 
 mod placement;
 pub(super) mod rollout;

@@ -92,8 +92,8 @@ fn text(explanation: &Explanation) -> String {
     page
 }
 
-/// Returns the head of the page: the requested clusters, the number that each filter left, and the
-/// prioritizers.
+/// Returns the head of the page: the number of requested clusters, the number of clusters after each filter,
+/// and the prioritizers.
 fn pipeline(explanation: &Explanation) -> String {
     let wanted = explanation.number_of_clusters.map_or_else(|| "all".into(), |number| number.to_string());
     let mut page = format!("  wants {wanted} of cluster sets [{}]\n", explanation.cluster_sets.join(","));
@@ -111,7 +111,7 @@ fn pipeline(explanation: &Explanation) -> String {
     page
 }
 
-/// Texts of several lines, such as the excerpt of an expression, stay within the page's indentation.
+/// Indents the lines of a text, such as the excerpt of an expression, as the page is indented.
 fn indented(text: &str) -> String {
     text.replace('\n', "\n    ")
 }

@@ -39,13 +39,13 @@ pub(crate) struct Args {
 
 /// The rollouts of an add-on or of works, decided as the operator decides them.
 pub(in crate::cli) struct Explained {
-    /// The rollout of each placement.
+    /// The rollouts, one for each placement.
     pub(in crate::cli) rollouts: Vec<PlacementRollout>,
     /// The configurations behind the hashes.
     contents: BTreeMap<Hash, Vec<String>>,
     /// The removal from clusters that no placement selects any more.
     pub(in crate::cli) removal: Removal,
-    /// Why clusters are not done, in the words of their agents.
+    /// Why clusters are not done, as their agents report it.
     messages: BTreeMap<String, String>,
 }
 
@@ -58,12 +58,12 @@ impl Explained {
         }
     }
 
-    /// Returns a revision as people know it: the names of its configurations, and the start of its hash.
+    /// Returns the name of a revision for people: the names of its configurations, and the start of its hash.
     pub(in crate::cli) fn named(&self, revision: &Hash) -> String {
         match self.contents.get(revision) {
-            Some(words) => {
-                // The contents of the names follow from the hash.
-                let names: Vec<_> = words.iter().filter_map(|word| word.split('@').next()).collect();
+            Some(configs) => {
+                // The hash of the revision covers the hashes of the contents.
+                let names: Vec<_> = configs.iter().filter_map(|config| config.split('@').next()).collect();
                 format!("{} ({})", names.join(", "), revision.short())
             }
             None => revision.short().to_owned(),

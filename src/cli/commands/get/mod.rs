@@ -1,4 +1,4 @@
-//! `wheelwright get`: objects of a hub, with the facts that people ask for and the reasons.
+//! `wheelwright get`: shows objects of a hub, with their state and the reasons for it.
 
 mod addons;
 mod clusters;
@@ -27,7 +27,7 @@ enum Kind {
     /// Show cluster sets: their clusters, and the namespaces that they are bound to.
     #[command(visible_alias = "clusterset")]
     Clustersets(Options),
-    /// Show placements: how many clusters they select, which, and what holds them up.
+    /// Show placements: how many clusters they select, which, and their conditions.
     #[command(visible_alias = "placement")]
     Placements(Options),
     /// Show add-ons: the clusters that have them, and how they do there.

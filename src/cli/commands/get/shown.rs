@@ -1,4 +1,4 @@
-//! The facts that `wheelwright get` shows of objects, and their form.
+//! Selects and prints the objects of `wheelwright get`.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Prints objects, or the tree that is made of them.
+    /// Prints objects for programs, or as trees for people.
     pub(super) async fn show<K: Kind>(
         &self,
         ui: &mut Ui,
@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// Returns a condition as `name: True`, with reason and message where it is not as `good` says.
+/// Formats a condition as `name: True`, with reason and message where it is not as `good` says.
 pub(super) fn condition(name: &str, conditions: &[Condition], type_: &str, good: bool) -> Tree {
     let Some(found) = find_condition(conditions, type_) else { return Tree::field(name, "") };
     let is_good = if good { found.is_true() } else { found.is_false() };

@@ -48,7 +48,7 @@ enum TokenFormat {
 
 fn seconds(text: &str) -> Result<i64, String> {
     let duration = object::duration::parse(text).map(|duration| duration.as_secs());
-    // The shortest that Kubernetes gives.
+    // Kubernetes refuses a shorter duration.
     duration
         .filter(|seconds| *seconds >= 600)
         .ok_or_else(|| "write a duration of at least 10m, such as 24h".into())
@@ -85,7 +85,7 @@ fn text(bootstrap: &Bootstrap) -> String {
     )
 }
 
-/// Makes the identity, and the role where no operator has made it. Existing objects stay as an administrator left them.
+/// Creates the identity, and the role where no operator has made it. Existing objects stay as they are.
 async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandError> {
     let named = |namespace: Option<&str>, name: &str| ObjectMeta {
         namespace: namespace.map(str::to_owned),

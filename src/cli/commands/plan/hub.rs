@@ -13,11 +13,10 @@ use crate::cli::{CommandError, objects};
 use object::Gvk;
 use sim::preview::{HubSnapshot, Preview, PreviewError};
 
-/// How often a plan may ask for more kinds: once for those of the commit, and once for those that they lead
-/// to.
+/// Most rounds of reading kinds. Two are usual: the kinds of the commit, and the kinds that these refer to.
 const ROUNDS: usize = 4;
 
-/// Reads kinds of a hub and plans; reads the kinds that the plan asks for, and plans again.
+/// Reads kinds of a hub and plans. Reads the further kinds that the plan requests, and plans again.
 ///
 /// # Errors
 /// The hub cannot be read, or `plan` fails.
@@ -44,7 +43,7 @@ pub(super) fn plan(
     })
 }
 
-/// Returns every object of a kind; none where the hub does not serve it.
+/// Lists the objects of a kind; returns none where the hub does not serve it.
 async fn read(hub: &Client, kind: &Gvk) -> Result<Vec<object::Object>, CommandError> {
     let names = kube::core::GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     match discovery::pinned_kind(hub, &names).await {

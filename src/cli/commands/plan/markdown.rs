@@ -1,7 +1,7 @@
-//! A plan for a pull request.
+//! Formats a plan as a comment of a pull request.
 //!
-//! Forges limit the size of a comment, and a plan quotes texts of strangers. So the page is bounded, its
-//! first lines are escaped, and the rest stands in a block of code that its content cannot end.
+//! Forges limit the size of a comment, and a plan quotes untrusted texts. So the size of the page is bounded,
+//! its first lines are escaped, and the rest is in a code block that its content cannot end.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use super::text::{sections, title, verdict};
 use object::text::markdown;
 use sim::preview::Preview;
 
-/// Most bytes of a page: GitHub takes 65,536 characters of a comment.
+/// Largest page: GitHub accepts 65,536 characters in a comment.
 const MAX_BYTES: usize = 60_000;
-/// Characters of the first lines.
+/// Most characters of the first lines.
 const HEAD: usize = 800;
 
 /// Returns the plan as Markdown.

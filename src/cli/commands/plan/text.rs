@@ -1,4 +1,4 @@
-//! A plan for a terminal.
+//! Formats a plan for a terminal.
 
 use std::fmt::Write as _;
 
@@ -11,15 +11,15 @@ use sim::preview::{
     AddOnPreview, Change, FieldChange, ObjectChange, PlacementPreview, Preview, Verdict, WorkChange,
 };
 
-/// Clusters that are named in one place.
+/// Most clusters that are named in one place.
 const CLUSTERS: usize = 12;
-/// Objects that are listed in one place.
+/// Most objects that are listed in one place.
 const OBJECTS: usize = 200;
-/// Fields that are listed of an object.
+/// Most fields that are listed of an object.
 const FIELDS: usize = 20;
-/// Characters of a value that are shown.
+/// Most characters of a value that are shown.
 const VALUE: usize = 80;
-/// Characters of a name or a message that are shown.
+/// Most characters of a name or a message that are shown.
 const MESSAGE: usize = 600;
 
 /// Returns the plan as a page.
@@ -62,7 +62,7 @@ pub(super) fn verdict(preview: &Preview) -> String {
     }
 }
 
-/// Returns the sections that have something to tell: headings and lines.
+/// Returns the sections that are not empty: headings and lines.
 pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     let mut sections = Vec::new();
     let mut add = |heading: &str, lines: Vec<String>| {

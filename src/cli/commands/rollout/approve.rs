@@ -30,7 +30,7 @@ pub(crate) struct Args {
     write: WriteArgs,
 }
 
-/// Returns the approvals that wait, and what each of them is about.
+/// Returns the approvals that wait, each with the object that it is about.
 pub(super) fn waiting(explained: &Explained) -> BTreeMap<String, String> {
     waiting_approvals(&explained.rollouts, &explained.removal)
 }
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             .await?;
         for token in &chosen {
             let about = waiting.get(token).map_or("", String::as_str);
-            writer.say(format!("approved: {about}"));
+            writer.add_line(format!("approved: {about}"));
         }
         writer.finish(ui)
     })

@@ -1,4 +1,4 @@
-//! `wheelwright rollout`: look at a rollout, hold it, let it go on, and take it back.
+//! `wheelwright rollout`: shows a rollout, holds it, resumes it, and takes it back.
 
 mod approve;
 mod pause;
@@ -9,7 +9,7 @@ mod undo;
 
 use crate::cli::{CommandResult, output::Ui};
 
-/// Look at rollouts, hold them, let them go on, and take them back.
+/// Show rollouts, hold them, resume them, and take them back.
 ///
 /// Decisions of people stand in RolloutPolicies on the hub; the command creates one if none is about the add-on or the set.
 #[derive(Debug, clap::Args)]

@@ -21,12 +21,12 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
-    // A name that nothing has would be held in vain.
+    // The command refuses a name that no object has.
     Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
     block_on(async {
         let mut writer = args.write.connect().await?;
         change(&mut writer, name, PolicyScope::Named, |spec| spec.paused = true).await?;
-        writer.say(format!("{name} is paused; wheelwright rollout resume {name} lets it go on"));
+        writer.add_line(format!("{name} is paused; wheelwright rollout resume {name} lets it go on"));
         writer.finish(ui)
     })
 }

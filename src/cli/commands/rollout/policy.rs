@@ -1,4 +1,4 @@
-//! The RolloutPolicy of an add-on or a set, and changes of it by a person.
+//! Reads and changes the RolloutPolicy of an add-on or a set for a person.
 
 use anyhow::anyhow;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
@@ -11,13 +11,13 @@ use serde_json::json;
 use crate::cli::CommandError;
 use crate::cli::writer::{Writer, api, failed, get, list, retry_on_conflict};
 
-/// Returns the policy in effect, by the rule of the operator.
+/// Returns the policy in effect, by the rule that the operator uses.
 pub(super) async fn in_effect(writer: &Writer, subject: &str) -> Result<Option<RolloutPolicy>, CommandError> {
     let policies = list::<RolloutPolicy>(writer.client(), "", "").await?;
     Ok(policy_change::in_effect(&policies, subject).cloned())
 }
 
-/// Changes the policy of a subject, and makes one where none fits. Returns it as it is then.
+/// Changes the policy of a subject, and creates one where none exists. Returns the policy after the change.
 pub(super) async fn change(
     writer: &mut Writer,
     subject: &str,
@@ -44,7 +44,7 @@ pub(super) async fn change(
     };
     match change {
         PolicyChange::Unchanged(policy) => {
-            writer.say(format!("RolloutPolicy {} is unchanged", policy.name()));
+            writer.add_line(format!("RolloutPolicy {} is unchanged", policy.name()));
             Ok(policy)
         }
         PolicyChange::NameTaken(name) => {
@@ -58,7 +58,7 @@ pub(super) async fn change(
         }
         PolicyChange::Create { policy, record } => {
             let name = policy.name();
-            writer.say(format!("RolloutPolicy {name} is made for {subject}"));
+            writer.add_line(format!("RolloutPolicy {name} is made for {subject}"));
             if !record.is_empty() {
                 remember(writer, name, |rollouts| rollouts.extend(record.clone())).await?;
             }
@@ -68,20 +68,20 @@ pub(super) async fn change(
 }
 
 fn report_change(writer: &mut Writer, policy: &RolloutPolicy) {
-    writer.say(format!("RolloutPolicy {} is changed", policy.name()));
+    writer.add_line(format!("RolloutPolicy {} is changed", policy.name()));
     let all = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets);
     let all: Vec<_> = all.map(String::as_str).collect();
     if all.len() > 1 {
-        writer.say(format!("note: it is for all of {}", all.join(", ")));
+        writer.add_line(format!("note: it is for all of {}", all.join(", ")));
     }
     if let Some(repo) = policy.annotation(CONFIG_REPO_ANNOTATION) {
-        writer.say(format!(
+        writer.add_line(format!(
             "note: it comes from ConfigRepo {repo}, which corrects the fields that the repository has"
         ));
     }
 }
 
-/// Changes the record of rollouts in the status of a policy, from which the operator goes on.
+/// Changes the record of rollouts in the status of a policy, which the operator reads.
 pub(super) async fn remember(
     writer: &mut Writer,
     name: &str,
@@ -116,7 +116,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a hub whose policy another writer changes before each of the first `conflicts` patches.
+    /// Returns a client of a hub on which another writer changes the policy before each of the first
+    /// `conflicts` patches.
     fn hub(conflicts: usize, patches: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
         let patches = Arc::clone(patches);
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -54,9 +54,9 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         })
         .await?;
         for revision in &released {
-            writer.say(format!("revision {} is released", explained.named(&Hash(revision.clone()))));
+            writer.add_line(format!("revision {} is released", explained.named(&Hash(revision.clone()))));
         }
-        writer.say(format!("{name} goes on"));
+        writer.add_line(format!("{name} goes on"));
         writer.finish(ui)
     })
 }

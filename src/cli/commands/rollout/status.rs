@@ -21,9 +21,9 @@ use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
 
-/// Time between two looks of `--watch`.
+/// Interval in which `--watch` checks for changes.
 const TICK: Duration = Duration::from_millis(500);
-/// The same for a set, of which each look lists the objects anew.
+/// Interval of `--watch` for a set: each check lists the objects again.
 const SET_TICK: Duration = Duration::from_secs(2);
 
 /// Show a rollout group by group: the version and state of each cluster, why it does not go on, and what to do.
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         Output::Text => {
             let overview =
                 Overview::read(&args.origin.read(&read_by_rollouts::<OverviewController>())?, now())?;
-            // The page below says why it does not go on, placement by placement.
+            // The text below says for each placement why it does not go on.
             let summary = AddOnSummary { holds: Vec::new(), ..find(&overview, name)?.clone() };
             ui.text(fleet::add_on(&summary, ui.style()) + &next(name, &explained))?;
         }
@@ -72,7 +72,7 @@ fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o AddOnSummary, Comm
     overview.add_ons.iter().find(|add_on| add_on.name == name).ok_or_else(missing)
 }
 
-/// Returns why nothing starts, and the commands that change it.
+/// Returns the reasons why nothing starts, and the commands that change that.
 fn next(name: &str, explained: &Explained) -> String {
     let mut page = String::new();
     let mut commands = BTreeSet::new();
@@ -93,11 +93,11 @@ fn next(name: &str, explained: &Explained) -> String {
     page
 }
 
-/// The way in which a hold ends.
+/// How a hold ends.
 struct Release {
-    /// Failures or a mistake caused the hold, so it lasts until a person acts.
+    /// Failures or a mistake caused the hold, and it lasts until a person acts.
     is_stopped: bool,
-    /// The command of a person that ends it.
+    /// The command with which a person ends it.
     command: Option<String>,
 }
 
@@ -118,8 +118,8 @@ fn release(hold: &Wait, name: &str) -> Release {
     Release { is_stopped, command: command.map(|command| format!("wheelwright rollout {command}")) }
 }
 
-/// Follows the rollout of a ManifestWorkReplicaSet: reads it again and again, as an overview has add-ons
-/// alone.
+/// Follows the rollout of a ManifestWorkReplicaSet. An overview has only add-ons, so each round reads all
+/// objects again.
 fn watch_set(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
     let mut shown = String::new();
@@ -152,7 +152,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     let mut shown = String::new();
     let mut code = ExitCode::SUCCESS;
     while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
-        // The first lists are on their way.
+        // The first lists are not complete yet.
         let Ok(overview) = Overview::read(&handle.caches(), now()) else { continue };
         let summary = find(&overview, name)?;
         let page = fleet::add_on(summary, ui.style());
@@ -169,8 +169,8 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(code)
 }
 
-/// Returns the exit code of a rollout that is at its end: every cluster is done, or none goes on before a
-/// person acts.
+/// Returns the exit code at the end of a rollout: every cluster is done, or none goes on before a person
+/// acts. `None` before the end.
 fn end(summary: &AddOnSummary) -> Option<ExitCode> {
     if summary.settled == summary.total {
         return Some(ExitCode::SUCCESS);
@@ -179,7 +179,7 @@ fn end(summary: &AddOnSummary) -> Option<ExitCode> {
     (summary.failed > 0 && clusters.all(|cluster| stands_still(&cluster.state))).then_some(ExitCode::FAILURE)
 }
 
-/// Returns whether a cluster stays in its state until a person acts.
+/// Returns whether the state of a cluster lasts until a person acts.
 fn stands_still(state: &ClusterState) -> bool {
     match state {
         ClusterState::Done

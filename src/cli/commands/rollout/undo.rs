@@ -17,7 +17,7 @@ use controllers::hub::policy_change::PolicyScope;
 /// Take a rollout back: quarantine the revision that is rolled out, so that its clusters return to what succeeded on them before.
 ///
 /// The repository still has the revision. It stays in quarantine until another revision comes or `resume --release` lets it out, so revert
-/// or mend the commit too. A cluster on which nothing has succeeded before keeps what it has.
+/// or fix the commit too. A cluster on which nothing has succeeded before keeps what it has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 struct Undone {
     placement: Key,
     revision: String,
-    /// The revision as people know it.
+    /// The name of the revision for people.
     named: String,
 }
 
@@ -67,12 +67,14 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         })
         .await?;
         for one in &undone {
-            writer.say(format!("revision {} is quarantined on placement {}", one.named, one.placement));
+            writer.add_line(format!("revision {} is quarantined on placement {}", one.named, one.placement));
         }
         if policy.spec.paused {
-            writer.say(format!("{name} is paused: nothing returns before wheelwright rollout resume {name}"));
+            writer.add_line(format!(
+                "{name} is paused: nothing returns before wheelwright rollout resume {name}"
+            ));
         }
-        writer.say("Revert or fix the commit, so that the next revision can be rolled out.");
+        writer.add_line("Revert or fix the commit, so that the next revision can be rolled out.");
         writer.finish(ui)
     })
 }

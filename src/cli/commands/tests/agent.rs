@@ -21,7 +21,7 @@ fn selection(args: &Args) -> Selection {
 
 #[test]
 fn the_command_lines_of_ocms_pods_run_the_same_halves() {
-    // The templates of OCM's operator, in the order of their flags.
+    // These are the templates of OCM's operator; the flags are in their order.
     let registration = parsed(
         "/wheelwright /registration agent --spoke-cluster-name=c1 --bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig \
          --feature-gates=AddonManagement=true --feature-gates=ClusterClaim=true --disable-leader-election \

@@ -1,4 +1,4 @@
-//! An object moves between two ConfigRepos while the processes die.
+//! An object moves between two ConfigRepos while the processes crash.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn commit_both(world: &mut World, number: u32, first: &[&str], other: &[&str]) {
     world.commit(&second(), &format!("{number:040x}"), maps(other));
 }
 
-/// Two ConfigRepos that follow one repository.
+/// Creates two ConfigRepos that follow one repository.
 fn two(world: &mut World) {
     let url = "https://git.example/fleet";
     put(
@@ -38,7 +38,8 @@ fn two(world: &mut World) {
 #[test]
 fn a_move_between_repositories_survives_a_crash_at_every_write_without_a_deletion() {
     let act = |world: &mut World| commit_both(world, 2, &["a"], &["b", "moves", "moves-too"]);
-    // The contents of an object tell of its deletion, and no run has other contents than the one without a crash.
+    // The contents of an object include its deletion, and no run has other contents than the one without a
+    // crash.
     let calm = run(&Scenario { prepare: two, act }, None);
     assert!(calm.contents.values().flatten().all(|content| !content.is_null()), "{:?}", calm.contents);
     check(&Scenario { prepare: two, act });
