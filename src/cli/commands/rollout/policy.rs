@@ -39,7 +39,7 @@ pub(super) async fn change(
     let (change, written) =
         written.await?.map_err(failed(format!("change the RolloutPolicy of {subject}")))?;
     let written = match written {
-        Some(object) => Some(writer.keep::<RolloutPolicy>(&object)?),
+        Some(object) => Some(writer.add_object::<RolloutPolicy>(&object)?),
         None => None,
     };
     match change {

@@ -203,7 +203,7 @@ const RECREATED: &str = "; it is deleted and created again, as its annotation sa
 fn hint(failure: &Failure) -> &'static str {
     if cannot_change(failure) {
         "; give the object another name, or annotate it in the repository with gitops.wheelwright.dev/force: enabled, and it is \
-         deleted and created anew"
+         deleted and created again"
     } else {
         ""
     }

@@ -36,4 +36,4 @@ end
 if is("Available", "False") then
   return health("Degraded", "Available", "resources are not available")
 end
-return health("Progressing", "Available", "the agent has not said whether the resources are available")
+return health("Progressing", "Available", "the agent has not reported whether the resources are available")
