@@ -7,7 +7,7 @@ use serde_json::Value;
 use object::{Object, ObjectRef};
 
 /// A work holds at most 80 % of the 500 KiB that OCM's webhook admits.
-pub const LIMIT: usize = 500 * 1024 * 8 / 10;
+const LIMIT: usize = 500 * 1024 * 8 / 10;
 
 /// The manifests of one work, in the order of the template.
 pub type Packed<'a> = BTreeMap<u32, Vec<&'a Object>>;
