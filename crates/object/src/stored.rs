@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::{Gvk, Key, Kind, Object};
+use crate::{Gvk, Key, Kind, Object, fields};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -80,6 +80,7 @@ impl Stored for Object {
         // Items of a list of built-in kinds have no `apiVersion` and `kind`.
         self.0.insert("apiVersion".into(), gvk.api_version().into());
         self.0.insert("kind".into(), gvk.kind.as_str().into());
+        fields::pack(&mut self);
         self
     }
 }

@@ -8,7 +8,8 @@ use object::{Gvk, Object, ObjectRef};
 pub struct Executed {
     /// The plan, as it was decided.
     pub plan: Plan,
-    /// One outcome per action, step by step; steps that were not reached are absent.
+    /// One outcome per action, step by step; steps that were not reached are absent. Objects of the hub are
+    /// left out.
     pub outcomes: Vec<Vec<Outcome>>,
 }
 

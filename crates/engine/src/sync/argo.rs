@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use api::names;
 use object::Object;
+use object::fields::fields_v1;
 
 /// The annotation of an object that Argo CD applies: `app:group/Kind:namespace/name`.
 pub(super) const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
@@ -66,8 +67,9 @@ fn is_written(live: &Object) -> bool {
 /// Returns whether a ConfigRepo sets the label.
 fn is_label_of_repository(live: &Object, label: &str) -> bool {
     let fields = entries(live).filter(|(manager, _)| *manager == names::CONFIG_REPO_MANAGER);
-    let labels = fields.filter_map(|(_, entry)| entry.pointer("/fieldsV1/f:metadata/f:labels"));
-    labels.into_iter().any(|labels| labels.get(format!("f:{label}")).is_some())
+    let has = |fields: &Value| fields["f:metadata"]["f:labels"].get(format!("f:{label}")).is_some();
+    let mut fields = fields.filter_map(|(_, entry)| fields_v1(entry));
+    fields.any(|fields| has(&fields))
 }
 
 /// Returns the entries of the managed fields, by manager.

@@ -8,11 +8,14 @@
 
 mod applied;
 mod owners;
+mod packed;
 mod set;
 mod walk;
 
 pub use applied::{covers, first_difference, is_as_applied, owned_by_others};
 pub use owners::{Applying, Conflict, Manager, Operation, Owners};
+pub use packed::fields_v1;
+pub(crate) use packed::pack;
 pub use set::{Element, FieldSet};
 pub(crate) use walk::set_of;
 pub use walk::{Comparison, compare, merged, without};

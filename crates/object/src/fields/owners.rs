@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{FieldSet, compare, merged, set_of, without};
+use super::{FieldSet, compare, fields_v1, merged, set_of, without};
 use crate::builtin_lists::Position;
 
 /// Limit of the entries of updates, above which the oldest are merged (apiserver `DefaultMaxUpdateManagers`).
@@ -313,7 +313,7 @@ impl Entry {
             api_version: text("apiVersion"),
             subresource: text("subresource"),
         };
-        Some(Self { manager, time: text("time"), fields: FieldSet::from_v1(value.get("fieldsV1")?) })
+        Some(Self { manager, time: text("time"), fields: FieldSet::from_v1(&*fields_v1(value)?) })
     }
 
     fn to_value(&self) -> Value {

@@ -291,7 +291,9 @@ impl Dispatcher {
             }
             Phase::Acting(acting) => {
                 if let Some(slot) = acting.outcomes.get_mut(step).and_then(|step| step.get_mut(index)) {
-                    *slot = Some(outcome);
+                    // The caches have what the hub returned, and a plan may have thousands of writes.
+                    let kept = outcome.map(|object| object.filter(|_| site != Some(Site::Hub)));
+                    *slot = Some(kept);
                     acting.left = acting.left.saturating_sub(1);
                 }
                 if acting.left == 0 {
