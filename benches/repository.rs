@@ -1,8 +1,9 @@
 //! Measures one root kustomization that gathers overlays of four objects each, with the operator as a process
 //! on a real API server: rendering, the first commit, a commit that changes one overlay, and a minute without
-//! a commit. The baseline is a loop of as many writes in the same run.
+//! a commit. The baseline is a loop of as many writes in the same run. More
+//! files that nothing refers to make the repository large.
 //!
-//! `cargo bench --bench repository [-- OVERLAYS [IDLE_SECONDS]]`
+//! `cargo bench --bench repository [-- OVERLAYS [IDLE_SECONDS [FILES]]]`
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,6 +17,7 @@ mod hub;
 #[path = "../tests/kube/mod.rs"]
 mod kube;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -44,11 +46,12 @@ const SETTLES: Duration = Duration::from_secs(3);
 async fn main() {
     let mut numbers = std::env::args().filter_map(|word| word.parse::<usize>().ok());
     let (overlays, idle) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(60));
-    let first = tree(overlays, None);
+    let files = numbers.next().unwrap_or_default();
+    let first = tree(overlays, files, None);
     let mut memo = RenderMemo::default();
     let (objects, whole) = rendered(&first, &mut memo);
-    let (_, part) = rendered(&tree(overlays, Some("rendered")), &mut memo);
-    println!("overlays: {overlays}, objects: {}", objects.len());
+    let (_, part) = rendered(&tree(overlays, files, Some("rendered")), &mut memo);
+    println!("overlays: {overlays}, objects: {}, files: {}", objects.len(), first.below("").count());
     println!("rendering: {whole:.3} CPU-s, after a change of one overlay: {part:.3} CPU-s");
 
     let server = Cluster::start("repository").await;
@@ -60,7 +63,7 @@ async fn main() {
     let dir = tempfile::tempdir().unwrap();
     let repository = dir.path().join("fleet.git");
     commit(&repository, &first);
-    let begin = Instant::now();
+    let (begin, sent) = (Instant::now(), requests(&client).await);
     let operator = Operator::start(&server.kubeconfig, &repository, dir.path(), &[]);
     let repo = applied(&client).await;
     let cold = begin.elapsed();
@@ -75,11 +78,13 @@ async fn main() {
     println!("the ConfigRepo: {} bytes", serde_json::to_vec(&repo).unwrap().len());
 
     tokio::time::sleep(SETTLES).await;
+    println!("operator when all is quiet: {:.2} CPU-s", usage(pid).0);
+    println!("requests to the API server until then: {:?}", since(&sent, &requests(&client).await));
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "team-0");
     let (mut times, before) = (Vec::new(), usage(pid).0);
     for change in 0..CHANGES {
         let word = format!("change-{change}");
-        commit(&repository, &tree(overlays, Some(&word)));
+        commit(&repository, &tree(overlays, files, Some(&word)));
         times.push(written(&maps, &word).await.as_secs_f64());
         tokio::time::sleep(SETTLES).await;
     }
@@ -90,15 +95,52 @@ async fn main() {
         times[CHANGES / 2]
     );
 
-    let before = usage(pid).0;
-    tokio::time::sleep(Duration::from_secs(idle as u64)).await;
+    let minute = Duration::from_secs(idle as u64);
+    let (before, sent) = (usage(pid).0, requests(&client).await);
+    tokio::time::sleep(minute).await;
     println!("nothing changes for {idle} s: {:.2} CPU-s", usage(pid).0 - before);
     println!("operator, peak memory in the end: {:.0} MB", usage(pid).1);
+    let with = since(&sent, &requests(&client).await);
+    drop(operator);
+    tokio::time::sleep(SETTLES).await;
+    let sent = requests(&client).await;
+    tokio::time::sleep(minute).await;
+    let without = since(&sent, &requests(&client).await);
+    println!("requests meanwhile: {with:?}, and as long without the operator: {without:?}");
+    let calls = with.values().sum::<f64>() - without.values().sum::<f64>();
+    let object_hours = objects.len() as f64 * minute.as_secs_f64() / 3600.0;
+    println!("API calls per object-hour: {:.3}", calls / object_hours);
 }
 
-/// Returns a root of overlays; the first one may have another value.
-fn tree(overlays: usize, word: Option<&str>) -> FileTree {
+/// The requests that the API server has answered, by verb. It counts a watch when it ends.
+async fn requests(client: &Client) -> BTreeMap<String, f64> {
+    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let text = client.request_text(request).await.unwrap();
+    let mut counts = BTreeMap::new();
+    for line in text.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+        let (labels, count) = line.rsplit_once(' ').unwrap();
+        let value = |label: &str| {
+            labels.split_once(&format!("{label}=\"")).unwrap().1.split('"').next().unwrap().to_owned()
+        };
+        let dry_run = if value("dry_run").is_empty() { "" } else { " (dry run)" };
+        *counts.entry(value("verb") + dry_run).or_default() += count.parse::<f64>().unwrap();
+    }
+    counts
+}
+
+/// The requests since an earlier count, without the counts of themselves.
+fn since(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let new = after.iter().map(|(verb, count)| (verb.clone(), count - before.get(verb).unwrap_or(&0.0)));
+    new.filter(|(_, count)| *count > 0.0).collect()
+}
+
+/// Returns a root of overlays, with more files than they need; the first one may have another value.
+fn tree(overlays: usize, files: usize, word: Option<&str>) -> FileTree {
     let mut tree = FileTree::default();
+    for n in 0..files {
+        let text = format!("The page {n}.\n").repeat(40);
+        tree.insert(format!("pages/{}/{n}.md", n / 100), text.into_bytes());
+    }
     let mut add = |path: String, value: &Value| tree.insert(path, value.to_string().into_bytes());
     let labels = json!({"gitops.wheelwright.dev/operator-identity": "allowed"});
     for n in 0..NAMESPACES {

@@ -67,9 +67,11 @@ fn is_written(live: &Object) -> bool {
 /// Returns whether a ConfigRepo sets the label.
 fn is_label_of_repository(live: &Object, label: &str) -> bool {
     let fields = entries(live).filter(|(manager, _)| *manager == names::CONFIG_REPO_MANAGER);
-    let has = |fields: &Value| fields["f:metadata"]["f:labels"].get(format!("f:{label}")).is_some();
     let mut fields = fields.filter_map(|(_, entry)| fields_v1(entry));
-    fields.any(|fields| has(&fields))
+    fields.any(|fields| {
+        let labels = fields.pointer("/f:metadata/f:labels");
+        labels.is_some_and(|labels| labels.get(format!("f:{label}")).is_some())
+    })
 }
 
 /// Returns the entries of the managed fields, by manager.
