@@ -96,6 +96,10 @@ fn people_write(hub: &Cli) {
     assert_eq!(hub.run("clusterset bind team"), "Clusterset team is bound to Namespace default\n");
     let sets = hub.run("get clustersets team");
     assert!(sets.contains("BoundNamespace: default") && sets.contains("Clusters: c1"), "{sets}");
+    let by_labels = hub.refused("clusterset set global --clusters c1");
+    assert!(by_labels.contains("Clusterset global selects its clusters by their labels: {}"), "{by_labels}");
+    let sets = hub.run("get clustersets global");
+    assert!(sets.contains("Clusters: c1"), "{sets}");
     assert!(hub.refused("clusterset bind nowhere").contains("there is no ManagedClusterSet nowhere"));
 
     hub.run("taint c1 gpu=yes:NoSelect");

@@ -40,6 +40,11 @@ impl HubArgs {
     }
 }
 
+/// Returns whether an API server is embedded in a process of ours. It runs no pods.
+pub(super) async fn is_embedded(client: &kube::Client) -> Result<bool, kube::Error> {
+    Ok(client.apiserver_version().await?.git_version.ends_with("+wheelwright"))
+}
+
 /// Connects to the API server that a kubeconfig names, and checks that it answers.
 ///
 /// # Errors

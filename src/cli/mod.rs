@@ -43,7 +43,7 @@ struct Cli {
 #[derive(Debug, clap::Args)]
 struct Global {
     /// Log more: -v shows debug lines, -vv traces. `WHEELWRIGHT_LOG` takes a filter such as
-    /// `info,wheelwright::shell=debug`.
+    /// `info,shell=debug`.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     /// Format of log lines.
@@ -120,8 +120,8 @@ fn init_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandEr
             commands::Command::Status(_) | commands::Command::Dashboard(_) | commands::Command::Rollout(_),
         ) => "warn",
         (0, _) => "info",
-        (1, _) => "info,wheelwright=debug",
-        (_, _) => "debug,wheelwright=trace",
+        (1, _) => "info,wheelwright=debug,shell=debug",
+        (_, _) => "debug,wheelwright=trace,shell=trace",
     };
     let filter = EnvFilter::try_from_env("WHEELWRIGHT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let logs = tracing_subscriber::fmt().with_env_filter(filter);

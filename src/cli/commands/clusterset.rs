@@ -1,14 +1,17 @@
 //! `wheelwright clusterset`.
 
+use anyhow::anyhow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::block_on;
-use crate::cli::CommandResult;
 use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, find, get, must_exist};
+use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
-use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding, ManagedClusterSetBindingSpec};
+use api::cluster::v1beta2::{
+    ManagedClusterSet, ManagedClusterSetBinding, ManagedClusterSetBindingSpec, SelectorType,
+};
 use api::names::CLUSTER_SET_LABEL;
 use object::{Key, Metadata as _};
 
@@ -28,7 +31,7 @@ enum Verb {
         #[command(flatten)]
         write: WriteArgs,
     },
-    /// Put clusters into a set. A cluster is in one set.
+    /// Put clusters into a set. A cluster is in one set, beside those that select clusters by their labels.
     Set {
         /// Name of the set.
         set: String,
@@ -94,7 +97,14 @@ async fn create(set: &str, write: &WriteArgs, ui: &mut Ui) -> CommandResult {
 
 async fn put(set: &str, clusters: &[String], write: &WriteArgs, ui: &mut Ui) -> CommandResult {
     let mut writer = write.connect().await?;
-    get::<ManagedClusterSet>(writer.client(), &Key::cluster(set), SETS).await?;
+    let object = get::<ManagedClusterSet>(writer.client(), &Key::cluster(set), SETS).await?;
+    let selector = &object.spec.cluster_selector;
+    if selector.selector_type == SelectorType::LabelSelector {
+        let labels = serde_json::to_string(&selector.label_selector)?;
+        let error = anyhow!("Clusterset {set} selects its clusters by their labels: {labels}");
+        let hint = format!("kubectl label managedclusters {} KEY=VALUE", clusters.join(" "));
+        return Err(CommandError::hinted(error, hint));
+    }
     let hint = "wheelwright get clusters";
     for cluster in must_exist::<ManagedCluster>(writer.client(), clusters, hint).await? {
         let name = cluster.name();

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use object::{Gvk, Key, Object, ObjectRef};
 
 use super::block_on;
-use crate::cli::connect::HubArgs;
+use crate::cli::connect::{HubArgs, is_embedded};
 use crate::cli::installation::{
     Change, Deadline, Installer, OPERATOR, Options, definitions_served, deployment_available, manifests,
 };
@@ -16,8 +16,6 @@ use crate::cli::output::Ui;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
 
-/// The suffix of the version that an embedded hub reports.
-const EMBEDDED: &str = "+wheelwright";
 /// Seconds after which the wait for the served definitions fails.
 const DEFINITIONS: u64 = 60;
 
@@ -79,7 +77,7 @@ pub(super) fn upgrade(args: &Args, ui: &mut Ui) -> CommandResult {
 impl Args {
     async fn connect(&self) -> Result<Installer, CommandError> {
         let hub = self.hub.connect().await?;
-        if hub.apiserver_version().await?.git_version.ends_with(EMBEDDED) {
+        if is_embedded(&hub).await? {
             let error = anyhow!("the hub is an embedded one, which runs no pods");
             let hint = "run the operator beside it: wheelwright operator --kubeconfig admin.kubeconfig";
             return Err(CommandError::hinted(error, hint));

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::block_on;
 use crate::cli::bootstrap::Bootstrap;
+use crate::cli::connect::is_embedded;
 use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
@@ -25,7 +26,7 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 
 /// Join a cluster to a hub: install the agent on it, which asks the hub to be let in.
 ///
-/// The kubeconfig is that of the cluster. `wheelwright get token` on the hub prints the command. With
+/// `--kubeconfig` names the cluster here. `wheelwright get token` on the hub prints the command. With
 /// `--dry-run -o yaml` the objects are printed for a repository.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -68,6 +69,14 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let mut writer = args.write.connect().await?;
         install(&mut writer, args, &kubeconfig).await?;
         let name = &args.cluster_name;
+        if is_embedded(writer.client()).await? {
+            writer.add_line(
+                "The cluster is an embedded API server, which runs no pods. Run the agent beside it:",
+            );
+            writer.add_line(format!(
+                "    wheelwright agent --bootstrap-kubeconfig FILE --spoke-kubeconfig FILE --spoke-cluster-name {name}"
+            ));
+        }
         writer.add_line("Please log onto the hub cluster and run the following command:");
         writer.add_line(format!("    wheelwright accept --clusters {name} --wait 60"));
         writer.finish(ui)

@@ -9,6 +9,8 @@ use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::condition::Conditions as _;
 use api::names::CLUSTER_SET_LABEL;
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED, JOINED, SET_EMPTY};
+use engine::placement::filter::ClusterAttributes;
+use engine::placement::sets::SetMembers;
 use object::Metadata as _;
 
 pub(super) async fn clusters(
@@ -56,7 +58,8 @@ fn set(set: &ManagedClusterSet, bindings: &[ManagedClusterSetBinding], clusters:
     let name = set.name();
     let bound = bindings.iter().filter(|binding| binding.name() == name);
     let bound: Vec<&str> = bound.map(|binding| binding.namespace()).collect();
-    let members = clusters.iter().filter(|cluster| cluster.label(CLUSTER_SET_LABEL) == Some(name));
+    let chosen = SetMembers::of(set);
+    let members = clusters.iter().filter(|cluster| chosen.contains(&ClusterAttributes::of(cluster)));
     let members: Vec<&str> = members.map(|cluster| cluster.name()).collect();
     Tree::new(name).with([
         Tree::field("BoundNamespace", &bound.join(",")),
