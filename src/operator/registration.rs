@@ -14,6 +14,8 @@ use reconcile::Scope;
 pub enum Component {
     /// Klusterlet, on a managed cluster.
     Klusterlet,
+    /// ClusterManager, on a hub.
+    ClusterManager,
 }
 
 /// The options of a registration operator.
@@ -46,6 +48,7 @@ pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
     };
     let shell = match component {
         Component::Klusterlet => Shell::new(shell_options, controllers::klusterlet),
+        Component::ClusterManager => Shell::new(shell_options, controllers::cluster_manager),
     };
     // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
     let over = stop.child_token();

@@ -11,7 +11,7 @@ use crate::golden;
 use crate::kube::{Cluster, Kubectl, helm};
 use crate::wait::eventually;
 
-/// The namespace for which `src/cli/installation/operator.yaml` is rendered.
+/// The namespace for which `crates/engine/src/installation/operator.yaml` is rendered.
 const PLACEHOLDER: &str = "release-namespace";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
@@ -72,7 +72,7 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
     let head = "# Rendered from charts/wheelwright by helm; `make bless` writes it.\n";
     let text =
         documents.fold(head.to_owned(), |text, document| format!("{text}---\n{}\n", document.trim_end()));
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/installation/operator.yaml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src/installation/operator.yaml");
     golden::check([(file, text)]);
     if std::env::var_os("BLESS").is_some() {
         return; // The program still has the former content of the file.

@@ -1,6 +1,7 @@
-//! Klusterlets on a real API server: what a registration operator makes of them, started as a kubelet would
+//! Klusterlets and ClusterManagers on a real API server: what a registration operator makes of them, started as a kubelet would
 //! start it, and what it takes over from OCM's.
 
+mod hub;
 mod pod;
 
 use std::collections::BTreeSet;
@@ -38,11 +39,12 @@ fn klusterlet(spec: &Value) -> String {
 }
 
 /// Installs the chart and starts the container of its Deployment.
-fn start_operator(spoke: &Cluster, dir: &Directory) -> Running {
+fn start_operator(spoke: &Cluster, dir: &Directory, component: &str) -> Running {
     let kubectl = spoke.kubectl();
     kubectl.run(&["create", "namespace", helm::NAMESPACE]);
     let listen = format!("listen=\"127.0.0.1:{}\"", free_port());
-    let objects = helm::render("wheelwright-registration-operator", &[&listen]).unwrap();
+    let component = format!("component=\"{component}\"");
+    let objects = helm::render("wheelwright-registration-operator", &[&listen, &component]).unwrap();
     let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
     let deployment = objects.iter().find(|one| one["kind"] == "Deployment").unwrap();
@@ -80,7 +82,7 @@ fn names(deployments: &[Value]) -> Vec<&str> {
 }
 
 /// A hub with our operator.
-async fn hub(dir: &Directory, stop: &CancellationToken) -> Server {
+async fn embedded_hub(dir: &Directory, stop: &CancellationToken) -> Server {
     let objects = crds::hub().iter().map(Object::from_typed).collect();
     let hub = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
     let options = OperatorOptions {
@@ -101,12 +103,12 @@ async fn hub(dir: &Directory, stop: &CancellationToken) -> Server {
 async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_goes_with_it() {
     let (dir, stop) = (Directory::new("klusterlet"), CancellationToken::new());
     let spoke = Cluster::start("klusterlet-spoke").await;
-    let hub = hub(&dir, &stop).await;
+    let hub = embedded_hub(&dir, &stop).await;
     let bootstrap = hub.kubeconfig("admin", &["system:masters"]).unwrap();
     let (on_hub, on_spoke, kubectl) = (client(&bootstrap).await, spoke.client().await, spoke.kubectl());
     let newer = "registry.example.com/agent:2";
     let nodes = run_nodes(on_spoke.clone(), BTreeSet::from([IMAGE, newer].map(str::to_owned)));
-    let operator = start_operator(&spoke, &dir);
+    let operator = start_operator(&spoke, &dir, "klusterlet");
     eventually("the kind is served", async || exists(&kubectl, &["klusterlets"])).await;
     kubectl.run_with(&["create", "-f", "-"], &klusterlet(&json!({"clusterName": "c1"})));
 
@@ -234,7 +236,7 @@ async fn what_ocms_registration_operator_left_is_taken_over_and_given_back() {
     let uids = |all: &[Value]| all.iter().map(|one| one["metadata"]["uid"].clone()).collect::<Vec<_>>();
     let old = uids(&deployments(&kubectl));
 
-    let operator = start_operator(&spoke, &dir);
+    let operator = start_operator(&spoke, &dir, "klusterlet");
     let klusterlets: Api<Klusterlet> = Api::all(on_spoke.clone());
     becomes(&klusterlets, "Applied", "False KlusterletApplyFailed").await;
     eventually("their pods are to end", async || {

@@ -11,7 +11,7 @@ use crate::cluster::v1::ManagedCluster;
 use crate::cluster::v1beta1::Placement;
 use crate::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use crate::gitops::v1alpha1::ConfigRepo;
-use crate::operator::v1::Klusterlet;
+use crate::operator::v1::{ClusterManager, Klusterlet};
 use crate::work::v1::ManifestWork;
 use crate::work::v1alpha1::ManifestWorkReplicaSet;
 
@@ -195,6 +195,7 @@ macro_rules! conditions {
 }
 
 conditions!(
+    ClusterManager,
     ConfigRepo,
     Klusterlet,
     ManagedCluster,

@@ -42,9 +42,9 @@ pub fn spoke() -> Vec<CustomResourceDefinition> {
     vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
 }
 
-/// Returns the definitions from which a registration operator installs.
+/// Returns the definitions from which a registration operator installs hubs and agents.
 pub fn operator() -> Vec<CustomResourceDefinition> {
-    vec![single::<operator::v1::Klusterlet>()]
+    vec![single::<operator::v1::ClusterManager>(), single::<operator::v1::Klusterlet>()]
 }
 
 /// Names of the definitions whose versions have different fields, so that an API server must convert between

@@ -10,7 +10,7 @@ pub const WORK_GROUP: &str = "work.open-cluster-management.io";
 pub const ADDON_GROUP: &str = "addon.open-cluster-management.io";
 /// Our own kinds.
 pub const GITOPS_GROUP: &str = "gitops.wheelwright.dev";
-/// API group of Klusterlet.
+/// API group of ClusterManager and Klusterlet.
 pub const OPERATOR_GROUP: &str = "operator.open-cluster-management.io";
 /// The group in which permission to accept clusters is asked for.
 pub const REGISTER_GROUP: &str = "register.open-cluster-management.io";
@@ -144,6 +144,10 @@ pub const CLUSTER_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io
 pub const ADDON_REMOVAL_FINALIZER: &str = "gitops.wheelwright.dev/addon-removal";
 /// On Klusterlets, until the agent is gone.
 pub const KLUSTERLET_FINALIZER: &str = "operator.open-cluster-management.io/klusterlet-cleanup";
+/// On ClusterManagers, until the hub side is gone.
+pub const CLUSTER_MANAGER_FINALIZER: &str = "operator.open-cluster-management.io/cluster-manager-cleanup";
+/// On a ClusterManager: the image of the hub side. The image fields of the spec are those of OCM's processes.
+pub const HUB_IMAGE_ANNOTATION: &str = "gitops.wheelwright.dev/image";
 /// On config repositories, until their objects are gone or released.
 pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 

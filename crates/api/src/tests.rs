@@ -40,6 +40,7 @@ macro_rules! each_kind {
             gitops::v1alpha1::ConfigRepo,
             gitops::v1alpha1::ConfigRepoInventory,
             gitops::v1alpha1::RolloutPolicy,
+            operator::v1::ClusterManager,
             operator::v1::Klusterlet,
         );
     };

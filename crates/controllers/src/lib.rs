@@ -53,3 +53,8 @@ pub fn agent(register: &mut impl Register) {
 pub fn klusterlet(register: &mut impl Register) {
     register.add::<registration_operator::klusterlet::KlusterletController>();
 }
+
+/// Registers the controllers of a registration operator on a hub.
+pub fn cluster_manager(register: &mut impl Register) {
+    register.add::<registration_operator::cluster_manager::ClusterManagerController>();
+}

@@ -3,9 +3,11 @@
 
 pub mod addon;
 mod applier;
+pub mod cluster_manager;
 #[cfg(test)]
 #[path = "../../../tests/golden.rs"]
 mod golden;
+pub mod installation;
 pub mod klusterlet;
 pub mod order;
 pub mod placement;

@@ -109,8 +109,13 @@ impl FeatureGates {
             match name {
                 "ClusterClaim" => gates.cluster_claim = is_on,
                 "AddonManagement" => gates.addon_management = is_on,
-                "AllAlpha" | "AllBeta" => {}
-                name if OTHER_GATES.contains(&name) => {}
+                // Several bootstrap kubeconfigs mean the same.
+                "MultipleHubs" => {}
+                name if OTHER_GATES.contains(&name) || ["AllAlpha", "AllBeta"].contains(&name) => {
+                    if is_on {
+                        warn!(gate = name, "the feature gate changes nothing");
+                    }
+                }
                 name => {
                     let error = anyhow!("--feature-gates: there is no gate {name:?}");
                     let hint =
@@ -140,7 +145,9 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
         (None, None) => return args,
     };
     let rest = rest.unwrap_or_default();
-    if program == "registration-operator" && rest.first().is_some_and(|command| command == "klusterlet") {
+    if program == "registration-operator"
+        && rest.first().is_some_and(|command| command == "klusterlet" || command == "hub")
+    {
         let head = ["wheelwright", "registration-operator"].map(OsString::from);
         return head.into_iter().chain(rest.iter().cloned()).chain(HEALTH.map(OsString::from)).collect();
     }

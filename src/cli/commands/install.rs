@@ -10,11 +10,12 @@ use object::{Gvk, Key, Object, ObjectRef};
 use super::block_on;
 use crate::cli::connect::{HubArgs, is_embedded};
 use crate::cli::installation::{
-    Change, Deadline, Installer, OPERATOR, Options, definitions_served, deployment_available, manifests,
+    Change, Deadline, Installer, OptionArgs, definitions_served, deployment_available, manifests,
 };
 use crate::cli::output::Ui;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
+use engine::installation::{OPERATOR, Options};
 
 /// Seconds after which the wait for the served definitions fails.
 const DEFINITIONS: u64 = 60;
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[arg(short, long, default_value = "wheelwright-system")]
     namespace: String,
     #[command(flatten)]
-    options: Options,
+    options: OptionArgs,
     /// Take over objects that exist already, such as the definitions of Open Cluster Management.
     #[arg(long)]
     take_ownership: bool,
@@ -49,7 +50,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.dry_run && args.output != Format::Text {
-        print(ui, args.output, &manifests(&args.namespace, &args.options)?)?;
+        print(ui, args.output, &manifests(&args.namespace, &args.options.options())?)?;
         return Ok(ExitCode::SUCCESS);
     }
     block_on(async {
@@ -94,7 +95,7 @@ impl Args {
 }
 
 async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mut Ui) -> CommandResult {
-    let wanted = manifests(&args.namespace, &args.options.clone().over(installed))?;
+    let wanted = manifests(&args.namespace, &args.options.options().over(installed))?;
     let deadline = Deadline::of_seconds(args.wait);
     // The check of the owners of all objects comes before the first write.
     let present = installer.survey(&wanted).await?;

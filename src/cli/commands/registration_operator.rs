@@ -15,14 +15,14 @@ use crate::serve::Listen;
 use crate::shell::{Election, ElectionOptions, stop_on_signal};
 use api::crds;
 
-/// Run a registration operator: it installs the agent of each Klusterlet of a cluster, and removes the agent
-/// with the Klusterlet.
+/// Run a registration operator: `klusterlet` installs the agent of each Klusterlet of a cluster, and `hub` installs
+/// the hub side that a ClusterManager names. Each goes with its object.
 ///
 /// It takes the place of OCM's registration operator, and takes over what that one installed: a pod of OCM's
-/// runs with this image, because `/registration-operator klusterlet` means this command.
+/// runs with this image, because `/registration-operator klusterlet` and `/registration-operator hub` mean this command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The kind from which it installs.
+    /// The side that it installs.
     #[arg(value_enum)]
     component: Component,
     #[command(flatten)]
@@ -46,19 +46,28 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Component {
-    /// Klusterlet, on a managed cluster.
+    /// The agent, from a Klusterlet.
     Klusterlet,
+    /// The hub side, from a ClusterManager.
+    Hub,
 }
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     super::block_on(async {
         let cluster = args.cluster.connect().await?;
-        let (component, lease, definitions) = match args.component {
+        let (component, lease, kind, further) = match args.component {
             Component::Klusterlet => {
-                let definitions = crds::operator().into_iter().chain(crds::spoke()).collect::<Vec<_>>();
-                (registration::Component::Klusterlet, "klusterlet-lock", definitions)
+                (registration::Component::Klusterlet, "klusterlet-lock", "Klusterlet", crds::spoke())
             }
+            Component::Hub => (
+                registration::Component::ClusterManager,
+                "cluster-manager-lock",
+                "ClusterManager",
+                Vec::new(),
+            ),
         };
+        let own = crds::operator().into_iter().filter(|one| one.spec.names.kind == kind);
+        let definitions = own.chain(further).collect();
         agent::install_definitions(&cluster, definitions)
             .await
             .context("cannot install the definitions of the kinds")?;

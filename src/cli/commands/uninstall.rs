@@ -12,15 +12,14 @@ use object::{Key, Kind, Object, ObjectRef};
 use super::block_on;
 use super::install::kinds;
 use crate::cli::connect::HubArgs;
-use crate::cli::installation::{
-    Deadline, Installer, OPERATOR, Options, WEBHOOK_SECRET, gone, manifests, stop_conversion,
-};
+use crate::cli::installation::{Deadline, Installer, gone, manifests, stop_conversion};
 use crate::cli::output::Ui;
 use crate::cli::writer::list;
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::work::v1::ManifestWork;
+use engine::installation::{OPERATOR, Options, WEBHOOK};
 
 /// Uninstall the operator from a hub. The fleet stays: clusters, repositories, placements, add-ons and works keep what they have.
 ///
@@ -81,7 +80,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
         ))?;
     }
     let own = [
-        ObjectRef::of::<Secret>(Key::namespaced(&args.namespace, WEBHOOK_SECRET)),
+        ObjectRef::of::<Secret>(Key::namespaced(&args.namespace, WEBHOOK)),
         ObjectRef::of::<Lease>(Key::namespaced(&args.namespace, OPERATOR)),
     ];
     let objects = installed.iter().map(Object::reference).filter(|target| *target != operator);

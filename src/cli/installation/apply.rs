@@ -7,11 +7,11 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::core::{ApiResource, GroupVersionKind};
 use object::{Gvk, Object, ObjectRef};
 
-use super::definitions;
-use super::{MANAGED_BY, MANAGER};
+use super::MANAGER;
 use crate::cli::CommandError;
 use crate::cli::writer::{api_of, failed};
 use api::names::GITOPS_GROUP;
+use engine::installation::{MANAGED_BY, keep_conversion};
 
 /// The change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Installer {
         }
         let mut wanted = wanted.clone();
         if let Some(present) = present {
-            definitions::keep_conversion(&mut wanted, present);
+            keep_conversion(&mut wanted, present);
         }
         let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(MANAGER).force() };
         let target = wanted.reference();

@@ -3,29 +3,12 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use object::Object;
 use serde_json::{Value, json};
 
 use crate::cli::CommandError;
 use crate::cli::writer::failed;
 use api::crds::CONVERTIBLE;
-
-/// Name of the Service of the webhook, and of the Secret with its certificate.
-pub(in crate::cli) const WEBHOOK_SECRET: &str = "wheelwright-webhook";
-
-/// Serves all versions of a definition that has a webhook on the hub: the operator wrote the webhook, and
-/// clients use the versions.
-pub(super) fn keep_conversion(wanted: &mut Object, present: &Object) {
-    let is_converted =
-        present.at(&["spec", "conversion", "strategy"]).is_some_and(|strategy| strategy == "Webhook");
-    if wanted.kind() != "CustomResourceDefinition" || !is_converted {
-        return;
-    }
-    let Some(Value::Array(versions)) = wanted.field_mut("spec").get_mut("versions") else { return };
-    for version in versions {
-        version["served"] = true.into();
-    }
-}
+use engine::installation::WEBHOOK;
 
 /// Removes the webhook from the definitions that name it, and stops serving the versions that need it. Returns the names of the definitions.
 ///
@@ -55,7 +38,7 @@ pub(in crate::cli) async fn stop_conversion(
 fn without_webhook(definition: &CustomResourceDefinition, namespace: &str) -> Option<Value> {
     let webhook = definition.spec.conversion.as_ref()?.webhook.as_ref()?;
     let service = webhook.client_config.as_ref()?.service.as_ref()?;
-    if (service.namespace.as_str(), service.name.as_str()) != (namespace, WEBHOOK_SECRET) {
+    if (service.namespace.as_str(), service.name.as_str()) != (namespace, WEBHOOK) {
         return None;
     }
     let mut patch = vec![

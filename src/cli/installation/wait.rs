@@ -12,9 +12,10 @@ use kube::core::{ApiResource, GroupVersionKind};
 use object::ObjectRef;
 use tokio::time::{Instant, sleep};
 
-use super::{Installer, OPERATOR};
+use super::Installer;
 use crate::cli::CommandError;
 use crate::cli::writer::failed;
+use engine::installation::OPERATOR;
 
 /// Interval of the checks.
 const POLL: Duration = Duration::from_millis(500);

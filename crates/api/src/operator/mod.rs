@@ -1,3 +1,3 @@
-//! `operator.open-cluster-management.io`: the installation of agents.
+//! `operator.open-cluster-management.io`: the installation of hubs and agents.
 
 pub mod v1;

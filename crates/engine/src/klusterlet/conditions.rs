@@ -85,7 +85,7 @@ pub fn conditions(settings: &Settings, installed: &Installation<'_>) -> Vec<Obse
 }
 
 /// Observes whether all feature gates exist.
-fn valid_gates(unknown: &[String]) -> Observation {
+pub(crate) fn valid_gates(unknown: &[String]) -> Observation {
     const TYPE: &str = "ValidFeatureGates";
     match unknown {
         [] => Observation::new(TYPE, True, "FeatureGatesAllValid").message("Feature gates are all valid"),
@@ -95,7 +95,7 @@ fn valid_gates(unknown: &[String]) -> Observation {
 }
 
 /// Observes whether fields are given that change nothing.
-fn fields_ignored(ignored: &[String]) -> Observation {
+pub(crate) fn fields_ignored(ignored: &[String]) -> Observation {
     const TYPE: &str = "FieldsIgnored";
     match ignored {
         [] => Observation::new(TYPE, False, "AllFieldsHonored").message("every given field has an effect"),

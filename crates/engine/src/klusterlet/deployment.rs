@@ -209,6 +209,6 @@ pub fn is_shaped_by_others(deployment: &Object) -> bool {
 }
 
 /// Reads a number of an object; 0 where it has none.
-pub(super) fn number(object: &Object, path: &[&str]) -> i64 {
+pub(crate) fn number(object: &Object, path: &[&str]) -> i64 {
     object.at(path).and_then(Value::as_i64).unwrap_or_default()
 }

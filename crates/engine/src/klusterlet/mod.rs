@@ -11,7 +11,10 @@ mod settings;
 
 pub use access::{AccessObjects, access};
 pub use conditions::{Installation, Secrets, conditions, generations, related};
+pub(crate) use conditions::{fields_ignored, valid_gates};
+pub(crate) use deployment::number;
 pub use deployment::{deployments, is_available, is_drained, is_shaped_by_others};
+pub(crate) use settings::resources;
 pub use settings::{Refusal, Settings};
 
 use sha2::{Digest as _, Sha256};

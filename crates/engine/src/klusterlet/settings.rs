@@ -272,7 +272,7 @@ impl Settings {
 }
 
 /// Returns the resources that a requirement sets; `None` for those of the operator.
-fn resources(requirement: ResourceRequirement) -> Option<ResourceRequirements> {
+pub(crate) fn resources(requirement: ResourceRequirement) -> Option<ResourceRequirements> {
     let ResourceRequirement { type_, resource_requirements, unknown: _ } = requirement;
     match type_ {
         ResourceQosClass::Default | ResourceQosClass::Other(_) => None,

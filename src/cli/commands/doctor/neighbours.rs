@@ -5,7 +5,6 @@ use object::{Kind, Metadata as _};
 
 use super::Hub;
 use super::finding::{Finding, all, few};
-use crate::cli::installation::OPERATOR;
 use crate::operator::controller_names;
 use crate::shell::Selection;
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn};
@@ -13,6 +12,7 @@ use api::cluster::v1beta1::Placement;
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::CONFIG_REPO_ANNOTATION;
+use engine::installation::OPERATOR;
 
 /// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
 const OCM: &[(&str, &[&str])] = &[

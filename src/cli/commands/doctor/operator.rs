@@ -9,10 +9,11 @@ use object::{Key, Metadata as _};
 
 use super::Hub;
 use super::finding::{Finding, all, few};
-use crate::cli::installation::{OPERATOR, Options, WEBHOOK_SECRET, manifests};
+use crate::cli::installation::manifests;
 use crate::cli::writer::find;
 use crate::serve::certificate::certificate_end;
 use crate::shell::now;
+use engine::installation::{OPERATOR, Options, WEBHOOK};
 
 const LEADER: &str = "leader";
 /// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1.
@@ -149,7 +150,7 @@ async fn policies(hub: &Hub, is_installed: bool) -> Finding {
 
 async fn certificate(hub: &Hub) -> Option<Finding> {
     const CHECK: &str = "certificates";
-    let secret = match find::<Secret>(&hub.client, &Key::namespaced(&hub.namespace, WEBHOOK_SECRET)).await {
+    let secret = match find::<Secret>(&hub.client, &Key::namespaced(&hub.namespace, WEBHOOK)).await {
         Ok(secret) => secret?,
         Err(error) => return Some(Finding::unknown(CHECK, error)),
     };
@@ -158,7 +159,7 @@ async fn certificate(hub: &Hub) -> Option<Finding> {
 
 fn ending(end: Option<Timestamp>, now: Timestamp) -> Finding {
     const CHECK: &str = "certificates";
-    let advice = format!("delete the Secret {WEBHOOK_SECRET}; the operator makes another one");
+    let advice = format!("delete the Secret {WEBHOOK}; the operator makes another one");
     let Some(end) = end else {
         return Finding::bad(CHECK, "the certificate of the conversion webhook cannot be read", advice);
     };

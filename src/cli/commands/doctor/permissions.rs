@@ -11,8 +11,9 @@ use object::{Key, Object};
 use super::Hub;
 use super::finding::{Finding, few};
 use crate::cli::CommandError;
-use crate::cli::installation::{OPERATOR, Options, manifests};
+use crate::cli::installation::manifests;
 use crate::cli::writer::{failed, find};
+use engine::installation::{OPERATOR, Options};
 
 const CHECK: &str = "permissions";
 

@@ -1,9 +1,14 @@
-//! Klusterlet, from which a registration operator installs an agent.
+//! ClusterManager and Klusterlet, from which a registration operator installs a hub and an agent.
 
+mod cluster_manager;
 mod klusterlet;
 mod parts;
 mod registration_configuration;
 
+pub use cluster_manager::{
+    AddOnManagerConfiguration, ClusterManager, ClusterManagerDeployOption, ClusterManagerSpec, CsrConfig,
+    PlacementConfiguration, RegistrationDriverHub, RegistrationHubConfiguration, WorkConfiguration,
+};
 pub use klusterlet::{
     HubApiServerHostAlias, Klusterlet, KlusterletDeployOption, KlusterletSpec, ServerUrl,
     WorkAgentConfiguration,

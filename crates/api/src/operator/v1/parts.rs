@@ -1,4 +1,4 @@
-//! The parts that OCM has in common for its kinds of this group.
+//! The parts that ClusterManager and Klusterlet have in common.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -1,0 +1,19 @@
+//! The installation of the hub side from a ClusterManager: the objects that it wants, and what its status says.
+//!
+//! The objects are those of `wheelwright install`, in the namespace of OCM's hub side.
+
+mod conditions;
+mod objects;
+mod settings;
+
+pub use conditions::conditions;
+pub use objects::{OWNER, objects, replaced, without_webhook};
+pub use settings::{Refusal, Settings};
+
+/// The namespace of the hub side, as in OCM.
+pub const NAMESPACE: &str = "open-cluster-management-hub";
+/// The field manager of everything that is made from a ClusterManager, and the name of the controller.
+pub const MANAGER: &str = "cluster-manager";
+
+#[cfg(test)]
+mod tests;

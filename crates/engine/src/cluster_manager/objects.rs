@@ -1,0 +1,119 @@
+//! The objects of the hub side, and those of OCM's that they replace.
+
+use serde_json::{Map, Value, json};
+
+use super::{NAMESPACE, Settings};
+use crate::installation::{self, InstallationError, MANAGED_BY};
+use crate::klusterlet::with_digest;
+use crate::registration::rbac::BOOTSTRAP_ROLE;
+use api::names::AUTO_APPROVE_BINDING;
+use object::{Gvk, Key, Object, ObjectRef};
+
+/// The value of the label [`MANAGED_BY`] of all that is made from a ClusterManager.
+pub const OWNER: &str = "wheelwright-registration-operator";
+
+/// The objects of the hub side, in the order in which they are applied; the Deployment is the last one.
+///
+/// # Errors
+/// The chart that the program holds cannot be read, which is a bug.
+pub fn objects(settings: &Settings) -> Result<Vec<Object>, InstallationError> {
+    let mut objects = installation::manifests(NAMESPACE, &settings.options, OWNER)?;
+    let deployment = objects.pop();
+    if !settings.auto_approved.is_empty() {
+        objects.extend(Object::from_value(auto_approval(&settings.auto_approved)).ok());
+    }
+    objects.extend(deployment.map(|deployment| placed(deployment, settings)));
+    // The namespace may be somebody else's, and is only created.
+    let finish = |object: Object| if object.kind() == "Namespace" { object } else { with_digest(object) };
+    Ok(objects.into_iter().map(finish).collect())
+}
+
+/// The users whose clusters join without a person.
+fn auto_approval(users: &[String]) -> Value {
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let subjects: Vec<_> =
+        users.iter().map(|user| json!({"apiGroup": RBAC, "kind": "User", "name": user})).collect();
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": {
+            "name": AUTO_APPROVE_BINDING, "labels": {MANAGED_BY: OWNER},
+        },
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": BOOTSTRAP_ROLE},
+        "subjects": subjects,
+    })
+}
+
+fn placed(mut deployment: Object, settings: &Settings) -> Object {
+    let spec = deployment.field_mut("spec");
+    let Some(pod) =
+        spec.get_mut("template").and_then(|template| template.pointer_mut("/spec")?.as_object_mut())
+    else {
+        return deployment;
+    };
+    if !settings.node_placement.node_selector.is_empty() {
+        pod.insert("nodeSelector".into(), json!(settings.node_placement.node_selector));
+    }
+    if !settings.node_placement.tolerations.is_empty() {
+        pod.insert("tolerations".into(), json!(settings.node_placement.tolerations));
+    }
+    if let (Some(resources), Some(Value::Array(containers))) =
+        (&settings.resources, pod.get_mut("containers"))
+    {
+        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
+            container.insert("resources".into(), json!(resources));
+        }
+    }
+    deployment
+}
+
+/// The Deployments and webhooks of OCM's hub side, which would work beside ours.
+pub fn replaced(name: &str) -> (Vec<ObjectRef>, Vec<ObjectRef>) {
+    const PARTS: [&str; 8] = [
+        "registration-controller",
+        "registration-webhook",
+        "placement-controller",
+        "work-controller",
+        "work-webhook",
+        "addon-manager-controller",
+        "addon-webhook",
+        "grpc-server",
+    ];
+    let deployment = |part| ObjectRef {
+        gvk: Gvk::parse("apps/v1", "Deployment"),
+        key: Key::namespaced(NAMESPACE, format!("{name}-{part}")),
+    };
+    let webhook = |kind, name: &str| ObjectRef {
+        gvk: Gvk::parse("admissionregistration.k8s.io/v1", kind),
+        key: Key::cluster(name),
+    };
+    let validating = "ValidatingWebhookConfiguration";
+    let webhooks = vec![
+        webhook(validating, "managedclustervalidators.admission.cluster.open-cluster-management.io"),
+        webhook(
+            validating,
+            "managedclustersetbindingvalidators.admission.cluster.open-cluster-management.io",
+        ),
+        webhook(validating, "manifestworkvalidators.admission.work.open-cluster-management.io"),
+        webhook(
+            "MutatingWebhookConfiguration",
+            "managedclustermutators.admission.cluster.open-cluster-management.io",
+        ),
+    ];
+    (PARTS.into_iter().map(deployment).collect(), webhooks)
+}
+
+/// The change that takes the conversion webhook of the hub side out of a definition, as a merge patch: without
+/// it the API server would fail to answer for the kind once the hub side is gone.
+pub fn without_webhook(definition: &Object) -> Option<Map<String, Value>> {
+    let service = definition.at(&["spec", "conversion", "webhook", "clientConfig", "service"])?;
+    if service["namespace"] != NAMESPACE {
+        return None;
+    }
+    let mut versions = definition.at(&["spec", "versions"])?.clone();
+    for version in versions.as_array_mut()?.iter_mut().filter_map(Value::as_object_mut) {
+        let is_stored = version.get("storage").cloned().unwrap_or_default();
+        version.insert("served".into(), is_stored);
+    }
+    let conversion = json!({"strategy": "None", "webhook": null});
+    json!({"spec": {"conversion": conversion, "versions": versions}}).as_object().cloned()
+}

@@ -1,0 +1,203 @@
+//! The spec of a ClusterManager, parsed once.
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+use crate::installation::Options;
+use crate::klusterlet::resources;
+use api::addon::v1alpha1::NodePlacement;
+use api::names::HUB_IMAGE_ANNOTATION;
+use api::operator::v1::{
+    AddOnManagerConfiguration, ClusterManager, ClusterManagerDeployOption, ClusterManagerSpec, FeatureGate,
+    FeatureGateMode, InstallMode, PlacementConfiguration, RegistrationDriverHub,
+    RegistrationHubConfiguration, WorkConfiguration,
+};
+use object::Metadata as _;
+
+/// The gate that lets users join clusters without a person.
+const AUTO_APPROVAL: &str = "ManagedClusterAutoApproval";
+
+/// The gates of OCM's hub side, and what they change here. Most features are always on.
+const GATES: [(&str, Effect); 14] = [
+    ("AddonManagement", Effect::AlwaysOn),
+    ("CleanUpCompletedManifestWork", Effect::AlwaysOn),
+    ("CloudEventsDrivers", Effect::Absent),
+    ("ClusterImporter", Effect::Absent),
+    ("ClusterProfile", Effect::Absent),
+    ("ClusterProperty", Effect::Absent),
+    ("DefaultClusterSet", Effect::AlwaysOn),
+    (AUTO_APPROVAL, Effect::Read),
+    ("ManifestWorkReplicaSet", Effect::AlwaysOn),
+    ("NilExecutorValidating", Effect::Absent),
+    ("PlacementDebugServer", Effect::Absent),
+    ("ResourceCleanup", Effect::AlwaysOn),
+    ("SIGPlacementDecision", Effect::Absent),
+    ("V1beta1CSRAPICompatibility", Effect::Absent),
+];
+
+/// The effect of a gate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// It turns something on or off.
+    Read,
+    /// The feature cannot be turned off.
+    AlwaysOn,
+    /// There is no such feature.
+    Absent,
+}
+
+/// The spec of a ClusterManager as the objects need it.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The name of the ClusterManager.
+    pub name: String,
+    /// The options of the installation.
+    pub options: Options,
+    pub(super) node_placement: NodePlacement,
+    /// The resources of containers; `None` for those of the chart.
+    pub(super) resources: Option<ResourceRequirements>,
+    /// Users whose clusters join without a person.
+    pub(super) auto_approved: Vec<String>,
+    /// Fields that are given and change nothing, each with the reason.
+    pub ignored: Vec<String>,
+    /// Feature gates that no hub side has.
+    pub unknown_gates: Vec<String>,
+}
+
+/// A ClusterManager that cannot be installed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The hub side would run on another cluster.
+    #[error(
+        "the mode {0} is not supported; run `wheelwright operator --kubeconfig` where the hub side should run"
+    )]
+    Mode(String),
+    /// The hub side has no such driver.
+    #[error("the hub side has no driver {0}; use csr for registration and kube for works")]
+    Driver(String),
+}
+
+impl Settings {
+    /// Reads the name of a ClusterManager, which says where its objects are.
+    pub fn named(manager: &ClusterManager) -> Self {
+        Self { name: manager.name().to_owned(), ..Self::default() }
+    }
+
+    /// Reads a spec.
+    ///
+    /// # Errors
+    /// The hub side cannot run as the spec says.
+    pub fn read(manager: &ClusterManager) -> Result<Self, Refusal> {
+        let ClusterManagerSpec {
+            registration_image_pull_spec,
+            work_image_pull_spec,
+            placement_image_pull_spec,
+            add_on_manager_image_pull_spec,
+            node_placement,
+            deploy_option,
+            registration_configuration,
+            work_configuration,
+            add_on_manager_configuration,
+            placement_configuration,
+            server_configuration,
+            resource_requirement,
+            unknown: _,
+        } = manager.spec.clone();
+        let ClusterManagerDeployOption { mode, default, hosted: _, unknown: _ } =
+            deploy_option.unwrap_or_default();
+        match mode {
+            InstallMode::Default => {}
+            mode @ (InstallMode::Hosted
+            | InstallMode::Singleton
+            | InstallMode::SingletonHosted
+            | InstallMode::Other(_)) => return Err(Refusal::Mode(mode.to_string())),
+        }
+        let mut settings = Self {
+            node_placement: node_placement.unwrap_or_default(),
+            resources: resource_requirement.and_then(resources),
+            ..Self::named(manager)
+        };
+        settings.options.image = manager.annotation(HUB_IMAGE_ANNOTATION).map(str::to_owned);
+        let given = [
+            ("registrationImagePullSpec", !registration_image_pull_spec.is_empty()),
+            ("workImagePullSpec", !work_image_pull_spec.is_empty()),
+            ("placementImagePullSpec", !placement_image_pull_spec.is_empty()),
+            ("addOnManagerImagePullSpec", !add_on_manager_image_pull_spec.is_empty()),
+        ];
+        for (field, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+            settings.ignore(field, &format!("the annotation {HUB_IMAGE_ANNOTATION} names the image"));
+        }
+        if default.is_some_and(|values| !values.is_empty()) {
+            settings.ignore("deployOption.default", "there are no admission webhooks to configure");
+        }
+        if server_configuration.is_some_and(|values| !values.is_empty()) {
+            settings.ignore("serverConfiguration", "there is no gRPC server");
+        }
+        settings.read_registration(registration_configuration.unwrap_or_default())?;
+        let WorkConfiguration { feature_gates, work_driver, unknown: _ } =
+            work_configuration.unwrap_or_default();
+        if !["", "kube"].contains(&work_driver.as_str()) {
+            return Err(Refusal::Driver(work_driver));
+        }
+        settings.read_gates("workConfiguration", &feature_gates);
+        let AddOnManagerConfiguration { feature_gates, unknown: _ } =
+            add_on_manager_configuration.unwrap_or_default();
+        settings.read_gates("addOnManagerConfiguration", &feature_gates);
+        let PlacementConfiguration { feature_gates, unknown: _ } =
+            placement_configuration.unwrap_or_default();
+        settings.read_gates("placementConfiguration", &feature_gates);
+        Ok(settings)
+    }
+
+    fn ignore(&mut self, field: &str, why: &str) {
+        self.ignored.push(format!("{field}: {why}"));
+    }
+
+    fn read_registration(&mut self, configuration: RegistrationHubConfiguration) -> Result<(), Refusal> {
+        let RegistrationHubConfiguration {
+            auto_approve_users,
+            feature_gates,
+            registration_drivers,
+            importer_configuration,
+            unknown: _,
+        } = configuration;
+        let mut users = auto_approve_users;
+        for driver in registration_drivers {
+            let RegistrationDriverHub { auth_type, csr, awsirsa: _, grpc: _, unknown: _ } = driver;
+            if !["", "csr"].contains(&auth_type.as_str()) {
+                return Err(Refusal::Driver(auth_type));
+            }
+            users.extend(csr.into_iter().flat_map(|csr| csr.auto_approved_identities));
+        }
+        if importer_configuration.is_some_and(|values| !values.is_empty()) {
+            self.ignore("registrationConfiguration.importerConfiguration", "there is no cluster importer");
+        }
+        self.read_gates("registrationConfiguration", &feature_gates);
+        if feature_gates.iter().any(|gate| gate.feature == AUTO_APPROVAL && is_on(gate)) {
+            self.auto_approved = users;
+        } else if !users.is_empty() {
+            let why = format!("enable the feature gate {AUTO_APPROVAL}");
+            self.ignore("registrationConfiguration.autoApproveUsers", &why);
+        }
+        Ok(())
+    }
+
+    fn read_gates(&mut self, part: &str, gates: &[FeatureGate]) {
+        for gate in gates {
+            let FeatureGate { feature, mode: _, unknown: _ } = gate;
+            let effect = GATES.iter().find(|(name, _)| name == feature).map(|(_, effect)| *effect);
+            let field = format!("{part}.featureGates[{feature}]");
+            match effect {
+                None => self.unknown_gates.push(format!("{part}: {feature}")),
+                Some(Effect::Read) => {}
+                Some(Effect::AlwaysOn) if is_on(gate) => {}
+                Some(Effect::Absent) if !is_on(gate) => {}
+                Some(Effect::AlwaysOn) => self.ignore(&field, "the feature is always on"),
+                Some(Effect::Absent) => self.ignore(&field, "there is no such feature here"),
+            }
+        }
+    }
+}
+
+fn is_on(gate: &FeatureGate) -> bool {
+    gate.mode == FeatureGateMode::Enable
+}

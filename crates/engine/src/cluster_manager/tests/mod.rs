@@ -1,0 +1,134 @@
+//! A spec as data, and the objects and conditions that follow.
+
+use api::operator::v1::ClusterManager;
+use object::Object;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn manager(spec: &Value) -> ClusterManager {
+    serde_json::from_value(json!({"metadata": {"name": "cluster-manager"}, "spec": spec})).unwrap()
+}
+
+#[test]
+fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refused() {
+    let gates = |names: &[&str], mode: &str| -> Value {
+        names.iter().map(|name| json!({"feature": name, "mode": mode})).collect()
+    };
+    for (spec, ignored, unknown) in [
+        (json!({}), vec![], vec![]),
+        (
+            json!({"deployOption": {"mode": "Default"}, "workConfiguration": {"workDriver": "kube"}}),
+            vec![],
+            vec![],
+        ),
+        (
+            json!({"registrationImagePullSpec": "a", "workImagePullSpec": "b", "placementImagePullSpec": "c",
+                "addOnManagerImagePullSpec": "d", "serverConfiguration": {"imagePullSpec": "e"}}),
+            vec![
+                "registrationImagePullSpec",
+                "workImagePullSpec",
+                "placementImagePullSpec",
+                "addOnManagerImagePullSpec",
+                "serverConfiguration",
+            ],
+            vec![],
+        ),
+        (
+            json!({
+                "registrationConfiguration": {"autoApproveUsers": ["u"], "featureGates": gates(&["DefaultClusterSet", "X"], "Disable")},
+                "workConfiguration": {"featureGates": gates(&["ManifestWorkReplicaSet", "NilExecutorValidating"], "Enable")},
+            }),
+            vec![
+                "registrationConfiguration.featureGates[DefaultClusterSet]",
+                "registrationConfiguration.autoApproveUsers",
+                "workConfiguration.featureGates[NilExecutorValidating]",
+            ],
+            vec!["registrationConfiguration: X"],
+        ),
+    ] {
+        let settings = Settings::read(&manager(&spec)).unwrap();
+        let fields: Vec<_> = settings.ignored.iter().map(|text| text.split(": ").next().unwrap()).collect();
+        assert_eq!(
+            (fields, settings.unknown_gates),
+            (ignored, unknown.into_iter().map(str::to_owned).collect()),
+            "{spec}"
+        );
+    }
+    let refused = |spec: Value| Settings::read(&manager(&spec)).unwrap_err();
+    assert_eq!(refused(json!({"deployOption": {"mode": "Hosted"}})), Refusal::Mode("Hosted".into()));
+    assert_eq!(refused(json!({"workConfiguration": {"workDriver": "mqtt"}})), Refusal::Driver("mqtt".into()));
+    let drivers = json!([{"authType": "csr"}, {"authType": "grpc"}]);
+    let spec = json!({"registrationConfiguration": {"registrationDrivers": drivers}});
+    assert_eq!(refused(spec), Refusal::Driver("grpc".into()));
+}
+
+#[test]
+fn users_join_by_themselves_only_where_the_gate_is_on() {
+    let bindings = |mode: &str| {
+        let gates = json!([{"feature": "ManagedClusterAutoApproval", "mode": mode}]);
+        let drivers = json!([{"authType": "csr", "csr": {"autoApprovedIdentities": ["b"]}}]);
+        let spec = json!({"registrationConfiguration":
+            {"autoApproveUsers": ["a"], "featureGates": gates, "registrationDrivers": drivers}});
+        let all = objects(&Settings::read(&manager(&spec)).unwrap()).unwrap();
+        let binding = all.iter().find(|one| one.name() == api::names::AUTO_APPROVE_BINDING);
+        binding.map(|one| one.at(&["subjects"]).unwrap().to_string())
+    };
+    let users = bindings("Enable").unwrap();
+    assert!(users.contains(r#""a""#) && users.contains(r#""b""#), "{users}");
+    assert_eq!(bindings("Disable"), None);
+}
+
+#[test]
+fn only_our_webhook_is_taken_out_of_a_definition() {
+    let definition = |namespace: &str| {
+        let conversion = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"namespace": namespace}}}});
+        let versions = json!([{"name": "a", "served": true, "storage": true}, {"name": "b", "served": true, "storage": false}]);
+        Object::from_value(json!({"kind": "K", "spec": {"conversion": conversion, "versions": versions}}))
+            .unwrap()
+    };
+    assert_eq!(without_webhook(&definition("other")), None);
+    let patch = Value::Object(without_webhook(&definition(NAMESPACE)).unwrap());
+    assert_eq!(patch["spec"]["conversion"], json!({"strategy": "None", "webhook": null}));
+    assert_eq!(
+        (&patch["spec"]["versions"][0]["served"], &patch["spec"]["versions"][1]["served"]),
+        (&json!(true), &json!(false))
+    );
+}
+
+#[test]
+fn conditions_follow_the_deployment() {
+    let observed = |deployment: Option<Value>| -> Vec<String> {
+        let deployment = deployment.map(|value| Object::from_value(value).unwrap());
+        let all = conditions(&Settings::default(), deployment.as_ref());
+        all[1..4].iter().map(|one| format!("{} {}", one.status, one.reason)).collect()
+    };
+    let deployment = |seen: i64, ready: i64| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n", "generation": 2},
+            "spec": {"replicas": 2}, "status": {"observedGeneration": seen, "updatedReplicas": 2, "readyReplicas": ready}})
+    };
+    for (deployment, wanted) in [
+        (
+            None,
+            [
+                "True ClusterManagerDeploymentRolling",
+                "True GetRegistrationDeploymentFailed",
+                "True GetPlacementDeploymentFailed",
+            ],
+        ),
+        (
+            Some(deployment(1, 1)),
+            [
+                "True ClusterManagerDeploymentRolling",
+                "True UnavailableRegistrationPod",
+                "True UnavailablePlacementPod",
+            ],
+        ),
+        (
+            Some(deployment(2, 2)),
+            ["False ClusterManagerUpToDate", "False RegistrationFunctional", "False PlacementFunctional"],
+        ),
+    ] {
+        assert_eq!(observed(deployment), wanted);
+    }
+}

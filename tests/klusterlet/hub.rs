@@ -1,0 +1,123 @@
+//! ClusterManagers: the hub side, with what OCM's registration operator left.
+
+use std::collections::BTreeSet;
+
+use api::condition::Conditions as _;
+use api::crds;
+use api::operator::v1::ClusterManager;
+use kube::Api;
+use serde_json::{Value, json};
+
+use super::{exists, start_operator};
+use crate::e2e::run_nodes;
+use crate::kube::{Cluster, Directory};
+use crate::wait::eventually;
+
+const NAMESPACE: &str = "open-cluster-management-hub";
+const IMAGE: &str = "registry.example.com/wheelwright:1";
+const THEIRS: &str = "quay.io/open-cluster-management/registration:v1";
+
+/// A ClusterManager as OCM's operator leaves it, with the defaults of OCM's definition.
+fn left() -> Value {
+    let gates = json!([{"feature": "ManagedClusterAutoApproval", "mode": "Enable"}, {"feature": "Nothing", "mode": "Enable"}]);
+    json!({"apiVersion": "operator.open-cluster-management.io/v1", "kind": "ClusterManager",
+    "metadata": {
+        "name": "cluster-manager", "annotations": {"gitops.wheelwright.dev/image": IMAGE},
+        "finalizers": ["operator.open-cluster-management.io/cluster-manager-cleanup"],
+    },
+    "spec": {
+        "registrationImagePullSpec": THEIRS, "deployOption": {"mode": "Default"}, "workConfiguration": {"workDriver": "kube"},
+        "nodePlacement": {"nodeSelector": {"infra": "true"}},
+        "registrationConfiguration": {"autoApproveUsers": ["someone"], "featureGates": gates},
+    }})
+}
+
+/// A part of OCM's hub side: a Deployment, and a webhook that it serves.
+fn theirs() -> [Value; 2] {
+    let labels = json!({"app": "clustermanager-registration-controller"});
+    let container = json!({"name": "hub", "image": THEIRS});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "cluster-manager-registration-controller", "namespace": NAMESPACE},
+        "spec": {"selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    let rule = json!({"apiGroups": ["cluster.open-cluster-management.io"], "apiVersions": ["*"], "operations": ["*"],
+        "resources": ["managedclusters"]});
+    let webhook = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "managedclustervalidators.admission.cluster.open-cluster-management.io"},
+        "webhooks": [{"name": "managedclustervalidators.admission.cluster.open-cluster-management.io",
+            "rules": [rule], "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "clientConfig": {"service": {"name": "cluster-manager-registration-webhook", "namespace": NAMESPACE}}}]});
+    [deployment, webhook]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_manager_installs_the_hub_side_in_the_place_of_ocms_and_the_fleet_stays_when_it_goes() {
+    let dir = Directory::new("cluster-manager");
+    let hub = Cluster::start("cluster-manager-hub").await;
+    let (on_hub, kubectl) = (hub.client().await, hub.kubectl());
+    kubectl.install(crds::operator().into_iter().chain(crds::hub()));
+    kubectl.run(&["create", "namespace", NAMESPACE]);
+    for object in theirs() {
+        kubectl
+            .run_with(&["create", "--field-manager=registration-operator", "-f", "-"], &object.to_string());
+    }
+    kubectl.run_with(&["create", "-f", "-"], &left().to_string());
+    let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c1"}});
+    let create = kubectl.output_with(&["create", "-f", "-"], &cluster.to_string());
+    assert!(!create.status.success(), "the webhook of OCM's hub side is in force, and nobody serves it");
+
+    let operator = start_operator(&hub, &dir, "hub");
+    let managers: Api<ClusterManager> = Api::all(on_hub.clone());
+    let becomes = async |type_: &str, wanted: &str| {
+        eventually(&format!("{type_} {wanted}"), async || {
+            let found = managers.get("cluster-manager").await.unwrap();
+            found.condition(type_).is_some_and(|one| format!("{} {}", one.status, one.reason) == wanted)
+        })
+        .await;
+    };
+    becomes("Applied", "False RuntimeResourceApplyFailed").await;
+    let ours = ["deployment", "wheelwright-operator", "-n", NAMESPACE];
+    assert!(!exists(&kubectl, &ours), "ours does not start before theirs has ended");
+    let nodes = run_nodes(on_hub, BTreeSet::from([IMAGE, THEIRS].map(str::to_owned)));
+    becomes("Applied", "True ClusterManagerApplied").await;
+    becomes("Progressing", "False ClusterManagerUpToDate").await;
+    becomes("HubRegistrationDegraded", "False RegistrationFunctional").await;
+    becomes("HubPlacementDegraded", "False PlacementFunctional").await;
+    becomes("ValidFeatureGates", "False InvalidFeatureGatesExisting").await;
+    becomes("FieldsIgnored", "True FieldsWithoutEffect").await;
+    assert!(!exists(&kubectl, &["deployment", "cluster-manager-registration-controller", "-n", NAMESPACE]));
+    kubectl.run_with(&["create", "-f", "-"], &cluster.to_string());
+    let deployment: Value =
+        serde_json::from_str(&kubectl.run(&[&["get", "-o", "json"], &ours[..]].concat())).unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["containers"][0]["image"], IMAGE);
+    assert_eq!(pod["containers"][0]["args"][0], "operator");
+    assert_eq!(pod["nodeSelector"], json!({"infra": "true"}));
+    let binding = ["clusterrolebinding", "wheelwright:auto-approved-bootstrap"];
+    assert!(kubectl.run(&[&["get", "-o", "yaml"], &binding[..]].concat()).contains("someone"));
+    kubectl.run(&["get", "validatingadmissionpolicy", "wheelwright-managedclusters"]);
+
+    let newer = "registry.example.com/wheelwright:2";
+    let image = format!("gitops.wheelwright.dev/image={newer}");
+    kubectl.run(&["annotate", "--overwrite", "clustermanager", "cluster-manager", &image]);
+    let gates = json!({"spec": {"registrationConfiguration": {"featureGates": []}}}).to_string();
+    kubectl.run(&["patch", "clustermanager", "cluster-manager", "--type=merge", "-p", &gates]);
+    let path = "jsonpath={.spec.template.spec.containers[0].image}";
+    eventually("the image changes", async || {
+        kubectl.run(&[&["get", "-o", path], &ours[..]].concat()) == newer
+    })
+    .await;
+    eventually("nobody joins by himself any more", async || !exists(&kubectl, &binding)).await;
+
+    kubectl.run(&["delete", "clustermanager", "cluster-manager", "--timeout=60s"]);
+    assert!(!exists(&kubectl, &ours));
+    for gone in ["clusterrole/wheelwright-operator", "validatingadmissionpolicy/wheelwright-managedclusters"]
+    {
+        assert!(!exists(&kubectl, &[gone]), "{gone}");
+    }
+    kubectl.run(&["get", "managedcluster", "c1"]);
+    let log = std::fs::read_to_string(dir.path("registration-operator.log")).unwrap();
+    assert!(!log.contains(" WARN "), "{log}");
+    drop(operator);
+    nodes.abort();
+}
