@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
             true => {
                 let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
                 let options = ElectionOptions::new(&args.namespace, lease, &host);
-                // On a connection of its own, so that no renewal waits behind other requests.
+                // The election has its own connection, so that no renewal waits for other requests.
                 let election = Election::new(args.cluster.connect().await?, options);
                 let leader = args.cluster.connect_as_leader(election.leadership()).await?;
                 Some(Candidate { election, leader })
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         let stop = stop_on_signal();
         let listen = args.listen.map(|address| Listen { address, tls: args.listen_tls });
         registration::run(RegistrationOptions { cluster, component, election, listen }, stop.clone()).await;
-        // An operator that lost its leadership fails, so that its supervisor starts it again.
+        // An operator that has lost its leadership fails, so that its supervisor starts it again.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }

@@ -67,7 +67,7 @@ impl Hub {
         Ok(Self { settings, wanted, live })
     }
 
-    /// Returns the Deployments of OCM's hub side that are left.
+    /// Returns the remaining Deployments of OCM's hub side.
     fn theirs(&self) -> Vec<&Object> {
         let (deployments, _) = cluster_manager::replaced(&self.settings.name);
         deployments.iter().filter_map(|target| self.live.get(target)).collect()
@@ -95,7 +95,7 @@ impl Hub {
         if theirs.is_empty() {
             plan.step(of("Deployment").filter_map(|wanted| self.apply(wanted)));
         } else {
-            // Nobody serves these webhooks when their pods have ended, and every write would fail.
+            // After their pods have ended nothing serves these webhooks, and every write would fail.
             let (_, webhooks) = cluster_manager::replaced(&self.settings.name);
             plan.step(webhooks.iter().filter_map(|target| self.live.get(target)).map(delete));
             plan.step(theirs.into_iter().filter_map(drain));
@@ -105,7 +105,7 @@ impl Hub {
 
     fn apply(&self, wanted: &Object) -> Option<Action> {
         let live = self.live.get(&wanted.reference());
-        // A definition or a role for joining clusters that somebody else brought may be newer than ours.
+        // A definition or a role for joining clusters that another client installed may be newer than ours.
         let is_shared = wanted.kind() == "CustomResourceDefinition"
             || wanted.name().starts_with("open-cluster-management:");
         let mut wanted = wanted.clone();
@@ -119,7 +119,7 @@ impl Hub {
     }
 }
 
-/// Whether a registration operator made an object.
+/// Returns whether a registration operator created an object.
 fn is_ours(object: &Object) -> bool {
     object.label(MANAGED_BY) == Some(cluster_manager::OWNER)
 }
@@ -128,7 +128,7 @@ fn approval() -> ObjectRef {
     reference("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", Key::cluster(AUTO_APPROVE_BINDING))
 }
 
-/// Lists what the hub side itself makes, and what an earlier spec wanted.
+/// Lists the objects that the hub side itself creates, and those of an earlier spec.
 fn leftovers() -> Vec<ObjectRef> {
     let key = |name: &str| Key::namespaced(NAMESPACE, name);
     vec![

@@ -86,7 +86,7 @@ impl Agent {
         klusterlet::deployments(&self.settings, self.secrets().has_identity())
     }
 
-    /// Returns the Deployments of another mode, and those that somebody else shaped.
+    /// Returns the Deployments of another mode, and those that another client created or changed.
     fn stale(&self, wanted: &[Object]) -> Vec<&Object> {
         let is_wanted = |target: &ObjectRef| wanted.iter().any(|object| object.reference() == *target);
         let live = deployment_names(&self.settings).filter_map(|target| {
@@ -145,7 +145,7 @@ fn deployment_names(settings: &Settings) -> impl Iterator<Item = ObjectRef> + us
     names.map(move |name| reference("apps/v1", "Deployment", Key::namespaced(&namespace, name)))
 }
 
-/// Removes an agent: first its pods, then what it holds, then its permissions.
+/// Removes an agent: first its pods, then its objects, then its permissions.
 fn remove(klusterlet: &Klusterlet, view: &impl View) -> Read<Plan> {
     let mut plan = Plan::nothing();
     if !klusterlet.has_finalizer(KLUSTERLET_FINALIZER) {

@@ -1,4 +1,4 @@
-//! Live objects of kinds that have no type here, read one by one.
+//! Reads live objects of kinds that have no type here one by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use engine::klusterlet::is_drained;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Action, Precondition, Read, Site, Subresource, View};
 
-/// Live objects, read together: the first plan asks for all of them, and a later one has all answers.
+/// Live objects that are read together: the first plan requests all of them, and a later one has all answers.
 pub(super) struct Live(BTreeMap<ObjectRef, Arc<Object>>);
 
 impl Live {
@@ -34,7 +34,7 @@ pub(super) fn reference(api_version: &str, kind: &str, key: Key) -> ObjectRef {
     ObjectRef { gvk: Gvk::parse(api_version, kind), key }
 }
 
-/// Deletes an object, if it is still the one that was read.
+/// Deletes an object on the precondition that it is the one that was read.
 pub(super) fn delete(object: &Object) -> Action {
     Action::Delete {
         site: Site::Hub,
@@ -45,7 +45,7 @@ pub(super) fn delete(object: &Object) -> Action {
     }
 }
 
-/// Merge-patches an object, if nobody has written it since it was read.
+/// Merge-patches an object on the precondition that nobody has written it since it was read.
 pub(super) fn merge(object: &Object, patch: Map<String, Value>) -> Action {
     Action::Patch {
         site: Site::Hub,
@@ -60,8 +60,8 @@ pub(super) fn merge(object: &Object, patch: Map<String, Value>) -> Action {
     }
 }
 
-/// Ends the pods of a Deployment, and then deletes it. A deletion alone would leave pods behind for a while,
-/// beside those of its successor.
+/// Scales a Deployment to zero, and deletes it when its pods have ended. A deletion alone would leave pods
+/// running beside those of its successor.
 pub(super) fn drain(deployment: &Object) -> Option<Action> {
     if deployment.is_terminating() {
         return None;

@@ -1,4 +1,4 @@
-//! The status of a ClusterManager, in the words of OCM's registration operator.
+//! The status of a ClusterManager, with the conditions and reasons of OCM's registration operator.
 
 use api::condition::ConditionStatus::{False, True};
 use api::condition::Observation;
@@ -7,7 +7,8 @@ use object::Object;
 use super::Settings;
 use crate::klusterlet::{fields_ignored, number, valid_gates};
 
-/// What is observed of the hub side, beside whether it was applied. Its parts are one Deployment here.
+/// Returns the conditions of the hub side, without the one about its apply. Its parts are one Deployment
+/// here.
 pub fn conditions(settings: &Settings, deployment: Option<&Object>) -> Vec<Observation> {
     vec![
         valid_gates(&settings.unknown_gates),
@@ -30,11 +31,11 @@ fn progressing(deployment: Option<&Object>) -> Observation {
         true => Observation::new(TYPE, False, "ClusterManagerUpToDate")
             .message("the Deployment of the hub side is up to date"),
         false => Observation::new(TYPE, True, "ClusterManagerDeploymentRolling")
-            .message("the Deployment of the hub side is rolled out"),
+            .message("the Deployment of the hub side is being rolled out"),
     }
 }
 
-/// HubRegistrationDegraded or HubPlacementDegraded.
+/// Returns the condition HubRegistrationDegraded or HubPlacementDegraded.
 fn degraded(part: &str, deployment: Option<&Object>) -> Observation {
     let type_ = format!("Hub{part}Degraded");
     let Some(deployment) = deployment else {

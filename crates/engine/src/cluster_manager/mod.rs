@@ -1,4 +1,4 @@
-//! The installation of the hub side from a ClusterManager: the objects that it wants, and what its status says.
+//! The installation of the hub side from a ClusterManager: the wanted objects and the status.
 //!
 //! The objects are those of `wheelwright install`, in the namespace of OCM's hub side.
 
@@ -12,7 +12,7 @@ pub use settings::{Refusal, Settings};
 
 /// The namespace of the hub side, as in OCM.
 pub const NAMESPACE: &str = "open-cluster-management-hub";
-/// The field manager of everything that is made from a ClusterManager, and the name of the controller.
+/// The field manager of all objects of a ClusterManager, and the name of the controller.
 pub const MANAGER: &str = "cluster-manager";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The objects of the hub side, and those of OCM's that they replace.
+//! The objects of the hub side, and OCM's objects that they replace.
 
 use serde_json::{Map, Value, json};
 
@@ -9,10 +9,11 @@ use crate::registration::rbac::BOOTSTRAP_ROLE;
 use api::names::AUTO_APPROVE_BINDING;
 use object::{Gvk, Key, Object, ObjectRef};
 
-/// The value of the label [`MANAGED_BY`] of all that is made from a ClusterManager.
+/// The value of the label [`MANAGED_BY`] on all objects of a ClusterManager.
 pub const OWNER: &str = "wheelwright-registration-operator";
 
-/// The objects of the hub side, in the order in which they are applied; the Deployment is the last one.
+/// Returns the objects of the hub side in the order in which they are applied; the Deployment is the last
+/// one.
 ///
 /// # Errors
 /// The chart that the program holds cannot be read, which is a bug.
@@ -23,12 +24,12 @@ pub fn objects(settings: &Settings) -> Result<Vec<Object>, InstallationError> {
         objects.extend(Object::from_value(auto_approval(&settings.auto_approved)).ok());
     }
     objects.extend(deployment.map(|deployment| placed(deployment, settings)));
-    // The namespace may be somebody else's, and is only created.
+    // The namespace may belong to another owner, so it is only created.
     let finish = |object: Object| if object.kind() == "Namespace" { object } else { with_digest(object) };
     Ok(objects.into_iter().map(finish).collect())
 }
 
-/// The users whose clusters join without a person.
+/// Returns the permissions of the users whose clusters join without a person.
 fn auto_approval(users: &[String]) -> Value {
     const RBAC: &str = "rbac.authorization.k8s.io";
     let subjects: Vec<_> =
@@ -66,7 +67,7 @@ fn placed(mut deployment: Object, settings: &Settings) -> Object {
     deployment
 }
 
-/// The Deployments and webhooks of OCM's hub side, which would work beside ours.
+/// Returns the Deployments and webhooks of OCM's hub side, which would work beside ours.
 pub fn replaced(name: &str) -> (Vec<ObjectRef>, Vec<ObjectRef>) {
     const PARTS: [&str; 8] = [
         "registration-controller",
@@ -102,8 +103,8 @@ pub fn replaced(name: &str) -> (Vec<ObjectRef>, Vec<ObjectRef>) {
     (PARTS.into_iter().map(deployment).collect(), webhooks)
 }
 
-/// The change that takes the conversion webhook of the hub side out of a definition, as a merge patch: without
-/// it the API server would fail to answer for the kind once the hub side is gone.
+/// Returns a merge patch that removes the conversion webhook of the hub side from a definition. Without it
+/// the API server would fail to answer for the kind after the hub side is removed.
 pub fn without_webhook(definition: &Object) -> Option<Map<String, Value>> {
     let service = definition.at(&["spec", "conversion", "webhook", "clientConfig", "service"])?;
     if service["namespace"] != NAMESPACE {

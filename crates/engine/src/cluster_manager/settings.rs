@@ -37,7 +37,7 @@ const GATES: [(&str, Effect); 14] = [
 /// The effect of a gate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// It turns something on or off.
+    /// It turns a feature on or off.
     Read,
     /// The feature cannot be turned off.
     AlwaysOn,
@@ -45,7 +45,7 @@ enum Effect {
     Absent,
 }
 
-/// The spec of a ClusterManager as the objects need it.
+/// The parsed spec of a ClusterManager.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The name of the ClusterManager.
@@ -57,7 +57,7 @@ pub struct Settings {
     pub(super) resources: Option<ResourceRequirements>,
     /// Users whose clusters join without a person.
     pub(super) auto_approved: Vec<String>,
-    /// Fields that are given and change nothing, each with the reason.
+    /// Fields that are set and change nothing, each with the reason.
     pub ignored: Vec<String>,
     /// Feature gates that no hub side has.
     pub unknown_gates: Vec<String>,
@@ -77,7 +77,7 @@ pub enum Refusal {
 }
 
 impl Settings {
-    /// Reads the name of a ClusterManager, which says where its objects are.
+    /// Reads the name of a ClusterManager, which determines where its objects are.
     pub fn named(manager: &ClusterManager) -> Self {
         Self { name: manager.name().to_owned(), ..Self::default() }
     }

@@ -19,7 +19,7 @@ const OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/install-options";
 pub const OPERATOR: &str = "wheelwright-operator";
 /// Name of the Service of the webhook, and of the Secret with its certificate.
 pub const WEBHOOK: &str = "wheelwright-webhook";
-/// Label of all that is installed.
+/// Label of all installed objects.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// The options of an installation. The values of the chart have the same names and defaults.

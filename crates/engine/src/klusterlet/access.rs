@@ -1,4 +1,4 @@
-//! The service accounts of an agent, and what they may do on its cluster.
+//! The service accounts of an agent, and their permissions on its cluster.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,14 @@ use object::Object;
 
 /// The objects that give an agent its permissions.
 pub struct AccessObjects {
-    /// The namespaces of the agent and of add-ons. One that exists stays as it is.
+    /// The namespaces of the agent and of add-ons. An existing namespace does not change.
     pub namespaces: Vec<Object>,
     /// Service accounts, roles and bindings.
     pub objects: Vec<Object>,
 }
 
-/// Label of a namespace that a Klusterlet created; the value is the Klusterlet. It goes with the Klusterlet.
+/// Label of a namespace that a Klusterlet created; the value is the name of the Klusterlet. The namespace is
+/// deleted with the Klusterlet.
 const CREATED_BY: &str = "gitops.wheelwright.dev/klusterlet";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -32,7 +33,7 @@ pub fn access(settings: &Settings) -> AccessObjects {
         binding(settings, "registration:agent", "registration", None),
         role(settings, "registration:addon-management", &addon_rules()),
         binding(settings, "registration:addon-management", "registration", None),
-        // A work may hold any object, unless it names a service account that it is applied as.
+        // A work may contain any object, unless it names a service account as its executor.
         binding(settings, "work:execution-admin", "work", Some("cluster-admin")),
     ];
     AccessObjects {
@@ -46,12 +47,12 @@ pub fn access(settings: &Settings) -> AccessObjects {
 }
 
 impl Settings {
-    /// Returns the name of the service account of a part, registration or work.
+    /// Returns the name of the service account of a part: `registration` or `work`.
     pub(super) fn account(&self, part: &str) -> String {
         format!("{}-{part}-sa", self.name)
     }
 
-    /// Whether the Klusterlet made a namespace.
+    /// Returns whether the Klusterlet created a namespace.
     pub fn made(&self, namespace: &Object) -> bool {
         namespace.label(CREATED_BY) == Some(&self.name)
     }

@@ -1,4 +1,4 @@
-//! The status of a Klusterlet, in the words of OCM's registration operator.
+//! The status of a Klusterlet, with the conditions and reasons of OCM's registration operator.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use object::Object;
 use super::deployment::number;
 use super::{Settings, is_available};
 
-/// The installation, as it was read.
+/// The live objects of an installation.
 pub struct Installation<'a> {
     /// The Deployment of the registration agent, or of the whole agent.
     pub registration: Option<&'a Object>,
@@ -21,7 +21,7 @@ pub struct Installation<'a> {
     pub secrets: Secrets<'a>,
 }
 
-/// The secrets of an agent, as they were read.
+/// The live secrets of an agent.
 #[derive(Clone, Default)]
 pub struct Secrets<'a> {
     /// Names of bootstrap secrets, with the secrets.
@@ -31,7 +31,7 @@ pub struct Secrets<'a> {
 }
 
 impl Secrets<'_> {
-    /// Whether the registration agent has made an identity.
+    /// Returns whether the registration agent has made an identity.
     pub fn has_identity(&self) -> bool {
         self.hub_fault().is_none()
     }
@@ -94,7 +94,7 @@ pub(crate) fn valid_gates(unknown: &[String]) -> Observation {
     }
 }
 
-/// Observes whether fields are given that change nothing.
+/// Observes whether fields are set that change nothing.
 pub(crate) fn fields_ignored(ignored: &[String]) -> Observation {
     const TYPE: &str = "FieldsIgnored";
     match ignored {
@@ -137,8 +137,8 @@ fn degraded(type_: &str, deployment: Option<&Object>) -> Observation {
         .message(format!("deployments replicas are desired: {wanted}"))
 }
 
-/// Observes whether the agent reaches its hub. A pod of the agent is ready when it has joined, so the operator needs
-/// no connection of its own to any hub.
+/// Observes whether the agent reaches its hub. A pod of the agent is ready when it has joined, so the
+/// operator itself connects to no hub.
 fn hub_connection(secrets: &Secrets<'_>, registration: Option<&Object>) -> Observation {
     const TYPE: &str = "HubConnectionDegraded";
     let Some((reason, message)) = secrets.hub_fault() else {
@@ -169,7 +169,7 @@ pub fn generations(deployments: &[&Object]) -> Vec<GenerationStatus> {
     deployments.iter().map(of).collect()
 }
 
-/// Names an object of an installation for its status.
+/// Returns the reference of an installed object for the status.
 pub fn related(object: &Object) -> RelatedResource {
     let gvk = object.gvk();
     let kind = gvk.kind.to_lowercase();

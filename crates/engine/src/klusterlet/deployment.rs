@@ -6,16 +6,16 @@ use super::{BOOTSTRAP_SECRET, MANAGER, Settings, with_digest};
 use api::names::HUB_KUBECONFIG_SECRET;
 use object::Object;
 
-/// Where the bootstrap kubeconfig is mounted.
+/// Mount path of the bootstrap kubeconfig.
 const BOOTSTRAP: &str = "/spoke/bootstrap";
-/// Where the identity is.
+/// Mount path of the identity.
 const IDENTITY: &str = "/spoke/hub-kubeconfig";
 /// The port of the health checks, over HTTPS.
 const HEALTH: u16 = 8443;
 
 /// One Deployment of an agent.
 struct Part<'a> {
-    /// The end of its name, and of the label of its pods.
+    /// The suffix of its name, and of the label of its pods.
     name: &'static str,
     label: &'static str,
     program: &'static str,
@@ -85,7 +85,7 @@ impl Settings {
     }
 }
 
-/// Joins the flags of feature gates to one, because the last flag would win.
+/// Joins the flags of feature gates into one, because the last flag would win.
 fn joined_gates(args: Vec<String>) -> Vec<String> {
     const FLAG: &str = "--feature-gates=";
     let (gates, mut rest): (Vec<_>, Vec<_>) = args.into_iter().partition(|arg| arg.starts_with(FLAG));
@@ -153,7 +153,7 @@ fn deployment(settings: &Settings, part: Part<'_>) -> Value {
         },
         "spec": {
             "replicas": replicas,
-            // Two agents of one cluster would undo each other's work.
+            // Two agents of one cluster would undo each other's changes.
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
@@ -182,22 +182,23 @@ fn files(settings: &Settings, registers: bool) -> (Value, Value) {
     (json!(mounts), json!(volumes))
 }
 
-/// Whether a Deployment has pods that work.
+/// Returns whether a Deployment has available pods.
 pub fn is_available(deployment: &Object) -> bool {
     number(deployment, &["status", "availableReplicas"]) > 0
 }
 
-/// Whether a Deployment has no pods left, as its controller has seen it.
+/// Returns whether a Deployment has no pods left, as its controller has reported it.
 pub fn is_drained(deployment: &Object) -> bool {
     number(deployment, &["spec", "replicas"]) == 0
         && number(deployment, &["status", "replicas"]) == 0
         && number(deployment, &["status", "observedGeneration"]) >= deployment.generation()
 }
 
-/// Whether somebody else made a Deployment or changed its pods, such as OCM's registration operator.
+/// Returns whether another client created a Deployment or changed its pods, such as OCM's registration
+/// operator.
 ///
-/// An apply would leave the fields that it does not name, and some of them do not fit: the strategy Recreate
-/// takes no parameters of a rolling update.
+/// An apply would leave the fields that it does not name, and some of them conflict: the strategy Recreate
+/// has no parameters of a rolling update.
 pub fn is_shaped_by_others(deployment: &Object) -> bool {
     let entries = deployment.at(&["metadata", "managedFields"]).and_then(Value::as_array);
     entries.into_iter().flatten().any(|entry| {

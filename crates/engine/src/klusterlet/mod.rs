@@ -1,8 +1,8 @@
-//! The installation of an agent from a Klusterlet: the objects that it wants, and what its status says.
+//! The installation of an agent from a Klusterlet: the wanted objects and the status.
 //!
-//! [`Settings::read`] parses the spec once, and names the fields that change nothing. The names of objects,
-//! the command lines and the labels of pods are those of OCM's registration operator, so that either
-//! operator takes over what the other one made, and the images may be OCM's or ours.
+//! [`Settings::read`] parses the spec once, and lists the fields that change nothing. The names of objects,
+//! the command lines and the labels of pods are those of OCM's registration operator, so that either operator
+//! can take over an installation of the other, with OCM's images or ours.
 
 mod access;
 mod conditions;
@@ -24,11 +24,11 @@ use object::{Object, hex};
 
 /// The secret with the bootstrap kubeconfig.
 pub const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
-/// The field manager of everything that is made from a Klusterlet, and the name of the controller.
+/// The field manager of all objects of a Klusterlet, and the name of the controller.
 pub const MANAGER: &str = "klusterlet";
 
-/// Writes the digest of an object into its annotations. Without it, nobody could tell a field that this
-/// operator wanted before from one that somebody else has added.
+/// Writes the digest of an object into its annotations. It distinguishes a field that this operator wanted
+/// before from a field of another client.
 #[must_use]
 pub(crate) fn with_digest(mut object: Object) -> Object {
     let text = serde_json::to_string(&object.0).unwrap_or_default();
@@ -40,7 +40,7 @@ pub(crate) fn with_digest(mut object: Object) -> Object {
     object
 }
 
-/// Whether a live object is as a manager wanted and applied it.
+/// Returns whether a live object has the content that a manager wanted and applied.
 pub fn is_applied(live: &Object, wanted: &Object, manager: &str) -> bool {
     let digest = |object: &Object| {
         object.annotations().get(APPLIED_DIGEST_ANNOTATION).map(|digest| (*digest).to_owned())

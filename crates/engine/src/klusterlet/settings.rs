@@ -11,24 +11,24 @@ use api::operator::v1::{
     TokenConfig, WorkAgentConfiguration,
 };
 
-/// The image of an agent whose Klusterlet names none.
+/// The image of an agent if the Klusterlet names none.
 const IMAGE: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
-/// The gates of the registration agent.
+/// The feature gates of the registration agent.
 const REGISTRATION_GATES: [&str; 5] =
     ["AddonManagement", "ClusterClaim", "ClusterProperty", "MultipleHubs", "V1beta1CSRAPICompatibility"];
-/// The gates of the work agent.
+/// The feature gates of the work agent.
 const WORK_GATES: [&str; 2] = ["ExecutorValidatingCaches", "RawFeedbackJsonString"];
-/// Rates that OCM's definition writes where none is given: per second, and above that.
+/// Defaults of OCM's definition for rates: queries per second, and burst.
 const DEFAULT_RATES: [i32; 2] = [50, 100];
 
-/// The spec of a Klusterlet as the objects need it.
+/// The parsed spec of a Klusterlet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// The name of the Klusterlet.
     pub name: String,
     /// The namespace of the agent.
     pub namespace: String,
-    /// Whether one Deployment does both, registration and work.
+    /// Whether one Deployment runs both registration and work.
     pub is_singleton: bool,
     pub(super) cluster: String,
     pub(super) registration_image: String,
@@ -45,9 +45,9 @@ pub struct Settings {
     /// The resources of containers; `None` for those of the operator.
     pub(super) resources: Option<ResourceRequirements>,
     pub(super) priority_class: String,
-    /// Fields that are given and change nothing, each with the reason.
+    /// Fields that are set and change nothing, each with the reason.
     pub ignored: Vec<String>,
-    /// Feature gates that no agent has, with the part they are for.
+    /// Feature gates that no agent has, with the part that they are for.
     pub unknown_gates: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ pub enum Refusal {
 }
 
 impl Settings {
-    /// Reads the names of a Klusterlet, which say where its objects are.
+    /// Reads the names of a Klusterlet, which determine where its objects are.
     pub fn named(klusterlet: &Klusterlet) -> Self {
         let namespace = Some(klusterlet.spec.namespace.clone()).filter(|namespace| !namespace.is_empty());
         Self {
@@ -248,7 +248,7 @@ impl Settings {
         }
     }
 
-    /// Names rates that are not OCM's defaults.
+    /// Lists rates that are not OCM's defaults as ignored.
     fn ignore_rates(&mut self, prefix: &str, qps: Option<i32>, burst: Option<i32>) {
         for ((field, value), default) in [("QPS", qps), ("Burst", burst)].into_iter().zip(DEFAULT_RATES) {
             if value.is_some_and(|value| value != default) {

@@ -1,4 +1,4 @@
-//! A spec as data, and the objects and conditions that follow.
+//! Specs, and the objects and conditions that follow from them.
 
 use api::operator::v1::ClusterManager;
 use object::Object;

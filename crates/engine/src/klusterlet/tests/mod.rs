@@ -1,4 +1,4 @@
-//! A spec as data, and the objects and conditions that follow.
+//! Specs, and the objects and conditions that follow from them.
 
 use api::operator::v1::Klusterlet;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn settings(spec: &Value) -> Settings {
     Settings::read(&klusterlet(spec)).unwrap()
 }
 
-/// The command lines of the containers, by the names of their Deployments.
+/// Returns the command lines of the containers, by the names of their Deployments.
 fn commands(spec: &Value) -> Vec<(String, Vec<String>)> {
     let all = deployments(&settings(spec), true);
     let command = |object: &Object| {
@@ -164,7 +164,7 @@ fn a_work_agent_waits_for_the_identity_and_an_agent_that_does_both_does_not() {
     assert_eq!(replicas(json!({"deployOption": {"mode": "Singleton"}}), false), [1]);
 }
 
-/// `type status reason` of the conditions.
+/// Returns the conditions as `type status reason`.
 fn observed(registration: &Value, work: &Value, bootstrap: &Value, hub: &Value) -> Vec<String> {
     let object = |value: &Value| (!value.is_null()).then(|| Object::from_value(value.clone()).unwrap());
     let [registration, work, bootstrap, hub] = [registration, work, bootstrap, hub].map(object);
