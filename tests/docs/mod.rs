@@ -18,7 +18,8 @@ use crate::kube::{Cluster, assets};
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The pages whose blocks run, in this order, on one hub.
-const RUN: &[&str] = &["docs/tutorial.md", "docs/how-to.md", "docs/operating.md", "README.md"];
+const RUN: &[&str] =
+    &["docs/tutorial.md", "docs/how-to.md", "docs/operating.md", "docs/addons.md", "README.md"];
 
 /// Blocks that do not run: page, start of the first line, and reason.
 const NOT_RUN: &[(&str, &str, &str)] = &[
@@ -58,7 +59,9 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "helm upgrade",
         "chart:: renders these values, and helm has installed nothing here",
     ),
-    ("docs/addons.md", "", "published:: applies these files on both hubs"),
+    ("docs/addons.md", "kubectl create namespace", "published:: applies these files on both hubs"),
+    ("docs/addons.md", "kubectl get rolloutpolicies", "nothing is held here; rollout:: approves what waits"),
+    ("docs/addons.md", "kubectl patch managedclusteraddon", "no add-on waits for a job here"),
     ("docs/argocd.md", "helm upgrade", "chart:: renders these values, and helm has installed nothing here"),
     ("docs/argocd.md", "kubectl patch", "Argo CD is not here; argocd:: runs the checks in Lua"),
     ("docs/cli.md", "", "cli:: runs a fleet with these commands and an agent"),
@@ -162,6 +165,7 @@ async fn prepare(hub: &Cluster, dir: &Path) {
     let link = |from: &Path, name: &str| std::os::unix::fs::symlink(from, dir.join(name)).unwrap();
     link(Path::new(env!("CARGO_BIN_EXE_wheelwright")), "bin/wheelwright");
     link(&assets().join("kubectl"), "bin/kubectl");
+    link(&Path::new(ROOT).join("examples"), "examples");
     // A page makes a git repository of the copy.
     let copied = Command::new("cp").arg("-r").arg(format!("{ROOT}/examples-repo")).arg(dir).status();
     assert!(copied.unwrap().success());

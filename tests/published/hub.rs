@@ -14,8 +14,8 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 /// The namespace that the files name.
-pub(super) const NAMESPACE: &str = "open-cluster-management-addon";
-pub(super) const CLUSTERS: [&str; 2] = ["c1", "c2"];
+pub(crate) const NAMESPACE: &str = "open-cluster-management-addon";
+pub(crate) const CLUSTERS: [&str; 2] = ["c1", "c2"];
 
 /// The API server. The value is held until the test ends.
 enum Serves {
@@ -23,8 +23,8 @@ enum Serves {
     Kubernetes { _cluster: Box<Cluster> },
 }
 
-pub(super) struct Hub {
-    pub(super) kubectl: Kubectl,
+pub(crate) struct Hub {
+    pub(crate) kubectl: Kubectl,
     /// The kubeconfig of the administrator.
     admin: PathBuf,
     url: String,
@@ -41,7 +41,7 @@ pub(super) struct Hub {
 
 impl Hub {
     /// Starts `wheelwright hub`, which converts between versions without a webhook.
-    pub(super) async fn embedded() -> Self {
+    pub(crate) async fn embedded() -> Self {
         install_crypto();
         let mut definitions = crds::hub();
         definitions.iter_mut().for_each(crds::serve_all);
@@ -62,7 +62,7 @@ impl Hub {
     }
 
     /// Starts kube-apiserver with our definitions, our role and our webhook.
-    pub(super) async fn kubernetes() -> Self {
+    pub(crate) async fn kubernetes() -> Self {
         let cluster = Cluster::start("published").await;
         let dir = tempfile::tempdir().unwrap();
         let kubectl = cluster.kubectl();
@@ -125,7 +125,7 @@ impl Hub {
     }
 
     /// Joins a cluster on an embedded API server, with an agent of this product; returns its administrator.
-    pub(super) async fn join_with_agent(&mut self, name: &str, more: &[&str]) -> kube::Client {
+    pub(crate) async fn join_with_agent(&mut self, name: &str, more: &[&str]) -> kube::Client {
         let objects = crds::spoke().iter().map(Object::from_typed).collect();
         let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
         let spoke = self.dir.path().join(format!("{name}.kubeconfig"));
@@ -137,22 +137,22 @@ impl Hub {
         client_of(&spoke).await
     }
 
-    pub(super) fn start_operator(&mut self, more: &[&str]) {
+    pub(crate) fn start_operator(&mut self, more: &[&str]) {
         let args: Vec<&str> = self.args.iter().map(String::as_str).chain(more.iter().copied()).collect();
         self.operator = Some(Running::start("operator", self.dir.path(), &args));
     }
 
-    pub(super) fn stop_operator(&mut self) {
+    pub(crate) fn stop_operator(&mut self) {
         self.operator.take().expect("it runs").kill_9();
     }
 
-    pub(super) fn apply(&self, documents: &str) {
+    pub(crate) fn apply(&self, documents: &str) {
         self.kubectl.run_with(&["apply", "-f", "-"], documents);
     }
 
     /// Installs a published file in its order; the definitions are applied first, and are served before the
     /// rest.
-    pub(super) fn install(&self, file: &str) {
+    pub(crate) fn install(&self, file: &str) {
         let is_definition = |document: &&str| document.contains("\nkind: CustomResourceDefinition");
         let (definitions, rest): (Vec<&str>, Vec<&str>) = file.split("\n---\n").partition(is_definition);
         if !definitions.is_empty() {
@@ -163,20 +163,31 @@ impl Hub {
     }
 
     /// Returns an object as JSON; `Null` where it does not exist.
-    pub(super) fn get(&self, args: &[&str]) -> Value {
+    pub(crate) fn get(&self, args: &[&str]) -> Value {
         let args = [&["get", "--ignore-not-found", "-o", "json"][..], args].concat();
         let text = self.kubectl.run(&args);
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
     }
 
-    /// Returns the kubeconfig of a service account of the add-ons' namespace.
-    pub(super) fn kubectl_of(&self, account: &str) -> Kubectl {
-        let token = self.kubectl.run(&["create", "token", account, "-n", NAMESPACE]);
+    /// Acts as a service account of the add-ons' namespace.
+    pub(crate) fn kubectl_of(&self, account: &str) -> Kubectl {
+        let file = self.kubeconfig_of(NAMESPACE, account);
+        Kubectl::new(&file, self.path("kubectl-home"))
+    }
+
+    /// Writes a kubeconfig of a service account.
+    pub(crate) fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
+        let token = self.kubectl.run(&["create", "token", account, "-n", namespace]);
         let credential = wheelwright::apiserver::Credential::Token(token.trim().to_owned());
         let text = wheelwright::apiserver::kubeconfig_yaml(&self.url, &self.ca, &credential);
-        let file: PathBuf = self.dir.path().join(format!("{account}.kubeconfig"));
+        let file = self.path(&format!("{namespace}-{account}.kubeconfig"));
         std::fs::write(&file, text).unwrap();
-        Kubectl::new(&file, self.dir.path().join("kubectl-home"))
+        file
+    }
+
+    /// A path in the directory of the test. The kubeconfig of a cluster with an agent has its name.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Add-ons as their projects publish them are installed unchanged, on the embedded hub and on kube-apiserver.
 
 mod contract;
-mod hub;
+pub(crate) mod hub;
 mod signers;
 mod tokens;
 mod versions;

@@ -48,7 +48,7 @@ fn list(directory: &str) -> Vec<String> {
 
 /// Returns the sources of every crate, with tests and benches.
 fn sources() -> Files {
-    read(&["src", "crates", "tests", "benches"], ".rs")
+    read(&["src", "crates", "examples", "tests", "benches"], ".rs")
 }
 
 fn root() -> &'static Path {

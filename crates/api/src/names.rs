@@ -94,6 +94,8 @@ pub const IMAGE_REGISTRIES_ANNOTATION: &str = "open-cluster-management.io/image-
 pub const AUTO_ACCEPTED_ANNOTATION: &str = "open-cluster-management.io/automatically-accepted-on";
 /// The prefix of annotations that are copied from a cluster to its add-ons.
 pub const ADDON_ANNOTATION_PREFIX: &str = "addon.open-cluster-management.io/";
+/// Values of an add-on on a cluster, as JSON.
+pub const ADDON_VALUES_ANNOTATION: &str = "addon.open-cluster-management.io/values";
 /// The config repository an object came from, as namespace/name.
 pub const CONFIG_REPO_ANNOTATION: &str = "gitops.wheelwright.dev/config-repo";
 /// Field manager of the objects that are applied from repositories.

@@ -1,6 +1,6 @@
 //! The part of a cluster that a process watches.
 
-use api::names::CLUSTER_NAME_LABEL;
+use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use object::Gvk;
 
 /// The part of the hub that a process may watch.
@@ -12,6 +12,8 @@ pub enum Scope {
     /// The objects of one managed cluster, which are all that its agent may read: its namespace and the
     /// cluster-scoped objects of its name.
     OneCluster(String),
+    /// The objects of one add-on on all clusters, and every object that no add-on has a name or a label for.
+    OneAddOn(String),
 }
 
 /// A collection, narrowed; empty parts do not narrow it.
@@ -28,14 +30,33 @@ pub struct Narrowed {
 impl Scope {
     /// Returns the part of a kind's objects that is in scope.
     pub fn narrow(&self, gvk: &Gvk, namespaced: bool) -> Narrowed {
-        let Self::OneCluster(cluster) = self else { return Narrowed::default() };
-        match gvk.kind.as_str() {
-            _ if namespaced => Narrowed { namespace: cluster.clone(), ..Narrowed::default() },
-            // Signing requests have generated names.
-            "CertificateSigningRequest" => {
-                Narrowed { labels: format!("{CLUSTER_NAME_LABEL}={cluster}"), ..Narrowed::default() }
-            }
-            _ => Narrowed { fields: format!("metadata.name={cluster}"), ..Narrowed::default() },
+        match self {
+            Self::Everything => Narrowed::default(),
+            Self::OneCluster(cluster) => of_cluster(cluster, gvk, namespaced),
+            Self::OneAddOn(addon) => of_addon(addon, gvk),
         }
+    }
+}
+
+fn of_cluster(cluster: &str, gvk: &Gvk, namespaced: bool) -> Narrowed {
+    match gvk.kind.as_str() {
+        _ if namespaced => Narrowed { namespace: cluster.to_owned(), ..Narrowed::default() },
+        // Signing requests have generated names.
+        "CertificateSigningRequest" => {
+            Narrowed { labels: format!("{CLUSTER_NAME_LABEL}={cluster}"), ..Narrowed::default() }
+        }
+        _ => Narrowed { fields: format!("metadata.name={cluster}"), ..Narrowed::default() },
+    }
+}
+
+fn of_addon(addon: &str, gvk: &Gvk) -> Narrowed {
+    match gvk.kind.as_str() {
+        "ClusterManagementAddOn" | "ManagedClusterAddOn" => {
+            Narrowed { fields: format!("metadata.name={addon}"), ..Narrowed::default() }
+        }
+        "ManifestWork" | "CertificateSigningRequest" | "Role" | "RoleBinding" => {
+            Narrowed { labels: format!("{ADDON_NAME_LABEL}={addon}"), ..Narrowed::default() }
+        }
+        _ => Narrowed::default(),
     }
 }

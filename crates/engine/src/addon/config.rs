@@ -30,7 +30,7 @@ pub struct Config {
 
 impl Config {
     /// Returns whether both name the same object; their contents may differ.
-    pub(crate) fn is_same_object(&self, other: &Self) -> bool {
+    pub fn is_same_object(&self, other: &Self) -> bool {
         self.kind == other.kind && self.key == other.key
     }
 }

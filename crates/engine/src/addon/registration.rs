@@ -115,8 +115,7 @@ pub fn role_bindings(
 ) -> Result<Vec<RoleBinding>, String> {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.metadata.name.clone().unwrap_or_default();
-    let driver = addon.status.as_ref().and_then(|status| status.kube_client_driver.as_ref());
-    let subjects = bound_subjects(&cluster, &name, driver);
+    let subjects = subjects(addon);
     let api_group = Some(RBAC.to_owned());
     let permissions = template
         .registration
@@ -178,8 +177,11 @@ pub fn role_bindings(
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Returns the agent of an add-on on one cluster: as certificates name it, or as a service account.
-fn bound_subjects(cluster: &str, addon: &str, driver: Option<&KubeClientDriver>) -> Vec<RbacSubject> {
+/// Returns the agent of an add-on on one cluster as subjects of permissions: as certificates name it, or as a
+/// service account.
+pub fn subjects(addon: &ManagedClusterAddOn) -> Vec<RbacSubject> {
+    let (cluster, name) = (addon.namespace(), addon.name());
+    let driver = addon.status.as_ref().and_then(|status| status.kube_client_driver.as_ref());
     let subject = |kind: &str, name: String| RbacSubject {
         api_group: Some(RBAC.into()),
         kind: kind.into(),
@@ -188,11 +190,11 @@ fn bound_subjects(cluster: &str, addon: &str, driver: Option<&KubeClientDriver>)
     };
     match driver {
         Some(KubeClientDriver::Token) => {
-            vec![subject("User", token::user(cluster, addon))]
+            vec![subject("User", token::user(cluster, name))]
         }
         Some(KubeClientDriver::Csr | KubeClientDriver::Other(_)) | None => {
-            let Subject { user, groups, .. } = default_subject(cluster, addon);
-            let everybody = format!("{SUBJECT_PREFIX}addon:{addon}");
+            let Subject { user, groups, .. } = default_subject(cluster, name);
+            let everybody = format!("{SUBJECT_PREFIX}addon:{name}");
             let groups = groups.into_iter().filter(|group| *group != everybody);
             [subject("User", user)].into_iter().chain(groups.map(|group| subject("Group", group))).collect()
         }

@@ -1,0 +1,127 @@
+//! What the author of an add-on writes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use api::addon::v1alpha1::{AddOnDeploymentConfigSpec, ManagedClusterAddOn, Subject};
+use api::cluster::v1::ManagedCluster;
+use api::work::v1::{ManifestConfigOption, ManifestWork};
+use object::{Metadata as _, Object};
+
+/// An add-on.
+///
+/// It is a type and not a value: what it decides follows from the objects on the hub alone. What differs
+/// between installations belongs into an AddOnDeploymentConfig, where people see it and rollouts carry it.
+pub trait AddOn: Send + Sync + 'static {
+    /// Name of the ClusterManagementAddOn.
+    const NAME: &'static str;
+
+    /// The objects of the add-on on one cluster. Each has apiVersion, kind and name.
+    ///
+    /// A Job or Pod with the annotation `addon.open-cluster-management.io/addon-pre-delete` runs when the add-on
+    /// is deleted, and the add-on stays until it is complete.
+    ///
+    /// # Errors
+    /// Says why the objects cannot be made, in words for the condition `ManifestApplied`. What runs on the
+    /// cluster stays.
+    fn manifests(installation: &Installation<'_>) -> Result<Vec<Object>, String>;
+
+    /// The rest; by default the agent has an identity without permissions, and a lease says that it is alive.
+    fn options() -> Options {
+        Options::default()
+    }
+}
+
+/// What the manager does for an add-on beside its objects.
+pub struct Options {
+    /// How the health of the add-on is found.
+    pub health: Health,
+    /// What the agent may do on the hub, in the namespace of its cluster; `None` if it has no identity there.
+    /// The manager needs these permissions itself to give them.
+    pub hub_permissions: Option<Vec<PolicyRule>>,
+    /// Signers of further certificates of the agent.
+    pub signers: Vec<Signer>,
+    /// Feedback and update rules of the ManifestWorks, beside those that find the health of workloads.
+    pub manifest_configs: Vec<ManifestConfigOption>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            health: Health::Lease,
+            hub_permissions: Some(Vec::new()),
+            signers: Vec::new(),
+            manifest_configs: Vec::new(),
+        }
+    }
+}
+
+/// How the health of an add-on is found.
+pub enum Health {
+    /// The agent renews a Lease on its cluster ([`agent::run`](crate::agent::run)), and the registration agent
+    /// of the cluster reports it.
+    Lease,
+    /// The objects are applied, and the Deployments and DaemonSets among them are available.
+    Workloads,
+    /// [`Health::Workloads`], and this function of the works with the feedback in their status agrees. The error
+    /// is the message of the condition.
+    Probe(fn(&[&ManifestWork]) -> Result<(), String>),
+}
+
+/// A signer of certificates for agents, other than the hub's own.
+pub struct Signer {
+    /// Its name, such as `example.com/agents`.
+    pub name: &'static str,
+    /// The subject on a cluster, of which the manager approves requests; `None` for OCM's default.
+    pub subject: Option<fn(cluster: &str) -> Subject>,
+    /// Signs an approved request: a certificate in PEM. `None` if another process signs.
+    pub sign: Option<SignFn>,
+}
+
+/// Signs a request.
+///
+/// # Errors
+/// Says why it does not; the request stays open.
+pub type SignFn = fn(&CertificateSigningRequest, Timestamp) -> Result<Vec<u8>, String>;
+
+/// An add-on on one cluster, as the hub has it.
+pub struct Installation<'a> {
+    /// The add-on on the cluster.
+    pub addon: &'a ManagedClusterAddOn,
+    /// The cluster.
+    pub cluster: &'a ManagedCluster,
+    /// The AddOnDeploymentConfig that the rollout assigned, with the values of the add-on's annotation as
+    /// further variables.
+    pub config: AddOnDeploymentConfigSpec,
+}
+
+impl Installation<'_> {
+    /// Name of the cluster.
+    pub fn cluster_name(&self) -> &str {
+        self.cluster.name()
+    }
+
+    /// Name of the Secret on the cluster with the agent's kubeconfig for the hub.
+    pub fn hub_kubeconfig_secret(&self) -> String {
+        format!("{}-hub-kubeconfig", self.addon.name())
+    }
+
+    /// The namespace of the agent and of its Secret.
+    pub fn namespace(&self) -> &str {
+        if self.config.agent_install_namespace.is_empty() {
+            api::names::DEFAULT_ADDON_NAMESPACE
+        } else {
+            &self.config.agent_install_namespace
+        }
+    }
+
+    /// The variables by name: those of the configuration, then those of the annotation
+    /// `addon.open-cluster-management.io/values` of the add-on.
+    pub fn values(&self) -> BTreeMap<&str, &str> {
+        let variables = self.config.customized_variables.iter();
+        variables.map(|variable| (variable.name.as_str(), variable.value.as_str())).collect()
+    }
+}

@@ -1,0 +1,107 @@
+//! The values of an add-on on one cluster: its AddOnDeploymentConfig, and the annotation of the add-on.
+
+use serde_json::Value;
+
+use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnDeploymentConfigSpec, CustomizedVariable};
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::condition::Conditions as _;
+use api::names::addon_conditions::CONFIGURED;
+use api::names::{ADDON_GROUP, ADDON_VALUES_ANNOTATION};
+use engine::addon::config::{Config, ConfigKind};
+use engine::addon::{config_refs, spec_hash};
+use object::{Gvk, Metadata as _};
+use reconcile::{Read, View};
+
+/// The configuration of an add-on on one cluster.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Assigned {
+    /// The rollout has not assigned one yet, or assigned a content that the hub does not have any more. What runs
+    /// on the cluster stays.
+    Waits,
+    /// This one. Empty if the add-on has none.
+    Content(Box<AddOnDeploymentConfigSpec>),
+}
+
+/// The kind whose content is read.
+pub(crate) fn config_gvk() -> Gvk {
+    let kind = ConfigKind { group: ADDON_GROUP.into(), resource: config_refs::DEPLOYMENT_CONFIGS.into() };
+    config_refs::config_gvk(&kind).unwrap_or_default()
+}
+
+/// Whether a configuration object is named in the spec of the add-on on the cluster.
+fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
+    config_refs::named(&addon.spec.configs, &[]).iter().any(|own| own.is_same_object(config))
+}
+
+/// The configuration that the rollout assigned, if it is what the hub has: a cluster never gets a content before
+/// its turn.
+///
+/// A configuration that the add-on on this cluster names itself concerns no other cluster, and is taken as it is.
+///
+/// # Errors
+/// The configurations have not been read.
+pub(crate) fn assigned(
+    cma: &ClusterManagementAddOn,
+    addon: &ManagedClusterAddOn,
+    view: &impl View,
+) -> Read<Assigned> {
+    let none = || {
+        Assigned::Content(Box::new(AddOnDeploymentConfigSpec {
+            agent_install_namespace: addon.spec.install_namespace.clone(),
+            ..AddOnDeploymentConfigSpec::default()
+        }))
+    };
+    let configs = if config_refs::is_managed(cma) {
+        let Some(configs) = config_refs::assigned(addon) else { return Ok(Assigned::Waits) };
+        let is_configured = addon.condition(CONFIGURED).is_some_and(|configured| configured.is_true());
+        if configs.is_empty() && !is_configured {
+            return Ok(Assigned::Waits);
+        }
+        configs
+    } else {
+        config_refs::named(&addon.spec.configs, &[])
+    };
+    let Some(config) = configs.into_iter().find(config_refs::is_deployment_config) else { return Ok(none()) };
+    let Some(reference) = config_refs::config_object(&config) else { return Ok(none()) };
+    let Some(live) = view.observed(&reference)? else { return Ok(Assigned::Waits) };
+    if !is_own(addon, &config) && spec_hash::spec_hash(&live) != config.hash {
+        return Ok(Assigned::Waits);
+    }
+    let typed = live.to_typed::<AddOnDeploymentConfig>();
+    Ok(typed.map_or(Assigned::Waits, |config| Assigned::Content(Box::new(config.spec))))
+}
+
+/// Adds the values of the annotation of the add-on; they go before those of the configuration.
+///
+/// # Errors
+/// The annotation is not a JSON object of strings.
+pub(crate) fn with_values(
+    mut config: AddOnDeploymentConfigSpec,
+    addon: &ManagedClusterAddOn,
+) -> Result<AddOnDeploymentConfigSpec, String> {
+    let Some(text) = addon.annotation(ADDON_VALUES_ANNOTATION) else { return Ok(config) };
+    let wrong =
+        |why: String| format!("the annotation {ADDON_VALUES_ANNOTATION} is no JSON object of strings: {why}");
+    let Value::Object(values) = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))? else {
+        return Err(wrong(format!("it is {text}")));
+    };
+    for (name, value) in values {
+        let Value::String(value) = value else { return Err(wrong(format!("{name} is {value}"))) };
+        config.customized_variables.retain(|variable| variable.name != name);
+        config.customized_variables.push(CustomizedVariable { name, value, ..CustomizedVariable::default() });
+    }
+    Ok(config)
+}
+
+/// The hash of a configuration; `None` if the hub does not have it, or the library does not read its kind.
+///
+/// # Errors
+/// The configurations have not been read.
+pub(crate) fn live_hash(config: &Config, view: &impl View) -> Read<Option<String>> {
+    if !config_refs::is_deployment_config(config) {
+        return Ok(None);
+    }
+    let Some(reference) = config_refs::config_object(config) else { return Ok(None) };
+    let live = view.observed(&reference)?;
+    Ok(live.map(|live| spec_hash::spec_hash(&live)))
+}

@@ -1,0 +1,265 @@
+//! Deploys an add-on to its clusters: registrations, permissions, ManifestWorks, and their health.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+
+use super::{deletion, permissions, status};
+use crate::addon::{AddOn, Health, Installation, Options};
+use crate::config::{self, Assigned};
+use crate::manifests;
+use api::addon::v1alpha1::{
+    AddOnDeploymentConfigSpec, ClusterManagementAddOn, ConfigGroupResource, CustomSignerRegistration,
+    HealthCheckMode, ManagedClusterAddOn, RegistrationSpec, RegistrationType,
+};
+use api::cluster::v1::ManagedCluster;
+use api::names::{ADDON_GROUP, ADDON_NAME_LABEL, ADDON_PRE_DELETE};
+use api::work::v1::ManifestWork;
+use engine::addon::registration::{self, Sources};
+use engine::addon::{config_refs, hook, works};
+use object::{Key, Metadata as _, Object, ObjectRef};
+use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
+
+pub(crate) struct DeployController<A>(PhantomData<A>);
+
+impl<A: AddOn> Controller for DeployController<A> {
+    const NAME: &'static str = "addon-sdk-deploy";
+    type Primary = ManagedClusterAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManifestWork>(|change, _| {
+            let is_ours = |work: &&ManifestWork| work.label(ADDON_NAME_LABEL) == Some(A::NAME);
+            let work = change.latest().filter(is_ours);
+            work.map(|work| Key::namespaced(work.namespace(), A::NAME)).into_iter().collect()
+        });
+        watches.on::<ManagedCluster>(|change, _| {
+            change.latest().map(|cluster| Key::namespaced(cluster.name(), A::NAME)).into_iter().collect()
+        });
+        watches.on::<ClusterManagementAddOn>(|change, view| match change.latest() {
+            Some(cma) if cma.name() == A::NAME => installations::<A>(view),
+            Some(_) | None => Vec::new(),
+        });
+        watches.on::<Role>(|change, _| change.latest().and_then(permissions::addon_of).into_iter().collect());
+        watches.on::<RoleBinding>(|change, _| {
+            change.latest().and_then(permissions::addon_of).into_iter().collect()
+        });
+        watches.on_observed(|change, view| {
+            let is_config = change.sides().any(|object| object.gvk() == config::config_gvk());
+            if is_config { installations::<A>(view) } else { Vec::new() }
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        if key.name != A::NAME {
+            return Ok(Plan::nothing());
+        }
+        let configs = ObjectRef { gvk: config::config_gvk(), key: Key::default() };
+        let observe = vec![config::config_gvk()];
+        if view.observed(&configs).is_err() {
+            // This plan asks for the kind, which wakes the key when it is read.
+            return Ok(Plan { observe, ..Plan::nothing() });
+        }
+        let plan = match Deployment::<A>::read(key, view)? {
+            Some(deployment) if deployment.addon.is_terminating() => deployment.finish(now),
+            Some(deployment) => deployment.plan(now),
+            None => Plan::nothing(),
+        };
+        Ok(Plan { observe, ..plan })
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        if done.is_success() {
+            return done.plan.status.clone();
+        }
+        let addon = view.get::<ManagedClusterAddOn>(key).ok().flatten()?;
+        status::refused_permission(&addon, done, now)
+    }
+}
+
+/// The add-on on every cluster that has it.
+fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
+    let mut keys = view.keys::<ManagedClusterAddOn>(Query::ALL);
+    keys.retain(|key| key.name == A::NAME);
+    keys
+}
+
+/// The add-on on one cluster, and the input of its deployment.
+pub(super) struct Deployment<A> {
+    pub(super) addon: Arc<ManagedClusterAddOn>,
+    pub(super) cluster: Arc<ManagedCluster>,
+    /// The works that deploy it.
+    pub(super) works: Vec<Arc<ManifestWork>>,
+    /// The work with the jobs that run before it is deleted.
+    pub(super) hook: Option<Arc<ManifestWork>>,
+    pub(super) permissions: permissions::Held,
+    pub(super) options: Options,
+    config: Assigned,
+    addon_type: PhantomData<A>,
+}
+
+impl<A: AddOn> Deployment<A> {
+    /// `None` where the hub lacks the add-on, its definition or its cluster: there is nothing to do.
+    fn read(key: &Key, view: &impl View) -> Read<Option<Self>> {
+        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
+        let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(A::NAME))? else { return Ok(None) };
+        let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))? else {
+            return Ok(None);
+        };
+        let all =
+            view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, A::NAME).within(&key.namespace))?;
+        let hook = all.iter().find(|work| work.name() == hook::name(A::NAME)).cloned();
+        let works = all.into_iter().filter(|work| works::is_deploy(A::NAME, work)).collect();
+        Ok(Some(Self {
+            config: config::assigned(&cma, &addon, view)?,
+            permissions: permissions::Held::read(key, view)?,
+            options: A::options(),
+            addon_type: PhantomData,
+            addon,
+            cluster,
+            works,
+            hook,
+        }))
+    }
+
+    fn plan(&self, now: Timestamp) -> Plan {
+        let mut plan = Plan::nothing();
+        if !self.cluster.spec.hub_accepts_client {
+            plan.step(self.permissions.revoke());
+            return plan;
+        }
+        let mut new = ManagedClusterAddOn::clone(&self.addon);
+        let made = match &self.config {
+            Assigned::Waits => Ok(None),
+            Assigned::Content(config) => self.make(&mut new, config).map(Some),
+        };
+        if let Ok(Some(made)) = &made {
+            if let Some(write) = self.hold(made.hook.is_some()) {
+                plan.step([write]);
+                return plan;
+            }
+            let rules = self.options.hub_permissions.as_deref().unwrap_or_default();
+            plan.step(self.permissions.give(&self.addon, rules));
+            self.deploy(&mut plan, &made.works);
+        }
+        self.report(&mut new, made.map(|made| made.is_some_and(|made| made.works.is_empty())), now);
+        plan.status = StatusWrite::between(self.addon.as_ref(), &new);
+        plan
+    }
+
+    /// The works of the add-on. Fills in the part of its status that the agent of the cluster waits for.
+    ///
+    /// # Errors
+    /// Says why there are none, in OCM's words.
+    pub(super) fn make(
+        &self,
+        new: &mut ManagedClusterAddOn,
+        config: &AddOnDeploymentConfigSpec,
+    ) -> Result<Made, String> {
+        let manifest_error = |why| format!("failed to get manifest from agent interface: {why}");
+        let config = config::with_values(config.clone(), &self.addon).map_err(manifest_error)?;
+        self.register(new, Vec::new(), &config);
+        let installation = Installation { addon: new, cluster: &self.cluster, config: config.clone() };
+        let manifests = A::manifests(&installation).map_err(manifest_error)?;
+        if let Some(index) = manifests.iter().position(is_incomplete) {
+            return Err(manifest_error(format!("object {index} has no apiVersion, kind or name")));
+        }
+        self.register(new, manifests.clone(), &config);
+        let configs = config_refs::assigned(&self.addon).unwrap_or_default();
+        let existing: Vec<&ManifestWork> = self.works.iter().map(Arc::as_ref).collect();
+        let hook = hook::build(&self.addon, &manifests);
+        let rules = &self.options.manifest_configs;
+        let works = works::build(&self.addon, &configs, manifests, &existing, rules);
+        Ok(Made { works: works.map_err(|why| format!("failed to build manifestwork: {why}"))?, hook })
+    }
+
+    /// Says how the agent registers, in which namespace, and how its health is found.
+    fn register(
+        &self,
+        new: &mut ManagedClusterAddOn,
+        manifests: Vec<Object>,
+        config: &AddOnDeploymentConfigSpec,
+    ) {
+        let manifests = manifests.into_iter().map(|manifest| manifest.0).collect();
+        let registrations = registrations(&self.options, self.cluster.name());
+        let template = manifests::template(A::NAME, manifests, registrations.into_iter());
+        registration::fill(new, &Sources { template, config: Some(config.clone()) });
+        let status = new.status.get_or_insert_default();
+        status.supported_configs = vec![ConfigGroupResource {
+            group: ADDON_GROUP.into(),
+            resource: config_refs::DEPLOYMENT_CONFIGS.into(),
+            ..ConfigGroupResource::default()
+        }];
+        status.health_check.get_or_insert_default().mode = match self.options.health {
+            Health::Lease => HealthCheckMode::Lease,
+            Health::Workloads | Health::Probe(_) => HealthCheckMode::Customized,
+        };
+    }
+
+    /// The finalizer is there as long as jobs run before the deletion; its write changes the version of the
+    /// add-on, so it comes alone.
+    fn hold(&self, has_hook: bool) -> Option<Action> {
+        if has_hook {
+            Action::add_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
+        } else {
+            Action::remove_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
+        }
+    }
+
+    /// Writes the works that differ, then deletes those that are not wanted any more.
+    fn deploy(&self, plan: &mut Plan, wanted: &[ManifestWork]) {
+        let live = |wanted: &ManifestWork| self.works.iter().find(|work| work.name() == wanted.name());
+        let differs =
+            |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
+        plan.step(wanted.iter().filter(differs).map(|work| deletion::write(work, live(work))));
+        let is_surplus = |work: &&Arc<ManifestWork>| {
+            !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
+        };
+        plan.step(self.works.iter().filter(is_surplus).map(|work| Action::delete(work.as_ref())));
+    }
+
+    /// The jobs that run before the deletion, as far as they can be made now.
+    pub(super) fn hook(&self) -> Result<Option<ManifestWork>, String> {
+        match &self.config {
+            Assigned::Waits => Err("its configuration is not the assigned one".to_owned()),
+            Assigned::Content(config) => {
+                let mut unused = ManagedClusterAddOn::clone(&self.addon);
+                self.make(&mut unused, config).map(|made| made.hook)
+            }
+        }
+    }
+}
+
+/// The works of an add-on on one cluster.
+pub(super) struct Made {
+    works: Vec<ManifestWork>,
+    /// The one with the jobs that run before the deletion.
+    hook: Option<ManifestWork>,
+}
+
+fn is_incomplete(manifest: &Object) -> bool {
+    manifest.api_version().is_empty() || manifest.kind().is_empty() || manifest.name().is_empty()
+}
+
+/// The identities of the agent, as a template has them.
+fn registrations(options: &Options, cluster: &str) -> Vec<RegistrationSpec> {
+    let kube_client = options
+        .hub_permissions
+        .as_ref()
+        .map(|_| RegistrationSpec { r#type: RegistrationType::KubeClient, ..RegistrationSpec::default() });
+    let custom = options.signers.iter().map(|signer| RegistrationSpec {
+        r#type: RegistrationType::CustomSigner,
+        custom_signer: Some(CustomSignerRegistration {
+            signer_name: signer.name.to_owned(),
+            subject: signer.subject.map(|subject| subject(cluster)),
+            ..CustomSignerRegistration::default()
+        }),
+        ..RegistrationSpec::default()
+    });
+    kube_client.into_iter().chain(custom).collect()
+}
+
+#[cfg(test)]
+#[path = "tests/deploy.rs"]
+mod tests;

@@ -1,0 +1,66 @@
+//! Says in the status of the add-on's ClusterManagementAddOn which contents its configurations have, so that the
+//! hub can roll them out.
+//!
+//! OCM leaves this to the manager of each add-on. Our operator does it too; both write the same hashes.
+
+use std::marker::PhantomData;
+
+use jiff::Timestamp;
+
+use crate::AddOn;
+use crate::config;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash};
+use engine::addon::config_refs;
+use object::{Key, ObjectRef};
+use reconcile::{Controller, Plan, Read, StatusWrite, View, Watches};
+
+pub(crate) struct HashController<A>(PhantomData<A>);
+
+impl<A: AddOn> Controller for HashController<A> {
+    const NAME: &'static str = "addon-sdk-hashes";
+    type Primary = ClusterManagementAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on_observed(|change, _| {
+            let is_config = change.sides().any(|object| object.gvk() == config::config_gvk());
+            if is_config { vec![Key::cluster(A::NAME)] } else { Vec::new() }
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        if key.name != A::NAME {
+            return Ok(Plan::nothing());
+        }
+        let mut plan = Plan { observe: vec![config::config_gvk()], ..Plan::nothing() };
+        let configs = ObjectRef { gvk: config::config_gvk(), key: Key::default() };
+        if view.observed(&configs).is_err() {
+            return Ok(plan);
+        }
+        let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(plan) };
+        let mut new = ClusterManagementAddOn::clone(&cma);
+        let Some(status) = &mut new.status else { return Ok(plan) };
+        for reference in &mut status.default_config_references {
+            hash(&reference.group, &reference.resource, &mut reference.desired_config, view)?;
+        }
+        let placements = status.install_progressions.iter_mut();
+        for reference in placements.flat_map(|placement| &mut placement.config_references) {
+            hash(&reference.group, &reference.resource, &mut reference.desired_config, view)?;
+        }
+        plan.status = StatusWrite::between(cma.as_ref(), &new);
+        Ok(plan)
+    }
+}
+
+/// Sets the hash of a configuration that exists. The hash of one that does not exist stays: clusters keep what
+/// they run.
+fn hash(group: &str, resource: &str, desired: &mut Option<ConfigSpecHash>, view: &impl View) -> Read<()> {
+    let Some(desired) = desired else { return Ok(()) };
+    if let Some(hash) = config::live_hash(&config_refs::hashed(group, resource, desired), view)? {
+        desired.spec_hash = hash;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "tests/hashes.rs"]
+mod tests;

@@ -1,0 +1,138 @@
+//! Approves and signs certificate signing requests of the add-on's agents.
+
+use std::marker::PhantomData;
+
+use jiff::{Timestamp, Unit};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use serde_json::{Map, Value, json};
+
+use crate::AddOn;
+use crate::addon::Signer;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use engine::addon::registration::default_subject;
+use engine::registration::csr::{Certificate, RequestedSubject, is_decided, requested};
+use object::{Key, Metadata as _, ObjectRef};
+use reconcile::{
+    Action, Controller, Event, EventType, Plan, Precondition, Read, Site, Subresource, View, Watches,
+};
+
+pub(crate) struct RequestController<A>(PhantomData<A>);
+
+impl<A: AddOn> Controller for RequestController<A> {
+    const NAME: &'static str = "addon-sdk-requests";
+    type Primary = CertificateSigningRequest;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.read::<ManagedCluster>();
+        watches.read::<ManagedClusterAddOn>();
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        let Some(request) = view.get::<CertificateSigningRequest>(key)? else { return Ok(plan) };
+        let options = A::options();
+        let (cluster, signer) = match requested(&request) {
+            Some(Certificate::Addon { cluster, addon }) if addon == A::NAME => {
+                if options.hub_permissions.is_none() {
+                    return Ok(plan);
+                }
+                (cluster, None)
+            }
+            Some(Certificate::Custom { cluster, addon, subject }) if addon == A::NAME => {
+                let is_it = |signer: &&Signer| {
+                    signer.name == request.spec.signer_name && allows(signer, &cluster, A::NAME, &subject)
+                };
+                let Some(signer) = options.signers.iter().find(is_it) else { return Ok(plan) };
+                (cluster, Some(signer))
+            }
+            None
+            | Some(Certificate::Cluster { .. } | Certificate::Addon { .. } | Certificate::Custom { .. }) => {
+                return Ok(plan);
+            }
+        };
+        if !is_installed::<A>(&cluster, view)? {
+            return Ok(plan);
+        }
+        if !is_decided(&request) {
+            approve(&mut plan, &request, now);
+        } else if let Some(sign) = signer.and_then(|signer| signer.sign)
+            && is_open(&request)
+        {
+            issue(&mut plan, &request, sign(&request, now));
+        }
+        Ok(plan)
+    }
+}
+
+/// Whether a signer is for exactly this subject.
+fn allows(signer: &Signer, cluster: &str, addon: &str, subject: &RequestedSubject) -> bool {
+    let registered =
+        signer.subject.map_or_else(|| default_subject(cluster, addon), |subject| subject(cluster));
+    subject.is(&registered.completed(cluster, addon))
+}
+
+/// Whether the cluster is accepted and has the add-on.
+fn is_installed<A: AddOn>(cluster: &str, view: &impl View) -> Read<bool> {
+    let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, A::NAME))?;
+    let cluster = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
+    let is_accepted = cluster.is_some_and(|c| c.spec.hub_accepts_client && !c.is_terminating());
+    Ok(is_accepted && addon.is_some())
+}
+
+/// Whether a request is approved and has no certificate yet.
+fn is_open(request: &CertificateSigningRequest) -> bool {
+    let Some(status) = &request.status else { return false };
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.any(|condition| condition.type_ == "Approved") && status.certificate.is_none()
+}
+
+fn approve(plan: &mut Plan, request: &CertificateSigningRequest, now: Timestamp) {
+    let time = now.round(Unit::Second).unwrap_or(now).to_string();
+    let approved = json!({
+        "type": "Approved",
+        "status": "True",
+        "reason": "AutoApprovedByHubCSRApprovingController",
+        "message": "Auto approving addon agent certificate.",
+        "lastUpdateTime": time,
+        "lastTransitionTime": time,
+    });
+    let held = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let conditions: Vec<_> = held.map(|condition| json!(condition)).chain([approved]).collect();
+    plan.step([patch(request, Subresource::Approval, json!({"conditions": conditions}))]);
+}
+
+/// Writes the certificate, or says in an event why there is none.
+fn issue(plan: &mut Plan, request: &CertificateSigningRequest, signed: Result<Vec<u8>, String>) {
+    match signed {
+        Ok(certificate) => {
+            let status = json!({"certificate": ByteString(certificate)});
+            plan.step([patch(request, Subresource::Status, status)]);
+        }
+        Err(message) => plan.events.push(Event {
+            regarding: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
+            uid: request.uid().to_owned(),
+            related: None,
+            event_type: EventType::Warning,
+            reason: "SigningFailed".into(),
+            action: "Sign".into(),
+            message,
+        }),
+    }
+}
+
+fn patch(request: &CertificateSigningRequest, subresource: Subresource, status: Value) -> Action {
+    Action::Patch {
+        site: Site::Hub,
+        target: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
+        subresource,
+        patch: Map::from_iter([("status".to_owned(), status)]),
+        precondition: Precondition::unchanged(request),
+        impersonate: None,
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/request.rs"]
+mod tests;

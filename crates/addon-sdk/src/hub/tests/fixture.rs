@@ -1,0 +1,163 @@
+//! An add-on for tests, and what the hub has.
+
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
+use serde_json::{Value, json};
+
+use crate::config::config_gvk;
+use crate::{AddOn, Installation, Options, Signer, render};
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn, Subject};
+use api::cluster::v1::ManagedCluster;
+use api::names::ADDON_GROUP;
+use api::work::v1::ManifestWork;
+use engine::addon::spec_hash::spec_hash;
+use jiff::Timestamp;
+use object::{Kind, Object};
+use reconcile::{Action, Caches, Plan, Site};
+
+pub(crate) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// Its variables decide what it is: TEXT is the content, FAIL an error, JOB a job before the deletion.
+pub(crate) struct Demo;
+
+const FILE: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: demo, namespace: default}
+data: {text: '{{TEXT}} on {{CLUSTER_NAME}}'}
+";
+
+const JOB: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: clean
+  namespace: default
+  annotations: {addon.open-cluster-management.io/addon-pre-delete: ''}
+";
+
+impl AddOn for Demo {
+    const NAME: &'static str = "a";
+
+    fn manifests(installation: &Installation<'_>) -> Result<Vec<Object>, String> {
+        let values = installation.values();
+        if let Some(why) = values.get("FAIL") {
+            return Err((*why).to_owned());
+        }
+        let files: &[&str] = if values.contains_key("JOB") { &[FILE, JOB] } else { &[FILE] };
+        render(files, installation)
+    }
+
+    fn options() -> Options {
+        let rule = PolicyRule { verbs: vec!["get".into()], ..PolicyRule::default() };
+        let subject = |cluster: &str| Subject {
+            user: format!("agent-of-{cluster}"),
+            groups: vec!["agents".into()],
+            ..Subject::default()
+        };
+        let signer = Signer {
+            name: "example.com/agents",
+            subject: Some(subject),
+            sign: Some(|_, _| Ok(b"certificate".to_vec())),
+        };
+        Options { hub_permissions: Some(vec![rule]), signers: vec![signer], ..Options::default() }
+    }
+}
+
+/// The state of the hub.
+pub(crate) struct World {
+    pub(crate) addon: Value,
+    pub(crate) cluster: Value,
+    /// The definition; absent if nobody has defined the add-on.
+    pub(crate) definition: Value,
+    /// The variables of the configuration.
+    pub(crate) variables: Value,
+    pub(crate) works: Vec<ManifestWork>,
+    pub(crate) requests: Vec<Value>,
+}
+
+/// The configuration with these variables.
+pub(crate) fn config(variables: &Value) -> Object {
+    let spec = json!({"agentInstallNamespace": "", "customizedVariables": variables});
+    Object::from_value(json!({
+        "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnDeploymentConfig",
+        "metadata": {"name": "config", "namespace": "ns"}, "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// A reference of a status to the configuration.
+pub(crate) fn reference(hash: &str) -> Value {
+    let desired = json!({"namespace": "ns", "name": "config", "specHash": hash});
+    json!({"group": ADDON_GROUP, "resource": "addondeploymentconfigs", "namespace": "ns", "name": "config",
+        "lastObservedGeneration": 1, "desiredConfig": desired})
+}
+
+pub(crate) fn variables(values: &[(&str, &str)]) -> Value {
+    values.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+}
+
+impl World {
+    /// The add-on on an accepted cluster, which is assigned the configuration that the hub has.
+    pub(crate) fn new(values: &[(&str, &str)]) -> Self {
+        let variables = variables(values);
+        let references = json!([reference(&spec_hash(&config(&variables)))]);
+        let addon = json!({
+            "metadata": {"name": "a", "namespace": "c1", "uid": "u"}, "spec": {},
+            "status": {"configReferences": references},
+        });
+        Self {
+            addon,
+            cluster: json!({"metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": true}}),
+            definition: json!({"metadata": {"name": "a"}, "spec": {}}),
+            variables,
+            works: Vec::new(),
+            requests: Vec::new(),
+        }
+    }
+
+    pub(crate) fn caches(&self) -> Caches {
+        fn one<K: Kind>(caches: &mut Caches, objects: &[Value]) {
+            let typed = |value: &Value| Object::from_value(value.clone()).unwrap().to_typed::<K>().unwrap();
+            caches.replace(Site::Hub, objects.iter().map(typed).collect(), "1");
+        }
+        let mut caches = Caches::default();
+        one::<ManagedClusterAddOn>(&mut caches, std::slice::from_ref(&self.addon));
+        one::<ManagedCluster>(&mut caches, std::slice::from_ref(&self.cluster));
+        one::<ClusterManagementAddOn>(&mut caches, std::slice::from_ref(&self.definition));
+        one::<CertificateSigningRequest>(&mut caches, &self.requests);
+        one::<Role>(&mut caches, &[]);
+        one::<RoleBinding>(&mut caches, &[]);
+        caches.replace(Site::Hub, self.works.clone(), "1");
+        caches.replace_observed(&config_gvk(), vec![config(&self.variables)], "1");
+        caches
+    }
+}
+
+/// The writes of a plan as words.
+pub(crate) fn words(plan: &Plan) -> Vec<String> {
+    let word = |action: &Action| {
+        let verb = match action {
+            Action::Apply { .. } => "apply",
+            Action::Create { .. } => "create",
+            Action::Patch { .. } => "patch",
+            Action::Replace { .. } => "replace",
+            Action::Delete { .. } => "delete",
+            Action::Push(_) => "push",
+        };
+        format!("{verb} {}", action.gvk().unwrap().kind)
+    };
+    plan.steps.iter().flatten().map(word).collect()
+}
+
+/// A field of the status that a plan writes.
+pub(crate) fn status(plan: &Plan, field: &str) -> Value {
+    plan.status.as_ref().map_or(Value::Null, |write| write.patch["status"][field].clone())
+}
+
+/// The message of a condition that a plan writes.
+pub(crate) fn message(plan: &Plan, type_: &str) -> Option<String> {
+    let conditions = status(plan, "conditions");
+    let condition = conditions.as_array()?.iter().find(|one| one["type"] == type_)?.clone();
+    Some(format!("{}: {}", condition["status"].as_str()?, condition["message"].as_str()?))
+}

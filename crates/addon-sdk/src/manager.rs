@@ -1,0 +1,135 @@
+//! The manager of an add-on: a process on the hub, or beside it.
+//!
+//! Several may run; the one that holds the Lease writes. A manager that loses the Lease ends, and its supervisor
+//! starts it again.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use crate::{AddOn, health, hub};
+use reconcile::Scope;
+use shell::{Election, ElectionOptions, Selection, Shell, ShellOptions};
+
+/// The options of a manager.
+#[derive(Clone, Debug, Default)]
+pub struct ManagerOptions {
+    /// Kubeconfig of the hub; without one, `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespace of the Lease, whose name is that of the add-on with `-manager`. Without one the manager must be
+    /// the only one.
+    pub lease_namespace: Option<String>,
+    /// The address that serves `/livez`, `/readyz` and `/metrics`.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Why a manager or an agent cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A kubeconfig is missing, or cannot be used.
+    #[error("cannot use {file}: {why}")]
+    Kubeconfig {
+        /// The file, or what stands for it.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// Another manager holds the Lease now.
+    #[error("the leadership is lost; another manager writes now")]
+    NotLeading,
+}
+
+/// Runs the manager of an add-on until `stop`.
+///
+/// # Errors
+/// The kubeconfig cannot be used, or the leadership is lost.
+pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> Result<(), Error> {
+    let ManagerOptions { kubeconfig, lease_namespace, listen } = options;
+    // A program may have installed a provider before; then that one counts.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = config(kubeconfig.as_deref()).await?;
+    let client =
+        |made: kube::Result<kube::Client>| made.map_err(|error| unusable(kubeconfig.as_deref(), &error));
+    let mut election = None;
+    let mut hub = client(shell::client(config.clone()))?;
+    if let Some(namespace) = lease_namespace {
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| A::NAME.to_owned());
+        let options = ElectionOptions::new(namespace, format!("{}-manager", A::NAME), &host);
+        // The election has a connection of its own, so that no renewal waits behind other requests.
+        let candidate = Election::new(hub, options);
+        hub = client(shell::leader_client(config, candidate.leadership()))?;
+        election = Some(candidate);
+    }
+    let shell_options = ShellOptions {
+        hub,
+        spoke: None,
+        scope: Scope::OneAddOn(A::NAME.to_owned()),
+        controllers: Selection::default(),
+        push: None,
+        leadership: election.as_ref().map(Election::leadership),
+        attempts: None,
+    };
+    let shell = Shell::new(shell_options, hub::controllers::<A>);
+    // Ends everything below when the leadership is lost; `stop` is cancelled by others only.
+    let over = stop.child_token();
+    if let Some(address) = listen {
+        let (handle, over) = (shell.handle(), over.clone());
+        tokio::spawn(async move {
+            if let Err(error) = health::serve(address, handle, over).await {
+                error!(%address, %error, "cannot serve health and metrics");
+            }
+        });
+    }
+    if let Some(election) = &mut election
+        && !election.acquire(&over).await
+    {
+        return Ok(());
+    }
+    let lead = async {
+        match &mut election {
+            Some(election) => {
+                election.renew(&over).await;
+                over.cancel();
+            }
+            None => over.cancelled().await,
+        }
+    };
+    tokio::join!(shell.run(over.clone()), lead);
+    if let Some(election) = election {
+        election.release().await;
+    }
+    if stop.is_cancelled() { Ok(()) } else { Err(Error::NotLeading) }
+}
+
+/// Returns how an API server is reached.
+///
+/// # Errors
+/// The kubeconfig cannot be used.
+pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<kube::Config, Error> {
+    match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(|error| unusable(kubeconfig, &error))?;
+            let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+            config.map_err(|error| unusable(kubeconfig, &error))
+        }
+        None => kube::Config::infer().await.map_err(|error| unusable(None, &error)),
+    }
+}
+
+/// Says that a kubeconfig cannot be used, with all causes.
+pub(crate) fn unusable(kubeconfig: Option<&Path>, error: &dyn std::error::Error) -> Error {
+    let file = kubeconfig.map_or_else(
+        || "KUBECONFIG, ~/.kube/config or the service account of the pod".to_owned(),
+        |path| path.display().to_string(),
+    );
+    let mut why = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        why = format!("{why}: {cause}");
+        source = cause.source();
+    }
+    Error::Kubeconfig { file, why }
+}

@@ -1,0 +1,33 @@
+//! Add-ons with a manager of their own, as processes beside the operator and the agent: those of our library under
+//! `examples/`, and one of OCM's addon-framework.
+
+mod framework;
+mod helloworld;
+mod installed;
+mod resource_score;
+
+use crate::published::hub::Hub;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addons_of_the_library_live_and_go_on_the_embedded_hub() {
+    let mut hub = Hub::embedded().await;
+    helloworld::lives_and_goes(&mut hub).await;
+    resource_score::moves_a_placement(&mut hub).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addons_of_the_library_live_and_go_on_kube_apiserver() {
+    let mut hub = Hub::kubernetes().await;
+    helloworld::lives_and_goes(&mut hub).await;
+    resource_score::moves_a_placement(&mut hub).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_addon_of_ocms_framework_runs_unchanged_on_the_embedded_hub() {
+    framework::lives_and_goes(&mut Hub::embedded().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_addon_of_ocms_framework_runs_unchanged_on_kube_apiserver() {
+    framework::lives_and_goes(&mut Hub::kubernetes().await).await;
+}
