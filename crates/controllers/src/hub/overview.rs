@@ -4,6 +4,7 @@
 //! rollout` and the reports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -13,14 +14,14 @@ use super::policy_change::waiting_approvals;
 use crate::addon_reads;
 use crate::rollout_policy::{RolloutOwner, choose};
 use api::Condition;
-use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, Revision, RolloutPolicy};
 use api::names::{cluster_conditions, gitops_conditions, placement_conditions};
 use engine::addon::config_refs;
-use engine::report::AddOn;
+use engine::report::{self, AddOn};
 use engine::rollout::ClusterState;
 use object::text::plain;
 use object::{Key, Metadata as _};
@@ -244,7 +245,13 @@ impl Overview {
         for addon in view.list_readable::<ClusterManagementAddOn>(Query::ALL)? {
             let Some(explained) = explain(addon.name(), view, now)? else { continue };
             let on = addon_reads::of_clusters(addon.name(), view)?.addons;
-            let mut summary = summary(&AddOn::read(&addon, &on, &explained.states, &policies), &explained);
+            let on: BTreeMap<&str, &ManagedClusterAddOn> =
+                on.iter().map(|addon| (addon.namespace(), addon.as_ref())).collect();
+            let states = explained.states.iter();
+            let clusters = states.map(|(name, state)| {
+                Arc::new(report::Cluster::read(name, state, on.get(name.as_str()).copied()))
+            });
+            let mut summary = summary(&AddOn::read(&addon, clusters.collect(), &policies), &explained);
             let policy = choose(&policies, RolloutOwner::AddOn(addon.name()));
             summary.paused = policy.is_some_and(|policy| policy.spec.paused);
             add_ons.push(summary);

@@ -11,9 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::addon_config::{explain, is_config, observing};
+use super::addon_config::{self, AddOnFleets, is_config, observing};
 use super::config_repo::Identity;
-use crate::addon_reads;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -71,6 +70,7 @@ impl Controller for ReportController {
         watches.read::<Placement>();
         watches.read::<PlacementDecision>();
         watches.read::<Namespace>();
+        watches.keep::<AddOnFleets>();
         fleet_snapshot::watches(watches);
         watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
     }
@@ -159,8 +159,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         return Ok(plan);
     }
     let add_ons = add_ons(repo, &identity, view)?;
-    let changed =
-        report::last_change(repo, add_ons.iter().flat_map(|(_, on)| on)).filter(|changed| *changed <= now);
+    let changed = last_change(repo, &add_ons, view)?.filter(|changed| *changed <= now);
     // Changes that keep arriving delay a report by an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
@@ -208,12 +207,13 @@ fn owner(repo: &ConfigRepo, view: &impl View) -> Read<String> {
     Ok(format!("ConfigRepo {} of hub {hub}", Key::of(repo)))
 }
 
-/// An add-on, and its state on its clusters.
-type OnClusters = (Arc<ClusterManagementAddOn>, Vec<Arc<ManagedClusterAddOn>>);
-
 /// Returns the add-ons of a report: those that the repository applies, or all of them if another tool applies
 /// and the ConfigRepo acts as the operator.
-fn add_ons(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Vec<OnClusters>> {
+fn add_ons(
+    repo: &ConfigRepo,
+    identity: &Identity,
+    view: &impl View,
+) -> Read<Vec<Arc<ClusterManagementAddOn>>> {
     let mark = Key::of(repo).to_string();
     let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
     let is_ours = |cma: &Arc<ClusterManagementAddOn>| {
@@ -221,32 +221,35 @@ fn add_ons(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Vec
         let owner = annotations.and_then(|annotations| annotations.get(names::CONFIG_REPO_ANNOTATION));
         reports_all || owner == Some(&mark)
     };
-    let ours = view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(is_ours);
-    ours.map(|cma| {
-        let on = addon_reads::of_clusters(cma.metadata.name.as_deref().unwrap_or_default(), view)?;
-        Ok((cma, on.addons))
-    })
-    .collect()
+    Ok(view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(is_ours).collect())
+}
+
+/// Returns when the conditions of a repository and of add-ons on clusters last changed.
+fn last_change(
+    repo: &ConfigRepo,
+    add_ons: &[Arc<ClusterManagementAddOn>],
+    view: &impl View,
+) -> Read<Option<Timestamp>> {
+    let mut last = report::ready_since(repo);
+    for cma in add_ons {
+        last = last.max(addon_config::last_change(cma.name(), view)?);
+    }
+    Ok(last)
 }
 
 /// Reads the states of the add-ons, and asks to be planned again when the state of a cluster ends by itself.
 fn add_on_states(
-    add_ons: &[OnClusters],
+    add_ons: &[Arc<ClusterManagementAddOn>],
     plan: &mut Plan,
     view: &impl View,
     now: Timestamp,
 ) -> Read<Vec<AddOn>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let mut read = Vec::new();
-    for (cma, on) in add_ons {
-        let Some(explained) = explain(cma.metadata.name.as_deref().unwrap_or_default(), view, now)? else {
-            continue;
-        };
-        let decisions = explained.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
-        for recheck in decisions.filter_map(|decision| decision.recheck) {
-            plan.wake(recheck);
-        }
-        read.push(AddOn::read(cma, on, &explained.states, &policies));
+    for cma in add_ons {
+        let Some(reported) = addon_config::report(cma.name(), view, now)? else { continue };
+        reported.recheck.into_iter().for_each(|recheck| plan.wake(recheck));
+        read.push(AddOn::read(cma, reported.clusters, &policies));
     }
     Ok(read)
 }

@@ -219,6 +219,8 @@ fn waiting(add_on: &AddOn) -> BTreeMap<&str, usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::report::{Cluster, message};
     use crate::rollout::state::Wait;
@@ -238,6 +240,7 @@ mod tests {
             ..Rollout::default()
         };
         let rollouts = vec![rollout];
+        let clusters = clusters.into_iter().map(Arc::new).collect();
         let add_on = AddOn { name: "msa".into(), rollouts, holds: vec!["approval abc".into()], clusters };
         Fleet {
             repo: "config/fleet".into(),

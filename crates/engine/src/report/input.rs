@@ -31,7 +31,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    fn read(name: &str, state: &ClusterState, addon: Option<&ManagedClusterAddOn>) -> Self {
+    /// Reads the add-on of a cluster in a state.
+    pub fn read(name: &str, state: &ClusterState, addon: Option<&ManagedClusterAddOn>) -> Self {
         let conditions = addon.and_then(|addon| addon.status.as_ref()).map(|status| &status.conditions);
         let condition = |type_| conditions.and_then(|conditions| find_condition(conditions, type_));
         let message_of =
@@ -144,27 +145,18 @@ pub struct AddOn {
     /// The reasons why rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
     /// Its clusters, the worst first.
-    pub clusters: Vec<Cluster>,
+    pub clusters: Vec<Arc<Cluster>>,
 }
 
 impl AddOn {
-    /// Reads an add-on; `states` are the states of all clusters that have it or get it.
+    /// Reads an add-on; `clusters` are all clusters that have it or get it, by name.
     pub fn read(
         cma: &ClusterManagementAddOn,
-        on: &[Arc<ManagedClusterAddOn>],
-        states: &BTreeMap<String, ClusterState>,
+        mut clusters: Vec<Arc<Cluster>>,
         policies: &[Arc<RolloutPolicy>],
     ) -> Self {
         let name = cma.metadata.name.clone().unwrap_or_default();
-        let by_cluster: BTreeMap<&str, &ManagedClusterAddOn> = on
-            .iter()
-            .filter_map(|addon| Some((addon.metadata.namespace.as_deref()?, addon.as_ref())))
-            .collect();
-        let cluster = |(name, state): (&String, &ClusterState)| {
-            Cluster::read(name, state, by_cluster.get(name.as_str()).copied())
-        };
-        let mut clusters: Vec<_> = states.iter().map(cluster).collect();
-        clusters.sort_by_key(Cluster::rank);
+        clusters.sort_by_key(|cluster| cluster.rank());
         let statuses = || policies.iter().filter_map(|policy| policy.status.as_ref());
         let records = statuses().flat_map(|status| &status.rollouts).filter(|record| record.add_on == name);
         let records: Vec<&RolloutStatus> = records.collect();
@@ -184,14 +176,14 @@ impl AddOn {
     /// Returns the number of clusters by state, with the reason of waiting clusters; the worst state comes
     /// first.
     pub fn labels(&self) -> Vec<(String, usize)> {
-        let mut labels: Vec<(String, usize)> = Vec::new();
-        for label in self.clusters.iter().map(|cluster| cluster.state.label()) {
-            match labels.iter_mut().find(|(known, _)| *known == label) {
+        let mut labels: Vec<(&ClusterState, usize)> = Vec::new();
+        for state in self.clusters.iter().map(|cluster| &cluster.state) {
+            match labels.iter_mut().find(|(known, _)| known.has_label_of(state)) {
                 Some((_, count)) => *count += 1,
-                None => labels.push((label, 1)),
+                None => labels.push((state, 1)),
             }
         }
-        labels
+        labels.into_iter().map(|(state, count)| (state.label(), count)).collect()
     }
 
     /// Returns the number of clusters on which the add-on does not work.
@@ -233,16 +225,15 @@ fn held_removal(removal: &RemovalStatus) -> Option<String> {
     (*held > 0).then(|| format!("the removal from {clusters} waits {wait}"))
 }
 
-/// Returns when the conditions of a repository and of add-ons on clusters last changed.
-pub fn last_change<'a>(
-    repo: &ConfigRepo,
-    on: impl IntoIterator<Item = &'a Arc<ManagedClusterAddOn>>,
-) -> Option<Timestamp> {
-    let status = repo.status.as_ref();
-    let ready = status.and_then(|status| find_condition(&status.conditions, gitops_conditions::READY));
-    let statuses = on.into_iter().filter_map(|addon| addon.status.as_ref());
-    let statuses = statuses.flat_map(|status| &status.conditions);
-    ready.into_iter().chain(statuses).map(|condition| condition.last_transition_time.0).max()
+/// Returns when the condition Ready of a repository last changed.
+pub fn ready_since(repo: &ConfigRepo) -> Option<Timestamp> {
+    let ready = find_condition(&repo.status.as_ref()?.conditions, gitops_conditions::READY);
+    ready.map(|condition| condition.last_transition_time.0)
+}
+
+/// Returns when the conditions of an add-on on a cluster last changed.
+pub fn last_change(addon: &ManagedClusterAddOn) -> Option<Timestamp> {
+    addon.status.as_ref()?.conditions.iter().map(|condition| condition.last_transition_time.0).max()
 }
 
 /// The content of a report.

@@ -11,6 +11,6 @@ pub mod secrets;
 mod snapshot;
 
 pub use files::{digest, files};
-pub use input::{AddOn, Cluster, Fleet, Rollout, last_change, version_of};
+pub use input::{AddOn, Cluster, Fleet, Rollout, last_change, ready_since, version_of};
 pub use message::message;
 pub use snapshot::{SNAPSHOT_FILE, snapshot};

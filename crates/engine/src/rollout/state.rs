@@ -212,6 +212,14 @@ impl ClusterState {
         }
     }
 
+    /// Whether both have the same label.
+    pub(crate) fn has_label_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Waiting(wait), Self::Waiting(other)) => wait.reason() == other.reason(),
+            _ => self.word() == other.word(),
+        }
+    }
+
     /// Returns the word, and the reason of a cluster that waits: `Waiting (Paused)`.
     pub fn label(&self) -> String {
         match self {

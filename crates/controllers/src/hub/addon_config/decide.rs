@@ -1,5 +1,6 @@
 //! Decides which cluster runs which configurations: calls the rollout engine for each placement.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -202,18 +203,23 @@ impl AddOnInput {
 
     /// Returns the state of every cluster that has the add-on or gets it: the decision of its rollout or,
     /// without a rollout, the report of its add-on.
-    pub(super) fn states(&self, decided: &DecidedRollouts, now: Timestamp) -> BTreeMap<String, ClusterState> {
-        let observe = |(name, addon): (&String, &Arc<_>)| {
-            let runs = config_refs::assigned(addon);
-            let wants = decided.assigned.get(name).cloned().or(runs).unwrap_or_default();
-            let unreachable = self.fleet.unreachable.contains(name);
-            let cluster = Cluster { unreachable, ..progress::cluster(addon, &wants) };
-            (name.clone(), rollout::observe(&cluster.at(now), now))
-        };
-        let mut states: BTreeMap<_, _> = self.fleet.addons.iter().map(observe).collect();
-        for decision in decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok()) {
-            let clusters = decision.clusters.iter();
-            states.extend(clusters.map(|(name, assignment)| (name.clone(), assignment.state.clone())));
+    pub(super) fn states<'a>(
+        &'a self,
+        decided: &'a DecidedRollouts,
+        now: Timestamp,
+    ) -> BTreeMap<&'a str, Cow<'a, ClusterState>> {
+        let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
+        let clusters = decisions.flat_map(|decision| &decision.clusters);
+        let mut states: BTreeMap<&str, Cow<'_, ClusterState>> =
+            clusters.map(|(name, assignment)| (name.as_str(), Cow::Borrowed(&assignment.state))).collect();
+        for (name, addon) in &self.fleet.addons {
+            states.entry(name).or_insert_with(|| {
+                let runs = config_refs::assigned(addon);
+                let wants = decided.assigned.get(name).cloned().or(runs).unwrap_or_default();
+                let unreachable = self.fleet.unreachable.contains(name);
+                let cluster = Cluster { unreachable, ..progress::cluster(addon, &wants) };
+                Cow::Owned(rollout::observe(&cluster.at(now), now))
+            });
         }
         states
     }

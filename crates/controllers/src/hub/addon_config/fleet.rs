@@ -22,6 +22,7 @@ use api::names::addon_conditions::CONFIGURED;
 use api::names::{PLACEMENT_LABEL, cluster_conditions};
 use engine::addon::config::Config;
 use engine::addon::{progress, selection::Selection};
+use engine::report;
 use engine::rollout::IncrementalRollout;
 use engine::rollout::input::Hash;
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -114,6 +115,14 @@ pub(super) struct AddOnFleet {
     pub(super) taken: Vec<Arc<BTreeSet<String>>>,
     /// The rollouts, by placement.
     pub(super) rollouts: BTreeMap<Key, KeptRollout>,
+    /// What a report tells of the clusters, by name.
+    pub(super) reported: Vec<ReportedCluster>,
+}
+
+/// A cluster in a report, and the add-on that it was read from.
+pub(super) struct ReportedCluster {
+    pub(super) addon: Option<Arc<ManagedClusterAddOn>>,
+    pub(super) cluster: Arc<report::Cluster>,
 }
 
 /// A configuration that add-ons of single clusters name.
@@ -180,6 +189,12 @@ impl AddOnFleet {
             self.refresh(name, add_on, view)?;
         }
         Ok(changed)
+    }
+
+    /// Reads what changed, and leaves it to the next decision to look at it.
+    pub(super) fn read(&mut self, add_on: &str, view: &impl View) -> Read<()> {
+        self.changed = self.update(add_on, view)?;
+        Ok(())
     }
 
     /// Reads a cluster and its add-on.

@@ -8,6 +8,7 @@ mod fleet;
 mod hashes;
 mod history;
 mod input;
+mod report;
 mod rollouts;
 mod write;
 
@@ -18,7 +19,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::decide::DecidedRollouts;
-use self::fleet::AddOnFleets;
 use self::input::AddOnInput;
 use super::addon_deletion;
 use super::addon_removal::Removal;
@@ -34,6 +34,9 @@ use engine::rollout::input::Hash;
 use engine::rollout::{ClusterState, Input, RolloutDecision};
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
+
+pub(in crate::hub) use self::fleet::AddOnFleets;
+pub(in crate::hub) use self::report::{last_change, report};
 
 /// Decides which cluster gets which configuration of an add-on, and when.
 pub struct AddonConfigController;
@@ -125,7 +128,8 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddO
     let mut rollout = AddOnInput::read(cma, view)?;
     let contents = rollout.contents_by_hash();
     let decided = rollout.decide(view, now)?;
-    let states = rollout.states(&decided, now);
+    let states = rollout.states(&decided, now).into_iter();
+    let states = states.map(|(name, state)| (name.to_owned(), state.into_owned())).collect();
     let messages = rollout.messages(&states);
     let DecidedRollouts { rollouts, removal, .. } = decided;
     rollout.keep(view)?;
