@@ -57,26 +57,35 @@ pub(crate) fn fix(
         return Ok(());
     }
     let candidates = Candidates::of(resources);
+    let mut by_kind: BTreeMap<Gvk, Vec<(&Gvk, FieldSpec)>> = BTreeMap::new();
     for resource in resources.iter_mut() {
-        let original = resource.original_id();
+        let kind = resource.original_id().gvk;
+        let specs = by_kind.entry(kind).or_insert_with_key(|kind| referring(kind, references));
+        if specs.is_empty() {
+            continue;
+        }
         let referrer = Referrer::of(resource);
-        for reference in references {
-            for spec in reference.referrers.iter().filter(|spec| is_selected(&original.gvk, &spec.gvk)) {
-                let lookup = Lookup {
-                    candidates: &candidates,
-                    referrer: &referrer,
-                    target: &reference.gvk,
-                    path: &spec.path,
-                    budget,
-                };
-                // The specification was chosen by the object's first kind; it is applied to the present kind.
-                let anywhere =
-                    FieldSpec { gvk: Gvk::default(), path: spec.path.clone(), create: spec.create };
-                visit(resource, &anywhere, Create::Never, &mut |node| lookup.set(node))?;
-            }
+        for (target, spec) in specs {
+            let lookup =
+                Lookup { candidates: &candidates, referrer: &referrer, target, path: &spec.path, budget };
+            visit(resource, spec, Create::Never, &mut |node| lookup.set(node))?;
         }
     }
     Ok(())
+}
+
+/// The fields of objects of a kind that name others, with the kinds that they name. A specification is chosen
+/// by what an object was at first; it applies to what it is now.
+fn referring<'a>(kind: &Gvk, references: &'a [NameReference]) -> Vec<(&'a Gvk, FieldSpec)> {
+    let mut found = Vec::new();
+    for reference in references {
+        let specs = reference.referrers.iter().filter(|spec| is_selected(kind, &spec.gvk));
+        found.extend(specs.map(|spec| {
+            let anywhere = FieldSpec { gvk: Gvk::default(), path: spec.path.clone(), create: spec.create };
+            (&reference.gvk, anywhere)
+        }));
+    }
+    found
 }
 
 impl Candidates {
