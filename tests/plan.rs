@@ -64,6 +64,35 @@ fn join(store: &mut Store, name: &str) {
     store.patch(&target.sub("status"), &Patch::Merge(available), &options, now()).unwrap();
 }
 
+/// The plan of a commit without a signature, on a hub whose ConfigRepo asks for one.
+fn refuses_commits_without_signatures(dir: &Path, objects: &[Object]) {
+    let mut items = serde_json::to_value(objects).unwrap();
+    let repo = items.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
+    repo["spec"]["verify"] = json!({"secretRef": {"name": "signers"}});
+    let file = dir.join("signed.json");
+    let ask = |items: &Value| {
+        std::fs::write(&file, json!({"kind": "List", "items": items}).to_string()).unwrap();
+        plan(dir, "main", &["--snapshot", file.to_str().unwrap(), "--output", "json"])
+    };
+    let unverified = ask(&items);
+    let said = String::from_utf8_lossy(&unverified.stderr).into_owned();
+    assert!(
+        said.contains("not verified, because the Secret wheelwright-system/signers cannot be read"),
+        "{said}"
+    );
+    assert_eq!(json_of(&unverified).0, 10);
+
+    // A key that signed nothing: `a@example.com ssh-ed25519 AAAA...`.
+    let signers = "YUBleGFtcGxlLmNvbSBzc2gtZWQyNTUxOSBBQUFBQzNOemFDMWxaREkxTlRFNUFBQUFJR0kvNGR5SzdHU0ZZMFRMaTR3ZmxYTzFPWU05N3dHcDE4NEpYSDhkbUorZgo=";
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "wheelwright-system", "name": "signers"},
+        "data": {"allowed_signers": signers}});
+    items.as_array_mut().unwrap().push(secret);
+    let (code, told) = json_of(&ask(&items));
+    assert_eq!((code, &told["verdict"], &told["objects"]), (12, &json!("refused"), &json!([])), "{told:#}");
+    let why = told["refused"].as_str().unwrap();
+    assert!(why.starts_with("commit ") && why.contains("is refused"), "{why}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -130,6 +159,8 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
 
     let summary = workflow(dir, kubeconfig);
     assert!(summary.contains("**Change: 0 objects created, 1 changed, 0 deleted."), "{summary}");
+
+    refuses_commits_without_signatures(dir, &server.with_store(|store, _| HubSnapshot::of(store).objects));
 
     let refused = plan(dir, "nowhere", &["--snapshot", snapshot.to_str().unwrap()]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 
 use super::CommandError;
-use crate::git::{Credentials, Error, History, Mirror, RefSpec, Remote};
+use crate::git::{Credentials, Error, History, Mirror, RefSpec, Remote, Verification};
 use object::tree::Checkout;
 
 /// The commit that a repository has checked out.
@@ -45,9 +45,41 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
 /// # Errors
 /// The repository cannot be read, or it has no such revision.
 pub(crate) fn checkout(url: &str, revision: &str) -> Result<Arc<Checkout>, CommandError> {
+    let hint = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD";
+    fetch(url, revision, None)?.map_err(|error| match error {
+        Some(error @ Error::MissingRef { .. }) => CommandError::hinted(error, hint),
+        Some(error) => error.into(),
+        None => CommandError::hinted(anyhow!("{revision:?} is not a revision"), hint),
+    })
+}
+
+/// Says why the signatures of a revision do not count; `None` if they do.
+///
+/// # Errors
+/// The repository cannot be read.
+pub(crate) fn refused_signature(
+    url: &str,
+    revision: &str,
+    verification: Verification,
+) -> Result<Option<String>, CommandError> {
+    match fetch(url, revision, Some(verification))? {
+        Ok(_) => Ok(None),
+        Err(Some(error @ Error::NotVerified { .. })) => Ok(Some(error.to_string())),
+        Err(Some(error)) => Err(error.into()),
+        Err(None) => Err(anyhow!("{revision:?} is not a revision").into()),
+    }
+}
+
+/// Fetches a revision. Fails with the error of git; with none if no reference can have that name.
+fn fetch(
+    url: &str,
+    revision: &str,
+    verification: Option<Verification>,
+) -> Result<Result<Arc<Checkout>, Option<Error>>, CommandError> {
     let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
     let remote = Remote::parse(url)?;
     let mut mirror = Mirror::open(cache.path(), remote, Credentials::default())?;
+    mirror.verification = verification;
     let named = || {
         [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
             .into_iter()
@@ -58,14 +90,9 @@ pub(crate) fn checkout(url: &str, revision: &str) -> Result<Arc<Checkout>, Comma
     let mut failure = None;
     for want in candidates {
         match mirror.fetch(&want, History::default()) {
-            Ok(checkout) => return Ok(checkout),
             Err(error @ Error::MissingRef { .. }) => failure = failure.or(Some(error)),
-            Err(error) => return Err(error.into()),
+            done => return Ok(done.map_err(Some)),
         }
     }
-    let hint = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD";
-    Err(match failure {
-        Some(error) => CommandError::hinted(error, hint),
-        None => CommandError::hinted(anyhow!("{revision:?} is not a revision"), hint),
-    })
+    Ok(Err(failure))
 }

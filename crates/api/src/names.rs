@@ -117,6 +117,8 @@ pub const FORCE_ANNOTATION: &str = "gitops.wheelwright.dev/force";
 pub const IGNORE_FIELDS_ANNOTATION: &str = "gitops.wheelwright.dev/ignore-fields";
 /// Allows a deletion that is over the budget; the value is the revision it is allowed for.
 pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-deletions";
+/// Allows a commit whose plan must be approved; the value is the hash of the plan.
+pub const APPROVE_PLAN_ANNOTATION: &str = "gitops.wheelwright.dev/approve-plan";
 /// Accepts a source that was rewound or force-pushed; the value is the revision to accept.
 pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revision";
 /// Asks for a fetch now, with any new value.

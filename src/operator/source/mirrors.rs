@@ -55,7 +55,7 @@ enum Purpose {
     Write,
 }
 
-pub(super) type SecretData = BTreeMap<String, ByteString>;
+pub(crate) type SecretData = BTreeMap<String, ByteString>;
 type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
 /// Namespaces share no mirrors: a client that knows a commit of a private repository is not thereby allowed
@@ -293,14 +293,8 @@ impl Mirrors {
         verify: &Verify,
         accepted: Option<String>,
     ) -> Result<Verification, Error> {
-        let Verify { mode, secret_ref, unknown: _ } = verify;
-        let secret = self.secret(&Key::namespaced(namespace, &secret_ref.name)).await?;
-        let part = match mode {
-            VerifyMode::Tip => SignedPart::Tip,
-            // An unknown mode means the safest one.
-            VerifyMode::Range | VerifyMode::Other(_) => SignedPart::Range,
-        };
-        Ok(Verification { keys: Arc::new(Keyring::from_secret(&secret)?), part, accepted, now: now() })
+        let secret = self.secret(&Key::namespaced(namespace, &verify.secret_ref.name)).await?;
+        verification(verify, &secret, accepted)
     }
 
     async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
@@ -327,6 +321,24 @@ impl Mirrors {
         })?;
         Ok(secret.data.unwrap_or_default())
     }
+}
+
+/// The signatures that commits after the accepted one must have, with the keys of a Secret.
+///
+/// # Errors
+/// A key of the Secret cannot be read.
+pub(crate) fn verification(
+    verify: &Verify,
+    secret: &SecretData,
+    accepted: Option<String>,
+) -> Result<Verification, Error> {
+    let Verify { mode, secret_ref: _, unknown: _ } = verify;
+    let part = match mode {
+        VerifyMode::Tip => SignedPart::Tip,
+        // An unknown mode means the safest one.
+        VerifyMode::Range | VerifyMode::Other(_) => SignedPart::Range,
+    };
+    Ok(Verification { keys: Arc::new(Keyring::from_secret(secret)?), part, accepted, now: now() })
 }
 
 fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {

@@ -12,3 +12,4 @@ mod webhook;
 
 pub use controller::SourceController;
 pub use mirrors::SourceOptions;
+pub(crate) use mirrors::verification;

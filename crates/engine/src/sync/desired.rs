@@ -110,11 +110,12 @@ const SERVER_FIELDS: &[&str] = &[
 
 /// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals
 /// of a person.
-const FOREIGN_ANNOTATIONS: [&str; 5] = [
+const FOREIGN_ANNOTATIONS: [&str; 6] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
     names::LAST_APPLIED_ANNOTATION,
     names::APPROVE_DELETION_ANNOTATION,
+    names::APPROVE_PLAN_ANNOTATION,
     names::ACCEPT_REVISION_ANNOTATION,
 ];
 
@@ -179,6 +180,21 @@ impl Desired {
     fn by_rendered(last: Option<&Self>) -> BTreeMap<*const RenderedObject, &Arc<DesiredObject>> {
         let objects = last.into_iter().flat_map(|last| &last.objects);
         objects.map(|object| (Arc::as_ptr(&object.rendered), object)).collect()
+    }
+
+    /// Returns the hash of the plan that replaces the objects with another digest by these ones. It leaves out the
+    /// names of commits, so a merge has the plan of its branch.
+    ///
+    /// A person approves it, so it is longer than a digest: a person who writes two commits must not be
+    /// able to give them the same hash.
+    pub fn plan_hash(&self, before: &str) -> String {
+        let mut hash = Sha256::new_with_prefix(format!("{before}\n"));
+        for desired in &self.objects {
+            let bytes = serde_json::to_vec(&desired.object).unwrap_or_default();
+            hash.update(format!("{} {}\n", desired.reference, bytes.len()));
+            hash.update(bytes);
+        }
+        hex(hash.finalize().get(..16).unwrap_or_default())
     }
 
     /// Returns the place in the repository that an object comes from.

@@ -5,12 +5,26 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::fleet::all;
+use super::fleet::{all, get};
 use super::results::Approval;
-use api::gitops::v1alpha1::RolloutPolicy;
-use api::names::GITOPS_GROUP;
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
 use object::Key;
 use store::{Patch, ResourcePath, Store, WriteOptions};
+
+/// Approves the plan that a ConfigRepo holds; returns its hash, which is empty if it holds none.
+pub(super) fn approve_plan(hub: &mut Store, repo: &Key, now: Timestamp) -> String {
+    let status = get::<ConfigRepo>(hub, repo).and_then(|repo| repo.status);
+    let hash = status.unwrap_or_default().held_plan;
+    if hash.is_empty() {
+        return hash;
+    }
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {APPROVE_PLAN_ANNOTATION: hash}}}));
+    let written =
+        hub.patch(&ResourcePath::of::<ConfigRepo>(repo), &patch, &WriteOptions::manager("approver"), now);
+    debug_assert!(written.is_ok(), "{repo}: {written:?}");
+    hash
+}
 
 /// Grants every approval that rollouts wait for; returns those that were not granted before.
 pub(super) fn approve(hub: &mut Store, start: Timestamp, now: Timestamp) -> Vec<Approval> {

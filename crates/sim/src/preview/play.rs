@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::changes;
 use super::error::PreviewError;
 use super::fleet::{all, get};
-use super::people::approve;
+use super::people::{approve, approve_plan};
 use super::results::{Approval, HeldObjects, Preview, Verdict};
 use super::runner::Runner;
 use super::snapshot::HubSnapshot;
@@ -68,18 +68,25 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
         runner.set_source(&commit.repo, source(base), now);
     }
     runner.settle(&mut hub, now)?;
+    if commit.base.is_some() && !approve_plan(&mut hub, &commit.repo, now).is_empty() {
+        runner.settle(&mut hub, now)?;
+    }
     runner.applied.clear();
     runner.set_source(&commit.repo, source(&commit.head), now);
     let before = hub.clone();
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
     let mut play = PreviewRun::begin(runner, hub, spokes, now);
     play.settle()?;
+    let plan_approval = approve_plan(&mut play.hub, &commit.repo, now);
+    if !plan_approval.is_empty() {
+        play.settle()?;
+    }
     let owned = sync::recorded(&repo, &all::<ConfigRepoInventory>(&before));
     check_read(snapshot, &play.runner.kinds, &repo, &owned)?;
     if !changes::objects(&play.runner.applied).is_empty() {
         play.let_time_pass()?;
     }
-    Ok(play.results(commit, &before))
+    Ok(play.results(commit, &before, plan_approval))
 }
 
 /// Turns off the wait of stages for health and the wait of commits for other ConfigRepos: a preview assumes
@@ -149,7 +156,7 @@ impl PreviewRun {
         }
     }
 
-    fn results(self, commit: &Commit, before: &Store) -> Preview {
+    fn results(self, commit: &Commit, before: &Store, plan_approval: String) -> Preview {
         let status = |hub: &Store| {
             get::<ConfigRepo>(hub, &commit.repo).and_then(|repo| repo.status).unwrap_or_default()
         };
@@ -167,9 +174,10 @@ impl PreviewRun {
             total: usize::try_from(held.total).unwrap_or_default(),
             objects: held.objects.iter().map(|entry| ObjectId::from_entry(entry).0.to_string()).collect(),
         });
+        let needs_approval = held.is_some() || !self.approvals.is_empty() || !plan_approval.is_empty();
         let verdict = match () {
             () if !is_applied => Verdict::Refused,
-            () if held.is_some() || !self.approvals.is_empty() => Verdict::NeedsApproval,
+            () if needs_approval => Verdict::NeedsApproval,
             () if objects.is_empty() => Verdict::NoChange,
             () => Verdict::Change,
         };
@@ -180,6 +188,7 @@ impl PreviewRun {
             commit: commit.head.revision.clone(),
             verdict,
             refused: (!is_applied).then_some(message),
+            plan_approval,
             held,
             placements: changes::placements(before, &self.hub),
             add_ons: changes::changed_add_ons(before, &self.hub, self.timeline.waves()),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::content::FieldChange;
-use object::hex;
+use object::{Key, hex};
 
 /// The effects of a commit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,6 +21,10 @@ pub struct Preview {
     /// Why the commit is not applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// The value of the annotation that approves the commit, where the ConfigRepo asks for an approval. A
+    /// preview grants it at once.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub plan_approval: String,
     /// The objects of the hub that are created, changed and deleted, in order.
     pub objects: Vec<ObjectChange>,
     /// The deletions that wait for approval.
@@ -41,6 +45,26 @@ pub struct Preview {
 }
 
 impl Preview {
+    /// A commit that is not applied, whatever the hub is.
+    pub fn refused(repo: &Key, applied: String, commit: String, why: String) -> Self {
+        Self {
+            repo: repo.to_string(),
+            applied,
+            commit,
+            verdict: Verdict::Refused,
+            refused: Some(why),
+            plan_approval: String::new(),
+            objects: Vec::new(),
+            held: None,
+            placements: Vec::new(),
+            add_ons: Vec::new(),
+            works: Vec::new(),
+            approvals: Vec::new(),
+            outcomes: Vec::new(),
+            ends_after: 0,
+        }
+    }
+
     /// Returns a hash of the effects. It leaves out times and the names of commits: a merge gives a commit
     /// another name, and the same effects have the same hash.
     pub fn hash(&self) -> String {

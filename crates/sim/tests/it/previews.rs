@@ -10,7 +10,7 @@ use super::fixtures::{put, seconds};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1beta1::PlacementDecision;
 use api::gitops::v1alpha1::ConfigRepo;
-use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
+use api::names::{APPLIED_DIGEST_ANNOTATION, APPROVE_PLAN_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
 use api::work::v1::ManifestWork;
 use object::tree::{Checkout, FileTree};
 use object::{Key, Metadata as _, Object, Random};
@@ -255,6 +255,50 @@ fn a_plan_from_a_report_is_the_plan_from_the_hub() {
                 assert_eq!(of_hub.hash(), of_report.hash(), "seed {seed}, commit {number}:\n{hub}\n{report}");
             }
             apply(&mut world, &commit);
+            content.change(&mut random);
+        }
+    }
+}
+
+/// The hash of the plan that the operator holds.
+fn held_plan(world: &World) -> String {
+    world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap_or_default().held_plan
+}
+
+#[test]
+fn a_plan_tells_the_approval_that_the_operator_then_asks_for() {
+    let mut world = fleet(3, 3);
+    let mut random = Random::new(3);
+    let mut content = Content::first(&mut random);
+    let spec = |annotations: Value| {
+        json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo",
+            "metadata": {"namespace": "config", "name": "fleet", "annotations": annotations},
+            "spec": {"url": "https://git.example/fleet", "planApproval": "Required", "deletionBudget": {"objects": 50}}})
+    };
+    put(&mut world, spec(json!({})));
+    for number in 1..=3 {
+        let commit = commit(number, content.files());
+        let told = previewed(&world, &commit);
+        assert_eq!((told.plan_approval.len(), told.verdict), (32, Verdict::NeedsApproval), "{told:?}");
+        let before = look(&world);
+        apply(&mut world, &commit);
+        assert_eq!(
+            (held_plan(&world), look(&world).objects == before.objects),
+            (told.plan_approval.clone(), true)
+        );
+
+        let again = previewed(&world, &commit);
+        assert_eq!(
+            (&again.plan_approval, again.hash()),
+            (&told.plan_approval, told.hash()),
+            "it is held now"
+        );
+
+        put(&mut world, spec(json!({APPROVE_PLAN_ANNOTATION: told.plan_approval})));
+        world.run_for(SignedDuration::from_mins(4)).unwrap();
+        compare(&told, &before, &look(&world)).unwrap();
+        let last = content.files();
+        while content.files() == last || content.files().file("broken.yaml").is_some() {
             content.change(&mut random);
         }
     }

@@ -4,14 +4,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::anyhow;
-use kube::Client;
+use k8s_openapi::api::core::v1::Secret;
 use kube::discovery;
+use kube::{Api, Client};
 
+use super::Planned;
 use crate::cli::commands::block_on;
 use crate::cli::connect::connect;
 use crate::cli::{CommandError, objects};
-use object::Gvk;
-use sim::preview::{HubSnapshot, Preview, PreviewError};
+use api::gitops::v1alpha1::ConfigRepo;
+use object::{Gvk, Metadata as _, Object};
+use sim::preview::{HubSnapshot, PreviewError};
 
 /// Most rounds of reading kinds. Two are usual: the kinds of the commit, and the kinds that these refer to.
 const ROUNDS: usize = 4;
@@ -24,27 +27,43 @@ pub(super) fn plan(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
     mut wanted: BTreeSet<Gvk>,
-    plan: impl Fn(&HubSnapshot) -> Result<Result<Preview, PreviewError>, CommandError>,
-) -> Result<Result<Preview, PreviewError>, CommandError> {
+    plan: impl Fn(&HubSnapshot, &[Object]) -> Result<Planned, CommandError>,
+) -> Result<Planned, CommandError> {
     block_on(async {
         let hub = connect(kubeconfig, context).await?;
         let mut snapshot = HubSnapshot { objects: Vec::new(), kinds: Some(BTreeSet::new()) };
+        let mut secrets = Vec::new();
         for _ in 0..ROUNDS {
             for kind in std::mem::take(&mut wanted) {
-                snapshot.objects.extend(read(&hub, &kind).await?);
+                let objects = read(&hub, &kind).await?;
+                if kind == Gvk::of::<ConfigRepo>() {
+                    secrets = keys_of(&hub, &objects).await;
+                }
+                snapshot.objects.extend(objects);
                 snapshot.kinds.get_or_insert_default().insert(kind);
             }
-            match plan(&snapshot)? {
-                Err(PreviewError::Unread(kinds)) => wanted.extend(kinds),
-                preview => return Ok(preview),
+            match plan(&snapshot, &secrets)? {
+                (Err(PreviewError::Unread(kinds)), _) => wanted.extend(kinds),
+                planned => return Ok(planned),
             }
         }
         Err(anyhow!("the plan still asks for kinds after {ROUNDS} rounds: {wanted:?}").into())
     })
 }
 
+/// Reads the Secrets with the keys of signatures. One that cannot be read is left out.
+async fn keys_of(hub: &Client, repos: &[Object]) -> Vec<Object> {
+    let mut secrets = Vec::new();
+    for repo in repos.iter().filter_map(|repo| repo.to_typed::<ConfigRepo>().ok()) {
+        let Some(verify) = &repo.spec.verify else { continue };
+        let api: Api<Secret> = Api::namespaced(hub.clone(), repo.namespace());
+        secrets.extend(api.get(&verify.secret_ref.name).await.map(|secret| Object::from_typed(&secret)));
+    }
+    secrets
+}
+
 /// Lists the objects of a kind; returns none where the hub does not serve it.
-async fn read(hub: &Client, kind: &Gvk) -> Result<Vec<object::Object>, CommandError> {
+async fn read(hub: &Client, kind: &Gvk) -> Result<Vec<Object>, CommandError> {
     let names = kube::core::GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     match discovery::pinned_kind(hub, &names).await {
         Ok((resource, _)) => {

@@ -3,10 +3,12 @@
 mod hub;
 mod markdown;
 mod report;
+mod signatures;
 pub(super) mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use jiff::{SignedDuration, Timestamp};
@@ -15,7 +17,9 @@ use crate::cli::checkout::{HEAD, checkout, repository};
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use crate::shell;
 use api::gitops::v1alpha1::ConfigRepo;
+use object::tree::Checkout;
 use object::{Gvk, Key, Object, duration};
+use signatures::Signatures;
 use sim::preview::{Commit, HubSnapshot, Preview, PreviewError, Verdict, of_report, preview};
 
 /// Say what a commit does to a hub and its fleet, before it is merged.
@@ -116,31 +120,26 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let url = repository(args.repo.as_deref())?;
     let head = checkout(&url, &args.head)?;
     let base = args.base.as_deref().map(|base| checkout(&url, base)).transpose()?;
-    let plan = |snapshot: &HubSnapshot| {
-        let repo = config_repo(args.config_repo.as_ref(), &snapshot.objects)?;
-        let commit =
-            Commit { repo, base: base.clone(), head: head.clone(), succeeds_after: args.succeeds_after };
-        Ok(preview(snapshot, &commit, now))
-    };
-    let planned = match (&args.snapshot, &args.report) {
-        (None, Some(branch)) => {
-            let reported = report::read(&url, branch, &args.report_path)?;
-            let repo = config_repo(args.config_repo.as_ref(), &reported)?;
-            let (snapshot, applied) = of_report(reported, &repo, now);
-            let base = match (&base, applied) {
-                (None, Some(applied)) => Some(checkout(&url, &applied)?),
-                (base, _) => base.clone(),
-            };
-            let head = head.clone();
-            preview(&snapshot, &Commit { repo, base, head, succeeds_after: args.succeeds_after }, now)
+    let request = Request { args, url, head, base, now };
+    let (planned, unverified) = match (&args.snapshot, &args.report) {
+        (None, Some(branch)) => request.plan_of_report(branch)?,
+        (Some(file), _) => {
+            let objects = crate::cli::objects::of_file(file)?;
+            let secrets = objects.clone();
+            request.plan(&HubSnapshot { objects, kinds: None }, &secrets)?
         }
-        (Some(file), _) => plan(&HubSnapshot { objects: crate::cli::objects::of_file(file)?, kinds: None })?,
         (None, None) => {
             let kinds = HubSnapshot::kinds_of_controllers(now)?;
+            let plan = |snapshot: &HubSnapshot, secrets: &[Object]| request.plan(snapshot, secrets);
             hub::plan(args.hub.as_deref(), args.context.as_deref(), kinds, plan)?
         }
     };
     let planned = planned.map_err(hinted)?;
+    if let Some(secret) = unverified {
+        ui.error(format!(
+            "the signatures of the commits are not verified, because the Secret {secret} cannot be read"
+        ))?;
+    }
     match args.output {
         Format::Text => ui.text(text::page(&planned))?,
         Format::Markdown => ui.text(markdown::page(&planned))?,
@@ -155,6 +154,70 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         Verdict::NeedsApproval => 11,
         Verdict::Refused => 12,
     }))
+}
+
+/// A plan, and the Secret without which the signatures of its commit are not verified.
+type Planned = (Result<Preview, PreviewError>, Option<Key>);
+
+/// The input of a plan.
+struct Request<'a> {
+    args: &'a Args,
+    url: String,
+    head: Arc<Checkout>,
+    base: Option<Arc<Checkout>>,
+    now: Timestamp,
+}
+
+impl Request<'_> {
+    /// Plans for a hub. The keys of signatures are in `secrets`.
+    fn plan(&self, snapshot: &HubSnapshot, secrets: &[Object]) -> Result<Planned, CommandError> {
+        let repo = config_repo(self.args.config_repo.as_ref(), &snapshot.objects)?;
+        self.plan_from(&repo, snapshot, secrets, self.base.clone())
+    }
+
+    /// Plans for the fleet of a report, which has no Secrets.
+    fn plan_of_report(&self, branch: &str) -> Result<Planned, CommandError> {
+        let reported = report::read(&self.url, branch, &self.args.report_path)?;
+        let repo = config_repo(self.args.config_repo.as_ref(), &reported)?;
+        let (snapshot, applied) = of_report(reported, &repo, self.now);
+        let base = match (&self.base, applied) {
+            (None, Some(applied)) => Some(checkout(&self.url, &applied)?),
+            (base, _) => base.clone(),
+        };
+        self.plan_from(&repo, &snapshot, &[], base)
+    }
+
+    fn plan_from(
+        &self,
+        repo: &Key,
+        snapshot: &HubSnapshot,
+        secrets: &[Object],
+        base: Option<Arc<Checkout>>,
+    ) -> Result<Planned, CommandError> {
+        let is_it = |object: &&Object| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
+        let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
+        let verified = match &found {
+            Some(found) => signatures::verify(found, secrets, (&self.url, &self.args.head))?,
+            None => Signatures::Valid,
+        };
+        let unverified = match verified {
+            Signatures::Valid => None,
+            Signatures::Unverified(secret) => Some(secret),
+            Signatures::Refused(why) => {
+                let applied = found.and_then(|repo: ConfigRepo| repo.status?.applied);
+                let applied = applied.map(|applied| applied.commit).unwrap_or_default();
+                let refused = Preview::refused(repo, applied, self.head.revision.clone(), why);
+                return Ok((Ok(refused), None));
+            }
+        };
+        let commit = Commit {
+            repo: repo.clone(),
+            base,
+            head: self.head.clone(),
+            succeeds_after: self.args.succeeds_after,
+        };
+        Ok((preview(snapshot, &commit, self.now), unverified))
+    }
 }
 
 /// Returns the ConfigRepo of that name, or the only one.

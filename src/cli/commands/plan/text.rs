@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::SignedDuration;
 use serde_json::Value;
 
+use api::names::APPROVE_PLAN_ANNOTATION;
 use object::duration;
 use object::text::plain;
 use sim::preview::{
@@ -75,6 +76,11 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     add("Placements", preview.placements.iter().map(placement).collect());
     add("Add-ons", preview.add_ons.iter().flat_map(add_on).collect());
     add("Works on clusters", preview.works.iter().flat_map(work).collect());
+    let plan = Some(&preview.plan_approval).filter(|hash| !hash.is_empty());
+    let plan = plan.map(|hash| {
+        let repo = plain(&preview.repo, MESSAGE);
+        format!("first: the commit waits until ConfigRepo {repo} has the annotation {APPROVE_PLAN_ANNOTATION}={hash}")
+    });
     let approvals = preview.approvals.iter().map(|approval| {
         let (policy, token) = (plain(&approval.policy, VALUE), plain(&approval.token, MESSAGE));
         format!(
@@ -83,7 +89,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
             approval.add_on
         )
     });
-    add("Approvals", approvals.collect());
+    add("Approvals", plan.into_iter().chain(approvals).collect());
     let open = preview
         .outcomes
         .iter()
@@ -212,6 +218,7 @@ pub(super) mod tests {
             commit: "2".repeat(40),
             verdict: Verdict::NeedsApproval,
             refused: None,
+            plan_approval: "c0de".into(),
             objects: vec![changed.clone(), created],
             held: Some(HeldObjects {
                 why: "3 deletions are over the budget of 2".into(),
@@ -291,6 +298,7 @@ Works on clusters
           data.k: \"1\" to \"2\"
 
 Approvals
+  first: the commit waits until ConfigRepo config/fleet has the annotation gitops.wheelwright.dev/approve-plan=c0de
   at 1m: app waits until spec.approved of RolloutPolicy p has v2/prod
 
 Rollouts that do not complete

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigRepoStatus, IgnoredFields};
+use super::{ConfigRepoStatus, IgnoredFields, Report};
 use crate::{Unknown, names};
 
 kind! {
@@ -72,6 +72,11 @@ pub struct ConfigRepoSpec {
     /// Whether the objects are applied, or only watched because another tool applies them.
     #[serde(default)]
     pub mode: ConfigRepoMode,
+    /// Whether a commit that changes objects waits until a person approves its plan, with the annotation
+    /// gitops.wheelwright.dev/approve-plan. Its value is the hash that `status.heldPlan` and `wheelwright plan`
+    /// show.
+    #[serde(default)]
+    pub plan_approval: PlanApproval,
     /// Deletes objects that left the repository, within the deletion budget.
     #[serde(default = "yes")]
     pub prune: bool,
@@ -148,6 +153,7 @@ impl Default for ConfigRepoSpec {
             verify: None,
             webhook: None,
             mode: ConfigRepoMode::default(),
+            plan_approval: PlanApproval::default(),
             prune: true,
             deletion_budget: DeletionBudget::default(),
             takeover: Takeover::default(),
@@ -276,6 +282,16 @@ open_enum! {
     }
 }
 
+open_enum! {
+    /// Whether a commit waits for the approval of its plan.
+    pub enum PlanApproval {
+        /// It is applied at once.
+        NotRequired = "NotRequired",
+        /// It is applied when a person has approved its plan.
+        Required = "Required",
+    }
+}
+
 /// The number of deletions at once that need no approval: the larger of the two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeletionBudget {
@@ -333,66 +349,5 @@ open_enum! {
         Orphan = "Orphan",
         /// They are deleted.
         Delete = "Delete",
-    }
-}
-
-/// The branch that gets reports.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Report {
-    /// Repository to write to; if empty, the one that is read.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
-    pub url: String,
-    /// Branch to write to. Nothing else follows it, and every hub needs its own branch or path.
-    #[serde(default = "status_branch")]
-    #[schemars(length(min = 1, max = 255))]
-    pub branch: String,
-    /// Directory of the branch that reports are written to; empty for the root.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 1024))]
-    pub path: String,
-    /// Secret of the same namespace with the credentials to write.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<SecretRef>,
-    /// Secret of the same namespace with the key that signs the commits: ssh-privatekey or openpgp.asc, and
-    /// the password of either. They are not signed if it is absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signing_key_ref: Option<SecretRef>,
-    /// Adds the objects of the fleet, without the values of Secrets, for `wheelwright plan --report`. Who
-    /// reads the branch sees them. A fleet of more than 4 MiB has none.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub snapshot: bool,
-    /// Shortest time between two commits, such as 30s.
-    #[serde(default = "thirty_seconds")]
-    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
-    pub interval: String,
-    /// Fields this version does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub unknown: Unknown,
-}
-
-fn status_branch() -> String {
-    "wheelwright/status".into()
-}
-
-fn thirty_seconds() -> String {
-    "30s".into()
-}
-
-/// The values of the schema.
-impl Default for Report {
-    fn default() -> Self {
-        Self {
-            url: String::new(),
-            branch: status_branch(),
-            path: String::new(),
-            secret_ref: None,
-            signing_key_ref: None,
-            snapshot: false,
-            interval: thirty_seconds(),
-            unknown: Unknown::new(),
-        }
     }
 }

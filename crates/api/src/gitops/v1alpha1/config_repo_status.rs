@@ -36,6 +36,9 @@ pub struct ConfigRepoStatus {
     /// Deletions that are over the budget and wait for approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<HeldDeletions>,
+    /// Hash of the plan that waits for its approval; empty if none waits.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub held_plan: String,
     /// Objects that are applied and not healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unhealthy: Option<UnhealthyObjects>,

@@ -3,6 +3,7 @@
 mod cluster_decision;
 mod config_repo;
 mod config_repo_inventory;
+mod config_repo_report;
 mod config_repo_status;
 mod ignored_fields;
 mod rollout_policy;
@@ -10,10 +11,11 @@ mod rollout_policy_status;
 
 pub use cluster_decision::{ClusterDecision, ClusterDecisionStatus, HeldDecisions};
 pub use config_repo::{
-    ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, Dependency, GitRef, Report,
-    RewindPolicy, SecretRef, Takeover, Verify, VerifyMode, Webhook,
+    ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, Dependency, GitRef,
+    PlanApproval, RewindPolicy, SecretRef, Takeover, Verify, VerifyMode, Webhook,
 };
 pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
+pub use config_repo_report::Report;
 pub use config_repo_status::{
     ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision, UnchangeableObject,
     UnhealthyObjects,

@@ -4,6 +4,7 @@
 //! conditions. If a fetch, a rendering, an object or a write fails, the commit that was applied last stays
 //! applied.
 
+mod approval;
 mod commit;
 mod deletion;
 mod depends;

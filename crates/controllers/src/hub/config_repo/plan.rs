@@ -13,7 +13,7 @@ use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, conclude, is_about, revision, short_commit, still_applied};
-use super::{commit, deletion, depends, drift, observe};
+use super::{approval, commit, deletion, depends, drift, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
 use engine::sync::{self, Claimant, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy};
@@ -107,6 +107,7 @@ impl<'a> Draft<'a> {
 
     /// Reports that no commit is applied, and why.
     pub(super) fn refuse(&mut self, problems: &[Problem]) {
+        self.status.held_plan.clear();
         self.readiness = Some(Readiness::refused(problems, self.status.applied.as_ref()));
     }
 
@@ -264,6 +265,10 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     }
     if let Some(first) = sync.unread.first() {
         draft.wait(&checkout.revision, "Waiting", first);
+        return;
+    }
+    if let Some(waiting) = approval::unmet(draft, commit) {
+        draft.readiness = Some(waiting);
         return;
     }
     draft.record_ownership(recorded, &sync.inventory);

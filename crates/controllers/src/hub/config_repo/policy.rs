@@ -33,6 +33,8 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         mode: _,
         suspend: _,
         deletion_policy: _,
+        // `approval` reads it.
+        plan_approval: _,
         // `depends` reads it.
         depends_on: _,
         health_timeout: _,

@@ -12,6 +12,7 @@ use reconcile::{Action, Caches, Failure, FailureKind, SourceFailure};
 use sim::World;
 
 mod account;
+mod approval;
 mod argo;
 mod depends;
 mod fence;

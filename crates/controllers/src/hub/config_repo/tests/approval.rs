@@ -1,0 +1,79 @@
+//! Commits that wait for the approval of their plan.
+
+use super::*;
+
+const A: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: '1'}}";
+const B: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}";
+
+fn hub() -> Hub {
+    Hub::new(json!({"planApproval": "Required"}))
+}
+
+fn approve(hub: &mut Hub, approval: &str) -> String {
+    hub.repo(json!({"planApproval": "Required"}), json!({names::APPROVE_PLAN_ANNOTATION: approval}));
+    hub.run()
+}
+
+#[test]
+fn a_commit_waits_for_the_approval_of_its_plan() {
+    let mut hub = hub();
+    let told = hub.commit(&[("a.yaml", A)]);
+    assert!(told.starts_with("Stalled PlanNotApproved: 000000000000 waits for the approval"), "{told}");
+    let plan = hub.status().held_plan;
+    assert!(told.ends_with(&format!("gitops.wheelwright.dev/approve-plan={plan}")), "{told}");
+    assert_eq!(hub.names(), Vec::<String>::new());
+
+    assert!(approve(&mut hub, &plan).starts_with("Ready"));
+    assert_eq!((hub.names(), hub.status().held_plan), (vec!["a".to_owned()], String::new()));
+}
+
+#[test]
+fn an_approval_of_another_plan_is_none() {
+    let mut hub = hub();
+    hub.commit(&[("a.yaml", A)]);
+    let first = hub.status().held_plan;
+    approve(&mut hub, &first);
+    let told = hub.commit(&[("a.yaml", A), ("b.yaml", B)]);
+    assert!(told.contains("; the annotation approves another plan. "), "{told}");
+    let second = hub.status().held_plan;
+    assert_ne!(first, second);
+    assert_eq!(hub.names(), ["a"]);
+
+    assert!(approve(&mut hub, &second).starts_with("Ready"));
+    assert_eq!(hub.names(), ["a", "b"]);
+    let told = hub.commit(&[("a.yaml", A)]);
+    assert!(told.starts_with("Stalled PlanNotApproved"), "a deletion waits too: {told}");
+    assert_eq!(hub.names(), ["a", "b"]);
+}
+
+#[test]
+fn a_commit_with_the_same_objects_needs_no_approval() {
+    let mut hub = hub();
+    hub.commit(&[("a.yaml", A)]);
+    let plan = hub.status().held_plan;
+    approve(&mut hub, &plan);
+    let told = hub.commit(&[("a.yaml", A), ("README.md", "read me")]);
+    assert!(told.starts_with("Ready"), "{told}");
+}
+
+#[test]
+fn a_plan_that_was_approved_before_its_commit_is_not_held() {
+    let mut hub = hub();
+    hub.commit(&[("a.yaml", A)]);
+    let plan = hub.status().held_plan;
+    let mut merged = Hub::new(json!({"planApproval": "Required"}));
+    approve(&mut merged, &plan);
+    assert!(merged.commit(&[("a.yaml", A)]).starts_with("Ready"), "{}", merged.message());
+}
+
+#[test]
+fn drift_of_an_approved_commit_is_corrected() {
+    let mut hub = hub();
+    hub.commit(&[("a.yaml", A)]);
+    let plan = hub.status().held_plan;
+    approve(&mut hub, &plan);
+    hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "a"}, "data": {"k": "2"}}));
+    hub.run();
+    let map: ConfigMap = hub.world.get(&Key::namespaced("config", "a")).unwrap();
+    assert_eq!(map.data.unwrap()["k"], "1");
+}

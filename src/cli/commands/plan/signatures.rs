@@ -1,0 +1,41 @@
+//! Verifies the signatures of a commit, where its ConfigRepo asks for them.
+
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::cli::CommandError;
+use crate::cli::checkout::refused_signature;
+use crate::operator::source::verification;
+use api::gitops::v1alpha1::ConfigRepo;
+use object::{Gvk, Key, Metadata as _, Object};
+
+/// The signatures of a commit.
+pub(super) enum Signatures {
+    /// They count, or none are asked for.
+    Valid,
+    /// They cannot be verified without this Secret.
+    Unverified(Key),
+    /// One does not count.
+    Refused(String),
+}
+
+/// Verifies the signatures of a revision as the operator does before it renders a commit. The keys are those
+/// of a Secret among `objects`.
+///
+/// # Errors
+/// The repository or a key cannot be read.
+pub(super) fn verify(
+    repo: &ConfigRepo,
+    objects: &[Object],
+    (url, revision): (&str, &str),
+) -> Result<Signatures, CommandError> {
+    let Some(verify) = &repo.spec.verify else { return Ok(Signatures::Valid) };
+    let key = Key::namespaced(repo.namespace(), &verify.secret_ref.name);
+    let is_it = |object: &&Object| object.gvk() == Gvk::of::<Secret>() && object.key() == key;
+    let secret = objects.iter().find(is_it).and_then(|object| object.to_typed::<Secret>().ok());
+    let Some(secret) = secret else { return Ok(Signatures::Unverified(key)) };
+    let status = repo.status.as_ref();
+    let accepted = status.and_then(|status| status.applied.as_ref()).map(|applied| applied.commit.clone());
+    let verification = verification(verify, &secret.data.unwrap_or_default(), accepted)?;
+    let refused = refused_signature(url, revision, verification)?;
+    Ok(refused.map_or(Signatures::Valid, Signatures::Refused))
+}
