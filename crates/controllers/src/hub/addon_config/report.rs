@@ -71,3 +71,55 @@ fn read_changed(
     }
     reported
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn addon(cluster: &str, hash: &str) -> Arc<ManagedClusterAddOn> {
+        let desired = json!({"name": "t", "specHash": hash});
+        let references =
+            json!([{"group": "g", "resource": "addontemplates", "name": "t", "desiredConfig": desired}]);
+        let addon: Value = json!({
+            "metadata": {"namespace": cluster, "name": "a"}, "spec": {}, "status": {"configReferences": references},
+        });
+        Arc::new(serde_json::from_value(addon).unwrap())
+    }
+
+    /// The result of each round is compared with that of a read from nothing.
+    #[test]
+    fn a_cluster_is_read_again_when_its_add_on_or_its_state_is_another() {
+        let (done, timed_out) = (ClusterState::Done, ClusterState::TimedOut);
+        let rounds = [
+            vec![("a", "1", &done), ("b", "1", &done), ("d", "1", &done)],
+            vec![("a", "1", &done), ("b", "1", &timed_out), ("c", "2", &done), ("d", "2", &done)],
+            vec![("b", "1", &timed_out), ("d", "2", &done)],
+        ];
+        let mut addons: BTreeMap<String, Arc<ManagedClusterAddOn>> = BTreeMap::new();
+        let mut held = Vec::new();
+        let mut kept = Vec::new();
+        for round in rounds {
+            let before = std::mem::take(&mut addons);
+            for (name, hash, _) in &round {
+                let new = addon(name, hash);
+                let same = before.get(*name).filter(|held| ***held == *new).cloned();
+                addons.insert((*name).to_owned(), same.unwrap_or(new));
+            }
+            let states = round.iter().map(|(name, _, state)| (*name, Cow::Borrowed(*state))).collect();
+            let old: Vec<Arc<Cluster>> =
+                held.iter().map(|held: &ReportedCluster| Arc::clone(&held.cluster)).collect();
+            let (reported, anew) =
+                (read_changed(held, &states, &addons), read_changed(Vec::new(), &states, &addons));
+            let clusters = |read: &[ReportedCluster]| {
+                read.iter().map(|read| (*read.cluster).clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(clusters(&reported), clusters(&anew));
+            let is_old = |read: &&ReportedCluster| old.iter().any(|old| Arc::ptr_eq(old, &read.cluster));
+            kept.push(reported.iter().filter(is_old).count());
+            held = reported;
+        }
+        assert_eq!(kept, [0, 1, 2], "the others are as they were");
+    }
+}
