@@ -63,8 +63,11 @@ async fn a_cluster_manager_installs_the_hub_side_in_the_place_of_ocms_and_the_fl
     }
     kubectl.run_with(&["create", "-f", "-"], &left().to_string());
     let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c1"}});
-    let create = kubectl.output_with(&["create", "-f", "-"], &cluster.to_string());
-    assert!(!create.status.success(), "the webhook of OCM's hub side is in force, and nobody serves it");
+    eventually("the webhook of OCM's hub side, which nobody serves, refuses every write", async || {
+        let create = kubectl.output_with(&["create", "--dry-run=server", "-f", "-"], &cluster.to_string());
+        !create.status.success()
+    })
+    .await;
 
     let operator = start_operator(&hub, &dir, "hub");
     let managers: Api<ClusterManager> = Api::all(on_hub.clone());

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{BOOTSTRAP_SECRET, MANAGER, Settings, with_digest};
 use api::names::HUB_KUBECONFIG_SECRET;
 use object::Object;
+use object::fields::fields_v1;
 
 /// Mount path of the bootstrap kubeconfig.
 const BOOTSTRAP: &str = "/spoke/bootstrap";
@@ -202,7 +203,10 @@ pub fn is_drained(deployment: &Object) -> bool {
 pub fn is_shaped_by_others(deployment: &Object) -> bool {
     let entries = deployment.at(&["metadata", "managedFields"]).and_then(Value::as_array);
     entries.into_iter().flatten().any(|entry| {
-        let has = |path: &str| entry.pointer(&format!("/fieldsV1/f:spec/{path}")).is_some();
+        let fields = fields_v1(entry);
+        let has = |path: &str| {
+            fields.as_ref().is_some_and(|fields| fields.pointer(&format!("/f:spec/{path}")).is_some())
+        };
         entry["manager"] != MANAGER
             && entry["subresource"].as_str().is_none_or(str::is_empty)
             && ["f:selector", "f:strategy", "f:template/f:spec"].into_iter().any(has)
