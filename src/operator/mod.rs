@@ -64,7 +64,7 @@ pub fn controller_names() -> Vec<&'static str> {
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     let OperatorOptions { hub, controllers, election, listen, receiver, webhook, namespace, sources } =
         options;
-    let (mut election, leader) = match election {
+    let (election, leader) = match election {
         Some(Candidate { election, leader }) => (Some(election), leader),
         None => (None, hub.clone()),
     };
@@ -106,26 +106,10 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
             }
         });
     }
-    if let Some(election) = &mut election
-        && !election.acquire(&over).await
-    {
-        return;
-    }
-    let lead = async {
-        match &mut election {
-            Some(election) => {
-                election.renew(&over).await;
-                over.cancel();
-            }
-            None => over.cancelled().await,
-        }
-    };
     let fetching = sources.run(shell.handle(), over.clone());
     let signing = signer::run(leader, shell.handle(), namespace, over.clone());
-    tokio::join!(shell.run(over.clone()), fetching, signing, lead);
-    // The release comes last: the next leader reads the hub once it is elected, and must find all writes of
-    // this one.
-    if let Some(election) = election {
-        election.release().await;
-    }
+    let work = async {
+        tokio::join!(shell.run(over.clone()), fetching, signing);
+    };
+    shell::lead(election, over.clone(), work).await;
 }

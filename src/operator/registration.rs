@@ -6,7 +6,7 @@ use tracing::error;
 
 use super::Candidate;
 use crate::serve::{self, Listen};
-use crate::shell::{Selection, Shell, ShellOptions};
+use crate::shell::{self, Selection, Shell, ShellOptions};
 use reconcile::Scope;
 
 /// The kind from which a registration operator installs.
@@ -33,7 +33,7 @@ pub struct RegistrationOptions {
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
     let RegistrationOptions { cluster, component, election, listen } = options;
-    let (mut election, client) = match election {
+    let (election, client) = match election {
         Some(Candidate { election, leader }) => (Some(election), leader),
         None => (None, cluster),
     };
@@ -60,22 +60,5 @@ pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
             }
         });
     }
-    if let Some(election) = &mut election
-        && !election.acquire(&over).await
-    {
-        return;
-    }
-    let lead = async {
-        match &mut election {
-            Some(election) => {
-                election.renew(&over).await;
-                over.cancel();
-            }
-            None => over.cancelled().await,
-        }
-    };
-    tokio::join!(shell.run(over.clone()), lead);
-    if let Some(election) = election {
-        election.release().await;
-    }
+    shell::lead(election, over.clone(), shell.run(over)).await;
 }

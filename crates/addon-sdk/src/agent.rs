@@ -29,18 +29,18 @@ const LOOK: Duration = Duration::from_secs(2);
 const FILES: [&str; 4] = ["kubeconfig", "tls.crt", "tls.key", "token"];
 
 /// The options of an agent.
-#[derive(Clone, Debug)]
-pub struct AgentOptions {
+#[derive(Debug)]
+pub(crate) struct AgentOptions {
     /// Name of the add-on, and of the Lease.
-    pub addon: String,
+    pub(crate) addon: String,
     /// Name of the cluster.
-    pub cluster: String,
+    pub(crate) cluster: String,
     /// The namespace of the Lease on the cluster: that of the agent.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The kubeconfig in the directory that the Secret is mounted at. The agent waits until it exists.
-    pub hub_kubeconfig: PathBuf,
+    pub(crate) hub_kubeconfig: PathBuf,
     /// Kubeconfig of the cluster; without one, the service account of the pod.
-    pub spoke_kubeconfig: Option<PathBuf>,
+    pub(crate) spoke_kubeconfig: Option<PathBuf>,
 }
 
 /// Runs controllers until `stop`. They see the namespace of the cluster on the hub and, as
@@ -48,7 +48,7 @@ pub struct AgentOptions {
 ///
 /// # Errors
 /// The kubeconfig of the cluster cannot be used.
-pub async fn run(
+pub(crate) async fn run(
     options: AgentOptions,
     register: impl Fn(&mut Registrar),
     stop: CancellationToken,

@@ -15,15 +15,15 @@ use reconcile::Scope;
 use shell::{Election, ElectionOptions, Selection, Shell, ShellOptions};
 
 /// The options of a manager.
-#[derive(Clone, Debug, Default)]
-pub struct ManagerOptions {
+#[derive(Debug)]
+pub(crate) struct ManagerOptions {
     /// Kubeconfig of the hub; without one, `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
-    pub kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// The namespace of the Lease, whose name is that of the add-on with `-manager`. Without one the manager must be
     /// the only one.
-    pub lease_namespace: Option<String>,
+    pub(crate) lease_namespace: Option<String>,
     /// The address that serves `/livez`, `/readyz` and `/metrics`.
-    pub listen: Option<SocketAddr>,
+    pub(crate) listen: Option<SocketAddr>,
 }
 
 /// Why a manager or an agent cannot run.
@@ -46,7 +46,7 @@ pub enum Error {
 ///
 /// # Errors
 /// The kubeconfig cannot be used, or the leadership is lost.
-pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> Result<(), Error> {
+pub(crate) async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> Result<(), Error> {
     let ManagerOptions { kubeconfig, lease_namespace, listen } = options;
     // A program may have installed a provider before; then that one counts.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -83,24 +83,7 @@ pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> 
             }
         });
     }
-    if let Some(election) = &mut election
-        && !election.acquire(&over).await
-    {
-        return Ok(());
-    }
-    let lead = async {
-        match &mut election {
-            Some(election) => {
-                election.renew(&over).await;
-                over.cancel();
-            }
-            None => over.cancelled().await,
-        }
-    };
-    tokio::join!(shell.run(over.clone()), lead);
-    if let Some(election) = election {
-        election.release().await;
-    }
+    shell::lead(election, over.clone(), shell.run(over)).await;
     if stop.is_cancelled() { Ok(()) } else { Err(Error::NotLeading) }
 }
 

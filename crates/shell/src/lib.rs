@@ -29,7 +29,7 @@ mod watch;
 
 pub use client::{client, leader_client};
 pub use clock::now;
-pub use election::{Election, ElectionOptions, Leadership};
+pub use election::{Election, ElectionOptions, Leadership, lead};
 pub use execute::{failure, message};
 pub use freshness::is_away;
 pub use metrics::register_samples;
