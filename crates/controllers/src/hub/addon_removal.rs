@@ -114,6 +114,15 @@ pub(super) fn is_by_placement(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(INSTALLED_BY_ANNOTATION).is_some()
 }
 
+/// Returns whether a cluster is being deleted. That removes its add-ons, and no budget counts them.
+fn is_cluster_leaving(cluster: &str, view: &impl View) -> Read<bool> {
+    match view.get::<ManagedCluster>(&Key::cluster(cluster)) {
+        Ok(cluster) => Ok(cluster.is_some_and(|cluster| cluster.is_terminating())),
+        Err(error) if error.is_unreadable() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 impl Installed<'_> {
     /// Decides about the clusters that no placement selects any more.
     pub(super) fn removal(&self, view: &impl View, now: Timestamp) -> Read<Removal> {
@@ -125,9 +134,16 @@ impl Installed<'_> {
         let have: BTreeSet<&str> = ours.clone().map(|addon| addon.namespace()).collect();
         let total = have.iter().copied().chain(self.selected.iter().map(String::as_str));
         let total: BTreeSet<&str> = total.chain(window.keys().map(String::as_str)).collect();
-        let left = ours.filter(|addon| !addon.is_terminating() && !self.selected.contains(addon.namespace()));
+        let mut left = Vec::new();
+        for addon in ours {
+            let goes_or_stays = addon.is_terminating() || self.selected.contains(addon.namespace());
+            if !goes_or_stays && !is_cluster_leaving(addon.namespace(), view)? {
+                left.push(addon);
+            }
+        }
         let is_decided = self.deletion == Some(AddOnDeletion::Approved);
-        let (going, left): (Vec<_>, Vec<_>) = left.partition(|addon| is_decided || is_going(addon));
+        let (going, left): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|addon| is_decided || is_going(addon));
         let names = |addons: Vec<&Arc<ManagedClusterAddOn>>| -> Vec<String> {
             addons.iter().map(|addon| addon.namespace().to_owned()).collect()
         };
