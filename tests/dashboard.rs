@@ -271,9 +271,9 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
     }
     assert!(page.has("You may not list managedclusters"), "{}", page.0);
     let refused = dashboard.press(tenant, "verb=pause&subject=managed-serviceaccount").await;
-    assert!(refused.status() == "502" && refused.has("forbidden"), "{}", refused.0);
+    assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
     let refused = dashboard.press(tenant, "verb=suspend-repository&subject=team%2Fapp").await;
-    assert!(refused.status() == "502" && refused.has("forbidden"), "{}", refused.0);
+    assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
     let policies: Api<RolloutPolicy> = Api::all(client.clone());
     assert!(policies.get_opt(ADD_ON).await.unwrap().is_none());
 }

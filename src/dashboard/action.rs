@@ -1,6 +1,7 @@
 //! The changes that a visitor makes. They are made with the visitor's own token, so that the hub authorizes
 //! and audits them as the visitor's. The dashboard itself may write nothing.
 
+use axum::http::StatusCode;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::config::AuthInfo;
 use serde::Deserialize;
@@ -43,8 +44,12 @@ pub(super) struct ActionForm {
 /// Makes the change of a form. `hub` is the connection, and `token` is the visitor's.
 ///
 /// # Errors
-/// The hub refuses a request. The text says which change was not made.
-pub(super) async fn act(hub: &kube::Config, token: &str, form: &ActionForm) -> Result<(), String> {
+/// The hub refuses a request. The text says which change was not made, with the status of the hub's answer.
+pub(super) async fn act(
+    hub: &kube::Config,
+    token: &str,
+    form: &ActionForm,
+) -> Result<(), (StatusCode, String)> {
     let ActionForm { verb, subject, token: approval } = form;
     // Names become parts of paths.
     let is_name = |text: &str| {
@@ -52,12 +57,12 @@ pub(super) async fn act(hub: &kube::Config, token: &str, form: &ActionForm) -> R
         !text.is_empty() && text.chars().all(is_label) && !text.starts_with('.')
     };
     if !subject.split('/').all(is_name) {
-        return Err(format!("there is nothing with the name {subject:?}"));
+        return Err((StatusCode::BAD_REQUEST, format!("there is nothing with the name {subject:?}")));
     }
     let auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
     let mut config = hub.clone();
     config.auth_info = auth_info;
-    let hub = client(config).map_err(|error| message(&error))?;
+    let hub = client(config).map_err(|error| (StatusCode::BAD_GATEWAY, message(&error)))?;
     let done = match verb {
         Verb::Pause => change_policy(&hub, subject, PolicyScope::Named, |spec| spec.paused = true).await,
         Verb::Resume => change_policy(&hub, subject, PolicyScope::Named, |spec| spec.paused = false).await,
@@ -76,7 +81,16 @@ pub(super) async fn act(hub: &kube::Config, token: &str, form: &ActionForm) -> R
             patch_repository(&hub, subject, json!({"metadata": {"annotations": annotations}})).await
         }
     };
-    done.map_err(|error| format!("the change of {subject} is not made: {}", message(&error)))
+    done.map_err(|error| {
+        (status(&error), format!("the change of {subject} is not made: {}", message(&error)))
+    })
+}
+
+/// Returns the status of a refusal by the hub; 502 if the hub does not answer, or fails.
+fn status(error: &kube::Error) -> StatusCode {
+    let kube::Error::Api(refused) = error else { return StatusCode::BAD_GATEWAY };
+    let code = StatusCode::from_u16(refused.code).ok();
+    code.filter(StatusCode::is_client_error).unwrap_or(StatusCode::BAD_GATEWAY)
 }
 
 fn params() -> PatchParams {

@@ -136,8 +136,10 @@ enum Refusal {
     Foreign,
     /// The form cannot be read, or is not one that the page sends.
     Form(String),
-    /// The hub refused the change.
+    /// The hub does not answer.
     Hub(String),
+    /// The change is refused, with this status.
+    Change(StatusCode, String),
     /// The visitor has too many pages open.
     TooMany,
 }
@@ -158,6 +160,7 @@ impl IntoResponse for Refusal {
             ),
             Self::Form(why) => (StatusCode::BAD_REQUEST, page::refused(&why)),
             Self::Hub(why) => (StatusCode::BAD_GATEWAY, page::refused(&format!("The hub: {why}"))),
+            Self::Change(code, why) => (code, page::refused(&format!("The hub: {why}"))),
             Self::TooMany => (StatusCode::TOO_MANY_REQUESTS, page::refused("You have too many pages open.")),
         };
         (code, document(html)).into_response()
@@ -319,6 +322,6 @@ async fn change(State(site): State<Arc<PageState>>, request: Request) -> Result<
     let form: action::ActionForm = form(request).await?;
     let (visitor, token) = site.visitor(&headers).await?;
     info!(user = visitor.name(), change = ?form, "a visitor changes the fleet");
-    act(&site.config, token, &form).await.map_err(Refusal::Hub)?;
+    act(&site.config, token, &form).await.map_err(|(code, why)| Refusal::Change(code, why))?;
     see_page(None)
 }

@@ -37,6 +37,8 @@ pub struct Removal {
     pub later: Vec<String>,
     /// Name of the RolloutPolicy in which a person approves.
     pub policy: String,
+    /// Why the policy holds all removals; `None` if only its budget does.
+    pub hold: Option<&'static str>,
     /// Whether the ClusterManagementAddOn is being deleted, so that all clusters lose the add-on.
     pub is_deletion: bool,
 }
@@ -55,6 +57,9 @@ impl Display for Removal {
         }
         if let Some(token) = &self.decision.approval {
             write!(f, "; to allow it, add {token} to spec.approved of RolloutPolicy {}", self.policy)?;
+        }
+        if let Some(hold) = self.hold {
+            write!(f, ": RolloutPolicy {} {hold}", self.policy)?;
         }
         if let Some(until) = self.decision.recheck {
             write!(f, ", or wait until {until}")?;
@@ -161,10 +166,15 @@ impl Installed<'_> {
         } else {
             decision.kept.extend(going);
         }
+        let hold = match &policy {
+            Ok(policy) if policy.paused => Some("is paused"),
+            Ok(_) => None,
+            Err(_) => Some("is not valid"),
+        };
         let object = rollout_policy::object_for(RolloutOwner::AddOn(self.add_on), view)?;
         let policy =
             object.map_or_else(|| DEFAULT_ROLLOUT_POLICY.to_owned(), |policy| policy.name().to_owned());
-        Ok(Removal { decision, later, policy, is_deletion: self.deletion.is_some() })
+        Ok(Removal { decision, later, policy, hold, is_deletion: self.deletion.is_some() })
     }
 
     /// Returns the number of clusters that answer and that the add-on has not left completely.

@@ -2,8 +2,11 @@
 
 use jiff::SignedDuration;
 
+use super::mirror::Mirror;
 use super::{Broken, CheckResult, Checker, Invariant, InvariantViolation};
 use crate::{Faults, World};
+use api::gitops::v1alpha1::RolloutPolicy;
+use engine::sync::ObjectId;
 
 /// After this time without faults, all remaining work waits for a time: a deadline, the end of a backoff, or
 /// the expiry of a record.
@@ -77,12 +80,13 @@ impl World {
 }
 
 impl Checker {
-    /// Checks that no object waits for a finalizer of the product.
+    /// Checks that no object waits for a finalizer of the product, unless people hold it.
     fn drained(&self) -> CheckResult {
         let mirrors = std::iter::once(("hub", &self.hub));
         let mirrors = mirrors.chain(self.spokes.iter().map(|(name, mirror)| (name.as_str(), mirror)));
         for (place, mirror) in mirrors {
-            if let Some((id, object)) = mirror.all().find(|(_, object)| object.is_terminating()) {
+            let mut terminating = mirror.all().filter(|(_, object)| object.is_terminating());
+            if let Some((id, object)) = terminating.find(|(id, _)| !is_held(mirror, id)) {
                 let finalizers = object.at(&["metadata", "finalizers"]);
                 let why = format!("on {place}, it is deleted and waits for {finalizers:?}");
                 return Err(Broken::new(Invariant::FinalizersDrain, id, why));
@@ -90,4 +94,15 @@ impl Checker {
         }
         Ok(())
     }
+}
+
+/// Returns whether a paused policy holds the removal of an add-on, whose ClusterManagementAddOn waits for it.
+fn is_held(mirror: &Mirror, id: &ObjectId) -> bool {
+    let policies = mirror.all().filter(|(id, _)| id.kind == "RolloutPolicy");
+    let mut policies = policies.filter_map(|(_, object)| object.to_typed::<RolloutPolicy>().ok());
+    let holds = |policy: RolloutPolicy| {
+        let removals = policy.status.map(|status| status.removals).unwrap_or_default();
+        policy.spec.paused && removals.iter().any(|held| held.add_on == id.key.name && held.held > 0)
+    };
+    id.kind == "ClusterManagementAddOn" && policies.any(holds)
 }
