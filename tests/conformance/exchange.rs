@@ -150,6 +150,11 @@ impl Exchange {
             "list" => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             other => other,
         };
+        if let Some((list, query)) = path.split_once('?')
+            && query.contains("resourceVersion=0")
+        {
+            self.catch_up(list).await;
+        }
         let mut headers = vec![("accept", accept), ("user-agent", "conformance")];
         if !content_type.is_empty() {
             headers.push(("content-type", content_type));
@@ -163,6 +168,17 @@ impl Exchange {
             body => Some(body.to_string()),
         };
         self.api.send(method, &path, &headers, text).await
+    }
+
+    /// Waits until the server's cache has the writes before: a read at version 0, which is any version,
+    /// is answered from the cache of kube-apiserver as it is.
+    async fn catch_up(&self, list: &str) {
+        let latest = self.api.get(list).await.is(200);
+        let version = latest.body["metadata"]["resourceVersion"].as_str().expect("a list has a version");
+        self.api
+            .get(&format!("{list}?resourceVersion={version}&resourceVersionMatch=NotOlderThan"))
+            .await
+            .is(200);
     }
 
     /// Returns the path of a short one, and the kind of a whole object at it.
