@@ -1,10 +1,12 @@
 //! Actions and tests that many controllers use.
 
-use serde_json::json;
+use jiff::{Timestamp, Unit};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use serde_json::{Map, json};
 
-use super::{Action, Change, Site};
+use super::{Action, Change, Precondition, Site, Subresource};
 use object::fields::covers;
-use object::{Kind, Metadata as _, Object};
+use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 
 impl Action {
     /// Returns the same action on another API server; a push stays as it is.
@@ -26,6 +28,40 @@ impl Action {
         let wanted = Object::from_typed(wanted);
         let is_there = live.is_some_and(|live| covers(&Object::from_typed(live), &wanted));
         (!is_there).then(|| Self::apply(wanted))
+    }
+
+    /// Applies an object without its status, on the precondition that the live one is as it was read: a former
+    /// leader that still runs must not replace a newer object by an older one (`docs/design/dispatcher.md`).
+    pub fn apply_unchanged<K: Kind>(wanted: &K, live: Option<&K>) -> Self {
+        let mut wanted = Object::from_typed(wanted);
+        wanted.0.remove("status");
+        if let Some(version) = live.and_then(|live| live.meta().resource_version.clone()) {
+            wanted.metadata_mut().insert("resourceVersion".into(), version.into());
+        }
+        Self::apply(wanted)
+    }
+
+    /// Approves a certificate signing request on the hub, in OCM's words for requests that no person decides.
+    pub fn approve(request: &CertificateSigningRequest, message: &str, now: Timestamp) -> Self {
+        let time = now.round(Unit::Second).unwrap_or(now).to_string();
+        let approved = json!({
+            "type": "Approved",
+            "status": "True",
+            "reason": "AutoApprovedByHubCSRApprovingController",
+            "message": message,
+            "lastUpdateTime": time,
+            "lastTransitionTime": time,
+        });
+        let held = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let conditions: Vec<_> = held.map(|condition| json!(condition)).chain([approved]).collect();
+        Self::Patch {
+            site: Site::Hub,
+            target: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
+            subresource: Subresource::Approval,
+            patch: Map::from_iter([("status".to_owned(), json!({"conditions": conditions}))]),
+            precondition: Precondition::unchanged(request),
+            impersonate: None,
+        }
     }
 
     /// Adds the finalizers that an object on the hub lacks; `None` where it has all of them.

@@ -145,6 +145,17 @@ pub trait View {
         self.get_on(Site::Hub, key)
     }
 
+    /// Returns the object at a key on the hub; `Ok(None)` also where it does not fit its type.
+    ///
+    /// # Errors
+    /// [`ReadError`] as for [`View::get_on`], but not for an object that does not fit its type.
+    fn get_readable<K: Kind>(&self, key: &Key) -> Read<Option<Arc<K>>> {
+        match self.get(key) {
+            Err(error) if error.is_unreadable() => Ok(None),
+            read => read,
+        }
+    }
+
     /// Calls [`View::list_on`] for the hub.
     ///
     /// # Errors

@@ -1,7 +1,5 @@
 //! The deletion of an add-on with jobs that run on its cluster first.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 
 use super::deploy::Deployment;
@@ -11,20 +9,9 @@ use api::condition::ConditionStatus::False;
 use api::condition::{Observation, set_condition};
 use api::names::ADDON_PRE_DELETE;
 use api::names::addon_conditions::HOOK_MANIFEST_COMPLETED;
-use api::work::v1::ManifestWork;
 use engine::addon::{hook, works};
-use object::{Metadata as _, Object};
+use object::Metadata as _;
 use reconcile::{Action, Plan, StatusWrite};
-
-/// Writes a work as it was read: a former leader must not replace a newer work by an older one.
-pub(super) fn write(work: &ManifestWork, live: Option<&Arc<ManifestWork>>) -> Action {
-    let mut object = Object::from_typed(work);
-    object.0.remove("status");
-    if let Some(version) = live.and_then(|live| live.metadata.resource_version.clone()) {
-        object.metadata_mut().insert("resourceVersion".into(), version.into());
-    }
-    Action::apply(object)
-}
 
 impl<A: AddOn> Deployment<A> {
     /// Runs the jobs, and removes the finalizer when they are complete. The garbage collector deletes the works
@@ -43,7 +30,11 @@ impl<A: AddOn> Deployment<A> {
         match live.map(|live| hook::unfinished(live)).as_deref() {
             Some([]) => self.release(),
             Some([first, ..]) => self.wait(&first.to_string(), None, now),
-            None => self.wait("it has just been written", Some(write(&wanted, self.hook.as_ref())), now),
+            None => self.wait(
+                "it has just been written",
+                Some(Action::apply_unchanged(&wanted, self.hook.as_deref())),
+                now,
+            ),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 
-use super::{deletion, permissions, status};
+use super::{permissions, status};
 use crate::addon::{AddOn, Health, Installation, Options};
 use crate::config::{self, Assigned};
 use crate::manifests;
@@ -212,7 +212,8 @@ impl<A: AddOn> Deployment<A> {
         let live = |wanted: &ManifestWork| self.works.iter().find(|work| work.name() == wanted.name());
         let differs =
             |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
-        plan.step(wanted.iter().filter(differs).map(|work| deletion::write(work, live(work))));
+        let write = |work| Action::apply_unchanged(work, live(work).map(Arc::as_ref));
+        plan.step(wanted.iter().filter(differs).map(write));
         let is_surplus = |work: &&Arc<ManifestWork>| {
             !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
         };

@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use crate::AddOn;
 use crate::addon::Signer;
@@ -56,7 +56,7 @@ impl<A: AddOn> Controller for RequestController<A> {
             return Ok(plan);
         }
         if !is_decided(&request) {
-            approve(&mut plan, &request, now);
+            plan.step([Action::approve(&request, "Auto approving addon agent certificate.", now)]);
         } else if let Some(sign) = signer.and_then(|signer| signer.sign)
             && is_open(&request)
         {
@@ -88,27 +88,19 @@ fn is_open(request: &CertificateSigningRequest) -> bool {
     conditions.any(|condition| condition.type_ == "Approved") && status.certificate.is_none()
 }
 
-fn approve(plan: &mut Plan, request: &CertificateSigningRequest, now: Timestamp) {
-    let time = now.round(Unit::Second).unwrap_or(now).to_string();
-    let approved = json!({
-        "type": "Approved",
-        "status": "True",
-        "reason": "AutoApprovedByHubCSRApprovingController",
-        "message": "Auto approving addon agent certificate.",
-        "lastUpdateTime": time,
-        "lastTransitionTime": time,
-    });
-    let held = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let conditions: Vec<_> = held.map(|condition| json!(condition)).chain([approved]).collect();
-    plan.step([patch(request, Subresource::Approval, json!({"conditions": conditions}))]);
-}
-
 /// Writes the certificate, or says in an event why there is none.
 fn issue(plan: &mut Plan, request: &CertificateSigningRequest, signed: Result<Vec<u8>, String>) {
     match signed {
         Ok(certificate) => {
             let status = json!({"certificate": ByteString(certificate)});
-            plan.step([patch(request, Subresource::Status, status)]);
+            plan.step([Action::Patch {
+                site: Site::Hub,
+                target: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
+                subresource: Subresource::Status,
+                patch: Map::from_iter([("status".to_owned(), status)]),
+                precondition: Precondition::unchanged(request),
+                impersonate: None,
+            }]);
         }
         Err(message) => plan.events.push(Event {
             regarding: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
@@ -119,17 +111,6 @@ fn issue(plan: &mut Plan, request: &CertificateSigningRequest, signed: Result<Ve
             action: "Sign".into(),
             message,
         }),
-    }
-}
-
-fn patch(request: &CertificateSigningRequest, subresource: Subresource, status: Value) -> Action {
-    Action::Patch {
-        site: Site::Hub,
-        target: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
-        subresource,
-        patch: Map::from_iter([("status".to_owned(), status)]),
-        precondition: Precondition::unchanged(request),
-        impersonate: None,
     }
 }
 

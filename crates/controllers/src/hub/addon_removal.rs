@@ -121,11 +121,8 @@ pub(super) fn is_by_placement(addon: &ManagedClusterAddOn) -> bool {
 
 /// Returns whether a cluster is being deleted. That removes its add-ons, and no budget counts them.
 fn is_cluster_leaving(cluster: &str, view: &impl View) -> Read<bool> {
-    match view.get::<ManagedCluster>(&Key::cluster(cluster)) {
-        Ok(cluster) => Ok(cluster.is_some_and(|cluster| cluster.is_terminating())),
-        Err(error) if error.is_unreadable() => Ok(false),
-        Err(error) => Err(error),
-    }
+    let cluster = view.get_readable::<ManagedCluster>(&Key::cluster(cluster))?;
+    Ok(cluster.is_some_and(|cluster| cluster.is_terminating()))
 }
 
 impl Installed<'_> {

@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::cluster::may_have_namespace;
 use super::custom_signer;
@@ -25,9 +25,7 @@ use api::names::{
 };
 use engine::registration::csr::{Certificate, is_decided, requested};
 use object::{Key, Metadata as _, ObjectRef};
-use reconcile::{
-    Action, Controller, Event, EventType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
-};
+use reconcile::{Action, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
 pub(crate) struct CsrController;
 
@@ -206,28 +204,9 @@ impl Approval {
 }
 
 fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Approval, now: Timestamp) {
-    let time = now.round(Unit::Second).unwrap_or(now).to_string();
-    let approved = json!({
-        "type": "Approved",
-        "status": "True",
-        "reason": "AutoApprovedByHubCSRApprovingController",
-        "message": approval.message,
-        "lastUpdateTime": time,
-        "lastTransitionTime": time,
-    });
-    let held = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let conditions: Vec<_> = held.map(|condition| json!(condition)).chain([approved]).collect();
-    let target = ObjectRef::of::<CertificateSigningRequest>(Key::of(request));
-    plan.step([Action::Patch {
-        site: Site::Hub,
-        target: target.clone(),
-        subresource: Subresource::Approval,
-        patch: Map::from_iter([("status".to_owned(), json!({"conditions": conditions}))]),
-        precondition: Precondition::unchanged(request),
-        impersonate: None,
-    }]);
+    plan.step([Action::approve(request, approval.message, now)]);
     plan.events.push(Event {
-        regarding: target,
+        regarding: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
         uid: request.uid().to_owned(),
         related: None,
         event_type: EventType::Normal,

@@ -3,7 +3,7 @@
 //! The objects are those of `wheelwright install`. OCM's hub side in the same namespace is replaced: its pods end
 //! before ours start. The fleet stays in both directions, and definitions that exist stay as they are.
 
-use super::live::{Live, delete, drain, merge, reference};
+use super::live::{Live, delete, drain, merge, reference, replacement_wait};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::crds;
@@ -189,9 +189,7 @@ fn status(
             held.generations = engine::klusterlet::generations(&deployment.into_iter().collect::<Vec<_>>());
             held.related_resources = hub.wanted.iter().map(engine::klusterlet::related).collect();
             let theirs = hub.theirs();
-            let waits = theirs.first().map(|one| {
-                format!("{} is replaced: its pods end before those of its successor start", one.reference())
-            });
+            let waits = replacement_wait(&theirs);
             let mut observed = vec![applied(failure.or(waits))];
             observed.extend(cluster_manager::conditions(&hub.settings, deployment));
             observed

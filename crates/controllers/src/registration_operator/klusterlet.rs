@@ -4,7 +4,7 @@
 //! and its AppliedManifestWorks stay. When a Klusterlet is deleted, the objects of works stay on the cluster
 //! with their AppliedManifestWorks, as in OCM: deleting one of those deletes its objects.
 
-use super::live::{Live, delete, drain, reference};
+use super::live::{Live, delete, drain, reference, replacement_wait};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::names::{
@@ -207,9 +207,7 @@ fn status(
             held.generations = klusterlet::generations(&deployments);
             held.related_resources = related(&agent, &wanted);
             let stale = agent.stale(&wanted);
-            let waits = stale.first().map(|one| {
-                format!("{} is replaced: its pods end before those of its successor start", one.reference())
-            });
+            let waits = replacement_wait(&stale);
             let mut observed = vec![
                 Observation::new("ReadyToApply", True, "KlusterletPrepared")
                     .message("Klusterlet is ready to apply"),

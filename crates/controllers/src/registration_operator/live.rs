@@ -73,3 +73,9 @@ pub(super) fn drain(deployment: &Object) -> Option<Action> {
     let patch = json!({"spec": {"replicas": 0}}).as_object().cloned().unwrap_or_default();
     (replicas != Some(0)).then(|| merge(deployment, patch))
 }
+
+/// Says what the installation waits for, while Deployments are drained.
+pub(super) fn replacement_wait(drained: &[&Object]) -> Option<String> {
+    let first = drained.first()?.reference();
+    Some(format!("{first} is replaced: its pods end before those of its successor start"))
+}

@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use super::*;
 use crate::hub::tests::{Demo, NOW, World, words};
 

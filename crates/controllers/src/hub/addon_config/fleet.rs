@@ -205,13 +205,13 @@ impl AddOnFleet {
         for own in self.own.values_mut() {
             own.clusters.remove(cluster);
         }
-        let managed = readable(view.get::<ManagedCluster>(&Key::cluster(cluster)))?;
+        let managed = view.get_readable::<ManagedCluster>(&Key::cluster(cluster))?;
         let is_unreadable = self.unreadable.contains(cluster);
         let is_silent = is_unreadable || managed.as_deref().is_some_and(is_unreachable);
         set(&mut self.unreachable, cluster, is_silent);
         let addon = match managed {
             None if !is_unreadable => None,
-            _ => readable(view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, add_on)))?,
+            _ => view.get_readable::<ManagedClusterAddOn>(&Key::namespaced(cluster, add_on))?,
         };
         let is_unconfigured = addon.as_deref().is_some_and(|addon| !is_configured(addon));
         set(&mut self.unconfigured, cluster, is_unconfigured);
@@ -322,14 +322,6 @@ impl AddOnFleet {
             }
         }
         Ok(contents)
-    }
-}
-
-/// Returns what a read found; `None` for an object that cannot be read.
-fn readable<T>(read: Read<Option<T>>) -> Read<Option<T>> {
-    match read {
-        Err(error) if error.is_unreadable() => Ok(None),
-        read => read,
     }
 }
 

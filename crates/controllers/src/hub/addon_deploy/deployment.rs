@@ -197,7 +197,7 @@ impl Deployment {
         let live = |wanted: &ManifestWork| self.works.iter().find(|work| work.name() == wanted.name());
         let differs =
             |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
-        let apply = |work| Action::apply(fenced(without_status(work), live(work)));
+        let apply = |work| Action::apply_unchanged(work, live(work).map(Arc::as_ref));
         plan.step(wanted.iter().filter(differs).map(apply));
         let is_surplus = |work: &&Arc<ManifestWork>| {
             !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
@@ -221,19 +221,4 @@ pub(super) fn bindings_of(addon: &Key, view: &impl View) -> Read<Vec<Arc<RoleBin
 pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>>) -> Vec<Action> {
     let living = bindings.into_iter().filter(|binding| !binding.is_terminating());
     living.map(|binding| Action::delete(binding.as_ref())).collect()
-}
-
-/// Returns the write of a work, with the read version as precondition: a former leader that still runs must
-/// not replace a newer work by an older one (`docs/design/dispatcher.md`).
-pub(super) fn fenced(mut work: Object, live: Option<&Arc<ManifestWork>>) -> Object {
-    if let Some(version) = live.and_then(|live| live.metadata.resource_version.clone()) {
-        work.metadata_mut().insert("resourceVersion".into(), version.into());
-    }
-    work
-}
-
-pub(super) fn without_status(work: &ManifestWork) -> Object {
-    let mut object = Object::from_typed(work);
-    object.0.remove("status");
-    object
 }

@@ -5,7 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::deployment::{Deployment, fenced, without_status};
+use super::deployment::Deployment;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::ConditionStatus::False;
 use api::condition::{Observation, set_condition};
@@ -80,7 +80,7 @@ impl Deployment {
             Some([]) => release(&self.addon),
             Some([first, ..]) => self.wait(HookWait::of(first), now),
             None => {
-                let write = Action::apply(fenced(without_status(wanted), self.hook.as_ref()));
+                let write = Action::apply_unchanged(wanted, self.hook.as_deref());
                 let why = "it has just been written".to_owned();
                 self.wait(HookWait { writes: vec![write], why, has_failed: false }, now)
             }

@@ -1,7 +1,7 @@
 use super::*;
 use k8s_openapi::ByteString;
 use object::Object;
-use reconcile::Caches;
+use reconcile::{Caches, Site, Subresource};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 /// A request of the agent `agent` of the cluster `c1`.
@@ -40,7 +40,7 @@ fn check(case: &Case, want: &[&str]) {
         .map(|(kind, status)| condition(kind, status))
         .collect();
     let status = json!({"conditions": conditions});
-    let annotations: Map<_, _> =
+    let annotations: serde_json::Map<_, _> =
         case.annotations.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     let cluster = json!({"metadata": {"name": "c1", "annotations": annotations}, "spec": {"hubAcceptsClient": case.accepted}, "status": status});
     let subjects = json!([{"kind": "ServiceAccount", "name": "bootstrap", "namespace": "ocm"}]);
