@@ -4,11 +4,13 @@ use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject as _;
 use x509_cert::attr::Attributes;
 use x509_cert::der::pem::LineEnding;
-use x509_cert::der::{Decode as _, Encode as _, EncodePem as _, oid::AssociatedOid as _};
+use x509_cert::der::{Encode as _, EncodePem as _, oid::AssociatedOid as _};
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::request::{CertReq, CertReqInfo, ExtensionReq, Version};
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
+
+use engine::registration::der::decode;
 
 use super::authority::{alternative_names, extension};
 use super::{Error, KeyPair, Subject};
@@ -61,7 +63,7 @@ impl CertificateRequest {
             let why = format!("want one PEM block of type CERTIFICATE REQUEST, found {}", blocks.len());
             return Err(Error::new(attempt, why));
         };
-        let request = CertReq::from_der(block).map_err(Error::of(attempt))?;
+        let request: CertReq = decode(block).map_err(Error::of(attempt))?;
         verify(&request)?;
         let (mut dns_names, mut has_other_names) = (Vec::new(), false);
         for name in requested_names(&request.info).map_err(Error::of(attempt))? {
@@ -104,7 +106,7 @@ fn requested_names(info: &CertReqInfo) -> Result<Vec<GeneralName>, x509_cert::de
         for value in attribute.values.iter() {
             let extensions = value.decode_as::<Vec<x509_cert::ext::Extension>>()?;
             for extension in extensions.iter().filter(|extension| extension.extn_id == SubjectAltName::OID) {
-                names.extend(SubjectAltName::from_der(extension.extn_value.as_bytes())?.0);
+                names.extend(decode::<SubjectAltName>(extension.extn_value.as_bytes())?.0);
             }
         }
     }
@@ -168,7 +170,7 @@ mod tests {
                 }
             }
             // Nobody signs a changed request, so its parts are parsed without the signature.
-            if let Ok(request) = CertReq::from_der(bytes) {
+            if let Ok(request) = decode::<CertReq>(bytes) {
                 let _ = (requested_names(&request.info), Subject::of_name(&request.info.subject));
             }
         };

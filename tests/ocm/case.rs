@@ -85,7 +85,7 @@ impl Case {
     }
 
     /// Returns the input of the library.
-    pub(super) fn question(&self) -> Value {
+    pub(super) fn library_input(&self) -> Value {
         let groups =
             self.groups.iter().map(|g| json!({"index": g.index, "name": g.name, "clusters": g.clusters}));
         let clusters = self
@@ -136,7 +136,7 @@ impl Maker {
             add_ons: self.random.chance(400),
             assigned: self.random.chance(150),
             joined: self.random.chance(100),
-            ..self.moods()
+            ..self.health()
         };
         let clusters =
             names.iter().filter_map(|name| self.cluster(name, grouped.contains(name), &ways)).collect();
@@ -259,7 +259,7 @@ impl Maker {
     }
 
     /// Returns the health of a fleet: mostly healthy, just starting, or mostly failing.
-    fn moods(&mut self) -> Ways {
+    fn health(&mut self) -> Ways {
         let (known, shares) = self.one(&[
             (200, [2, 3, 3, 1, 0, 0]),
             (500, [1, 4, 8, 1, 0, 0]),
@@ -273,8 +273,8 @@ impl Maker {
 
     fn cluster(&mut self, name: &str, grouped: bool, ways: &Ways) -> Option<Cluster> {
         let known = self.random.chance(ways.known);
-        let is_told = known || grouped && ways.add_ons;
-        if !is_told {
+        let has_status = known || grouped && ways.add_ons;
+        if !has_status {
             return None;
         }
         let status = if known { self.status(ways) } else { Status::ToDo };

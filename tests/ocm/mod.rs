@@ -39,7 +39,7 @@ fn library(cases: &[Case]) -> Vec<Option<Answer>> {
     let mut child =
         Command::new(program.trim()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut questions = child.stdin.take().unwrap();
-    let text: String = cases.iter().map(|case| format!("{}\n", case.question())).collect();
+    let text: String = cases.iter().map(|case| format!("{}\n", case.library_input())).collect();
     let writer = std::thread::spawn(move || questions.write_all(text.as_bytes()));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();

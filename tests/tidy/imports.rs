@@ -25,7 +25,7 @@ const CRATES: &[(&str, &[&str])] = &[
 /// The modules and crates that a module of the root package may use.
 const MODULES: &[(&str, &[&str])] = &[
     ("git", &["object"]),
-    ("pki", &[]),
+    ("pki", &["engine"]),
     ("apiserver", &["pki", "api", "object", "store"]),
     ("serve", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
     ("dashboard", &["pki", "serve", "shell", "api", "controllers", "engine", "object"]),

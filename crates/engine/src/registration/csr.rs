@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use x509_cert::der::DecodePem as _;
 use x509_cert::der::asn1::{PrintableStringRef, Utf8StringRef};
 use x509_cert::der::oid::db::rfc4519::{CN, O, OU};
+use x509_cert::der::pem::{PemLabel as _, decode_vec};
 use x509_cert::request::CertReq;
 
+use super::der::decode;
 use api::names::{
     ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
@@ -148,7 +149,11 @@ impl RequestedSubject {
 /// A request whose subject has no or several common names, or attributes beside common name, organization and
 /// organizational unit, is refused: two readers could take it for different things.
 fn subject(csr: &CertificateSigningRequest) -> Option<RequestedSubject> {
-    let request = CertReq::from_pem(csr.spec.request.0.trim_ascii()).ok()?;
+    let (label, der) = decode_vec(csr.spec.request.0.trim_ascii()).ok()?;
+    if label != CertReq::PEM_LABEL {
+        return None;
+    }
+    let request: CertReq = decode(&der).ok()?;
     let (mut common_names, mut organizations, mut organizational_units) =
         (Vec::new(), Vec::new(), Vec::new());
     for attribute in request.info.subject.0.iter().flat_map(|set| set.0.iter()) {

@@ -2,6 +2,7 @@
 //! approves.
 
 pub mod csr;
+pub mod der;
 pub mod lease;
 pub mod liveness;
 pub mod rbac;

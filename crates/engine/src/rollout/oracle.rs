@@ -398,8 +398,8 @@ impl<'a> Checker<'a> {
                 let expected: Vec<&str> = to_do.take(free).collect();
                 ensure(starting == expected, "no free slot stays empty, and names go in order", &stage.name)?;
             } else if is_open && stage.count(ExpectedState::ToDo) > 0 {
-                let is_asked = decision.approvals.contains(&token);
-                ensure(is_asked, "a stage that waits for an approval requests it", &stage.name)?;
+                let is_requested = decision.approvals.contains(&token);
+                ensure(is_requested, "a stage that waits for an approval requests it", &stage.name)?;
                 is_open = false;
             }
             is_open = is_open && self.is_finished(stage);

@@ -32,21 +32,21 @@ pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background:
         let cloud = if number % 2 == 0 { "aws" } else { "gcp" };
         demo.add_cluster(format!("{cloud}-{}", number / 2 + 1), background).await?;
     }
-    demo.say(&format!("{} clusters started, each with its API server and agent", demo.spokes.len()))?;
+    demo.heading(&format!("{} clusters started, each with its API server and agent", demo.spokes.len()))?;
     demo.until("every agent has joined", Fleet::is_joined).await?;
 
     let commit = demo.repository.commit_examples(SOAK, DEADLINE)?;
     create_config_repo(&demo.hub, &demo.repository)?;
-    demo.say(&format!("commit {}: {ADDON} 0.4.0 on every cluster", short(&commit)))?;
+    demo.heading(&format!("commit {}: {ADDON} 0.4.0 on every cluster", short(&commit)))?;
     demo.until("0.4.0 is everywhere", |fleet| fleet.runs("0.4.0")).await?;
 
     demo.plan_upgrade().await?;
     let commit = demo.repository.commit_upgrade()?;
-    demo.say(&format!("commit {}: {ADDON} 0.4.1, the canaries first", short(&commit)))?;
+    demo.heading(&format!("commit {}: {ADDON} 0.4.1, the canaries first", short(&commit)))?;
     demo.until("0.4.1 is everywhere", |fleet| fleet.runs("0.4.1")).await?;
 
     let commit = demo.repository.commit_mistake()?;
-    demo.say(&format!("commit {}: {ADDON} 0.4.2, whose image does not exist", short(&commit)))?;
+    demo.heading(&format!("commit {}: {ADDON} 0.4.2, whose image does not exist", short(&commit)))?;
     demo.returns_from_the_canaries().await?;
     demo.reported(&commit).await?;
 
@@ -59,7 +59,7 @@ pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background:
 }
 
 impl Demo<'_> {
-    fn say(&mut self, line: &str) -> Result<()> {
+    fn heading(&mut self, line: &str) -> Result<()> {
         Ok(self.screen.heading(line)?)
     }
 
@@ -106,7 +106,7 @@ impl Demo<'_> {
         self.until("0.4.2 has reached the canaries", |fleet| fleet.with("0.4.2") > 0).await?;
         let returned = |fleet: &Fleet| fleet.is_quarantined() && fleet.runs_again("0.4.1");
         self.until("the canaries run 0.4.1 again", returned).await?;
-        self.say("0.4.2 failed on the canaries and is quarantined; every cluster runs 0.4.1")?;
+        self.heading("0.4.2 failed on the canaries and is quarantined; every cluster runs 0.4.1")?;
         let end = Instant::now() + SETTLE_TIME;
         while Instant::now() < end {
             self.refresh()?;
@@ -140,20 +140,20 @@ impl Demo<'_> {
     /// Shows the reports and the fleet.
     fn close(&mut self) -> Result<()> {
         self.screen.erase()?;
-        self.say(&format!("git log {REPORTS}"))?;
+        self.heading(&format!("git log {REPORTS}"))?;
         let reports = self.repository.log(REPORTS)?;
         for commit in &reports {
             self.screen.plain(&format!("{} {}", short(&commit.id), commit.subject))?;
         }
         if let Some(newest) = reports.first() {
-            self.say(&format!("git verify-commit {REPORTS}"))?;
+            self.heading(&format!("git verify-commit {REPORTS}"))?;
             self.screen.plain(&self.repository.verify(&newest.id)?)?;
         }
-        self.say(&format!("git show {REPORTS}:README.md"))?;
+        self.heading(&format!("git show {REPORTS}:README.md"))?;
         for line in self.repository.file(REPORTS, "README.md")?.unwrap_or_default().lines() {
             self.screen.plain(line)?;
         }
-        self.say("the fleet at the end")?;
+        self.heading("the fleet at the end")?;
         for line in self.fleet.table(ADDON, self.screen.style()).lines() {
             self.screen.plain(line)?;
         }
@@ -162,7 +162,7 @@ impl Demo<'_> {
 
     /// Writes a kubeconfig for the hub and each cluster, and prints how to use it.
     fn print_kubeconfigs(&mut self, dir: &Path) -> Result<()> {
-        self.say("running until Ctrl-C; kubectl reaches the hub and each cluster with")?;
+        self.heading("running until Ctrl-C; kubectl reaches the hub and each cluster with")?;
         let spokes = self.spokes.iter().map(|(name, server)| (name.as_str(), server));
         for (name, server) in std::iter::once(("hub", &self.hub)).chain(spokes) {
             let file = dir.join(format!("{name}.kubeconfig"));

@@ -28,7 +28,7 @@ pub(super) async fn examine(hub: &Hub) -> Result<Vec<Finding>, CommandError> {
     let role = wanted.iter().find(|object| object.kind() == "ClusterRole" && object.name() == OPERATOR);
     let role: ClusterRole =
         role.map(Object::to_typed).transpose()?.context("the chart has no role of the operator")?;
-    let asked: Vec<ResourceAttributes> = role.rules.iter().flatten().flat_map(questions).collect();
+    let asked: Vec<ResourceAttributes> = role.rules.iter().flatten().flat_map(reviews).collect();
     let mut refused = Vec::new();
     for attributes in &asked {
         match may(hub, attributes).await {
@@ -48,17 +48,17 @@ pub(super) async fn examine(hub: &Hub) -> Result<Vec<Finding>, CommandError> {
 }
 
 /// Returns an access review for each permission of a rule.
-fn questions(rule: &PolicyRule) -> Vec<ResourceAttributes> {
+fn reviews(rule: &PolicyRule) -> Vec<ResourceAttributes> {
     let names =
         rule.resource_names.clone().filter(|names| !names.is_empty()).unwrap_or_else(|| vec![String::new()]);
-    let mut questions = Vec::new();
+    let mut reviews = Vec::new();
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {
             for (verb, object) in
                 rule.verbs.iter().flat_map(|verb| names.iter().map(move |name| (verb, name)))
             {
                 let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-                questions.push(ResourceAttributes {
+                reviews.push(ResourceAttributes {
                     group: Some(group.clone()),
                     resource: Some(resource.into()),
                     subresource: Some(subresource.into()),
@@ -69,7 +69,7 @@ fn questions(rule: &PolicyRule) -> Vec<ResourceAttributes> {
             }
         }
     }
-    questions
+    reviews
 }
 
 async fn may(hub: &Hub, attributes: &ResourceAttributes) -> Result<bool, CommandError> {

@@ -27,8 +27,8 @@ pub(super) fn correct(
     identity: &Identity,
 ) -> Option<Readiness> {
     let handled = draft.repo.status.as_ref().map(|status| status.last_handled_reconcile_at.as_str());
-    let is_asked = handled.unwrap_or_default() != draft.status.last_handled_reconcile_at;
-    let before = draft.status.drift.clone().filter(|_| !is_asked).unwrap_or_default();
+    let is_requested = handled.unwrap_or_default() != draft.status.last_handled_reconcile_at;
+    let before = draft.status.drift.clone().filter(|_| !is_requested).unwrap_or_default();
     // A time in the future was written by a clock that was ahead, so it does not count.
     let last = before.last_time.as_ref().map(|time| time.0).filter(|last| *last <= draft.now);
     let Some(first) = drifted.first() else {

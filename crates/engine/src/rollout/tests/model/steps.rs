@@ -59,8 +59,8 @@ impl World {
                 Outcome::Pending => {
                     next.extend([("succeeds", tells(Outcome::Good)), ("fails", tells(Outcome::Bad))])
                 }
-                Outcome::Good if self.moods => next.push(("turns bad", tells(Outcome::Bad))),
-                Outcome::Bad if self.moods => next.push(("recovers", tells(Outcome::Good))),
+                Outcome::Good if self.health_changes => next.push(("turns bad", tells(Outcome::Bad))),
+                Outcome::Bad if self.health_changes => next.push(("recovers", tells(Outcome::Good))),
                 Outcome::Good | Outcome::Bad => {}
             }
         }

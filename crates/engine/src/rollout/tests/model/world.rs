@@ -53,7 +53,7 @@ pub(super) struct World {
     /// Which clusters leave and join.
     pub(super) churn: &'static [usize],
     /// Whether good clusters turn bad, and bad ones good.
-    pub(super) moods: bool,
+    pub(super) health_changes: bool,
     /// Whether one write of a pass can be lost; else all writes of a pass succeed, or none.
     pub(super) crashes: bool,
 }
@@ -74,7 +74,7 @@ impl World {
                 name: "progressive, two slots, a failure tolerated",
                 slots: 2,
                 failures: 1,
-                moods: true,
+                health_changes: true,
                 ..base
             },
             Self {
@@ -99,14 +99,20 @@ impl World {
                 silence: true,
                 ..base
             },
-            Self { name: "per group, rollback", per_group: true, rollback: true, moods: true, ..base },
+            Self {
+                name: "per group, rollback",
+                per_group: true,
+                rollback: true,
+                health_changes: true,
+                ..base
+            },
             Self { name: "progressive, churn", churn: &[0, 2], ..base },
             Self {
                 name: "progressive, mandatory, rollback",
                 mandatory: true,
                 rollback: true,
                 pauses: true,
-                moods: true,
+                health_changes: true,
                 ..base
             },
             Self {
@@ -114,7 +120,7 @@ impl World {
                 per_group: true,
                 approvals: true,
                 freezes: true,
-                moods: true,
+                health_changes: true,
                 revisions: 3,
                 ..base
             },
@@ -146,7 +152,7 @@ impl World {
             rollback: true,
             silence: true,
             churn: &[0, 1, 2],
-            moods: true,
+            health_changes: true,
             crashes: true,
             ..Self::default()
         };
