@@ -24,11 +24,12 @@ use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::accept::{HANDSHAKE_TIMEOUT, accept};
 use super::tls::{self, Serving};
@@ -53,6 +54,8 @@ const CONNECTIONS: usize = 256;
 const BUFFER: usize = 64 << 10;
 /// Longest time in which a body arrives.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time in which a client reads an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// An API server waits 30 s for a webhook at most.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A connection takes no request that comes later. API servers open a new one.
@@ -107,6 +110,8 @@ impl Limits {
 struct InFlightBytes {
     bytes: Vec<u8>,
     permit: OwnedSemaphorePermit,
+    /// Tells that an answer is written: it is dropped then.
+    written: Option<DropGuard>,
 }
 
 impl AsRef<[u8]> for InFlightBytes {
@@ -117,27 +122,46 @@ impl AsRef<[u8]> for InFlightBytes {
 
 /// Answers the requests of one connection. A connection that breaks or is too slow is closed.
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, limits: Limits) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
+    if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+        requests(stream, limits).await;
+    }
+}
+
+/// Answers the requests of one stream, until a client is too slow.
+async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, limits: Limits) {
+    let unread = CancellationToken::new();
+    let of_answers = unread.clone();
     let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
-        let limits = limits.clone();
-        async move { Ok::<_, Infallible>(answer(request.map(Body::new), &limits).await) }
+        let (limits, unread) = (limits.clone(), of_answers.clone());
+        async move { Ok::<_, Infallible>(answer(request.map(Body::new), &limits, unread).await) }
     });
     let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT).max_buf_size(BUFFER);
     let builder = builder.http1_only();
     let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
-    if timeout(LIFE, &mut served).await.is_err() {
-        served.as_mut().graceful_shutdown();
-        let _ = timeout(REQUEST_TIMEOUT, served).await;
-    }
+    let life = async {
+        if timeout(LIFE, &mut served).await.is_err() {
+            served.as_mut().graceful_shutdown();
+            let _ = timeout(REQUEST_TIMEOUT, served).await;
+        }
+    };
+    unread.run_until_cancelled(life).await;
 }
 
-async fn answer(request: Request<Body>, limits: &Limits) -> Response {
+/// Answers a request. `unread` is cancelled when the answer is not written in time.
+async fn answer(request: Request<Body>, limits: &Limits, unread: CancellationToken) -> Response {
     if (request.method(), request.uri().path()) != (&Method::POST, PATH) {
         return StatusCode::NOT_FOUND.into_response();
     }
     match timeout(REQUEST_TIMEOUT, reviewed(request.into_body(), limits)).await {
-        Ok(Ok(held)) => {
+        Ok(Ok(mut held)) => {
+            let written = CancellationToken::new();
+            held.written = Some(written.clone().drop_guard());
+            tokio::spawn(async move {
+                if timeout(ANSWER_TIMEOUT, written.cancelled()).await.is_err() {
+                    unread.cancel();
+                }
+            });
             ([(CONTENT_TYPE, "application/json")], Body::from(Bytes::from_owner(held))).into_response()
         }
         Ok(Err(code)) => code.into_response(),
@@ -158,11 +182,11 @@ async fn reviewed(body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCo
     let bytes = bytes?;
     let permit = limits.hold(bytes.len()).await?;
     drop(review);
-    Ok(InFlightBytes { bytes, permit })
+    Ok(InFlightBytes { bytes, permit, written: None })
 }
 
 async fn read(mut body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCode> {
-    let mut held = InFlightBytes { bytes: Vec::new(), permit: limits.hold(0).await? };
+    let mut held = InFlightBytes { bytes: Vec::new(), permit: limits.hold(0).await?, written: None };
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
         if held.bytes.len() + data.len() > MAX_REQUEST_BYTES {

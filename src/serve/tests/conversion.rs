@@ -2,13 +2,14 @@ use futures::stream::pending;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::*;
 
-fn request(body: Body) -> Request<Body> {
-    Request::post(PATH).body(body).unwrap()
+async fn answered_to(body: Body, limits: &Limits) -> Response {
+    answer(Request::post(PATH).body(body).unwrap(), limits, CancellationToken::new()).await
 }
 
 fn review(objects: Value) -> Value {
@@ -58,12 +59,12 @@ async fn bodies_that_do_not_end_keep_nobody_waiting() {
     let mut waiting = JoinSet::new();
     for _ in 0..10 * AT_ONCE {
         let limits = limits.clone();
-        waiting.spawn(async move { answer(request(silent()), &limits).await.status() });
+        waiting.spawn(async move { answered_to(silent(), &limits).await.status() });
     }
     tokio::task::yield_now().await;
     let began = Instant::now();
     let good = Body::from(review(json!([])).to_string());
-    assert_eq!(answer(request(good), &limits).await.status(), StatusCode::OK);
+    assert_eq!(answered_to(good, &limits).await.status(), StatusCode::OK);
     assert_eq!(began.elapsed(), Duration::ZERO);
     assert!(waiting.join_all().await.iter().all(|status| *status == StatusCode::REQUEST_TIMEOUT));
     assert_eq!(began.elapsed(), BODY_TIMEOUT);
@@ -73,7 +74,7 @@ async fn bodies_that_do_not_end_keep_nobody_waiting() {
 async fn an_answer_counts_until_it_is_written() {
     let limits = Limits::default();
     let text = review(json!([addon("addon.open-cluster-management.io/v1alpha1")])).to_string();
-    let answer = answer(request(Body::from(text)), &limits).await;
+    let answer = answered_to(Body::from(text), &limits).await;
     assert!(limits.bytes.available_permits() < IN_FLIGHT);
     let text = answer.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(limits.bytes.available_permits(), IN_FLIGHT - text.len());
@@ -82,10 +83,24 @@ async fn an_answer_counts_until_it_is_written() {
     assert_eq!(left, (IN_FLIGHT, AT_ONCE));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_its_answer_is_left() {
+    let limits = Limits::default();
+    let (mut client, server) = tokio::io::duplex(1024);
+    let serving = tokio::spawn(requests(server, limits.clone()));
+    let began = Instant::now();
+    let text = review(json!(vec![addon("addon.open-cluster-management.io/v1alpha1"); 100])).to_string();
+    let head = format!("POST {PATH} HTTP/1.1\r\nhost: h\r\ncontent-length: {}\r\n\r\n", text.len());
+    client.write_all(format!("{head}{text}").as_bytes()).await.unwrap();
+    serving.await.unwrap();
+    assert_eq!(began.elapsed(), ANSWER_TIMEOUT);
+    assert_eq!(limits.bytes.available_permits(), IN_FLIGHT);
+}
+
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
     let limits = Limits::default();
-    let refused = answer(request(Body::from(vec![b' '; MAX_REQUEST_BYTES + 1])), &limits).await;
+    let refused = answered_to(Body::from(vec![b' '; MAX_REQUEST_BYTES + 1]), &limits).await;
     assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(limits.bytes.available_permits(), IN_FLIGHT);
 }
