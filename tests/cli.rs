@@ -76,6 +76,7 @@ async fn start(dir: &Path, hub: &Server, spoke: &Server, on_hub: &Cli, stop: &Ca
         listen: None,
         webhook: None,
         namespace: "wheelwright-system".into(),
+        traces: None,
         receiver: None,
         sources: SourceOptions { cache: dir.join("cache"), local_repositories: true, hosts: Vec::new() },
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use ::kube::api::{DeleteParams, Patch, PatchParams};
+use ::kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use ::kube::{Api, Client};
 use api::crds;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
@@ -327,6 +327,12 @@ async fn an_administrator_logs_in_and_changes_the_fleet(dashboard: &Dashboard, a
         let answer = dashboard.send("POST /act", &format!("{own}{cookie}"), &form, "").await;
         assert!(answer.has("there is nothing with the name"), "{foreign}: {}", answer.0);
     }
+    let other = serde_json::json!({"metadata": {"name": "taken"}, "spec": {"addOns": ["other"]}});
+    policies.create(&PostParams::default(), &serde_json::from_value(other).unwrap()).await.unwrap();
+    let form = "verb=pause&subject=taken&token=";
+    let answer = dashboard.send("POST /act", &format!("{own}{cookie}"), form, "").await;
+    assert_eq!(answer.status(), "409", "{}", answer.0);
+    assert!(answer.has("RolloutPolicy taken exists and is not for taken"), "{}", answer.0);
     // The page shows a change that another client makes.
     let patch = serde_json::json!({"spec": {"suspend": true}});
     repos.patch("app", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();

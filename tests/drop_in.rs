@@ -85,6 +85,7 @@ async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps(
         listen: None,
         webhook: None,
         namespace: "wheelwright-system".into(),
+        traces: None,
         receiver: None,
         sources: SourceOptions { cache: dir.path().to_owned(), local_repositories: true, hosts: Vec::new() },
     };

@@ -115,6 +115,7 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
             receiver: None,
             webhook: None,
             namespace: "wheelwright-system".into(),
+            traces: None,
             sources: SourceOptions {
                 cache: dir.path().to_owned(),
                 local_repositories: false,

@@ -49,6 +49,7 @@ impl Task {
             listen: None,
             webhook: None,
             namespace: "wheelwright-system".into(),
+            traces: None,
             receiver: None,
             sources: SourceOptions { cache: cache.to_owned(), local_repositories: true, hosts: Vec::new() },
         };

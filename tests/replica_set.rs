@@ -60,6 +60,7 @@ async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
         receiver: None,
         webhook: None,
         namespace: "wheelwright-system".into(),
+        traces: None,
         sources: SourceOptions {
             cache: cache.path().to_owned(),
             local_repositories: true,

@@ -244,6 +244,7 @@ impl Fleet {
             receiver: None,
             webhook: None,
             namespace: "wheelwright-system".into(),
+            traces: None,
             sources: SourceOptions {
                 cache: cache.path().to_owned(),
                 local_repositories: true,

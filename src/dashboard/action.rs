@@ -41,6 +41,17 @@ pub(super) struct ActionForm {
     token: String,
 }
 
+/// Why a change is not made.
+#[derive(Debug, thiserror::Error)]
+enum ActionError {
+    #[error("{}", message(.0))]
+    Hub(#[from] kube::Error),
+    #[error(
+        "RolloutPolicy {policy} exists and is not for {subject}; add {subject} to it: kubectl edit rolloutpolicy {policy}"
+    )]
+    NameTaken { policy: String, subject: String },
+}
+
 /// Makes the change of a form. `hub` is the connection, and `token` is the visitor's.
 ///
 /// # Errors
@@ -81,16 +92,19 @@ pub(super) async fn act(
             patch_repository(&hub, subject, json!({"metadata": {"annotations": annotations}})).await
         }
     };
-    done.map_err(|error| {
-        (status(&error), format!("the change of {subject} is not made: {}", message(&error)))
-    })
+    done.map_err(|error| (status(&error), format!("the change of {subject} is not made: {error}")))
 }
 
 /// Returns the status of a refusal by the hub; 502 if the hub does not answer, or fails.
-fn status(error: &kube::Error) -> StatusCode {
-    let kube::Error::Api(refused) = error else { return StatusCode::BAD_GATEWAY };
-    let code = StatusCode::from_u16(refused.code).ok();
-    code.filter(StatusCode::is_client_error).unwrap_or(StatusCode::BAD_GATEWAY)
+fn status(error: &ActionError) -> StatusCode {
+    match error {
+        ActionError::NameTaken { .. } => StatusCode::CONFLICT,
+        ActionError::Hub(kube::Error::Api(refused)) => {
+            let code = StatusCode::from_u16(refused.code).ok();
+            code.filter(StatusCode::is_client_error).unwrap_or(StatusCode::BAD_GATEWAY)
+        }
+        ActionError::Hub(_) => StatusCode::BAD_GATEWAY,
+    }
 }
 
 fn params() -> PatchParams {
@@ -101,7 +115,7 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
-async fn patch_repository(hub: &kube::Client, subject: &str, patch: Value) -> kube::Result<()> {
+async fn patch_repository(hub: &kube::Client, subject: &str, patch: Value) -> Result<(), ActionError> {
     let name = subject.rsplit('/').next().unwrap_or_default();
     let repos: Api<ConfigRepo> = Api::namespaced(hub.clone(), namespace(subject));
     repos.patch(name, &params(), &Patch::Merge(patch)).await?;
@@ -113,10 +127,10 @@ async fn change_policy(
     subject: &str,
     scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
-) -> kube::Result<()> {
+) -> Result<(), ActionError> {
     for _ in 1..ATTEMPTS {
         match try_change(hub, subject, scope, &edit).await {
-            Err(error) if is_conflict(&error) => {}
+            Err(ActionError::Hub(error)) if is_conflict(&error) => {}
             done => return done,
         }
     }
@@ -128,7 +142,7 @@ async fn try_change(
     subject: &str,
     scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
-) -> kube::Result<()> {
+) -> Result<(), ActionError> {
     let access: Api<RolloutPolicy> = Api::all(hub.clone());
     let policies = access.list(&kube::api::ListParams::default()).await?.items;
     match change(&policies, subject, scope, edit) {
@@ -144,8 +158,7 @@ async fn try_change(
             }
         }
         PolicyChange::NameTaken(name) => {
-            let text = format!("RolloutPolicy {name} is for something else: add {subject} to it");
-            return Err(kube::Error::Service(text.into()));
+            return Err(ActionError::NameTaken { policy: name, subject: subject.into() });
         }
     }
     Ok(())

@@ -1,23 +1,31 @@
 //! Wires the operator: an election, the shell with the hub's controllers, the source controller, health,
-//! metrics, the conversion webhook and custom signers.
+//! metrics, the conversion webhook, custom signers and traces.
 
 pub mod registration;
 mod signer;
 pub mod source;
+pub mod traces;
 pub mod webhook;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::serve::receiver::{self, ReceiverOptions};
 use crate::shell::{Election, Selection, Shell, ShellOptions};
 use reconcile::{Controller, Register, Scope};
+use traces::Tracer;
 
 /// Limit of the webhook deliveries that wait, of 1 MiB at most each.
 const MAX_DELIVERIES: usize = 32;
+
+/// How long the end of an operator waits for the last spans.
+const FLUSH: Duration = Duration::from_secs(3);
 
 /// The options of an operator.
 pub struct OperatorOptions {
@@ -37,6 +45,8 @@ pub struct OperatorOptions {
     pub namespace: String,
     /// The options of fetches.
     pub sources: source::SourceOptions,
+    /// The collector of traces, if there is one.
+    pub traces: Option<traces::TraceOptions>,
 }
 
 /// One of several operators.
@@ -62,7 +72,7 @@ pub fn controller_names() -> Vec<&'static str> {
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, election, listen, receiver, webhook, namespace, sources } =
+    let OperatorOptions { hub, controllers, election, listen, receiver, webhook, namespace, sources, traces } =
         options;
     let (election, leader) = match election {
         Some(Candidate { election, leader }) => (Some(election), leader),
@@ -72,7 +82,9 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         tokio::spawn(webhook::run(hub.clone(), webhook, stop.clone()));
     }
     let attempts = sources.cache.join("attempts");
-    let sources = source::SourceController::new(hub, sources);
+    let traces = traces.map(Tracer::new).map(|(tracer, exporter)| (Arc::new(tracer), exporter));
+    let tracer = traces.as_ref().map(|(tracer, _)| Arc::clone(tracer));
+    let sources = source::SourceController::new(hub, sources, tracer);
     let shell_options = ShellOptions {
         hub: leader.clone(),
         spoke: None,
@@ -84,6 +96,11 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     };
     let shell = Shell::new(shell_options, controllers::hub);
     let handle = shell.handle();
+    let exporting = traces.map(|(tracer, exporter)| {
+        handle.observe(Arc::new(move |activity| tracer.observe(&activity)));
+        let stop = CancellationToken::new();
+        (stop.clone(), tokio::spawn(exporter.run(stop)))
+    });
     // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
     let over = stop.child_token();
     if let Some(address) = listen {
@@ -112,4 +129,10 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         tokio::join!(shell.run(over.clone()), fetching, signing);
     };
     shell::lead(election, over.clone(), work).await;
+    if let Some((stop, exporting)) = exporting {
+        stop.cancel();
+        if timeout(FLUSH, exporting).await.is_err() {
+            warn!("the last spans are not sent: the collector does not answer in time");
+        }
+    }
 }

@@ -213,6 +213,7 @@ fn values_that_the_schema_does_not_know_are_refused() {
         ("log.format=\"xml\"", "format"),
         ("listen=\"8080\"", "listen"),
         ("serviceAccounts=[{\"namespace\":\"a\"}]", "names"),
+        ("tracing.endpoint=\"otel:4317\"", "tracing"),
         ("image.pullPolicy=\"Sometimes\"", "pullPolicy"),
         ("customSigners=[\"kubernetes.io/kubelet-serving\"]", "customSigners"),
     ] {

@@ -92,6 +92,11 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
             &["replicas=3", "controllers=\"*,-placement\""],
         ),
         (helm::NAMESPACE, "--git-hosts a.example,*.b.example", &["gitHosts=[\"a.example\",\"*.b.example\"]"]),
+        (
+            helm::NAMESPACE,
+            "--otlp-endpoint http://otel:4318 --extra-arg=-v",
+            &["tracing.endpoint=\"http://otel:4318\"", "extraArgs=[\"-v\"]"],
+        ),
         (helm::NAMESPACE, "--extra-arg=-v --extra-arg=--x=y", &["extraArgs=[\"-v\",\"--x=y\"]"]),
     ] {
         let wanted = by_name(helm::render_in(namespace, "wheelwright", values).unwrap());

@@ -92,6 +92,7 @@ async fn embedded_hub(dir: &Directory, stop: &CancellationToken) -> Server {
         listen: None,
         webhook: None,
         namespace: "wheelwright-system".into(),
+        traces: None,
         receiver: None,
         sources: SourceOptions { cache: dir.path("git"), local_repositories: true, hosts: Vec::new() },
     };

@@ -7,6 +7,7 @@
 //! ```
 //! The shell decides nothing about a fleet, and knows none of our kinds. `clock.rs` reads the only clock.
 
+mod activity;
 mod attempts;
 mod client;
 mod clock;
@@ -27,6 +28,7 @@ mod telemetry;
 mod threads;
 mod watch;
 
+pub use activity::{Activity, ActivityKind, ObserveFn};
 pub use client::{client, leader_client};
 pub use clock::now;
 pub use election::{Election, ElectionOptions, Leadership, lead};

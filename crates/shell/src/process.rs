@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
+use super::activity::ObserveFn;
 use super::attempts::Attempts;
 use super::clock::now;
 use super::election::Leadership;
@@ -176,6 +177,11 @@ impl Handle {
     /// Returns the caches as they are now.
     pub fn caches(&self) -> Caches {
         self.runtime.read(|dispatcher| dispatcher.caches()).unwrap_or_default()
+    }
+
+    /// Tells an observer what is done from now on. The first observer stays.
+    pub fn observe(&self, observer: ObserveFn) {
+        self.runtime.observer.get_or_init(|| observer);
     }
 
     /// Takes objects of the hub that an earlier process kept, unless the hub has listed their kind.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, debug, error, warn};
 
+use super::activity::{Activity, ActivityKind, ObserveFn};
 use super::attempts::Attempts;
 use super::client::retry_after;
 use super::clock::now;
@@ -46,6 +47,8 @@ pub(super) struct Runtime {
     pub(super) metrics: Metrics,
     /// The computations that have begun; absent if no computation reads input from outside.
     pub(super) attempts: Option<Attempts>,
+    /// Takes what was done; without it nothing is told.
+    pub(super) observer: OnceLock<ObserveFn>,
     /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half changed.
     pub(super) broken: CancellationToken,
     /// Cancelled when the writes in flight have to end.
@@ -70,6 +73,7 @@ impl Runtime {
             recorders,
             metrics: Metrics::default(),
             attempts: None,
+            observer: OnceLock::new(),
             broken: CancellationToken::new(),
             cut: CancellationToken::new(),
         }
@@ -93,6 +97,14 @@ impl Runtime {
     pub(super) fn update(&self, tell: impl FnOnce(&mut Dispatcher, Timestamp)) {
         self.read(|dispatcher| tell(dispatcher, now()));
         self.notify.notify_one();
+    }
+
+    /// Tells the observer, if there is one, what was done since `began`.
+    pub(super) fn observe(&self, began: Timestamp, kind: ActivityKind<'_>) {
+        let Some(observer) = self.observer.get() else { return };
+        if let Some(caches) = self.read(|dispatcher| dispatcher.caches()) {
+            observer(Activity { caches: &caches, began, ended: now(), kind });
+        }
     }
 
     /// Executes the commands that are due; returns when the next one will be.
@@ -143,9 +155,10 @@ impl Runtime {
     }
 
     async fn act(self: Arc<Self>, act: Act) {
-        let started = self.metrics.start();
+        let (began, started) = (now(), self.metrics.start());
         let outcome = self.executor.act(&act).await;
         self.metrics.wrote(&act, &outcome, started);
+        self.observe(began, ActivityKind::Acted { act: &act, outcome: &outcome });
         if let (Some(site), Ok(Some(object))) = (act.action().site(), &outcome)
             && let Some(resources) = self.resources(site)
         {
@@ -174,6 +187,7 @@ impl Runtime {
     /// Logs and counts the end of a reconciliation.
     fn report(&self, result: &ReconcileResult) {
         self.metrics.ended(result, now());
+        self.observe(result.began, ActivityKind::Reconciled(result));
         let ReconcileResult {
             controller, key, reconcile_id, steps, failure, read_error, panicked: _, ..
         } = result;

@@ -9,6 +9,8 @@ use std::thread;
 
 use tracing::error;
 
+use super::activity::ActivityKind;
+use super::clock::now;
 use super::runtime::Runtime;
 use reconcile::{Computation, Computed, Decided, Decision};
 
@@ -86,8 +88,9 @@ fn decide(runtime: &Runtime, decision: Decision) {
 
 fn compute(runtime: &Runtime, computation: Computation) {
     let Computation { id, name, controller, ref key, .. } = computation;
+    let key = key.clone();
     let _span = super::telemetry::reconcile_span(controller, &key.to_string(), None).entered();
-    let started = runtime.metrics.start();
+    let (began, started) = (now(), runtime.metrics.start());
     let attempt = match &runtime.attempts {
         Some(attempts) => attempts.begin(name, &computation.input).map(Some),
         None => Ok(None),
@@ -109,5 +112,6 @@ fn compute(runtime: &Runtime, computation: Computation) {
         }
     };
     runtime.metrics.computed(name, started);
+    runtime.observe(began, ActivityKind::Computed { controller, key: &key, name });
     runtime.update(|dispatcher, now| dispatcher.computed(computed, now));
 }

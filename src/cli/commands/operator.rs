@@ -16,6 +16,7 @@ use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
 use crate::operator::source::SourceOptions;
+use crate::operator::traces::TraceOptions;
 use crate::operator::webhook::{WebhookAddress, WebhookOptions};
 use crate::operator::{self, Candidate, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
@@ -88,6 +89,10 @@ pub(crate) struct Args {
     /// Let everybody who may write a ConfigRepo name repositories of this machine: directories, and http and git on loopback.
     #[arg(long)]
     local_repositories: bool,
+    /// Send traces of commits to this collector of OpenTelemetry, such as `http://collector:4318`, over
+    /// OTLP/HTTP. Variables such as `OTEL_EXPORTER_OTLP_ENDPOINT` are read too.
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
 }
 
 impl Args {
@@ -131,6 +136,8 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     }
     let sources =
         SourceOptions { cache, local_repositories: args.local_repositories, hosts: args.git_hosts.clone() };
+    let traces = TraceOptions::read(args.otlp_endpoint.as_deref(), |name| std::env::var(name).ok())
+        .map_err(CommandError::from)?;
     super::block_on(async {
         let hub = args.hub.connect().await?;
         if let Some(url) = &args.repo {
@@ -158,6 +165,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
                 webhook: args.webhook(),
                 namespace: args.namespace.clone(),
                 sources,
+                traces,
             },
             stop.clone(),
         )

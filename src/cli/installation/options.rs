@@ -20,6 +20,10 @@ pub(in crate::cli) struct OptionArgs {
     /// Hosts that repositories may be on; only these may have private addresses [default: all public hosts].
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     git_hosts: Option<Vec<String>>,
+    /// Collector of OpenTelemetry that gets traces of commits, such as `http://collector.monitoring:4318`
+    /// [default: none].
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
     /// Another argument of `wheelwright operator`; may be repeated.
     #[arg(long = "extra-arg", value_name = "ARG", allow_hyphen_values = true)]
     extra_args: Option<Vec<String>>,
@@ -28,8 +32,8 @@ pub(in crate::cli) struct OptionArgs {
 impl OptionArgs {
     /// Returns the options that the flags set.
     pub(in crate::cli) fn options(&self) -> Options {
-        let Self { image, replicas, controllers, git_hosts, extra_args } = self.clone();
-        Options { image, replicas, controllers, git_hosts, extra_args }
+        let Self { image, replicas, controllers, git_hosts, otlp_endpoint, extra_args } = self.clone();
+        Options { image, replicas, controllers, git_hosts, otlp_endpoint, extra_args }
     }
 }
 

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, watch};
+use crate::operator::traces::Tracer;
 use crate::shell::{Handle, Leadership, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
@@ -40,6 +41,7 @@ const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 pub struct SourceController {
     mirrors: Arc<Mirrors>,
     hub: kube::Client,
+    tracer: Option<Arc<Tracer>>,
     /// The ConfigRepos that a webhook names, which are fetched at once.
     hints: (mpsc::Sender<Key>, mpsc::Receiver<Key>),
 }
@@ -98,9 +100,13 @@ struct Fetched {
 
 impl SourceController {
     /// Returns a controller that reads credentials from a hub.
-    pub fn new(hub: kube::Client, options: SourceOptions) -> Self {
+    pub(in crate::operator) fn new(
+        hub: kube::Client,
+        options: SourceOptions,
+        tracer: Option<Arc<Tracer>>,
+    ) -> Self {
         let mirrors = Arc::new(Mirrors::new(hub.clone(), options));
-        Self { mirrors, hub, hints: mpsc::channel(MAX_HINTS) }
+        Self { mirrors, hub, tracer, hints: mpsc::channel(MAX_HINTS) }
     }
 
     /// Returns the receiver of webhooks. With an election, all candidates receive them.
@@ -141,7 +147,10 @@ impl SourceController {
                     }
                 }
                 Some(ended) = fetches.join_next_with_id() => match ended {
-                    Ok((_, fetched)) => finish(&handle, &mut states, fetched),
+                    Ok((_, fetched)) => {
+                        trace(self.tracer.as_deref(), &handle, &states, &fetched);
+                        finish(&handle, &mut states, fetched);
+                    }
                     Err(error) => fetch_panicked(&handle, &mut states, &error),
                 },
             }
@@ -239,6 +248,17 @@ fn message(error: &git::Error) -> String {
             format!("{error}. To accept, annotate the ConfigRepo: {annotation}={to}")
         }
         _ => error.to_string(),
+    }
+}
+
+/// Makes the first span of a commit, unless the last fetch brought the same one.
+fn trace(tracer: Option<&Tracer>, handle: &Handle, states: &BTreeMap<Key, RepoState>, fetched: &Fetched) {
+    let (Some(tracer), Some(one)) = (tracer, states.get(&fetched.key)) else { return };
+    let commit = |source: &Source| source.checkout.as_ref().map(|checkout| checkout.revision.clone());
+    if let (Some(began), Ok(Some(repo))) = (one.began, handle.caches().get::<ConfigRepo>(&fetched.key))
+        && commit(&one.source) != commit(&fetched.source)
+    {
+        tracer.fetched(&repo, &fetched.source, began, now());
     }
 }
 

@@ -38,6 +38,9 @@ pub struct Options {
     /// Hosts that repositories may be on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_hosts: Option<Vec<String>>,
+    /// Collector of traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp_endpoint: Option<String>,
     /// Further arguments of `wheelwright operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_args: Option<Vec<String>>,
@@ -64,12 +67,13 @@ impl Options {
     /// Returns these options, completed by those of an installation.
     #[must_use]
     pub fn over(self, installed: Self) -> Self {
-        let Self { image, replicas, controllers, git_hosts, extra_args } = self;
+        let Self { image, replicas, controllers, git_hosts, otlp_endpoint, extra_args } = self;
         Self {
             image: image.or(installed.image),
             replicas: replicas.or(installed.replicas),
             controllers: controllers.or(installed.controllers),
             git_hosts: git_hosts.or(installed.git_hosts),
+            otlp_endpoint: otlp_endpoint.or(installed.otlp_endpoint),
             extra_args: extra_args.or(installed.extra_args),
         }
     }
@@ -121,7 +125,7 @@ pub fn manifests(
 
 /// Sets the fields of the Deployment that the options determine, and records the options.
 fn configure(deployment: &mut Object, options: &Options) -> Result<(), InstallationError> {
-    let Options { image, replicas, controllers, git_hosts, extra_args } = options;
+    let Options { image, replicas, controllers, git_hosts, otlp_endpoint, extra_args } = options;
     if let Some(replicas) = replicas {
         deployment.field_mut("spec").insert("replicas".into(), json!(replicas));
     }
@@ -145,6 +149,8 @@ fn configure(deployment: &mut Object, options: &Options) -> Result<(), Installat
     let hosts = hosts.map(|host| json!(format!("--git-hosts={host}"))).collect::<Vec<_>>();
     let at = place(arguments, "--webhook-listen=");
     arguments.splice(at..at, hosts);
+    let endpoint = otlp_endpoint.iter().filter(|endpoint| !endpoint.is_empty());
+    arguments.extend(endpoint.map(|endpoint| json!(format!("--otlp-endpoint={endpoint}"))));
     arguments
         .extend(extra_args.iter().flatten().filter(|argument| !argument.is_empty()).map(|text| json!(text)));
     debug_assert_eq!(deployment.name(), OPERATOR);

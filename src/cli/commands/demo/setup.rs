@@ -75,6 +75,7 @@ impl<'a> Demo<'a> {
             receiver: None,
             webhook: None,
             namespace: "wheelwright-system".into(),
+            traces: None,
             sources: SourceOptions {
                 cache: dir.join("mirrors"),
                 local_repositories: true,

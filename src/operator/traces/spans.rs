@@ -1,0 +1,280 @@
+//! The spans of an operator: a fetch is the first span of a commit, and all that the controllers do for it are its
+//! children.
+//!
+//! The commit of an object on the hub is the one that its ConfigRepo applies, or has applied last. So the writes
+//! of a rollout that a later commit of the same repository overtakes belong to the later commit.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use ring::rand::{SecureRandom, SystemRandom};
+use sha2::{Digest as _, Sha256};
+
+use super::TraceOptions;
+use super::export::{Exporter, Queue};
+use super::message::{KeyValue, Span, SpanKind, Status, StatusCode};
+use crate::shell::{Activity, ActivityKind};
+use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::cluster::v1beta1::Placement;
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use object::{Key, Kind};
+use reconcile::{Act, Action, Caches, Failure, FailureKind, Outcome, Source, View as _};
+
+/// Makes spans of what an operator does for commits.
+pub(crate) struct Tracer {
+    queue: Queue,
+    /// Makes the span ids of this process differ from those of others.
+    seed: [u8; 16],
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The commits whose application has begun, by ConfigRepo.
+    applying: BTreeMap<Key, Applying>,
+    /// The traces of the reconciliations that have written, by `reconcile_id`.
+    written: BTreeMap<u64, TraceContext>,
+    /// Counts the spans that nothing else names.
+    count: u64,
+}
+
+/// A commit that is being applied.
+struct Applying {
+    commit: String,
+    /// The commit that was applied before it.
+    before: Option<String>,
+}
+
+/// The place of a span in a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TraceContext {
+    trace_id: Vec<u8>,
+    parent: Vec<u8>,
+    commit: String,
+    repo: Key,
+}
+
+/// A span without its place.
+struct Work {
+    id: Vec<u8>,
+    name: String,
+    kind: SpanKind,
+    began: Timestamp,
+    ended: Timestamp,
+    attributes: Vec<KeyValue>,
+    status: Option<Status>,
+}
+
+impl Tracer {
+    /// Returns a tracer and what sends its spans.
+    pub(crate) fn new(options: TraceOptions) -> (Self, Exporter) {
+        let (queue, exporter) = Exporter::new(options);
+        let mut seed = [0; 16];
+        // Without random bytes, ids of two processes may be equal, which spoils a picture and nothing else.
+        let _ = SystemRandom::new().fill(&mut seed);
+        (Self { queue, seed, state: Mutex::default() }, exporter)
+    }
+
+    /// Makes the first span of a commit that has just been fetched. A commit that an earlier process fetched
+    /// gets no other first span.
+    pub(crate) fn fetched(&self, repo: &ConfigRepo, source: &Source, began: Timestamp, ended: Timestamp) {
+        let Some(commit) = source.checkout.as_ref().map(|checkout| checkout.revision.as_str()) else {
+            return;
+        };
+        let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
+        if seen.is_some_and(|seen| seen.commit == commit) {
+            return;
+        }
+        let Some(context) = TraceContext::of(repo, commit) else { return };
+        let (id, name, kind) = (context.parent.clone(), "fetch".into(), SpanKind::Client);
+        let work = Work { id, name, kind, began, ended, attributes: Vec::new(), status: None };
+        self.add(&TraceContext { parent: Vec::new(), ..context }, work);
+    }
+
+    /// Makes a span of an activity that a commit caused.
+    pub(crate) fn observe(&self, activity: &Activity<'_>) {
+        let Activity { caches, began, ended, kind } = activity;
+        let (began, ended) = (*began, *ended);
+        let attribute = |key: &Key| vec![KeyValue::new("wheelwright.key", key.to_string())];
+        match kind {
+            ActivityKind::Computed { controller, key, name } => {
+                let Some(context) = self.context(caches, controller, key) else { return };
+                let name = if *name == "rendered commit" { "render" } else { name };
+                let (name, kind, attributes) = (name.to_owned(), SpanKind::Internal, attribute(key));
+                let id = self.next_id();
+                self.add(&context, Work { id, name, kind, began, ended, attributes, status: None });
+            }
+            ActivityKind::Acted { act, outcome } => {
+                self.applies(caches, act);
+                let Some(context) = self.context(caches, act.controller, &act.key) else { return };
+                self.acted(context, act, outcome, (began, ended));
+            }
+            ActivityKind::Reconciled(result) => {
+                let Some(context) = self.lock(|state| state.written.remove(&result.reconcile_id)) else {
+                    return;
+                };
+                let name = format!("reconcile {}", result.controller);
+                let (kind, attributes) = (SpanKind::Internal, attribute(&result.key));
+                let status = result.failure.as_ref().and_then(status);
+                let id = self.reconcile_id(result.reconcile_id);
+                self.add(&context, Work { id, name, kind, began, ended, attributes, status });
+            }
+        }
+    }
+
+    /// Makes a span of a write, as a child of its reconciliation.
+    fn acted(&self, context: TraceContext, act: &Act, outcome: &Outcome, time: (Timestamp, Timestamp)) {
+        let (verb, object) = match act.action() {
+            Action::Apply { dry_run: true, .. } => return,
+            action @ Action::Apply { dry_run: false, .. } => ("apply", action.target()),
+            action @ Action::Create { .. } => ("create", action.target()),
+            action @ Action::Patch { .. } => ("patch", action.target()),
+            action @ Action::Replace { .. } => ("replace", action.target()),
+            action @ Action::Delete { .. } => ("delete", action.target()),
+            Action::Push(_) => ("push report", None),
+        };
+        let name = match &object {
+            Some(object) => format!("{verb} {}", object.gvk.kind),
+            None => verb.into(),
+        };
+        let object = object.map(|object| KeyValue::new("wheelwright.object", object.key.to_string()));
+        let status = outcome.as_ref().err().and_then(status);
+        let ((began, ended), kind) = (time, SpanKind::Client);
+        let attributes = object.into_iter().collect();
+        let parent = self.reconcile_id(act.reconcile_id);
+        let id = self.next_id();
+        let work = Work { id, name, kind, began, ended, attributes, status };
+        self.add(&TraceContext { parent, ..context.clone() }, work);
+        self.lock(|state| {
+            state.written.entry(act.reconcile_id).or_insert(context);
+        });
+    }
+
+    /// Remembers the commit if the write is the first one of an object of it. The status of the ConfigRepo names
+    /// the commit only after all of them.
+    fn applies(&self, caches: &Caches, act: &Act) {
+        let Action::Apply { object, dry_run: false, .. } = act.action() else { return };
+        let is_of_commit = object.annotations().contains_key(names::CONFIG_REPO_ANNOTATION);
+        if act.controller != "config-repo" || !is_of_commit {
+            return;
+        }
+        let Some(commit) = fetched_commit(caches, &act.key) else { return };
+        let before = get::<ConfigRepo>(caches, &act.key).as_deref().and_then(applied);
+        self.lock(|state| {
+            state.applying.insert(act.key.clone(), Applying { commit, before });
+        });
+    }
+
+    /// Returns the place of the spans of a controller's key; `None` if no commit is known to cause them.
+    fn context(&self, caches: &Caches, controller: &str, key: &Key) -> Option<TraceContext> {
+        let repo = match controller {
+            "config-repo" | "report" => key.clone(),
+            "placement" | "cluster-decision" => origin::<Placement>(caches, key)?,
+            "addon-config" | "addon-install" | "overview" => origin::<ClusterManagementAddOn>(caches, key)?,
+            "addon-deploy" | "addon-health" => {
+                origin::<ClusterManagementAddOn>(caches, &Key::cluster(&key.name))?
+            }
+            "replica-set" => origin::<ManifestWorkReplicaSet>(caches, key)?,
+            _ => return None,
+        };
+        let found = get::<ConfigRepo>(caches, &repo)?;
+        let commit = match controller {
+            "config-repo" => fetched_commit(caches, &repo)?,
+            _ => self.commit(&repo, &found)?,
+        };
+        TraceContext::of(&found, &commit)
+    }
+
+    /// Returns the commit that a ConfigRepo applies or has applied last.
+    fn commit(&self, key: &Key, repo: &ConfigRepo) -> Option<String> {
+        let applied = applied(repo);
+        self.lock(|state| match state.applying.get(key) {
+            Some(applying) if applying.before == applied => Some(applying.commit.clone()),
+            Some(_) | None => applied,
+        })
+    }
+
+    fn add(&self, context: &TraceContext, work: Work) {
+        let TraceContext { trace_id, parent, commit, repo } = context;
+        let Work { id, name, kind, began, ended, mut attributes, status } = work;
+        // The name of the conventions of OpenTelemetry.
+        attributes.push(KeyValue::new("vcs.ref.head.revision", commit));
+        attributes.push(KeyValue::new("wheelwright.config_repo", repo.to_string()));
+        let nanoseconds = |time: Timestamp| u64::try_from(time.as_nanosecond()).unwrap_or_default();
+        self.queue.add(Span {
+            trace_id: trace_id.clone(),
+            span_id: id,
+            parent_span_id: parent.clone(),
+            name,
+            kind: kind.into(),
+            start_time_unix_nano: nanoseconds(began),
+            // A clock that was set back must not make a span end before it began.
+            end_time_unix_nano: nanoseconds(ended.max(began)),
+            attributes,
+            status,
+        });
+    }
+
+    fn reconcile_id(&self, reconcile_id: u64) -> Vec<u8> {
+        span_id(&[&self.seed, b"reconcile", &reconcile_id.to_be_bytes()])
+    }
+
+    fn next_id(&self) -> Vec<u8> {
+        let count = self.lock(|state| {
+            state.count += 1;
+            state.count
+        });
+        span_id(&[&self.seed, b"span", &count.to_be_bytes()])
+    }
+
+    fn lock<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl TraceContext {
+    /// Returns the place below the first span of a commit; `None` if the commit has no id of 16 bytes at least.
+    fn of(repo: &ConfigRepo, commit: &str) -> Option<Self> {
+        let digits = commit.get(..32)?;
+        let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+        let trace_id = (0..32).step_by(2).map(byte).collect::<Option<_>>()?;
+        let uid = repo.metadata.uid.as_deref().unwrap_or_default();
+        let parent = span_id(&[uid.as_bytes(), b"commit", commit.as_bytes()]);
+        Some(Self { trace_id, parent, commit: commit.into(), repo: Key::of(repo) })
+    }
+}
+
+/// Returns the first 8 bytes of a digest.
+fn span_id(parts: &[&[u8]]) -> Vec<u8> {
+    let digest = parts.iter().fold(Sha256::new(), |digest, part| digest.chain_update(part)).finalize();
+    digest.iter().take(8).copied().collect()
+}
+
+fn status(failure: &Failure) -> Option<Status> {
+    // A conflict is the usual way to learn of a newer object.
+    let is_error = failure.kind != FailureKind::Conflict;
+    is_error.then(|| Status { message: failure.message.clone(), code: StatusCode::Error.into() })
+}
+
+fn get<K: Kind>(caches: &Caches, key: &Key) -> Option<Arc<K>> {
+    caches.get::<K>(key).ok().flatten()
+}
+
+/// Returns the ConfigRepo that applied an object.
+fn origin<K: Kind>(caches: &Caches, key: &Key) -> Option<Key> {
+    let object = get::<K>(caches, key)?;
+    let repo = object.meta().annotations.as_ref()?.get(names::CONFIG_REPO_ANNOTATION)?;
+    let (namespace, name) = repo.split_once('/')?;
+    Some(Key::namespaced(namespace, name))
+}
+
+fn fetched_commit(caches: &Caches, repo: &Key) -> Option<String> {
+    Some(caches.source(repo)?.checkout.as_ref()?.revision.clone())
+}
+
+fn applied(repo: &ConfigRepo) -> Option<String> {
+    Some(repo.status.as_ref()?.applied.as_ref()?.commit.clone())
+}
