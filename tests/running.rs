@@ -20,10 +20,18 @@ impl Running {
     }
 
     pub(crate) fn start_program(program: &str, name: &str, dir: &Path, args: &[&str]) -> Self {
+        Self::spawn(Command::new(program).args(args), name, dir, dir)
+    }
+
+    /// Starts a process with another home directory than that of its log.
+    pub(crate) fn start_at_home(name: &str, dir: &Path, home: &Path, args: &[&str]) -> Self {
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_wheelwright")).args(args), name, dir, home)
+    }
+
+    fn spawn(command: &mut Command, name: &str, dir: &Path, home: &Path) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-        let mut command = Command::new(program);
-        command.args(args).env("HOME", dir).env("XDG_CACHE_HOME", dir.join("cache")).stdin(Stdio::null());
+        command.env("HOME", home).env("XDG_CACHE_HOME", dir.join("cache")).stdin(Stdio::null());
         let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         Self { name: name.into(), child, log }
     }

@@ -58,7 +58,7 @@ pub(super) struct KeptWorks {
 impl KeptWorks {
     pub(super) fn new(options: &AgentOptions, identity: &Identity) -> Self {
         Self {
-            secrets: Api::namespaced(options.spoke.clone(), &options.secret.namespace),
+            secrets: Api::namespaced(options.home().clone(), &options.secret.namespace),
             cluster: identity.cluster.clone(),
             hub: identity.hub_hash.chars().take(32).collect(),
             held: BTreeMap::new(),

@@ -8,6 +8,7 @@ mod files;
 mod hub;
 mod join;
 mod kept;
+mod leave;
 mod life;
 mod spoke;
 mod switch;
@@ -36,6 +37,7 @@ use reconcile::{Controller, Register, Scope};
 
 pub use hub::Bootstrap;
 pub use join::JoinError;
+pub use leave::{Leaver, leave};
 pub use spoke::{cluster_name, install_definitions};
 
 /// First wait after a failed attempt to join; doubles with each, up to [`LONGEST_WAIT`].
@@ -53,11 +55,13 @@ pub struct AgentOptions {
     pub hub_timeout: Duration,
     /// The cluster the agent runs for.
     pub spoke: kube::Client,
+    /// The cluster that keeps the secrets of the agent, if that is another one (hosted mode).
+    pub management: Option<kube::Client>,
     /// Name of the cluster on the hub.
     pub cluster: String,
     /// The name of the agent in its identity; a random one where absent.
     pub agent_id: Option<String>,
-    /// The secret on the cluster that keeps the identity.
+    /// The secret that keeps the identity.
     pub secret: Key,
     /// How add-ons prove their identity to the API server of the hub.
     pub addon_driver: KubeClientDriver,
@@ -88,6 +92,7 @@ impl AgentOptions {
             other_hubs: Vec::new(),
             hub_timeout: switch::HUB_TIMEOUT,
             spoke,
+            management: None,
             cluster: cluster.into(),
             agent_id: None,
             secret: Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET),
@@ -100,6 +105,11 @@ impl AgentOptions {
             listen: None,
             controllers: Selection::default(),
         }
+    }
+
+    /// Returns the cluster that keeps the secrets of the agent.
+    fn home(&self) -> &kube::Client {
+        self.management.as_ref().unwrap_or(&self.spoke)
     }
 
     /// Returns whether the agent makes and renews the identity.

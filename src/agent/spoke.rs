@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use kube::Api;
@@ -96,7 +96,7 @@ pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, 
         return Ok(files::load(directory));
     }
     let Key { namespace, name } = &options.secret;
-    let secrets: Api<Secret> = Api::namespaced(options.spoke.clone(), namespace);
+    let secrets: Api<Secret> = Api::namespaced(options.home().clone(), namespace);
     let secret = secrets.get_opt(name).await.map_err(api("read the identity kept on the cluster"))?;
     Ok(secret.as_ref().and_then(Credentials::of_secret))
 }
@@ -107,14 +107,14 @@ pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, 
 /// # Errors
 /// The secret cannot be read.
 pub async fn cluster_name(
-    spoke: &kube::Client,
+    home: &kube::Client,
     secret: &Key,
     directory: Option<&Path>,
 ) -> Result<String, JoinError> {
     if let Some(name) = directory.and_then(files::cluster) {
         return Ok(name);
     }
-    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), &secret.namespace);
+    let secrets: Api<Secret> = Api::namespaced(home.clone(), &secret.namespace);
     let held = secrets.get_opt(&secret.name).await.map_err(api("read the identity kept on the cluster"))?;
     let named = held.and_then(|held| String::from_utf8(held.data?.remove("cluster-name")?.0).ok());
     match named.filter(|name| !name.is_empty()) {
@@ -143,13 +143,12 @@ pub(super) async fn store(
     hub: &Hub,
 ) -> Result<(), JoinError> {
     let Key { namespace: place, name } = &options.secret;
-    let spoke = &options.spoke;
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(spoke.clone());
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}});
-    namespaces
-        .patch(place, &params(), &Patch::Apply(namespace))
-        .await
-        .map_err(api("create the agent's namespace"))?;
+    if options.management.is_none() {
+        let namespaces: Api<Namespace> = Api::all(options.spoke.clone());
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}});
+        let applied = namespaces.patch(place, &params(), &Patch::Apply(namespace)).await;
+        applied.map_err(api("create the agent's namespace"))?;
+    }
     let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
@@ -162,7 +161,7 @@ pub(super) async fn store(
             "tls.key": bytes(&credentials.key),
         },
     });
-    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), place);
+    let secrets: Api<Secret> = Api::namespaced(options.home().clone(), place);
     secrets
         .patch(name, &params(), &Patch::Apply(secret))
         .await

@@ -1,6 +1,7 @@
 //! Klusterlets and ClusterManagers on a real API server: what a registration operator makes of them, started as a kubelet would
 //! start it, and what it takes over from OCM's.
 
+mod hosted;
 mod hub;
 mod pod;
 
@@ -57,9 +58,9 @@ fn start_operator(spoke: &Cluster, dir: &Directory, component: &str) -> Running 
     Running::start("registration-operator", &dir.path(""), &args)
 }
 
-/// `status reason` of a condition.
+/// `status reason` of a condition of the only Klusterlet.
 async fn condition(klusterlets: &Api<Klusterlet>, type_: &str) -> String {
-    let found = klusterlets.get("klusterlet").await.unwrap();
+    let found = klusterlets.list(&ListParams::default()).await.unwrap().items.remove(0);
     found.condition(type_).map(|one| format!("{} {}", one.status, one.reason)).unwrap_or_default()
 }
 
@@ -127,12 +128,12 @@ async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_
         deployments(&kubectl).iter().map(|one| one["spec"]["replicas"].as_i64().unwrap()).collect();
     assert_eq!(replicas, [1, 0], "the work agent waits for the identity");
 
-    let registration = start_pod(&spoke, &dir, "klusterlet-registration-agent");
+    let registration = start_pod(&spoke, &dir, NAMESPACE, "klusterlet-registration-agent");
     accept(&on_hub, "c1").await;
     becomes(&klusterlets, "HubConnectionDegraded", "False HubConnectionFunctional").await;
     becomes(&klusterlets, "WorkDesiredDegraded", "False DeploymentsFunctional").await;
     becomes(&klusterlets, "Available", "True KlusterletAvailable").await;
-    let work = start_pod(&spoke, &dir, "klusterlet-work-agent");
+    let work = start_pod(&spoke, &dir, NAMESPACE, "klusterlet-work-agent");
     send_work(&on_hub, "one").await;
     let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
     eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
@@ -159,7 +160,7 @@ async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_
     kubectl.run(&["patch", "klusterlet", "klusterlet", "--type=merge", "-p", &mode]);
     eventually("one Deployment replaces two", async || names(&deployments(&kubectl)) == ["klusterlet-agent"])
         .await;
-    let agent = start_pod(&spoke, &dir, "klusterlet-agent");
+    let agent = start_pod(&spoke, &dir, NAMESPACE, "klusterlet-agent");
     send_work(&on_hub, "two").await;
     eventually("the next work is applied", async || maps.get_opt("two").await.unwrap().is_some()).await;
     let requests: Api<CertificateSigningRequest> = Api::all(on_hub);

@@ -6,15 +6,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::NAMESPACE;
 use crate::kube::{Cluster, Directory, free_port};
 use crate::running::Running;
 
 /// Starts the container of a Deployment with its arguments, its files, and the token of its service account.
-pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, name: &str) -> Running {
+pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
     let kubectl = spoke.kubectl();
     let get = |kind: &str, name: &str| -> Value {
-        serde_json::from_str(&kubectl.run(&["get", kind, name, "-n", NAMESPACE, "-o", "json"])).unwrap()
+        serde_json::from_str(&kubectl.run(&["get", kind, name, "-n", namespace, "-o", "json"])).unwrap()
     };
     let pod = get("deployment", name)["spec"]["template"]["spec"].clone();
     let container = &pod["containers"][0];
@@ -29,20 +28,21 @@ pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, name: &str) -> Running
             fs::write(format!("{path}/{key}"), STANDARD.decode(value.as_str().unwrap()).unwrap()).unwrap();
         }
     }
-    let kubeconfig = account_kubeconfig(spoke, pod["serviceAccountName"].as_str().unwrap(), NAMESPACE);
-    fs::write(root.join("spoke.kubeconfig"), kubeconfig).unwrap();
+    let kubeconfig = account_kubeconfig(spoke, pod["serviceAccountName"].as_str().unwrap(), namespace);
+    fs::create_dir_all(root.join(".kube")).unwrap();
+    fs::write(root.join(".kube/config"), kubeconfig).unwrap();
     let args = list(&container["args"]).into_iter();
     let mut args: Vec<String> =
         args.map(|arg| arg.as_str().unwrap().replace("=/spoke/", &format!("={}/", root.display()))).collect();
-    // What is else at a fixed place of the pod.
-    args.push(format!("--spoke-kubeconfig={}/spoke.kubeconfig", root.display()));
+    // What is else at a fixed place of the pod. The service account stands in the home directory.
+    args.push(format!("--namespace={namespace}"));
     args.push(format!("--listen=127.0.0.1:{}", free_port()));
     args.push("--listen-tls".into());
     if args[0] != "/work" {
         args.push(format!("--hub-kubeconfig-dir={}/hub-kubeconfig", root.display()));
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    Running::start(name, &dir.path(""), &args)
+    Running::start_at_home(name, &dir.path(""), &root, &args)
 }
 
 /// A kubeconfig with a token of a service account.

@@ -146,6 +146,8 @@ pub const CLUSTER_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io
 /// On ClusterManagementAddOns that a RolloutPolicy of a person applies to, until every cluster has lost the
 /// add-on.
 pub const ADDON_REMOVAL_FINALIZER: &str = "gitops.wheelwright.dev/addon-removal";
+/// On Klusterlets of hosted agents, until the agent has left the managed cluster.
+pub const KLUSTERLET_HOSTED_FINALIZER: &str = "operator.open-cluster-management.io/klusterlet-hosted-cleanup";
 /// On Klusterlets, until the agent is gone.
 pub const KLUSTERLET_FINALIZER: &str = "operator.open-cluster-management.io/klusterlet-cleanup";
 /// On ClusterManagers, until the hub side is gone.

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use kube::config::Kubeconfig;
 
 use super::agent_flags::{FeatureGates, OcmArgs};
-use crate::agent::{self, AgentOptions, Bootstrap};
+use crate::agent::{self, AgentOptions, Bootstrap, Leaver};
 use crate::cli::connect;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     bootstrap_kubeconfig: Vec<PathBuf>,
     /// Kubeconfig of the hub with the identity beside it, for a work agent without the registration part.
     /// Otherwise it is the bootstrap kubeconfig.
-    #[arg(long, value_name = "FILE", required_unless_present = "bootstrap_kubeconfig")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["bootstrap_kubeconfig", "leave"])]
     hub_kubeconfig: Option<PathBuf>,
     /// Directory with the files of the identity: kubeconfig, tls.key, tls.crt, cluster-name and agent-name.
     /// The agent writes it beside the secret; a work agent without the registration part reads it.
@@ -59,6 +59,18 @@ pub(crate) struct Args {
     /// the pod.
     #[arg(long, value_name = "FILE")]
     spoke_kubeconfig: Option<PathBuf>,
+    /// The agent runs on another cluster than the managed one, which `--spoke-kubeconfig` names. It keeps its
+    /// secrets on its own cluster, in a namespace that exists.
+    #[arg(long, requires = "spoke_kubeconfig")]
+    hosted: bool,
+    /// Kubeconfig of the cluster that a hosted agent keeps its secrets on. Default: `KUBECONFIG`,
+    /// `~/.kube/config`, or the service account of the pod.
+    #[arg(long, value_name = "FILE", requires = "hosted")]
+    kubeconfig: Option<PathBuf>,
+    /// Leave the managed cluster, and then delete the identity: no finalizer and no claim of the agent stays.
+    /// The objects of works stay. The command then waits until it is stopped, so that it can run as a pod.
+    #[arg(long)]
+    leave: bool,
     /// Name of the cluster on the hub. Default: the name in the identity that is kept, else a random one.
     #[arg(
         long,
@@ -72,7 +84,7 @@ pub(crate) struct Args {
     /// name in the identity that is kept, else a random one.
     #[arg(long, value_name = "ID")]
     agent_id: Option<String>,
-    /// Namespace on the managed cluster of the secrets that keep the identity and the works. Default: that of
+    /// Namespace of the secrets that keep the identity and the works. Default: that of
     /// the pod, else open-cluster-management-agent.
     #[arg(long)]
     namespace: Option<String>,
@@ -130,18 +142,28 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         .map_err(|why| CommandError::from(anyhow!("--controllers: {why}")))?;
     args.ocm.check()?;
     super::block_on(async {
-        let Hubs { bootstrap, other_hubs, directory } = hubs(args, &controllers)?;
         let config = connect::config(args.spoke_kubeconfig.as_deref(), None).await?;
         let client_configs = client_configs(&args.spoke_external_server_urls, &config)?;
         let spoke = shell::client(config).context("cannot use the kubeconfig of the cluster")?;
+        let management = match args.hosted {
+            true => Some(connect::connect(args.kubeconfig.as_deref(), None).await?),
+            false => None,
+        };
+        let home = management.as_ref().unwrap_or(&spoke);
         let secret = Key::namespaced(namespace(args), &args.hub_kubeconfig_secret);
+        if args.leave {
+            agent::leave(&Leaver { spoke: &spoke, home, secret: &secret }, &stop_on_signal()).await;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Hubs { bootstrap, other_hubs, directory } = hubs(args, &controllers)?;
         let cluster = match args.spoke_cluster_name.as_str() {
-            "" => agent::cluster_name(&spoke, &secret, directory.as_deref()).await?,
+            "" => agent::cluster_name(home, &secret, directory.as_deref()).await?,
             name => name.to_owned(),
         };
         let stop = stop_on_signal();
         let options = AgentOptions {
             addon_driver: args.addon_kubeclient_registration_auth.clone().into(),
+            management,
             other_hubs,
             hub_timeout: Duration::from_secs(args.hub_connection_timeout_seconds),
             agent_id: args.agent_id.clone().filter(|id| !id.is_empty()),

@@ -165,6 +165,10 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     if program != "work" && !has("--hub-kubeconfig-dir") {
         translated.push(DIRECTORY.into());
     }
+    // OCM's agents take their own cluster as the managed one unless they have this flag.
+    if has("--spoke-kubeconfig") && !has("--hosted") {
+        translated.push("--hosted".into());
+    }
     if !has("--listen") {
         translated.extend(HEALTH.map(OsString::from));
     }

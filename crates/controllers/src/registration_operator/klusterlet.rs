@@ -8,12 +8,13 @@ use super::live::{Live, delete, drain, reference, replacement_wait};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::names::{
-    AGENT_CLAIM, AGENT_SECRET_ANNOTATION, APPLIED_WORK_FINALIZER, HUB_KUBECONFIG_SECRET, KLUSTERLET_FINALIZER,
+    AGENT_CLAIM, AGENT_SECRET_ANNOTATION, APPLIED_WORK_FINALIZER, HUB_KUBECONFIG_SECRET,
+    KLUSTERLET_FINALIZER, KLUSTERLET_HOSTED_FINALIZER,
 };
 use api::operator::v1::{Klusterlet, RelatedResource};
 use api::work::v1::AppliedManifestWork;
 use engine::klusterlet::{
-    self, AccessObjects, BOOTSTRAP_SECRET, Installation, MANAGER, Refusal, Secrets, Settings,
+    self, AccessObjects, BOOTSTRAP_SECRET, Installation, MANAGED_SECRET, MANAGER, Refusal, Secrets, Settings,
 };
 use jiff::Timestamp;
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -32,7 +33,7 @@ impl Controller for KlusterletController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(klusterlet) = view.get::<Klusterlet>(key)? else { return Ok(Plan::nothing()) };
         if klusterlet.is_terminating() {
-            return remove(&klusterlet, view);
+            return remove(&klusterlet, view, now);
         }
         let mut plan = match Settings::read(&klusterlet) {
             Ok(settings) => Agent::read(settings, view)?.install(&klusterlet),
@@ -64,6 +65,7 @@ impl Agent {
         let access = klusterlet::access(&settings);
         let wanted = access.namespaces.iter().chain(&access.objects).map(Object::reference);
         let secrets = bootstrap_secrets(&settings).into_iter().chain([HUB_KUBECONFIG_SECRET.to_owned()]);
+        let secrets = secrets.chain(settings.is_hosted.then(|| MANAGED_SECRET.to_owned()));
         let secrets = secrets.map(|name| secret(&settings, name));
         let claim = claim();
         let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain([claim]);
@@ -79,6 +81,7 @@ impl Agent {
         Secrets {
             bootstrap: bootstrap_secrets(&self.settings).into_iter().map(read).collect(),
             hub: self.live.get(&secret(&self.settings, HUB_KUBECONFIG_SECRET.to_owned())),
+            managed: self.live.get(&secret(&self.settings, MANAGED_SECRET.to_owned())),
         }
     }
 
@@ -98,11 +101,13 @@ impl Agent {
 
     fn install(&self, klusterlet: &Klusterlet) -> Plan {
         let mut plan = Plan::nothing();
-        plan.step(Action::add_finalizers(klusterlet, &[KLUSTERLET_FINALIZER]));
+        let hosted = self.settings.is_hosted.then_some(KLUSTERLET_HOSTED_FINALIZER);
+        let finalizers: Vec<_> = hosted.into_iter().chain([KLUSTERLET_FINALIZER]).collect();
+        plan.step(Action::add_finalizers(klusterlet, &finalizers));
         let missing = self.access.namespaces.iter().filter(|one| self.live.get(&one.reference()).is_none());
         plan.step(missing.cloned().map(Action::create));
         // An API server refuses a binding of a role that does not exist.
-        let is_binding = |object: &&Object| object.kind() == "ClusterRoleBinding";
+        let is_binding = |object: &&Object| matches!(object.kind(), "ClusterRoleBinding" | "RoleBinding");
         let (bindings, roles): (Vec<_>, Vec<_>) = self.access.objects.iter().partition(is_binding);
         for objects in [roles, bindings] {
             plan.step(objects.into_iter().filter_map(|wanted| self.apply(wanted)));
@@ -146,17 +151,28 @@ fn deployment_names(settings: &Settings) -> impl Iterator<Item = ObjectRef> + us
 }
 
 /// Removes an agent: first its pods, then its objects, then its permissions.
-fn remove(klusterlet: &Klusterlet, view: &impl View) -> Read<Plan> {
+fn remove(klusterlet: &Klusterlet, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     if !klusterlet.has_finalizer(KLUSTERLET_FINALIZER) {
         return Ok(plan);
     }
-    let agent = Agent::read(Settings::named(klusterlet), view)?;
+    let settings = Settings::read(klusterlet).unwrap_or_else(|_| Settings::named(klusterlet));
+    let agent = Agent::read(settings, view)?;
     let live = |target: &ObjectRef| agent.live.get(target);
-    let deployments: Vec<_> =
-        deployment_names(&agent.settings).filter_map(|target| agent.live.get(&target)).collect();
+    let since = klusterlet.metadata.deletion_timestamp.as_ref().map_or(now, |since| since.0);
+    let cleanup =
+        klusterlet::cleanup(&agent.settings, &agent.secrets(), since).filter(|(_, until)| now < *until);
+    let is_cleanup = |one: &&Object| cleanup.as_ref().is_some_and(|(wanted, _)| one.name() == wanted.name());
+    let mut deployments =
+        deployment_names(&agent.settings).filter_map(|target| agent.live.get(&target)).collect::<Vec<_>>();
+    deployments.retain(|one| !is_cleanup(one));
     if !deployments.is_empty() {
         plan.step(deployments.into_iter().filter_map(drain));
+        return Ok(plan);
+    }
+    if let Some((wanted, until)) = cleanup {
+        plan.step(agent.apply(&wanted));
+        plan.wake(until);
         return Ok(plan);
     }
     let name = agent.secrets().agent_name();
@@ -177,7 +193,8 @@ fn remove(klusterlet: &Klusterlet, view: &impl View) -> Read<Plan> {
     let namespaces = agent.access.namespaces.iter().filter(|one| one.name() == agent.settings.namespace);
     let namespaces = namespaces.filter_map(|one| live(&one.reference()));
     plan.step(namespaces.filter(|one| agent.settings.made(one) && !one.is_terminating()).map(delete));
-    plan.step(Action::remove_finalizers(klusterlet, &[KLUSTERLET_FINALIZER]));
+    let finalizers = [KLUSTERLET_HOSTED_FINALIZER, KLUSTERLET_FINALIZER];
+    plan.step(Action::remove_finalizers(klusterlet, &finalizers));
     Ok(plan)
 }
 
@@ -208,11 +225,8 @@ fn status(
             held.related_resources = related(&agent, &wanted);
             let stale = agent.stale(&wanted);
             let waits = replacement_wait(&stale);
-            let mut observed = vec![
-                Observation::new("ReadyToApply", True, "KlusterletPrepared")
-                    .message("Klusterlet is ready to apply"),
-                applied(failure.or(waits)),
-            ];
+            let mut observed =
+                vec![klusterlet::prepared(&agent.settings, &installed.secrets), applied(failure.or(waits))];
             observed.extend(klusterlet::conditions(&agent.settings, &installed));
             observed
         }

@@ -25,8 +25,12 @@ pub fn access(settings: &Settings) -> AccessObjects {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     };
     let agent = &settings.namespace;
+    if settings.is_hosted {
+        let namespaces = objects([namespace(agent)]).collect();
+        return AccessObjects { namespaces, objects: objects(hosted(settings)).map(with_digest).collect() };
+    }
     let namespaces = [namespace(agent), namespace(&format!("{agent}-addon"))];
-    let objects = [
+    let permissions = [
         account(settings, "registration"),
         account(settings, "work"),
         role(settings, "registration:agent", &registration_rules()),
@@ -37,13 +41,40 @@ pub fn access(settings: &Settings) -> AccessObjects {
         binding(settings, "work:execution-admin", "work", Some("cluster-admin")),
     ];
     AccessObjects {
-        namespaces: namespaces.into_iter().filter_map(|value| Object::from_value(value).ok()).collect(),
-        objects: objects
-            .into_iter()
-            .filter_map(|value| Object::from_value(value).ok())
-            .map(with_digest)
-            .collect(),
+        namespaces: objects(namespaces).collect(),
+        objects: objects(permissions).map(with_digest).collect(),
     }
+}
+
+fn objects(values: impl IntoIterator<Item = Value>) -> impl Iterator<Item = Object> {
+    values.into_iter().filter_map(|value| Object::from_value(value).ok())
+}
+
+/// Returns the permissions of a hosted agent on the hosting cluster: its secrets. On the managed cluster it has
+/// those of the kubeconfig that names the cluster.
+fn hosted(settings: &Settings) -> [Value; 4] {
+    let name = format!("open-cluster-management:management:{}-agent", settings.name);
+    let metadata = json!({"name": name, "namespace": settings.namespace});
+    let subject = |part: &str| {
+        let account = settings.account(part);
+        json!({"kind": "ServiceAccount", "name": account, "namespace": settings.namespace})
+    };
+    [
+        account(settings, "registration"),
+        account(settings, "work"),
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata,
+            "rules": [{
+                "apiGroups": [""], "resources": ["secrets"],
+                "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+            }],
+        }),
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+            "subjects": [subject("registration"), subject("work")],
+        }),
+    ]
 }
 
 impl Settings {

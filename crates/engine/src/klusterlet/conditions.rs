@@ -9,7 +9,7 @@ use api::operator::v1::{GenerationStatus, RelatedResource};
 use object::Object;
 
 use super::deployment::number;
-use super::{Settings, is_available};
+use super::{MANAGED_SECRET, Settings, is_available};
 
 /// The live objects of an installation.
 pub struct Installation<'a> {
@@ -28,6 +28,8 @@ pub struct Secrets<'a> {
     pub bootstrap: Vec<(String, Option<&'a Object>)>,
     /// The identity.
     pub hub: Option<&'a Object>,
+    /// The kubeconfig of the managed cluster of a hosted agent.
+    pub managed: Option<&'a Object>,
 }
 
 impl Secrets<'_> {
@@ -69,6 +71,19 @@ fn has(key: &str) -> impl Fn(&Object) -> bool {
     move |secret| {
         secret.at(&["data", key]).and_then(|text| text.as_str()).is_some_and(|text| !text.is_empty())
     }
+}
+
+/// Observes whether everything that the agent needs before its start exists.
+pub fn prepared(settings: &Settings, secrets: &Secrets<'_>) -> Observation {
+    const TYPE: &str = "ReadyToApply";
+    if settings.is_hosted && !secrets.managed.is_some_and(has("kubeconfig")) {
+        let message = format!(
+            "the secret {MANAGED_SECRET} with the key kubeconfig does not exist in the namespace {}",
+            settings.namespace
+        );
+        return Observation::new(TYPE, False, "KlusterletPrepareFailed").message(message);
+    }
+    Observation::new(TYPE, True, "KlusterletPrepared").message("Klusterlet is ready to apply")
 }
 
 /// Returns the conditions of an installation, without Applied and ReadyToApply.

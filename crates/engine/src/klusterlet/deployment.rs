@@ -1,16 +1,21 @@
 //! The Deployments of an agent.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::{BOOTSTRAP_SECRET, MANAGER, Settings, with_digest};
+use super::{BOOTSTRAP_SECRET, MANAGED_SECRET, MANAGER, Secrets, Settings, with_digest};
 use api::names::HUB_KUBECONFIG_SECRET;
 use object::Object;
 use object::fields::fields_v1;
 
 /// Mount path of the bootstrap kubeconfig.
 const BOOTSTRAP: &str = "/spoke/bootstrap";
+/// Mount path of the kubeconfig of the managed cluster, for hosted agents.
+const MANAGED: &str = "/spoke/config";
 /// Mount path of the identity.
 const IDENTITY: &str = "/spoke/hub-kubeconfig";
+/// How long a pod tries to leave a managed cluster, which may be gone. OCM's operator waits as long.
+const CLEANUP_LIMIT: SignedDuration = SignedDuration::from_mins(5);
 /// The port of the health checks, over HTTPS.
 const HEALTH: u16 = 8443;
 
@@ -24,21 +29,28 @@ struct Part<'a> {
     image: &'a str,
     replicas: u8,
     args: Vec<String>,
-    /// Whether it makes the identity, or only reads it.
-    registers: bool,
+    reads: Reads,
+}
+
+/// The secrets that a part of an agent reads as files.
+enum Reads {
+    /// The bootstrap kubeconfigs: it makes the identity.
+    Bootstrap,
+    /// The identity.
+    Identity,
+    /// None: it serves no health checks either.
+    Nothing,
 }
 
 /// Returns the Deployments of a Klusterlet. A separate work agent waits for the identity.
 pub fn deployments(settings: &Settings, has_identity: bool) -> Vec<Object> {
-    let cluster = format!("--spoke-cluster-name={}", settings.cluster);
-    let registration: Vec<String> = [cluster.clone()]
-        .into_iter()
-        .chain(bootstrap(settings))
-        .chain(settings.registration.clone())
-        .collect();
+    let cluster = [format!("--spoke-cluster-name={}", settings.cluster)].into_iter();
+    let cluster = cluster.chain(settings.is_hosted.then(managed));
+    let registration: Vec<String> =
+        cluster.clone().chain(bootstrap(settings)).chain(settings.registration.clone()).collect();
     let parts = if settings.is_singleton {
         let gates = [&settings.registration[..], &settings.work[..]].concat();
-        let args = [cluster].into_iter().chain(bootstrap(settings)).chain(joined_gates(gates)).collect();
+        let args = cluster.chain(bootstrap(settings)).chain(joined_gates(gates)).collect();
         vec![Part {
             name: "agent",
             label: "klusterlet-agent",
@@ -47,11 +59,11 @@ pub fn deployments(settings: &Settings, has_identity: bool) -> Vec<Object> {
             image: &settings.image,
             replicas: 1,
             args,
-            registers: true,
+            reads: Reads::Bootstrap,
         }]
     } else {
         let identity = format!("--hub-kubeconfig={IDENTITY}/kubeconfig");
-        let work = [cluster, identity].into_iter().chain(settings.work.clone()).collect();
+        let work = cluster.chain([identity]).chain(settings.work.clone()).collect();
         vec![
             Part {
                 name: "registration-agent",
@@ -61,7 +73,7 @@ pub fn deployments(settings: &Settings, has_identity: bool) -> Vec<Object> {
                 image: &settings.registration_image,
                 replicas: 1,
                 args: registration,
-                registers: true,
+                reads: Reads::Bootstrap,
             },
             Part {
                 name: "work-agent",
@@ -71,7 +83,7 @@ pub fn deployments(settings: &Settings, has_identity: bool) -> Vec<Object> {
                 image: &settings.work_image,
                 replicas: u8::from(has_identity),
                 args: work,
-                registers: false,
+                reads: Reads::Identity,
             },
         ]
     };
@@ -79,10 +91,38 @@ pub fn deployments(settings: &Settings, has_identity: bool) -> Vec<Object> {
     objects.map(with_digest).collect()
 }
 
+/// Returns the Deployment that leaves the managed cluster after the end of a hosted agent, and the time at which
+/// the operator gives up. The pod deletes the identity when it has left, and then there is nothing to do.
+pub fn cleanup(
+    settings: &Settings,
+    secrets: &Secrets<'_>,
+    deleted: Timestamp,
+) -> Option<(Object, Timestamp)> {
+    if !settings.is_hosted || secrets.hub.is_none() || secrets.managed.is_none() {
+        return None;
+    }
+    let part = Part {
+        name: "cleanup",
+        label: "klusterlet-cleanup",
+        program: "/registration-operator",
+        account: "work",
+        image: &settings.image,
+        replicas: 1,
+        args: vec![managed(), "--leave".to_owned()],
+        reads: Reads::Nothing,
+    };
+    let object = Object::from_value(deployment(settings, part)).ok().map(with_digest)?;
+    Some((object, deleted.saturating_add(CLEANUP_LIMIT).ok()?))
+}
+
+fn managed() -> String {
+    format!("--spoke-kubeconfig={MANAGED}/kubeconfig")
+}
+
 impl Settings {
     /// Returns the names of the Deployments of all modes.
-    pub fn deployment_names(&self) -> [String; 3] {
-        ["agent", "registration-agent", "work-agent"].map(|part| format!("{}-{part}", self.name))
+    pub fn deployment_names(&self) -> [String; 4] {
+        ["agent", "registration-agent", "work-agent", "cleanup"].map(|part| format!("{}-{part}", self.name))
     }
 }
 
@@ -107,10 +147,10 @@ fn bootstrap(settings: &Settings) -> Vec<String> {
 }
 
 fn deployment(settings: &Settings, part: Part<'_>) -> Value {
-    let Part { name, label, program, account, image, replicas, args, registers } = part;
+    let Part { name, label, program, account, image, replicas, args, reads } = part;
     let labels = json!({"app": label});
     let command = [program.to_owned(), "agent".to_owned()].into_iter().chain(args).collect::<Vec<_>>();
-    let (mounts, volumes) = files(settings, registers);
+    let (mounts, volumes) = files(settings, &reads);
     let probe = |path: &str| {
         json!({
             "httpGet": {"path": path, "scheme": "HTTPS", "port": HEALTH}, "initialDelaySeconds": 2,
@@ -121,16 +161,23 @@ fn deployment(settings: &Settings, part: Part<'_>) -> Value {
         Some(resources) => json!(resources),
         None => json!({"requests": {"cpu": "20m", "memory": "32Mi"}}),
     };
-    let container = json!({
+    let mut container = json!({
         "name": name, "image": image, "imagePullPolicy": "IfNotPresent", "args": command,
         "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "privileged": false,
             "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},
         },
-        "livenessProbe": probe("/healthz"), "readinessProbe": probe("/readyz"),
         "resources": resources, "volumeMounts": mounts,
     });
+    let serves_health = match reads {
+        Reads::Bootstrap | Reads::Identity => true,
+        Reads::Nothing => false,
+    };
+    if let Some(container) = container.as_object_mut().filter(|_| serves_health) {
+        container.insert("livenessProbe".into(), probe("/healthz"));
+        container.insert("readinessProbe".into(), probe("/readyz"));
+    }
     let mut pod = Map::new();
     pod.insert("serviceAccountName".into(), settings.account(account).into());
     pod.insert("containers".into(), json!([container]));
@@ -162,15 +209,25 @@ fn deployment(settings: &Settings, part: Part<'_>) -> Value {
     })
 }
 
-/// Returns the mounts and volumes: bootstrap kubeconfigs, and the identity as files.
-fn files(settings: &Settings, registers: bool) -> (Value, Value) {
+/// Returns the mounts and volumes: bootstrap kubeconfigs, the identity and the managed cluster as files.
+fn files(settings: &Settings, reads: &Reads) -> (Value, Value) {
     let secret = |name: &str, secret: &str| json!({"name": name, "secret": {"secretName": secret}});
-    if !registers {
-        let mount = json!([{"name": "hub-kubeconfig-secret", "mountPath": IDENTITY, "readOnly": true}]);
-        return (mount, json!([secret("hub-kubeconfig-secret", HUB_KUBECONFIG_SECRET)]));
+    let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
+    if settings.is_hosted {
+        mounts.push(json!({"name": "spoke-kubeconfig-secret", "mountPath": MANAGED, "readOnly": true}));
+        volumes.push(secret("spoke-kubeconfig-secret", MANAGED_SECRET));
     }
-    let mut mounts = vec![json!({"name": "hub-kubeconfig", "mountPath": IDENTITY})];
-    let mut volumes = vec![json!({"name": "hub-kubeconfig", "emptyDir": {"medium": "Memory"}})];
+    match reads {
+        Reads::Bootstrap => {}
+        Reads::Identity => {
+            mounts.push(json!({"name": "hub-kubeconfig-secret", "mountPath": IDENTITY, "readOnly": true}));
+            volumes.push(secret("hub-kubeconfig-secret", HUB_KUBECONFIG_SECRET));
+            return (json!(mounts), json!(volumes));
+        }
+        Reads::Nothing => return (json!(mounts), json!(volumes)),
+    }
+    mounts.push(json!({"name": "hub-kubeconfig", "mountPath": IDENTITY}));
+    volumes.push(json!({"name": "hub-kubeconfig", "emptyDir": {"medium": "Memory"}}));
     if settings.bootstrap_secrets.is_empty() {
         mounts.push(json!({"name": "bootstrap-secret", "mountPath": BOOTSTRAP, "readOnly": true}));
         volumes.push(secret("bootstrap-secret", BOOTSTRAP_SECRET));

@@ -10,10 +10,10 @@ mod deployment;
 mod settings;
 
 pub use access::{AccessObjects, access};
-pub use conditions::{Installation, Secrets, conditions, generations, related};
+pub use conditions::{Installation, Secrets, conditions, generations, prepared, related};
 pub(crate) use conditions::{fields_ignored, valid_gates};
 pub(crate) use deployment::number;
-pub use deployment::{deployments, is_available, is_drained, is_shaped_by_others};
+pub use deployment::{cleanup, deployments, is_available, is_drained, is_shaped_by_others};
 pub(crate) use settings::resources;
 pub use settings::{Refusal, Settings};
 
@@ -24,6 +24,8 @@ use object::{Object, hex};
 
 /// The secret with the bootstrap kubeconfig.
 pub const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
+/// The secret with the kubeconfig of the managed cluster, beside a hosted agent.
+pub const MANAGED_SECRET: &str = "external-managed-kubeconfig";
 /// The field manager of all objects of a Klusterlet, and the name of the controller.
 pub const MANAGER: &str = "klusterlet";
 

@@ -3,13 +3,16 @@
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use api::addon::v1alpha1::NodePlacement;
-use api::names::{AGENT_ANNOTATION_PREFIX, AGENT_NAMESPACE};
+use api::names::{
+    AGENT_ANNOTATION_PREFIX, AGENT_NAMESPACE, KLUSTERLET_FINALIZER, KLUSTERLET_HOSTED_FINALIZER,
+};
 use api::operator::v1::{
     AddOnRegistrationDriver, BootstrapKubeConfigs, BootstrapKubeConfigsType, ClusterClaimConfiguration,
     FeatureGate, FeatureGateMode, HubApiServerHostAlias, InstallMode, Klusterlet, KlusterletSpec,
     LocalSecretsConfig, RegistrationConfiguration, RegistrationDriver, ResourceQosClass, ResourceRequirement,
     TokenConfig, WorkAgentConfiguration,
 };
+use object::Metadata as _;
 
 /// The image of an agent if the Klusterlet names none.
 const IMAGE: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
@@ -28,6 +31,8 @@ pub struct Settings {
     pub name: String,
     /// The namespace of the agent.
     pub namespace: String,
+    /// Whether the agent runs on this cluster for another one.
+    pub is_hosted: bool,
     /// Whether one Deployment runs both registration and work.
     pub is_singleton: bool,
     pub(super) cluster: String,
@@ -54,25 +59,38 @@ pub struct Settings {
 /// A Klusterlet that cannot be installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The agent would run on another cluster.
-    #[error(
-        "the mode {0} is not supported; run `wheelwright agent --spoke-kubeconfig` where the agent should run"
-    )]
+    /// There is no such mode.
+    #[error("deployOption.mode: there is no mode {0}; use Default, Singleton, Hosted or SingletonHosted")]
     Mode(String),
+    /// The agent would move from its cluster to a hosting cluster, or back.
+    #[error(
+        "deployOption.mode: an agent does not move between its cluster and a hosting cluster; delete the \
+         Klusterlet and create another one"
+    )]
+    Move,
     /// The agent has no such driver.
     #[error("registrationConfiguration.registrationDriver: the agent has no driver {0}; use csr")]
     Driver(String),
 }
 
 impl Settings {
-    /// Reads the names of a Klusterlet, which determine where its objects are.
+    /// Reads what the removal of a Klusterlet needs: names, and the image. A hosted agent runs in the
+    /// namespace with the name of its Klusterlet.
     pub fn named(klusterlet: &Klusterlet) -> Self {
-        let namespace = Some(klusterlet.spec.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        Self {
-            name: klusterlet.metadata.name.clone().unwrap_or_default(),
-            namespace: namespace.unwrap_or_else(|| AGENT_NAMESPACE.to_owned()),
-            ..Self::default()
-        }
+        let name = klusterlet.metadata.name.clone().unwrap_or_default();
+        // The mode may have changed since the agent was installed; the finalizers have not.
+        let is_hosted = if klusterlet.has_finalizer(KLUSTERLET_FINALIZER) {
+            klusterlet.has_finalizer(KLUSTERLET_HOSTED_FINALIZER)
+        } else {
+            is_hosted(klusterlet)
+        };
+        let namespace = match klusterlet.spec.namespace.as_str() {
+            _ if is_hosted => name.clone(),
+            "" => AGENT_NAMESPACE.to_owned(),
+            namespace => namespace.to_owned(),
+        };
+        let image = or(klusterlet.spec.image_pull_spec.clone(), IMAGE);
+        Self { name, namespace, is_hosted, image, ..Self::default() }
     }
 
     /// Reads a spec.
@@ -81,10 +99,10 @@ impl Settings {
     /// The agent cannot run as the spec says.
     pub fn read(klusterlet: &Klusterlet) -> Result<Self, Refusal> {
         let KlusterletSpec {
-            namespace: _,
+            namespace,
             registration_image_pull_spec,
             work_image_pull_spec,
-            image_pull_spec,
+            image_pull_spec: _,
             cluster_name,
             external_server_urls,
             node_placement,
@@ -96,26 +114,30 @@ impl Settings {
             priority_class_name,
             unknown: _,
         } = klusterlet.spec.clone();
-        let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
         let is_singleton = match deploy_option.map(|option| option.mode).unwrap_or_default() {
-            InstallMode::Default => false,
-            InstallMode::Singleton => true,
-            mode @ (InstallMode::Hosted | InstallMode::SingletonHosted | InstallMode::Other(_)) => {
-                return Err(Refusal::Mode(mode.to_string()));
-            }
+            InstallMode::Default | InstallMode::Hosted => false,
+            InstallMode::Singleton | InstallMode::SingletonHosted => true,
+            InstallMode::Other(mode) => return Err(Refusal::Mode(mode)),
         };
+        let named = Self::named(klusterlet);
+        if named.is_hosted != is_hosted(klusterlet) {
+            return Err(Refusal::Move);
+        }
         let mut settings = Self {
             is_singleton,
             cluster: cluster_name,
             registration_image: or(registration_image_pull_spec, IMAGE),
             work_image: or(work_image_pull_spec, IMAGE),
-            image: or(image_pull_spec, IMAGE),
             node_placement: node_placement.unwrap_or_default(),
             host_alias: hub_api_server_host_alias,
             resources: resource_requirement.and_then(resources),
             priority_class: priority_class_name,
-            ..Self::named(klusterlet)
+            ..named
         };
+        if settings.is_hosted && !namespace.is_empty() {
+            settings
+                .ignore("namespace", "a hosted agent runs in the namespace with the name of its Klusterlet");
+        }
         if external_server_urls.iter().any(|server| server.ca_bundle.is_some()) {
             settings.ignore(
                 "externalServerURLs.caBundle",
@@ -268,6 +290,17 @@ impl Settings {
             }
         }
         (!flags.is_empty()).then(|| format!("--feature-gates={}", flags.join(",")))
+    }
+}
+
+fn or(text: String, default: &str) -> String {
+    if text.is_empty() { default.to_owned() } else { text }
+}
+
+fn is_hosted(klusterlet: &Klusterlet) -> bool {
+    match klusterlet.spec.deploy_option.as_ref().map(|option| &option.mode) {
+        Some(InstallMode::Hosted | InstallMode::SingletonHosted) => true,
+        None | Some(InstallMode::Default | InstallMode::Singleton | InstallMode::Other(_)) => false,
     }
 }
 

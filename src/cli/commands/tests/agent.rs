@@ -50,6 +50,10 @@ fn the_command_lines_of_ocms_pods_run_the_same_halves() {
     );
     assert!(selection(&both).includes("lease") && selection(&both).includes("work-agent"));
     assert_eq!(both.bootstrap_kubeconfig.len(), 2);
+    assert!(!both.hosted);
+
+    let hosted = parsed("/work agent --hub-kubeconfig=/a --spoke-kubeconfig=/spoke/config/kubeconfig");
+    assert!(hosted.hosted, "the cluster of the pod is not the managed one");
 }
 
 #[test]

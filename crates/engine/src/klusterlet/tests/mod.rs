@@ -1,5 +1,6 @@
 //! Specs, and the objects and conditions that follow from them.
 
+use api::names::KLUSTERLET_FINALIZER;
 use api::operator::v1::Klusterlet;
 use serde_json::{Value, json};
 
@@ -122,10 +123,8 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
         "workConfiguration.statusSyncInterval",
     ];
     assert_eq!(fields, wanted);
-    for mode in ["Hosted", "SingletonHosted", "Future"] {
-        let refused = Settings::read(&klusterlet(&json!({"deployOption": {"mode": mode}}))).unwrap_err();
-        assert_eq!(refused, Refusal::Mode(mode.to_owned()));
-    }
+    let future = klusterlet(&json!({"deployOption": {"mode": "Future"}}));
+    assert_eq!(Settings::read(&future).unwrap_err(), Refusal::Mode("Future".to_owned()));
     let driver = json!({"registrationConfiguration": {"registrationDriver": {"authType": "awsirsa"}}});
     assert_eq!(Settings::read(&klusterlet(&driver)).unwrap_err(), Refusal::Driver("awsirsa".to_owned()));
     let gates = json!({"workConfiguration": {"featureGates": [{"feature": "Nothing", "mode": "Enable"}]}});
@@ -154,6 +153,64 @@ fn pods_are_placed_as_the_spec_says() {
 }
 
 #[test]
+fn a_hosted_agent_runs_in_the_namespace_of_its_klusterlet_with_permissions_there_only() {
+    let spec = |mode: &str| json!({"clusterName": "c1", "deployOption": {"mode": mode}});
+    for (mode, wanted) in [
+        ("Hosted", vec!["klusterlet-registration-agent", "klusterlet-work-agent"]),
+        ("SingletonHosted", vec!["klusterlet-agent"]),
+    ] {
+        let settings = settings(&spec(mode));
+        let all = deployments(&settings, true);
+        assert_eq!(all.iter().map(Object::name).collect::<Vec<_>>(), wanted);
+        assert!(all.iter().all(|one| one.namespace() == "klusterlet"));
+        let volumes = |one: &Object| one.at(&["spec", "template", "spec", "volumes"]).unwrap().to_string();
+        assert!(all.iter().all(|one| volumes(one).contains("external-managed-kubeconfig")));
+        for (_, command) in commands(&spec(mode)) {
+            assert!(
+                command.contains(&"--spoke-kubeconfig=/spoke/config/kubeconfig".to_owned()),
+                "{command:?}"
+            );
+        }
+        let access = access(&settings);
+        let kinds: Vec<_> = access.objects.iter().map(Object::kind).collect();
+        assert_eq!(kinds, ["ServiceAccount", "ServiceAccount", "Role", "RoleBinding"]);
+        assert!(access.objects.iter().all(|one| one.namespace() == "klusterlet"));
+    }
+    let mut installed = klusterlet(&spec("Default"));
+    installed.metadata.finalizers = Some(vec![KLUSTERLET_FINALIZER.to_owned()]);
+    assert!(Settings::read(&installed).is_ok());
+    installed.spec = klusterlet(&spec("Hosted")).spec;
+    assert_eq!(Settings::read(&installed).unwrap_err(), Refusal::Move);
+    assert_eq!(
+        Settings::named(&installed).namespace,
+        "open-cluster-management-agent",
+        "its objects are there"
+    );
+}
+
+#[test]
+fn a_hosted_agent_leaves_its_cluster_for_five_minutes_and_with_an_identity_only() {
+    let object = |name: &str| {
+        Object::from_value(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}})).unwrap()
+    };
+    let (hub, managed) = (object("hub"), object("managed"));
+    let deleted: jiff::Timestamp = "2024-05-01T12:00:00Z".parse().unwrap();
+    let settings = settings(&json!({"deployOption": {"mode": "Hosted"}}));
+    let secrets = Secrets { hub: Some(&hub), managed: Some(&managed), ..Secrets::default() };
+    let (pod, until) = cleanup(&settings, &secrets, deleted).unwrap();
+    assert_eq!(until.to_string(), "2024-05-01T12:05:00Z");
+    let pod = pod.at(&["spec", "template", "spec"]).unwrap();
+    let command =
+        ["/registration-operator", "agent", "--spoke-kubeconfig=/spoke/config/kubeconfig", "--leave"];
+    assert_eq!(pod["containers"][0]["args"], json!(command));
+    assert_eq!(pod["volumes"].as_array().unwrap().len(), 1, "it deletes the identity, and mounts it not");
+    for secrets in [Secrets { hub: None, ..secrets.clone() }, Secrets { managed: None, ..secrets.clone() }] {
+        assert_eq!(cleanup(&settings, &secrets, deleted), None);
+    }
+    assert_eq!(cleanup(&Settings { is_hosted: false, ..settings }, &secrets, deleted), None);
+}
+
+#[test]
 fn a_work_agent_waits_for_the_identity_and_an_agent_that_does_both_does_not() {
     let replicas = |spec: Value, has_identity: bool| -> Vec<i64> {
         let all = deployments(&settings(&spec), has_identity);
@@ -168,8 +225,11 @@ fn a_work_agent_waits_for_the_identity_and_an_agent_that_does_both_does_not() {
 fn observed(registration: &Value, work: &Value, bootstrap: &Value, hub: &Value) -> Vec<String> {
     let object = |value: &Value| (!value.is_null()).then(|| Object::from_value(value.clone()).unwrap());
     let [registration, work, bootstrap, hub] = [registration, work, bootstrap, hub].map(object);
-    let secrets =
-        Secrets { bootstrap: vec![(BOOTSTRAP_SECRET.to_owned(), bootstrap.as_ref())], hub: hub.as_ref() };
+    let secrets = Secrets {
+        bootstrap: vec![(BOOTSTRAP_SECRET.to_owned(), bootstrap.as_ref())],
+        hub: hub.as_ref(),
+        managed: None,
+    };
     let installed = Installation { registration: registration.as_ref(), work: work.as_ref(), secrets };
     let all = conditions(&settings(&json!({})), &installed);
     all.iter().map(|one| format!("{} {} {}", one.type_, one.status, one.reason)).collect()
