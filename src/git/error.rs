@@ -123,6 +123,18 @@ pub enum Error {
         /// The files, and their owner where it is known.
         what: String,
     },
+    /// Another process with the same owner writes to the directory.
+    #[error(
+        "{branch} of {url} has a newer report of this ConfigRepo from another hub with the same identity (writer {writer}), such as a copy or a restored backup; stop that hub, or give one of them another spec.report.path; an edit of spec.report makes this hub the writer"
+    )]
+    Fenced {
+        /// The remote.
+        url: String,
+        /// Branch that was to be pushed.
+        branch: String,
+        /// The other process.
+        writer: String,
+    },
     /// Others kept pushing to the same branch.
     #[error("{branch} of {url} moved during each of {attempts} pushes; the push is tried again later")]
     PushContended {
@@ -157,6 +169,7 @@ impl Error {
             Self::Abandoned { .. } => "SourceAbandoned",
             Self::PushRejected { .. } => "StatusPushRejected",
             Self::NotOurs { .. } => "StatusPushMisconfigured",
+            Self::Fenced { .. } => "StatusPushFenced",
             Self::PushContended { .. } => "StatusPushContended",
             Self::Cache(_) => "GitCacheFailed",
         }

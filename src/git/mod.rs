@@ -10,6 +10,7 @@
 //! and a push to a local path is not compare-and-swap. All bytes of a server pass through our own
 //! [`transport`]s.
 
+mod commit;
 mod credentials;
 mod error;
 mod github;
@@ -26,10 +27,11 @@ mod tests;
 mod transport;
 mod watch;
 
+pub use commit::entry;
 pub use credentials::Credentials;
 pub use error::Error;
 pub use mirror::{Cancel, History, Mirror};
-pub use push::{Commit, Retry, entry};
+pub use push::{Commit, Retry};
 pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;

@@ -1,23 +1,16 @@
 //! Commits from files in memory, pushed with compare-and-swap.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use git2::{
-    Direction, ErrorCode, Index, IndexEntry, IndexTime, Oid, PushOptions, RemoteRedirect, Repository,
-    Signature,
-};
-
+use git2::{Direction, ErrorCode, Oid, PushOptions, RemoteRedirect, Repository};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
+use super::commit::{Written, write_commit};
 use super::{Error, Mirror, Signer};
 use object::text;
-
-const AUTHOR: &str = "Wheelwright";
-const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
 
 /// Files to commit to a branch.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +21,10 @@ pub struct Commit {
     pub directory: String,
     /// The owner of the files. Files of another owner stay as they are.
     pub owner: String,
+    /// The process that writes. Two hubs with one owner, such as a hub and a copy of it, differ in it.
+    pub writer: String,
+    /// Whether the process may replace the report of another process with the same owner.
+    pub takes_over: bool,
     /// All files of the owner below the directory.
     pub files: BTreeMap<String, String>,
     /// Commit message.
@@ -81,7 +78,8 @@ impl Mirror {
     /// holds the files already. Files and commits of others stay; nothing is ever force-pushed.
     ///
     /// # Errors
-    /// Returns [`Error::NotOurs`] if the directory holds files of another owner,
+    /// Returns [`Error::NotOurs`] if the directory holds files of another owner, [`Error::Fenced`] if another
+    /// process of the same owner wrote there and the commit may not take over from it,
     /// [`Error::PushRejected`] if the server accepted the connection and refused the commit,
     /// [`Error::PushContended`] if others were faster each time; else as for [`Mirror::fetch`].
     pub fn push(&self, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
@@ -139,6 +137,7 @@ impl Mirror {
             Written::Unsigned(error) => return Err(error),
             Written::Unchanged => return Ok(Attempt::Unchanged),
             Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
+            Written::Fenced(writer) => return Err(self.fenced(commit, &writer)),
             Written::Commit(id) => id,
         };
         let swapped = match tip {
@@ -161,6 +160,7 @@ impl Mirror {
             Written::Unsigned(error) => return Err(error),
             Written::Unchanged => return Ok(Attempt::Unchanged),
             Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
+            Written::Fenced(writer) => return Err(self.fenced(commit, &writer)),
             Written::Commit(id) => id,
         };
         match self.send(&repo, reference, tip, id)? {
@@ -190,6 +190,14 @@ impl Mirror {
 
     fn not_ours(&self, commit: &Commit, what: String) -> Error {
         Error::NotOurs { url: self.remote().to_string(), branch: commit.branch.clone(), what }
+    }
+
+    fn fenced(&self, commit: &Commit, writer: &str) -> Error {
+        Error::Fenced {
+            url: self.remote().to_string(),
+            branch: commit.branch.clone(),
+            writer: text::plain(writer, 60),
+        }
     }
 
     fn remote_tip(&self, repo: &Repository, reference: &str) -> Result<Option<Oid>, Error> {
@@ -269,118 +277,4 @@ enum PushAnswer {
     Rejected(String),
     /// The connection ended without an answer.
     Unknown(Error),
-}
-
-/// The file of a directory that names the owner of its report.
-const RECORD: &str = ".wheelwright.json";
-
-/// Longest record that is read: 5,000 paths of a usual length.
-const MAX_RECORD_BYTES: usize = 1 << 20;
-
-/// The owner of the report in a directory, and the files of the report.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Record {
-    owner: String,
-    files: BTreeSet<String>,
-}
-
-/// The result of writing a commit.
-enum Written {
-    /// The tip holds the files already.
-    Unchanged,
-    /// The directory holds files of another owner.
-    NotOurs(String),
-    /// The key cannot sign.
-    Unsigned(Error),
-    /// The commit.
-    Commit(Oid),
-}
-
-/// Writes the commit that puts the files on top of a tip.
-fn write_commit(repo: &Repository, tip: Option<Oid>, commit: &Commit) -> Result<Written, git2::Error> {
-    let parent = tip.map(|tip| repo.find_commit(tip)).transpose()?;
-    let mut index = Index::new()?;
-    if let Some(parent) = &parent {
-        index.read_tree(&parent.tree()?)?;
-    }
-    let path_of = |file: &str| match commit.directory.as_str() {
-        "" => file.to_owned(),
-        directory => format!("{directory}/{file}"),
-    };
-    let found = |index: &Index, file: &str| index.get_path(Path::new(&path_of(file)), 0);
-    let before = match found(&index, RECORD) {
-        None => Record { owner: commit.owner.clone(), files: BTreeSet::new() },
-        Some(entry) => match read_record(repo, entry.id) {
-            Some(record) => record,
-            None => {
-                return Ok(Written::NotOurs(format!(
-                    "a file {} that is not the record of a report",
-                    path_of(RECORD)
-                )));
-            }
-        },
-    };
-    if before.owner != commit.owner {
-        let owner = text::plain(&before.owner, 200);
-        return Ok(Written::NotOurs(format!("the report of {owner}, as {} says", path_of(RECORD))));
-    }
-    let is_foreign = |file: &&String| !before.files.contains(*file) && found(&index, file).is_some();
-    if let Some(foreign) = commit.files.keys().find(is_foreign) {
-        return Ok(Written::NotOurs(format!("a file {} that no report wrote", path_of(foreign))));
-    }
-    for gone in before.files.iter().filter(|file| !commit.files.contains_key(*file)) {
-        if found(&index, gone).is_some() {
-            index.remove(Path::new(&path_of(gone)), 0)?;
-        }
-    }
-    let record = Record { owner: commit.owner.clone(), files: commit.files.keys().cloned().collect() };
-    let record =
-        serde_json::to_string_pretty(&record).map_err(|e| git2::Error::from_str(&e.to_string()))? + "\n";
-    for (file, content) in
-        commit.files.iter().map(|(file, content)| (file.as_str(), content)).chain([(RECORD, &record)])
-    {
-        index.add(&entry(path_of(file), repo.blob(content.as_bytes())?))?;
-    }
-    let tree = repo.find_tree(index.write_tree_to(repo)?)?;
-    if parent.as_ref().is_some_and(|parent| parent.tree_id() == tree.id()) {
-        return Ok(Written::Unchanged);
-    }
-    let signature = Signature::new(AUTHOR, EMAIL, &git2::Time::new(commit.time.as_second(), 0))?;
-    let parents: Vec<_> = parent.iter().collect();
-    let Some(signer) = &commit.signer else {
-        return repo
-            .commit(None, &signature, &signature, &commit.message, &tree, &parents)
-            .map(Written::Commit);
-    };
-    let unsigned = repo.commit_create_buffer(&signature, &signature, &commit.message, &tree, &parents)?;
-    let content = std::str::from_utf8(&unsigned).map_err(|e| git2::Error::from_str(&e.to_string()))?;
-    match signer.sign(content.as_bytes(), commit.time) {
-        Ok(armored) => repo.commit_signed(content, armored.trim_end(), None).map(Written::Commit),
-        Err(error) => Ok(Written::Unsigned(error)),
-    }
-}
-
-/// Reads the record of a directory; `None` if the file is no record.
-fn read_record(repo: &Repository, id: Oid) -> Option<Record> {
-    let blob = repo.find_blob(id).ok().filter(|blob| blob.size() <= MAX_RECORD_BYTES)?;
-    serde_json::from_slice(blob.content()).ok()
-}
-
-/// Makes an entry of an index. There is no work tree, so the fields about files on disk are zero.
-pub fn entry(path: String, id: Oid) -> IndexEntry {
-    let never = IndexTime::new(0, 0);
-    IndexEntry {
-        ctime: never,
-        mtime: never,
-        dev: 0,
-        ino: 0,
-        mode: 0o100_644,
-        uid: 0,
-        gid: 0,
-        file_size: 0,
-        id,
-        flags: 0,
-        flags_extended: 0,
-        path: path.into_bytes(),
-    }
 }

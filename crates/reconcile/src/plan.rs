@@ -320,6 +320,9 @@ pub struct Push {
     pub directory: String,
     /// The hub and the ConfigRepo of the report. Files of another owner stay.
     pub owner: String,
+    /// Whether a process that has pushed no such report yet may replace that of another process with the same
+    /// owner.
+    pub takes_over: bool,
     /// All files of the owner below that directory.
     pub files: BTreeMap<String, String>,
     /// Commit message with its trailers.

@@ -292,6 +292,8 @@ fn reports_are_signed_and_git_verifies_them() {
             branch: "main".into(),
             directory: String::new(),
             owner: "ConfigRepo fleet/a of hub 1".into(),
+            writer: "process-1".into(),
+            takes_over: false,
             files: [("README.md".to_owned(), index.to_string())].into(),
             message: "report\n".into(),
             time: "2026-01-02T03:04:05Z".parse().unwrap(),

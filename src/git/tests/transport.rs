@@ -18,6 +18,8 @@ fn report(content: &str) -> Commit {
         branch: "wheelwright/status".into(),
         directory: String::new(),
         owner: "ConfigRepo fleet/a of hub 1".into(),
+        writer: "process-1".into(),
+        takes_over: false,
         files: [("README.md".to_owned(), content.to_owned())].into(),
         message: "report\n".into(),
         time: "2026-01-02T03:04:05Z".parse().unwrap(),

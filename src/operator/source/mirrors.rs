@@ -1,6 +1,6 @@
 //! One mirror for each remote and purpose, with its credentials.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,11 +16,12 @@ use crate::git::{
     Cancel, Commit, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry, SignedPart,
     Signer, Verification,
 };
+use crate::pki;
 use crate::shell::{REQUEST_TIMEOUT, now};
 use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, Verify, VerifyMode};
 use api::names;
-use object::Key;
 use object::tree::Checkout;
+use object::{Key, hex};
 use reconcile::{Failure, FailureKind, Push, Source};
 
 /// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of
@@ -90,8 +91,20 @@ pub(super) struct Mirrors {
     options: SourceOptions,
     slots: Mutex<BTreeMap<MirrorKey, Slot>>,
     fetches: Semaphore,
+    /// Names this process in reports. A process ends when it has lost its leadership.
+    writer: String,
+    /// The places with a report of this process: remote, branch, directory and owner. Once it has written
+    /// there, a report of another process is that of another hub with the same identity.
+    pushed: Mutex<BTreeSet<(String, String, String, String)>>,
     longest: Duration,
     grace: Duration,
+}
+
+/// Returns a name that no other process has.
+fn process_name() -> String {
+    let mut random = [0; 8];
+    let filled = pki::fill_random(&mut random).is_ok();
+    if filled { hex(random) } else { std::process::id().to_string() }
 }
 
 impl Mirrors {
@@ -102,6 +115,8 @@ impl Mirrors {
             options,
             slots: Mutex::default(),
             fetches,
+            writer: process_name(),
+            pushed: Mutex::default(),
             longest: OPERATION_TIMEOUT,
             grace: CANCEL_TIMEOUT,
         }
@@ -177,6 +192,8 @@ impl Mirrors {
                 | Error::Content(_)
                 | Error::NotVerified { .. }
                 | Error::NotOurs { .. } => FailureKind::Invalid,
+                // The report is one field, and another hub owns it.
+                Error::Fenced { .. } => FailureKind::FieldConflict,
                 Error::Unreachable { .. }
                 | Error::Empty { .. }
                 | Error::MissingRef { .. }
@@ -191,17 +208,27 @@ impl Mirrors {
     }
 
     async fn try_push(&self, push: Push) -> Result<(), Error> {
-        let Push { repo, url, secret, branch, directory, owner, files, message, time, signing } = push;
+        let Push { repo, url, secret, branch, directory, owner, takes_over, files, message, time, signing } =
+            push;
         let remote = self.remote(&url)?;
         let credentials = self.credentials(secret.as_ref()).await?;
         let signer = match &signing {
             Some(key) => Some(Signer::from_secret(&self.secret(key).await?)?),
             None => None,
         };
-        let commit = Commit { branch, directory, owner, files, message, time, signer };
+        let place = (remote.identity(), branch.clone(), directory.clone(), owner.clone());
+        let has_pushed = self.pushed.lock().expect("no task panics while it holds the set").contains(&place);
+        let writer = self.writer.clone();
+        let message = format!("{message}Wheelwright-Writer: {writer}\n");
+        let takes_over = takes_over && !has_pushed;
+        let commit = Commit { branch, directory, owner, writer, takes_over, files, message, time, signer };
         let key = MirrorKey { purpose: Purpose::Write, namespace: repo.namespace, remote: remote.identity() };
-        self.with_mirror(key, remote, credentials, move |mirror| mirror.push(&commit, &Retry::default()))
+        let pushed = self
+            .with_mirror(key, remote, credentials, move |mirror| mirror.push(&commit, &Retry::default()))
             .await??;
+        if pushed.is_some() {
+            self.pushed.lock().expect("no task panics while it holds the set").insert(place);
+        }
         Ok(())
     }
 

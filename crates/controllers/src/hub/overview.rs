@@ -21,7 +21,7 @@ use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, Revision, RolloutPolicy};
 use api::names::{cluster_conditions, gitops_conditions, placement_conditions};
 use engine::addon::config_refs;
-use engine::report::{self, AddOn};
+use engine::report::{self, Workload};
 use engine::rollout::ClusterState;
 use object::text::plain;
 use object::{Key, Metadata as _};
@@ -251,7 +251,7 @@ impl Overview {
             let clusters = states.map(|(name, state)| {
                 Arc::new(report::Cluster::read(name, state, on.get(name.as_str()).copied()))
             });
-            let mut summary = summary(&AddOn::read(&addon, clusters.collect(), &policies), &explained);
+            let mut summary = summary(&Workload::read(&addon, clusters.collect(), &policies), &explained);
             let policy = choose(&policies, RolloutOwner::AddOn(addon.name()));
             summary.paused = policy.is_some_and(|policy| policy.spec.paused);
             add_ons.push(summary);
@@ -329,7 +329,7 @@ fn placement(placement: &Placement) -> PlacementSummary {
     }
 }
 
-fn summary(addon: &AddOn, explained: &AddOnRollouts) -> AddOnSummary {
+fn summary(addon: &Workload, explained: &AddOnRollouts) -> AddOnSummary {
     let mut groups: BTreeMap<(String, i32, String), Vec<ClusterSummary>> = BTreeMap::new();
     let group_of = |name: &str| explained.rollouts.iter().find_map(|rollout| group(rollout, name));
     for cluster in &addon.clusters {

@@ -13,17 +13,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::addon_config::{self, AddOnFleets, is_config, observing};
 use super::config_repo::Identity;
+use super::replica_set;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::ConditionStatus::{self, False, True};
-use api::condition::{Observation, find_condition, set_condition};
+use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, Report, ReportStatus, RolloutPolicy};
 use api::names;
+use api::names::WORK_REPLICA_SET_LABEL;
 use api::names::gitops_conditions::REPORTED;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
-use engine::report::{self, AddOn, Fleet};
+use engine::report::{self, Fleet, Workload};
 use object::duration;
 use object::text;
 use object::{Key, Kind, Metadata as _};
@@ -65,6 +69,17 @@ impl Controller for ReportController {
         });
         watches.on::<RolloutPolicy>(|change, view| {
             all_repositories(change, view, |policy| policy.status.clone())
+        });
+        watches.on::<ManifestWorkReplicaSet>(|change, view| {
+            all_repositories(change, view, |set| condition_summaries(set.conditions()))
+        });
+        watches.on::<ManifestWork>(|change, view| {
+            let is_of_set = |work: &ManifestWork| work.label(WORK_REPLICA_SET_LABEL).is_some();
+            if change.sides().any(is_of_set) {
+                all_repositories(change, view, |work| condition_summaries(work.conditions()))
+            } else {
+                Vec::new()
+            }
         });
         // The states of clusters depend on these too; the status of the add-on changes with them.
         watches.read::<Placement>();
@@ -129,25 +144,24 @@ fn reason(failure: &Failure) -> &'static str {
     match failure.kind {
         FailureKind::Forbidden => REJECTED,
         FailureKind::Invalid => "StatusPushMisconfigured",
-        FailureKind::Conflict
-        | FailureKind::FieldConflict
-        | FailureKind::NotFound
-        | FailureKind::Unavailable => "StatusPushFailed",
+        FailureKind::FieldConflict => FENCED,
+        FailureKind::Conflict | FailureKind::NotFound | FailureKind::Unavailable => "StatusPushFailed",
     }
 }
 
 const REJECTED: &str = "StatusPushRejected";
+const FENCED: &str = "StatusPushFenced";
 
 fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Ok(identity) = Identity::of(repo, view)? else { return Ok(Plan::nothing()) };
     let status = repo.status.clone().unwrap_or_default();
     let last = status.report.clone().unwrap_or_default();
     let interval = duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL);
-    let refused =
-        find_condition(&status.conditions, REPORTED).is_some_and(|condition| condition.reason == REJECTED);
+    let condition = find_condition(&status.conditions, REPORTED);
+    let refused = condition.is_some_and(|condition| [REJECTED, FENCED].contains(&condition.reason.as_str()));
     // If a person edited the spec after a refusal, the next attempt comes at once.
-    let answered = find_condition(&status.conditions, REPORTED)
-        .is_some_and(|c| c.observed_generation != repo.metadata.generation);
+    let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
+    let fenced = condition.is_some_and(|condition| condition.reason == FENCED) && !answered;
     let wait = if refused && !answered { REJECTED_RETRY.max(interval) } else { interval };
     let at = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
     // A time in the future was written by a clock that was ahead, so it does not count.
@@ -158,8 +172,9 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         plan.wake(later);
         return Ok(plan);
     }
-    let add_ons = add_ons(repo, &identity, view)?;
-    let changed = last_change(repo, &add_ons, view)?.filter(|changed| *changed <= now);
+    let add_ons: Vec<Arc<ClusterManagementAddOn>> = reported(repo, &identity, view.list(Query::ALL)?);
+    let sets = reported(repo, &identity, view.list_readable(Query::ALL)?);
+    let changed = last_change(repo, &add_ons, &sets, view)?.filter(|changed| *changed <= now);
     // Changes that keep arriving delay a report by an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
@@ -169,13 +184,14 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         plan.wake(debounced.min(deadline));
         return Ok(plan);
     }
-    let read = add_on_states(&add_ons, &mut plan, view, now)?;
+    let add_ons = add_on_states(&add_ons, &mut plan, view, now)?;
+    let sets = set_states(&sets, &mut plan, view, now)?;
     // The service account of a namespace may not read the fleet.
     let clusters = match identity {
         Identity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
         Identity::ServiceAccount(_) => Vec::new(),
     };
-    let fleet = Fleet::read(repo, &clusters, read);
+    let fleet = Fleet::read(repo, &clusters, add_ons, sets);
     let mut files = report::files(&fleet);
     if spec.snapshot && identity == Identity::Operator {
         files.extend(fleet_snapshot::snapshot(view)?.map(|text| (report::SNAPSHOT_FILE.to_owned(), text)));
@@ -184,14 +200,16 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
         return Ok(plan);
     }
+    let hub = hub_uid(view)?;
     plan.step([Action::Push(Box::new(Push {
         repo: Key::of(repo),
         url: if spec.url.is_empty() { repo.spec.url.clone() } else { spec.url.clone() },
         secret: spec.secret_ref.as_ref().map(|secret| Key::namespaced(Key::of(repo).namespace, &secret.name)),
         branch: spec.branch.clone(),
         directory: spec.path.trim_matches('/').to_owned(),
-        owner: owner(repo, view)?,
-        message: report::message(&fleet, &digest),
+        owner: format!("ConfigRepo {} of hub {hub}", Key::of(repo)),
+        takes_over: !fenced,
+        message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
         files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
         signing: spec.signing_key_ref.as_ref().map(|key| Key::namespaced(Key::of(repo).namespace, &key.name)),
@@ -199,40 +217,34 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     Ok(plan)
 }
 
-/// Names the ConfigRepo and its hub. The uid of the namespace `kube-system` is that of the hub, as usual for
-/// clusters.
-fn owner(repo: &ConfigRepo, view: &impl View) -> Read<String> {
+/// Returns the uid of the namespace `kube-system`, which is that of the hub, as usual for clusters.
+fn hub_uid(view: &impl View) -> Read<String> {
     let system = view.get::<Namespace>(&Key::cluster("kube-system"))?;
-    let hub = system.as_ref().map_or("", |namespace| namespace.uid());
-    Ok(format!("ConfigRepo {} of hub {hub}", Key::of(repo)))
+    Ok(system.as_ref().map_or("", |namespace| namespace.uid()).to_owned())
 }
 
-/// Returns the add-ons of a report: those that the repository applies, or all of them if another tool applies
-/// and the ConfigRepo acts as the operator.
-fn add_ons(
-    repo: &ConfigRepo,
-    identity: &Identity,
-    view: &impl View,
-) -> Read<Vec<Arc<ClusterManagementAddOn>>> {
+/// Returns the add-ons or sets of a report: those that the repository applies, or all of them if another tool
+/// applies and the ConfigRepo acts as the operator.
+fn reported<K: Kind>(repo: &ConfigRepo, identity: &Identity, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
     let mark = Key::of(repo).to_string();
     let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
-    let is_ours = |cma: &Arc<ClusterManagementAddOn>| {
-        let annotations = cma.metadata.annotations.as_ref();
-        let owner = annotations.and_then(|annotations| annotations.get(names::CONFIG_REPO_ANNOTATION));
-        reports_all || owner == Some(&mark)
-    };
-    Ok(view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(is_ours).collect())
+    all.retain(|object| reports_all || object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(&mark));
+    all
 }
 
-/// Returns when the conditions of a repository and of add-ons on clusters last changed.
+/// Returns when the conditions of a repository, of add-ons on clusters and of works last changed.
 fn last_change(
     repo: &ConfigRepo,
     add_ons: &[Arc<ClusterManagementAddOn>],
+    sets: &[Arc<ManifestWorkReplicaSet>],
     view: &impl View,
 ) -> Read<Option<Timestamp>> {
     let mut last = report::ready_since(repo);
     for cma in add_ons {
         last = last.max(addon_config::last_change(cma.name(), view)?);
+    }
+    for set in sets {
+        last = last.max(replica_set::last_change(&Key::of(set.as_ref()), view)?);
     }
     Ok(last)
 }
@@ -243,13 +255,29 @@ fn add_on_states(
     plan: &mut Plan,
     view: &impl View,
     now: Timestamp,
-) -> Read<Vec<AddOn>> {
+) -> Read<Vec<Workload>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let mut read = Vec::new();
     for cma in add_ons {
         let Some(reported) = addon_config::report(cma.name(), view, now)? else { continue };
         reported.recheck.into_iter().for_each(|recheck| plan.wake(recheck));
-        read.push(AddOn::read(cma, reported.clusters, &policies));
+        read.push(Workload::read(cma, reported.clusters, &policies));
+    }
+    Ok(read)
+}
+
+/// Reads the states of the sets, and asks to be planned again when the state of a cluster ends by itself.
+fn set_states(
+    sets: &[Arc<ManifestWorkReplicaSet>],
+    plan: &mut Plan,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Vec<Workload>> {
+    let mut read = Vec::new();
+    for set in sets {
+        let Some(reported) = replica_set::report(set, view, now)? else { continue };
+        reported.recheck.into_iter().for_each(|recheck| plan.wake(recheck));
+        read.push(reported.set);
     }
     Ok(read)
 }

@@ -6,25 +6,31 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{AddOn, Fleet, Rollout};
+use super::{Fleet, Rollout, Workload};
 use crate::rollout::ClusterState;
 use object::hex;
 use object::text::{clip, markdown, plain};
 
-/// Limit of the clusters that the report names for each add-on.
+/// Directory of the pages of add-ons.
+const ADD_ONS: &str = "addons";
+/// Directory of the pages of ManifestWorkReplicaSets.
+const REPLICA_SETS: &str = "replica-sets";
+/// Limit of the clusters that the report names for each add-on or set.
 const MAX_LISTED: usize = 20;
 /// Limit of the characters of a message.
 const MESSAGE: usize = 240;
-/// Limit of the add-ons with a file of their own.
-const MAX_ADD_ONS: usize = 500;
-/// Limit of the versions that the report lists for each add-on.
+/// Limit of the add-ons with a file of their own, and of the sets.
+const MAX_FILES: usize = 500;
+/// Limit of the versions that the report lists for each add-on or set.
 const VERSIONS: usize = 10;
 
 /// Returns the files of a report, by path.
 pub fn files(fleet: &Fleet) -> BTreeMap<String, String> {
-    let shown = || fleet.add_ons.iter().take(MAX_ADD_ONS);
-    let mut files: BTreeMap<String, String> =
-        shown().map(|add_on| (file_of(add_on), page(fleet, add_on))).collect();
+    let mut files = BTreeMap::new();
+    for (directory, workloads) in [(ADD_ONS, &fleet.add_ons), (REPLICA_SETS, &fleet.replica_sets)] {
+        let pages = workloads.iter().take(MAX_FILES);
+        files.extend(pages.map(|workload| (file_of(directory, workload), page(fleet, workload))));
+    }
     files.insert("README.md".into(), readme(fleet));
     files.insert("summary.json".into(), summary(fleet));
     files
@@ -38,14 +44,16 @@ pub fn digest(files: &BTreeMap<String, String>) -> String {
     hex(hash.finalize().get(..8).unwrap_or_default())
 }
 
-/// Makes a name safe in a path. Names of Kubernetes objects stay as they are.
-fn file_of(add_on: &AddOn) -> String {
-    let name: String = add_on
-        .name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '-' })
-        .collect();
-    format!("addons/{}.md", clip(name.trim_start_matches('.'), 253))
+/// Makes a name safe in a path. Names of Kubernetes objects stay as they are, and a dot stands after a
+/// namespace, which has none itself.
+fn file_of(directory: &str, workload: &Workload) -> String {
+    let safe = |c: char| match c {
+        '/' => '.',
+        c if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') => c,
+        _ => '-',
+    };
+    let name: String = workload.name.chars().map(safe).collect();
+    format!("{directory}/{}.md", clip(name.trim_start_matches('.'), 320))
 }
 
 fn short(commit: &str) -> &str {
@@ -66,64 +74,73 @@ fn readme(fleet: &Fleet) -> String {
         let _ = writeln!(page, "| Newest commit | `{}` |", short(&fleet.seen));
     }
     let _ = writeln!(page, "| Clusters | {} of {} available |\n", fleet.available, fleet.clusters);
-    if fleet.add_ons.is_empty() {
+    if fleet.workloads().next().is_none() {
         page.push_str("No add-ons.\n");
         return page;
     }
-    page.push_str("| Add-on | Done | Other states | Unavailable | Rollout |\n|---|---|---|---|---|\n");
-    for add_on in fleet.add_ons.iter().take(MAX_ADD_ONS) {
-        let others = add_on.labels().into_iter().filter(|(label, _)| label != "Done");
-        let others: Vec<_> = others.map(|(label, count)| format!("{count} {label}")).collect();
-        let mut rollouts: Vec<_> =
-            add_on.rollouts.iter().map(|rollout| markdown(&rollout.state, 40)).collect();
-        rollouts.dedup();
-        let _ = writeln!(
-            page,
-            "| [{}]({}) | {} of {} | {} | {} | {} |",
-            markdown(&add_on.name, 80),
-            file_of(add_on),
-            add_on.counts().done,
-            add_on.clusters.len(),
-            others.join(", "),
-            add_on.unavailable(),
-            rollouts.join(", ")
-        );
-    }
-    if fleet.add_ons.len() > MAX_ADD_ONS {
-        let _ = writeln!(page, "\nand {} more.", fleet.add_ons.len() - MAX_ADD_ONS);
-    }
+    page.push_str(&table("Add-on", ADD_ONS, &fleet.add_ons));
+    page.push_str(if fleet.add_ons.is_empty() || fleet.replica_sets.is_empty() { "" } else { "\n" });
+    page.push_str(&table("ManifestWorkReplicaSet", REPLICA_SETS, &fleet.replica_sets));
     page
 }
 
-fn page(fleet: &Fleet, add_on: &AddOn) -> String {
+/// Returns the table of add-ons or of sets; empty without any.
+fn table(kind: &str, directory: &str, workloads: &[Workload]) -> String {
+    if workloads.is_empty() {
+        return String::new();
+    }
+    let mut table =
+        format!("| {kind} | Done | Other states | Unavailable | Rollout |\n|---|---|---|---|---|\n");
+    for workload in workloads.iter().take(MAX_FILES) {
+        let others = workload.labels().into_iter().filter(|(label, _)| label != "Done");
+        let others: Vec<_> = others.map(|(label, count)| format!("{count} {label}")).collect();
+        let mut rollouts: Vec<_> =
+            workload.rollouts.iter().map(|rollout| markdown(&rollout.state, 40)).collect();
+        rollouts.dedup();
+        let _ = writeln!(
+            table,
+            "| [{}]({}) | {} of {} | {} | {} | {} |",
+            markdown(&workload.name, 160),
+            file_of(directory, workload),
+            workload.counts().done,
+            workload.clusters.len(),
+            others.join(", "),
+            workload.unavailable(),
+            rollouts.join(", ")
+        );
+    }
+    if workloads.len() > MAX_FILES {
+        let _ = writeln!(table, "\nand {} more.", workloads.len() - MAX_FILES);
+    }
+    table
+}
+
+fn page(fleet: &Fleet, workload: &Workload) -> String {
     let mut page = format!(
         "# {}\n\nAs of commit `{}` of {}.\n",
-        markdown(&add_on.name, 80),
+        markdown(&workload.name, 160),
         short(&fleet.applied),
         markdown(&fleet.repo, 300)
     );
     page.push_str("\n## Rollouts\n\n| Placement | State | |\n|---|---|---|\n");
-    for Rollout { placement, state, message, desired: _, last_good: _, quarantined: _ } in &add_on.rollouts {
+    for Rollout { placement, state, message, desired: _, last_good: _, quarantined: _ } in &workload.rollouts
+    {
         let (placement, state, message) =
             (markdown(placement, 120), markdown(state, 40), markdown(message, MESSAGE));
         let _ = writeln!(page, "| {placement} | {state} | {message} |");
     }
-    let quarantines = add_on.rollouts.iter().filter_map(Rollout::quarantine);
-    for hold in quarantines.chain(add_on.holds.iter().cloned()).take(MAX_LISTED) {
+    let quarantines = workload.rollouts.iter().filter_map(Rollout::quarantine);
+    for hold in quarantines.chain(workload.holds.iter().cloned()).take(MAX_LISTED) {
         let _ = writeln!(page, "\n- {}", markdown(&hold, MESSAGE));
     }
     page.push_str("\n## Clusters\n\n| State | Clusters |\n|---|---|\n");
-    for (label, count) in add_on.labels() {
+    for (label, count) in workload.labels() {
         let _ = writeln!(page, "| {label} | {count} |");
     }
-    let _ = writeln!(
-        page,
-        "\nThe add-on does not work on {} of {}.",
-        add_on.unavailable(),
-        add_on.clusters.len()
-    );
+    let _ =
+        writeln!(page, "\nIt does not work on {} of {}.", workload.unavailable(), workload.clusters.len());
     page.push_str("\n| Configuration | Clusters |\n|---|---|\n");
-    let versions = add_on.versions();
+    let versions = workload.versions();
     for (version, count) in versions.iter().take(VERSIONS) {
         let _ = writeln!(
             page,
@@ -134,7 +151,7 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
     if versions.len() > VERSIONS {
         let _ = writeln!(page, "| and {} more | |", versions.len() - VERSIONS);
     }
-    let behind = add_on.clusters.iter().filter(|cluster| cluster.needs_attention());
+    let behind = workload.clusters.iter().filter(|cluster| cluster.needs_attention());
     let total = behind.clone().count();
     if total > 0 {
         page.push_str("\n## What needs attention\n\n| Cluster | State | |\n|---|---|---|\n");
@@ -155,12 +172,10 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
 }
 
 fn summary(fleet: &Fleet) -> String {
-    let add_ons: Map<String, Value> = fleet
-        .add_ons
-        .iter()
-        .take(MAX_ADD_ONS)
-        .map(|add_on| (plain(&add_on.name, 253), of_add_on(add_on)))
-        .collect();
+    let values = |workloads: &[Workload]| -> Map<String, Value> {
+        let shown = workloads.iter().take(MAX_FILES);
+        shown.map(|workload| (plain(&workload.name, 320), value_of(workload))).collect()
+    };
     let (reason, message) = &fleet.condition;
     let summary = json!({
         "version": 1,
@@ -168,37 +183,38 @@ fn summary(fleet: &Fleet) -> String {
         "commit": {"seen": fleet.seen, "applied": fleet.applied},
         "ready": {"status": fleet.ready, "reason": plain(reason, 60), "message": plain(message, MESSAGE * 2)},
         "clusters": {"total": fleet.clusters, "available": fleet.available},
-        "addOns": add_ons,
+        "addOns": values(&fleet.add_ons),
+        "replicaSets": values(&fleet.replica_sets),
     });
     let mut text = serde_json::to_string_pretty(&summary).unwrap_or_default();
     text.push('\n');
     text
 }
 
-fn of_add_on(add_on: &AddOn) -> Value {
-    let worst = add_on.clusters.iter().filter(|cluster| cluster.needs_attention()).take(MAX_LISTED);
+fn value_of(workload: &Workload) -> Value {
+    let worst = workload.clusters.iter().filter(|cluster| cluster.needs_attention()).take(MAX_LISTED);
     let worst = worst.map(|cluster| {
         let (name, message) = (plain(&cluster.name, 253), plain(&cluster.message, MESSAGE));
         json!({"cluster": name, "state": cluster.state.word(), "available": cluster.available, "message": message})
     });
-    let rollouts = add_on.rollouts.iter().map(|rollout| {
+    let rollouts = workload.rollouts.iter().map(|rollout| {
         let Rollout { placement, state, message, desired, last_good, quarantined } = rollout;
         json!({
             "placement": plain(placement, 320), "state": plain(state, 60), "message": plain(message, MESSAGE),
             "desired": plain(desired, 320), "lastGood": plain(last_good, 320), "quarantined": quarantined,
         })
     });
-    let versions: BTreeMap<String, usize> = add_on
+    let versions: BTreeMap<String, usize> = workload
         .versions()
         .into_iter()
         .take(VERSIONS)
         .map(|(version, count)| (plain(version, 160), count))
         .collect();
-    let holds: Vec<_> = add_on.holds.iter().take(MAX_LISTED).map(|hold| plain(hold, MESSAGE)).collect();
+    let holds: Vec<_> = workload.holds.iter().take(MAX_LISTED).map(|hold| plain(hold, MESSAGE)).collect();
     json!({
-        "clusters": add_on.counts(),
-        "unavailable": add_on.unavailable(),
-        "waiting": waiting(add_on),
+        "clusters": workload.counts(),
+        "unavailable": workload.unavailable(),
+        "waiting": waiting(workload),
         "configurations": versions,
         "rollouts": rollouts.collect::<Vec<_>>(),
         "holds": holds,
@@ -207,9 +223,9 @@ fn of_add_on(add_on: &AddOn) -> Value {
 }
 
 /// Returns the number of waiting clusters by reason.
-fn waiting(add_on: &AddOn) -> BTreeMap<&str, usize> {
+fn waiting(workload: &Workload) -> BTreeMap<&str, usize> {
     let mut waiting = BTreeMap::new();
-    for cluster in &add_on.clusters {
+    for cluster in &workload.clusters {
         if let ClusterState::Waiting(wait) = &cluster.state {
             *waiting.entry(wait.reason()).or_default() += 1;
         }
@@ -241,7 +257,7 @@ mod tests {
         };
         let rollouts = vec![rollout];
         let clusters = clusters.into_iter().map(Arc::new).collect();
-        let add_on = AddOn { name: "msa".into(), rollouts, holds: vec!["approval abc".into()], clusters };
+        let add_on = Workload { name: "msa".into(), rollouts, holds: vec!["approval abc".into()], clusters };
         Fleet {
             repo: "config/fleet".into(),
             seen: "a".repeat(40),
@@ -251,6 +267,7 @@ mod tests {
             clusters: 3,
             available: 2,
             add_ons: vec![add_on],
+            replica_sets: Vec::new(),
         }
     }
 
@@ -358,7 +375,7 @@ mod tests {
         let text = message(&fleet(vec![cluster("c1", ClusterState::Done, "")]), "0123456789abcdef");
         assert!(text.starts_with("report: every cluster is up to date\n\n"), "{text}");
         assert!(text.contains(&format!("\nWheelwright-Source: {}\n", "a".repeat(40))), "{text}");
-        let odd = AddOn { name: "../../etc/x".into(), ..AddOn::default() };
-        assert_eq!(file_of(&odd), "addons/-..-etc-x.md");
+        let odd = Workload { name: "../../etc/x".into(), ..Workload::default() };
+        assert_eq!(file_of(ADD_ONS, &odd), "addons/etc.x.md");
     }
 }

@@ -15,12 +15,12 @@ use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, Revision, RolloutPolicy, 
 use api::names::addon_conditions::{AVAILABLE, PROGRESSING};
 use api::names::{cluster_conditions, gitops_conditions};
 
-/// An add-on on one cluster.
+/// An add-on, or the work of a ManifestWorkReplicaSet, on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// The state of the cluster in the rollout of the add-on.
     pub state: ClusterState,
-    /// Whether the add-on works, in the version that it runs.
+    /// Whether it works, in the version that it runs.
     pub available: bool,
     /// Name of the cluster.
     pub name: String,
@@ -56,7 +56,7 @@ impl Cluster {
     }
 
     /// Returns its rank among the clusters that need attention, from 0.
-    fn rank(&self) -> u8 {
+    pub(super) fn rank(&self) -> u8 {
         match &self.state {
             ClusterState::Failed { .. } => 0,
             ClusterState::TimedOut => 1,
@@ -88,7 +88,7 @@ impl Cluster {
     }
 }
 
-/// The rollout of an add-on on the clusters of a placement.
+/// The rollout of an add-on or a set on the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
     /// Namespace and name of the placement.
@@ -135,10 +135,10 @@ impl Rollout {
     }
 }
 
-/// An add-on on all its clusters.
+/// An add-on, or a ManifestWorkReplicaSet, on all its clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AddOn {
-    /// Its name.
+pub struct Workload {
+    /// Its name; NAMESPACE/NAME of a set.
     pub name: String,
     /// The rollout of each placement.
     pub rollouts: Vec<Rollout>,
@@ -148,7 +148,7 @@ pub struct AddOn {
     pub clusters: Vec<Arc<Cluster>>,
 }
 
-impl AddOn {
+impl Workload {
     /// Reads an add-on; `clusters` are all clusters that have it or get it, by name.
     pub fn read(
         cma: &ClusterManagementAddOn,
@@ -186,7 +186,7 @@ impl AddOn {
         labels.into_iter().map(|(state, count)| (state.label(), count)).collect()
     }
 
-    /// Returns the number of clusters on which the add-on does not work.
+    /// Returns the number of clusters on which it does not work.
     pub fn unavailable(&self) -> usize {
         self.clusters.iter().filter(|cluster| !cluster.available).count()
     }
@@ -202,7 +202,7 @@ impl AddOn {
 }
 
 /// Returns the reasons why a rollout is held, and the approvals that it waits for.
-fn holds(rollout: &RolloutStatus) -> Vec<String> {
+pub(super) fn holds(rollout: &RolloutStatus) -> Vec<String> {
     let hold = Some(&rollout.hold).filter(|hold| !hold.is_empty()).cloned();
     let quarantined = Some(&rollout.quarantined).filter(|hash| !hash.is_empty());
     let quarantined = quarantined.map(|hash| {
@@ -254,12 +254,19 @@ pub struct Fleet {
     /// Number of clusters that are available.
     pub available: usize,
     /// The add-ons, by name.
-    pub add_ons: Vec<AddOn>,
+    pub add_ons: Vec<Workload>,
+    /// The ManifestWorkReplicaSets, by namespace and name.
+    pub replica_sets: Vec<Workload>,
 }
 
 impl Fleet {
     /// Reads the state of a fleet.
-    pub fn read(repo: &ConfigRepo, clusters: &[Arc<ManagedCluster>], add_ons: Vec<AddOn>) -> Self {
+    pub fn read(
+        repo: &ConfigRepo,
+        clusters: &[Arc<ManagedCluster>],
+        add_ons: Vec<Workload>,
+        replica_sets: Vec<Workload>,
+    ) -> Self {
         let status = repo.status.clone().unwrap_or_default();
         let commit = |revision: Option<Revision>| revision.map(|r| r.commit).unwrap_or_default();
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
@@ -277,7 +284,13 @@ impl Fleet {
             clusters: clusters.len(),
             available: clusters.iter().filter(works).count(),
             add_ons,
+            replica_sets,
         }
+    }
+
+    /// Returns the add-ons, and then the sets.
+    pub(super) fn workloads(&self) -> impl Iterator<Item = &Workload> + Clone {
+        self.add_ons.iter().chain(&self.replica_sets)
     }
 }
 

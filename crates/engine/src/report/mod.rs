@@ -7,10 +7,11 @@
 mod files;
 mod input;
 mod message;
+mod replica_set;
 pub mod secrets;
 mod snapshot;
 
 pub use files::{digest, files};
-pub use input::{AddOn, Cluster, Fleet, Rollout, last_change, ready_since, version_of};
+pub use input::{Cluster, Fleet, Rollout, Workload, last_change, ready_since, version_of};
 pub use message::message;
 pub use snapshot::{SNAPSHOT_FILE, snapshot};

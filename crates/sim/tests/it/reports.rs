@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::fixtures::{
     ADDON, addon, images, is_completed, progress, progressive, put, seconds, select_all, template, world,
 };
+use crate::replica_sets;
 use api::addon::v1alpha1::{
     AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
 };
@@ -140,4 +141,48 @@ fn a_report_and_explain_rollout_show_the_same_state_of_every_cluster() {
     policy(&mut world, json!({"onBreach": "Rollback"}));
     world.run_for(seconds(90)).unwrap();
     check(&world, "Quarantined 4");
+}
+
+#[test]
+fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
+    let mut world = world(4);
+    select_all(&mut world);
+    report(&mut world);
+    replica_sets::policy(
+        &mut world,
+        json!({"replicaSets": ["default/settings"], "onBreach": "Rollback", "defaultDeadline": "30s"}),
+    );
+    replica_sets::set(&mut world, "1", progressive());
+    replica_sets::settle(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    let summary = |world: &World| -> Value {
+        let push = world.branches[BRANCH].last().unwrap();
+        let summary: Value = serde_json::from_str(&push.files["summary.json"]).unwrap();
+        summary["replicaSets"]["default/settings"].clone()
+    };
+    let first = summary(&world);
+    assert_eq!((&first["clusters"]["done"], &first["unavailable"]), (&json!(4), &json!(0)), "{first:#}");
+    assert_eq!(first["rollouts"][0]["state"], "Completed", "{first:#}");
+    let good = first["rollouts"][0]["desired"].clone();
+    assert_eq!((&first["configurations"][good.as_str().unwrap()], good == ""), (&json!(4), false));
+
+    let refs = replica_sets::refs("fleet", progressive());
+    replica_sets::set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": replica_sets::bad(), "placementRefs": refs}),
+    );
+    world.run_for(seconds(300)).unwrap();
+    let last = summary(&world);
+    let rollout = &last["rollouts"][0];
+    assert_eq!((&rollout["quarantined"], &rollout["lastGood"]), (&json!(true), &good), "{last:#}");
+    assert_eq!(
+        (&rollout["state"], &last["clusters"]["quarantined"]),
+        (&json!("Failed"), &json!(4)),
+        "{last:#}"
+    );
+    let push = world.branches[BRANCH].last().unwrap();
+    let page = &push.files["replica-sets/default.settings.md"];
+    assert!(page.contains("Quarantined on default/fleet"), "{page}");
+    let readme = &push.files["README.md"];
+    assert!(readme.contains("| [default/settings](replica-sets/default.settings.md) |"), "{readme}");
 }

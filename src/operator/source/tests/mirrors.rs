@@ -76,6 +76,7 @@ async fn a_repository_of_this_machine_needs_the_flag() {
         branch: "status".into(),
         directory: String::new(),
         owner: "ConfigRepo config/fleet of hub 1".into(),
+        takes_over: true,
         files: BTreeMap::new(),
         message: String::new(),
         time: jiff::Timestamp::UNIX_EPOCH,

@@ -7,6 +7,7 @@
 
 mod decide;
 mod input;
+mod report;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,8 @@ use engine::rollout::input::Hash;
 use object::text;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
+
+pub(in crate::hub) use self::report::{last_change, report};
 
 /// Limit of the characters of an error of the API server in the status.
 const LONGEST_MESSAGE: usize = 600;

@@ -25,8 +25,6 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
     watches.read::<AddOnPlacementScore>();
     watches.read::<ConfigRepoInventory>();
     watches.read::<ControllerRevision>();
-    watches.read::<ManifestWork>();
-    watches.read::<ManifestWorkReplicaSet>();
 }
 
 /// Returns the snapshot; `None` if the fleet is too large for one.

@@ -119,6 +119,7 @@ fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     caches.replace(Site::Hub, world.list::<ManagedCluster>(), "1");
     caches.replace(Site::Hub, Vec::<ManagedClusterAddOn>::new(), "1");
     caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
+    caches.replace(Site::Hub, Vec::<ManifestWorkReplicaSet>::new(), "1");
     caches.replace(Site::Hub, world.list::<Namespace>(), "1");
     let plan = ReportController::plan(&key(), &caches, now).unwrap();
     assert_eq!(plan.steps.len(), 1);
@@ -161,4 +162,21 @@ fn an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
     assert!(soon.steps.is_empty());
     assert_eq!(after(failure(), SignedDuration::from_secs(31)).1.steps.len(), 1);
     assert!(after(Ok(None), SignedDuration::from_secs(31)).1.is_empty(), "and nothing more once it is there");
+}
+
+#[test]
+fn a_hub_stops_reporting_where_another_one_with_its_identity_reports() {
+    let fenced = || Err(Failure { kind: FailureKind::FieldConflict, message: "writer 2".into() });
+    let (repo, soon) = after(fenced(), SignedDuration::from_mins(5));
+    let status = repo.status.clone().unwrap();
+    assert_eq!(find_condition(&status.conditions, REPORTED).unwrap().reason, "StatusPushFenced");
+    assert!(soon.steps.is_empty(), "{soon:?}");
+    let takes_over = |plan: &Plan| match &plan.steps[0][0] {
+        Action::Push(push) => push.takes_over,
+        other => panic!("{other:?}"),
+    };
+    let (_, later) = after(fenced(), SignedDuration::from_mins(11));
+    assert!(!takes_over(&later), "it asks again and takes nothing over");
+    let refused = Err(Failure { kind: FailureKind::Forbidden, message: "protected".into() });
+    assert!(takes_over(&after(refused, SignedDuration::from_mins(11)).1));
 }

@@ -1,0 +1,73 @@
+//! What a report tells of a set on its clusters.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::input::SetInput;
+use api::condition::Conditions as _;
+use api::gitops::v1alpha1::RolloutStatus;
+use api::names::WORK_REPLICA_SET_LABEL;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::replica_set;
+use engine::report::{Cluster, Rollout, Workload};
+use object::Key;
+use reconcile::{Query, Read, View};
+
+/// A set on its clusters.
+pub(in crate::hub) struct ReportedSet {
+    pub(in crate::hub) set: Workload,
+    /// When the state of a cluster ends without an event.
+    pub(in crate::hub) recheck: Option<Timestamp>,
+}
+
+/// Reads a set for a report; `None` if its name is not valid, so that it has no works.
+pub(in crate::hub) fn report(
+    set: &Arc<ManifestWorkReplicaSet>,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Option<ReportedSet>> {
+    let key = Key::of(set.as_ref());
+    let Ok(owner) = replica_set::owner_label(&key) else { return Ok(None) };
+    let input = SetInput::read(Arc::clone(set), owner, view)?;
+    let decided = input.decide(view, now)?;
+    let record_of = |placement: &Key| {
+        let is_its = |record: &&RolloutStatus| {
+            (&record.placement_namespace, &record.placement_name) == (&placement.namespace, &placement.name)
+        };
+        decided.memories.iter().find(is_its).cloned().unwrap_or_default()
+    };
+    let (mut rollouts, mut clusters, mut recheck) = (Vec::new(), Vec::new(), None::<Timestamp>);
+    for rollout in &decided.rollouts {
+        let decision = match &rollout.decision {
+            Ok(decision) => decision,
+            Err(why) => {
+                rollouts.push(Rollout {
+                    placement: rollout.placement.to_string(),
+                    state: "PlacementDecisionNotFound".into(),
+                    message: why.clone(),
+                    ..Rollout::default()
+                });
+                continue;
+            }
+        };
+        rollouts.push(Rollout::of_set(decision, &record_of(&rollout.placement)));
+        clusters.extend(decision.clusters.iter().map(|(name, assignment)| {
+            let work = input.works.get(name).map(|(work, runs)| (work.as_ref(), runs));
+            Arc::new(Cluster::of_work(name, &assignment.state, work))
+        }));
+        recheck = [recheck, decision.recheck].into_iter().flatten().min();
+    }
+    let set = Workload::of_set(&key, rollouts, &decided.memories, clusters);
+    Ok(Some(ReportedSet { set, recheck }))
+}
+
+/// Returns when the conditions of the works of a set last changed.
+pub(in crate::hub) fn last_change(set: &Key, view: &impl View) -> Read<Option<Timestamp>> {
+    let Ok(owner) = replica_set::owner_label(set) else { return Ok(None) };
+    let mut works = view.list_readable::<ManifestWork>(Query::label(WORK_REPLICA_SET_LABEL, &owner))?;
+    works.retain(|work| replica_set::is_owned(set, work));
+    let times = works.iter().flat_map(|work| work.conditions()).map(|c| c.last_transition_time.0);
+    Ok(times.max())
+}

@@ -1,0 +1,84 @@
+//! ManifestWorkReplicaSets in a report, in the words of add-ons.
+
+use std::sync::Arc;
+
+use super::input::{Cluster, Rollout, Workload, holds};
+use crate::addon::progress;
+use crate::rollout::input::Hash;
+use crate::rollout::{ClusterState, RolloutDecision};
+use api::condition::{Condition, Conditions as _};
+use api::gitops::v1alpha1::RolloutStatus;
+use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
+use api::work::v1::ManifestWork;
+use object::Key;
+
+impl Cluster {
+    /// Reads the work of a set on a cluster in a state, with the template in it.
+    pub fn of_work(name: &str, state: &ClusterState, work: Option<(&ManifestWork, &Hash)>) -> Self {
+        let generation = work.and_then(|(work, _)| work.metadata.generation);
+        let condition = |type_| {
+            let condition = work.and_then(|(work, _)| work.condition(type_));
+            condition.filter(|condition| condition.observed_generation == generation)
+        };
+        let available = condition(AVAILABLE).is_some_and(Condition::is_true);
+        let unless = |type_, is_good: bool| condition(type_).filter(|c| c.is_true() != is_good);
+        let trouble = unless(DEGRADED, false)
+            .or_else(|| unless(APPLIED, true))
+            .or_else(|| unless(AVAILABLE, true))
+            .or_else(|| unless(PROGRESSING, false));
+        let message = match state {
+            ClusterState::Done if available => String::new(),
+            ClusterState::Done
+            | ClusterState::Failed { .. }
+            | ClusterState::TimedOut
+            | ClusterState::Progressing { .. }
+            | ClusterState::Starting
+            | ClusterState::Soaking { .. } => trouble.map(|c| c.message.clone()).unwrap_or_default(),
+            ClusterState::Waiting(_)
+            | ClusterState::Skipped
+            | ClusterState::Unreachable { .. }
+            | ClusterState::Quarantined { .. } => state.to_string(),
+        };
+        let runs = work.map(|(_, runs)| short(&runs.0)).unwrap_or_default();
+        Self { state: state.clone(), available, name: name.to_owned(), message, runs }
+    }
+}
+
+impl Rollout {
+    /// Reads the rollout of a set on a placement, as it is decided now, and its record in the policy.
+    pub fn of_set(decision: &RolloutDecision, record: &RolloutStatus) -> Self {
+        let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
+        let hold = decision.hold.as_ref().map(ToString::to_string);
+        let kept = (!decision.kept.is_empty()).then(|| {
+            format!("{} clusters that are not selected any more keep their works", decision.kept.len())
+        });
+        let message: Vec<String> = decision.corrections().chain(breach.or(hold)).chain(kept).collect();
+        let total = decision.counts.total;
+        Self {
+            placement: format!("{}/{}", record.placement_namespace, record.placement_name),
+            state: progress::placement_condition(total, total, decision).reason,
+            message: message.join("; "),
+            desired: short(&record.revision),
+            last_good: short(&record.last_good),
+            quarantined: !record.quarantined.is_empty() && record.quarantined == record.revision,
+        }
+    }
+}
+
+impl Workload {
+    /// Reads a set; `clusters` are all clusters of its placements, by name.
+    pub fn of_set(
+        set: &Key,
+        rollouts: Vec<Rollout>,
+        records: &[RolloutStatus],
+        mut clusters: Vec<Arc<Cluster>>,
+    ) -> Self {
+        clusters.sort_by_key(|cluster| cluster.rank());
+        Self { name: set.to_string(), rollouts, holds: records.iter().flat_map(holds).collect(), clusters }
+    }
+}
+
+/// Returns the first digits of a hash.
+fn short(hash: &str) -> String {
+    hash.get(..8).unwrap_or(hash).to_owned()
+}

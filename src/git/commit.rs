@@ -1,0 +1,152 @@
+//! The commit that puts the files of a report on top of a branch.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use git2::{Index, IndexEntry, IndexTime, Oid, Repository, Signature};
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use super::push::Commit;
+use object::text;
+
+const AUTHOR: &str = "Wheelwright";
+const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
+
+/// The file of a directory that names the owner of its report.
+const RECORD: &str = ".wheelwright.json";
+
+/// Longest record that is read: 5,000 paths of a usual length.
+const MAX_RECORD_BYTES: usize = 1 << 20;
+
+/// The owner of the report in a directory, the process that wrote it, and the files of the report.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Record {
+    owner: String,
+    /// Empty in records of earlier versions.
+    #[serde(default)]
+    writer: String,
+    files: BTreeSet<String>,
+}
+
+/// The result of writing a commit.
+pub(super) enum Written {
+    /// The tip holds the files already.
+    Unchanged,
+    /// The directory holds files of another owner.
+    NotOurs(String),
+    /// Another process of the same owner wrote the files.
+    Fenced(String),
+    /// The key cannot sign.
+    Unsigned(Error),
+    /// The commit.
+    Commit(Oid),
+}
+
+/// Writes the commit that puts the files on top of a tip.
+pub(super) fn write_commit(
+    repo: &Repository,
+    tip: Option<Oid>,
+    commit: &Commit,
+) -> Result<Written, git2::Error> {
+    let parent = tip.map(|tip| repo.find_commit(tip)).transpose()?;
+    let mut index = Index::new()?;
+    if let Some(parent) = &parent {
+        index.read_tree(&parent.tree()?)?;
+    }
+    let path_of = |file: &str| match commit.directory.as_str() {
+        "" => file.to_owned(),
+        directory => format!("{directory}/{file}"),
+    };
+    let found = |index: &Index, file: &str| index.get_path(Path::new(&path_of(file)), 0);
+    let before = match found(&index, RECORD) {
+        None => Record { owner: commit.owner.clone(), ..Record::default() },
+        Some(entry) => match read_record(repo, entry.id) {
+            Some(record) => record,
+            None => {
+                return Ok(Written::NotOurs(format!(
+                    "a file {} that is not the record of a report",
+                    path_of(RECORD)
+                )));
+            }
+        },
+    };
+    if before.owner != commit.owner {
+        let owner = text::plain(&before.owner, 200);
+        return Ok(Written::NotOurs(format!("the report of {owner}, as {} says", path_of(RECORD))));
+    }
+    let is_foreign = |file: &&String| !before.files.contains(*file) && found(&index, file).is_some();
+    if let Some(foreign) = commit.files.keys().find(is_foreign) {
+        return Ok(Written::NotOurs(format!("a file {} that no report wrote", path_of(foreign))));
+    }
+    for gone in before.files.iter().filter(|file| !commit.files.contains_key(*file)) {
+        if found(&index, gone).is_some() {
+            index.remove(Path::new(&path_of(gone)), 0)?;
+        }
+    }
+    for (file, content) in &commit.files {
+        index.add(&entry(path_of(file), repo.blob(content.as_bytes())?))?;
+    }
+    // Equal files of another process stay its own, so that a restart makes no commit.
+    let files: BTreeSet<String> = commit.files.keys().cloned().collect();
+    let unchanged = repo.find_tree(index.write_tree_to(repo)?)?;
+    if before.files == files && parent.as_ref().is_some_and(|parent| parent.tree_id() == unchanged.id()) {
+        return Ok(Written::Unchanged);
+    }
+    if !commit.takes_over && !before.writer.is_empty() && before.writer != commit.writer {
+        return Ok(Written::Fenced(before.writer));
+    }
+    let record = Record { owner: commit.owner.clone(), writer: commit.writer.clone(), files };
+    let record =
+        serde_json::to_string_pretty(&record).map_err(|e| git2::Error::from_str(&e.to_string()))? + "\n";
+    index.add(&entry(path_of(RECORD), repo.blob(record.as_bytes())?))?;
+    let tree = repo.find_tree(index.write_tree_to(repo)?)?;
+    sign_commit(repo, &tree, parent.as_ref(), commit)
+}
+
+/// Writes the commit of a tree, signed if there is a key.
+fn sign_commit(
+    repo: &Repository,
+    tree: &git2::Tree<'_>,
+    parent: Option<&git2::Commit<'_>>,
+    commit: &Commit,
+) -> Result<Written, git2::Error> {
+    let signature = Signature::new(AUTHOR, EMAIL, &git2::Time::new(commit.time.as_second(), 0))?;
+    let parents: Vec<_> = parent.into_iter().collect();
+    let Some(signer) = &commit.signer else {
+        return repo
+            .commit(None, &signature, &signature, &commit.message, tree, &parents)
+            .map(Written::Commit);
+    };
+    let unsigned = repo.commit_create_buffer(&signature, &signature, &commit.message, tree, &parents)?;
+    let content = std::str::from_utf8(&unsigned).map_err(|e| git2::Error::from_str(&e.to_string()))?;
+    match signer.sign(content.as_bytes(), commit.time) {
+        Ok(armored) => repo.commit_signed(content, armored.trim_end(), None).map(Written::Commit),
+        Err(error) => Ok(Written::Unsigned(error)),
+    }
+}
+
+/// Reads the record of a directory; `None` if the file is no record.
+fn read_record(repo: &Repository, id: Oid) -> Option<Record> {
+    let blob = repo.find_blob(id).ok().filter(|blob| blob.size() <= MAX_RECORD_BYTES)?;
+    serde_json::from_slice(blob.content()).ok()
+}
+
+/// Makes an entry of an index. There is no work tree, so the fields about files on disk are zero.
+pub fn entry(path: String, id: Oid) -> IndexEntry {
+    let never = IndexTime::new(0, 0);
+    IndexEntry {
+        ctime: never,
+        mtime: never,
+        dev: 0,
+        ino: 0,
+        mode: 0o100_644,
+        uid: 0,
+        gid: 0,
+        file_size: 0,
+        id,
+        flags: 0,
+        flags_extended: 0,
+        path: path.into_bytes(),
+    }
+}
