@@ -31,11 +31,13 @@ pub struct Setup {
     pub agent: fn(&mut Dispatcher),
     /// Executes one action.
     pub execute: Execute,
+    /// Whether the hub has a garbage collector, as a Kubernetes API server with its controller manager.
+    pub collects_garbage: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { hub: controllers::hub, agent: controllers::agent, execute }
+        Self { hub: controllers::hub, agent: controllers::agent, execute, collects_garbage: true }
     }
 }
 
@@ -172,7 +174,7 @@ impl World {
         let execute = setup.execute;
         let mut sites = Servers { hub: Some(hub), spoke: None, branches, checker, execute, faults: *faults };
         busy |= operator.round(&mut sites, random, now);
-        busy |= hub.collect(now);
+        busy |= setup.collects_garbage && hub.collect(now);
         checker.observe(None, hub, None, now);
         for (name, spoke) in spokes.iter_mut() {
             let Spoke { store, connected, answers, agent, .. } = spoke;

@@ -201,3 +201,79 @@ fn manifest_configs_are_those_of_the_template_that_the_cluster_uses() {
         .collect();
     assert!(resources.contains(&"namespaces"), "{resources:?}");
 }
+
+/// Returns the status and the message of a condition of the add-on.
+fn condition(world: &World, type_: &str) -> Option<(String, String)> {
+    let status = addon(world)?.status?;
+    find_condition(&status.conditions, type_).map(|c| (c.status.to_string(), c.message.clone()))
+}
+
+fn is_degraded(world: &World) -> bool {
+    condition(world, "Degraded").is_some_and(|(status, _)| status == "True")
+}
+
+#[test]
+fn an_addon_names_its_works_and_is_degraded_while_a_workload_that_ran_does_not_run() {
+    let mut world = world(1);
+    everywhere(&mut world);
+    let related = addon(&world).unwrap().status.unwrap().related_objects;
+    let named: Vec<_> =
+        related.iter().map(|r| format!("{} {}/{}", r.resource, r.namespace, r.name)).collect();
+    assert_eq!(named, [format!("manifestworks cluster1/addon-{ADDON}-deploy-0")]);
+    assert_eq!(condition(&world, "Degraded").unwrap().0, "False");
+    let spoke = world.spokes.get_mut("cluster1").unwrap();
+    let images = std::mem::take(&mut spoke.workloads.images);
+    let key = Key::namespaced("open-cluster-management-agent-addon", "msa");
+    let path = ResourcePath::of::<k8s_openapi::api::apps::v1::Deployment>(&key);
+    spoke.store.delete(&path, &store::DeleteOptions::default(), world.now).unwrap();
+    assert!(world.run_until(seconds(60), is_degraded).unwrap(), "{:?}", addon(&world).unwrap().status);
+    let (_, message) = condition(&world, "Degraded").unwrap();
+    assert!(message.contains("deployments open-cluster-management-agent-addon/msa"), "{message}");
+    let spoke = world.spokes.get_mut("cluster1").unwrap();
+    spoke.workloads.images = images;
+    let touch = Patch::Merge(json!({"metadata": {"annotations": {"image": "pulled"}}}));
+    spoke.store.patch(&path, &touch, &WriteOptions::manager("user"), world.now).unwrap();
+    assert!(world.run_until(seconds(60), |world| !is_degraded(world)).unwrap(), "{:?}", addon(&world));
+}
+
+#[test]
+fn a_template_that_cannot_be_rendered_for_a_cluster_degrades_its_addon() {
+    let mut world = world(1);
+    everywhere(&mut world);
+    let mut registries = |text: Value| {
+        let patch =
+            json!({"metadata": {"annotations": {"open-cluster-management.io/image-registries": text}}});
+        let cluster = ResourcePath::of::<ManagedCluster>(&Key::cluster("cluster1"));
+        let now = world.now;
+        world.hub.patch(&cluster, &Patch::Merge(patch), &WriteOptions::manager("user"), now).unwrap();
+        world.run_for(seconds(30)).unwrap();
+        (condition(&world, "Degraded").unwrap(), condition(&world, "ManifestApplied").unwrap())
+    };
+    let (degraded, applied) = registries(json!("no JSON"));
+    assert_eq!(degraded.0, "True");
+    assert_eq!(degraded.1, applied.1);
+    assert_eq!(registries(Value::Null).0.0, "False");
+}
+
+#[test]
+fn an_addon_that_another_process_manages_is_left_to_it() {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.0");
+    crate::fixtures::addon(&mut world, "msa", json!({"type": "All"}));
+    let lifecycle = json!({"addon.open-cluster-management.io/lifecycle": "self"});
+    let path = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster(ADDON));
+    let patch = Patch::Merge(json!({"metadata": {"annotations": lifecycle}}));
+    let now = world.now;
+    world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+    select_all(&mut world);
+    let addons = "addon.open-cluster-management.io/v1alpha1";
+    let on_cluster = json!({"apiVersion": addons, "kind": "ManagedClusterAddOn", "metadata": {"name": ADDON, "namespace": "cluster1"}, "spec": {}});
+    put(&mut world, on_cluster);
+    let before = addon(&world).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(addon(&world).unwrap(), before, "its status and its owner are those of its manager");
+    assert_eq!(world.list::<ManagedClusterAddOn>().len(), 1, "its manager installs it");
+    assert_eq!(world.list::<ManifestWork>().len(), 0, "its manager makes its works");
+    let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+    assert!(cma.status.unwrap_or_default().install_progressions.is_empty());
+}

@@ -28,5 +28,6 @@ mod reports;
 mod rollouts;
 mod templates;
 mod tokens;
+mod uncollected;
 mod unreadable;
 mod works;

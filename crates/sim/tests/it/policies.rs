@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{addon, is_completed, merged, put, seconds, select, select_all, template, world};
+use crate::fixtures::{
+    addon, images, is_completed, merged, progress, progressive, put, seconds, select, select_all, template,
+    world,
+};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::RolloutPolicy;
@@ -66,4 +69,25 @@ fn a_policy_says_whether_it_is_in_force_and_what_waits_for_a_person() {
     let (ready, reason, message) = condition(&world, "Ready");
     assert_eq!((ready, reason.as_str()), (false, "InvalidPolicy"), "{message}");
     assert!(message.contains("freezeWindows") || message.contains("schedule"), "{message}");
+}
+
+#[test]
+fn the_last_valid_strategy_stays_in_force_although_nobody_made_a_policy() {
+    let mut world = world(4);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    let mut invalid = progressive();
+    invalid["progressive"]["progressDeadline"] = json!("10mfoo");
+    addon(&mut world, "msa", invalid);
+    world.run_for(seconds(10)).unwrap();
+    world.restart_operator();
+    template(&mut world, "msa", "msa:0.4.1");
+    let is_begun = |world: &World| images(world).iter().any(|image| image == "0.4.1");
+    assert!(world.run_until(seconds(30), is_begun).unwrap(), "{:?}", progress(&world));
+    assert_eq!(images(&world), ["0.4.1", "0.4.0", "0.4.0", "0.4.0"], "the canary goes first");
+    let is_everywhere = |world: &World| images(world).iter().all(|image| image == "0.4.1");
+    assert!(world.run_until(seconds(120), is_everywhere).unwrap(), "{:?}", progress(&world));
+    assert!(progress(&world).1.contains("progressDeadline"), "{:?}", progress(&world));
 }

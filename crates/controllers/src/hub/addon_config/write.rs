@@ -16,6 +16,7 @@ use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn,
 };
+use api::cluster::v1alpha1::{RolloutStrategy, RolloutType};
 use api::condition::{find_condition, set_condition};
 use api::names::{SYSTEM_NAMESPACE, addon_conditions};
 use engine::addon::config::Config;
@@ -119,6 +120,9 @@ impl AddOnInput {
         plan.step(snapshots);
         let subject = RolloutOwner::AddOn(&self.name);
         let policy = rollout_policy::object_for(subject, view)?;
+        // A strategy in stages stays in force when an invalid one follows, so it must be remembered before.
+        let has_stages = memories.iter().any(|memory| memory.strategy.as_ref().is_some_and(is_staged));
+        let needs_policy = policy.is_none() && has_stages;
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
         let installed = installed.iter().map(|cluster| addon_install::install(&self.cma, cluster, view));
         plan.step(installed.collect::<Read<Vec<_>>>()?.into_iter().flatten());
@@ -153,6 +157,15 @@ impl AddOnInput {
             writes.extend(StatusWrite::between(addon.as_ref(), &new).map(|write| write.action()));
         }
         plan.step(writes);
+        plan.step(needs_policy.then(rollout_policy::create_default));
         Ok(())
+    }
+}
+
+/// Returns whether clusters follow each other. With any other strategy all go at once.
+fn is_staged(strategy: &RolloutStrategy) -> bool {
+    match strategy.r#type {
+        RolloutType::Progressive | RolloutType::ProgressivePerGroup => true,
+        RolloutType::All | RolloutType::Other(_) => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Deploys an add-on to its cluster and reports its health.
 //!
-//! A cluster that the hub does not accept gets no new works, and its add-ons lose their permissions. The
-//! permissions of an add-on that no longer exists are revoked in every namespace.
+//! A cluster that the hub does not accept gets no new works, and its add-ons lose their permissions. The works
+//! of an add-on that no longer exists are deleted, and then its permissions are revoked in every namespace.
 //!
 //! The controller renders ManifestWorks and permissions from the snapshots that the rollout assigned. It
 //! writes the status when the rollout on the cluster starts and when it ends, and in between only after a
@@ -9,6 +9,7 @@
 
 mod deployment;
 mod hook;
+mod leftovers;
 mod status;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use self::deployment::{Deployment, bindings_of, registries, remove};
+use self::deployment::{Deployment, registries};
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -105,12 +106,10 @@ impl Controller for AddonDeployController {
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else {
-            let mut plan = Plan::nothing();
-            plan.step(remove(&bindings_of(key, view)?));
-            return Ok(plan);
+            return leftovers::delete(key, view, now);
         };
         let is_deleted = addon.is_terminating();
-        // The garbage collector deletes the works of a deleted add-on by their owner reference.
+        // The works of a deleted add-on stay until it is gone.
         if is_deleted && !addon.has_finalizer(ADDON_PRE_DELETE) {
             return Ok(Plan::nothing());
         }
@@ -131,10 +130,12 @@ impl Controller for AddonDeployController {
             return done.plan.status.clone();
         }
         let addon = view.get::<ManagedClusterAddOn>(key).ok().flatten()?;
-        let refused =
-            done.failures().find_map(|(action, failure)| status::refused_permission(action, failure))?;
+        let refused = done.failures().find_map(|(action, failure)| status::refused_write(action, failure))?;
         let mut new = ManagedClusterAddOn::clone(&addon);
-        set_condition(&mut new.status.get_or_insert_default().conditions, refused, now);
+        let conditions = &mut new.status.get_or_insert_default().conditions;
+        for condition in refused {
+            set_condition(conditions, condition, now);
+        }
         StatusWrite::between(addon.as_ref(), &new)
     }
 }

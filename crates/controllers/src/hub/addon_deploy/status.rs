@@ -4,13 +4,17 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::deployment::Deployment;
 use api::Condition;
-use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
+use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn, ObjectReference};
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
-use api::names::addon_conditions::{AVAILABLE, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED};
+use api::names::addon_conditions::{
+    AVAILABLE, DEGRADED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
+};
 use api::names::cluster_conditions;
+use api::work::v1::ManifestWork;
 use engine::addon::health::{self, WorksStatus};
 use engine::addon::progress;
+use object::{Gvk, Metadata as _};
 use reconcile::{Action, Failure, FailureKind, Plan};
 
 /// How long a rollout on the cluster may take before the status says why it takes so long.
@@ -31,17 +35,35 @@ pub(super) struct DeployOutcome {
     pub(super) is_empty: bool,
 }
 
-/// Returns the message of an add-on when the API server refuses its agent's permissions: the operator can
-/// give only permissions that it has itself.
-pub(super) fn refused_permission(action: &Action, failure: &Failure) -> Option<Observation> {
-    let is_permission = action.gvk().is_some_and(|gvk| gvk.kind == "RoleBinding");
+/// Returns the conditions of an add-on when the API server refuses its agent's permissions or its works: the
+/// operator can give only permissions that it has itself.
+pub(super) fn refused_write(action: &Action, failure: &Failure) -> Option<[Observation; 2]> {
     let is_refused = match failure.kind {
         FailureKind::Forbidden | FailureKind::Invalid | FailureKind::NotFound => true,
         FailureKind::Conflict | FailureKind::FieldConflict | FailureKind::Unavailable => false,
     };
-    let message = format!("Failed to set permission for hub agent: {failure}");
-    let observation = Observation::new(REGISTRATION_APPLIED, False, "SetPermissionFailed").message(message);
-    (is_permission && is_refused).then_some(observation)
+    let (type_, reason, message) = match action.gvk()?.kind.as_str() {
+        "RoleBinding" => {
+            (REGISTRATION_APPLIED, "SetPermissionFailed", "Failed to set permission for hub agent")
+        }
+        "ManifestWork" => (MANIFEST_APPLIED, "ManifestWorkApplyFailed", "failed to apply manifestWork"),
+        _ => return None,
+    };
+    let failed = |type_: &str, status| {
+        Observation::new(type_, status, reason).message(format!("{message}: {failure}"))
+    };
+    is_refused.then(|| [failed(type_, False), failed(DEGRADED, True)])
+}
+
+/// Returns a work as an object that helps to find out what the add-on does.
+fn related(work: &ManifestWork) -> ObjectReference {
+    ObjectReference {
+        group: Gvk::of::<ManifestWork>().group,
+        resource: "manifestworks".into(),
+        namespace: work.namespace().to_owned(),
+        name: work.name().to_owned(),
+        ..ObjectReference::default()
+    }
 }
 
 impl Deployment {
@@ -61,6 +83,7 @@ impl Deployment {
         let has_completed =
             !references.is_empty() && references.iter().all(|r| r.last_applied_config == r.desired_config);
         let outcome = if has_completed { None } else { self.outcome(&verdict, now, plan) };
+        let has_ended = has_completed || outcome.is_some();
         match outcome {
             Some(outcome) => {
                 if outcome.reason == progress::COMPLETED {
@@ -82,6 +105,11 @@ impl Deployment {
             }
         }
         if self.has_template {
+            status.related_objects = self.works().into_iter().map(related).collect();
+            if has_ended {
+                let degraded = self.degraded(&verdict);
+                set_condition(&mut status.conditions, degraded, now);
+            }
             self.report_deployment(&mut status.conditions, verdict, now);
         }
         let check = status.health_check.as_ref();
@@ -117,6 +145,24 @@ impl Deployment {
             | WorksStatus::OtherConfig
             | WorksStatus::NotReady(_)
             | WorksStatus::NotHealthy(_) => None,
+        }
+    }
+
+    /// Returns whether the add-on works as its configuration says, after the rollout on the cluster has ended.
+    /// OCM defines the condition and leaves it out.
+    fn degraded(&self, verdict: &DeployOutcome) -> Observation {
+        let DeployOutcome { error, refused_since: _, is_empty } = verdict;
+        let degraded = |reason: &str, why: &str| Observation::new(DEGRADED, True, reason).message(why);
+        match (error, &self.works_status) {
+            (Some(why), _) => degraded("ManifestWorkApplyFailed", why),
+            (None, WorksStatus::Refused(why)) => degraded("AddonManifestAppliedFailed", why),
+            (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why)) => {
+                degraded("ProbeUnavailable", why)
+            }
+            (None, WorksStatus::NoWorks) if !is_empty => degraded("WorkNotFound", "no addon works"),
+            (None, WorksStatus::NoWorks | WorksStatus::OtherConfig | WorksStatus::Done) => {
+                Observation::new(DEGRADED, False, "AsExpected")
+            }
         }
     }
 

@@ -1,0 +1,67 @@
+//! The works and the permissions of an add-on that no longer exists.
+//!
+//! A garbage collector deletes the works as well, by their owner references. A hub may have none, and it keeps no
+//! order.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::deployment::{bindings_of, remove};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::names::ADDON_NAME_LABEL;
+use api::work::v1::ManifestWork;
+use object::{Gvk, Key, Metadata as _, ObjectRef};
+use reconcile::{Action, Plan, Query, Read, View};
+
+/// How long an agent keeps its permissions while its works do not go. An agent that keeps its works has no
+/// permissions for ever.
+const WORKS_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+
+/// Deletes the works, and revokes the permissions when the works are gone.
+pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    let works =
+        view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, &key.name).within(&key.namespace))?;
+    let mut left = Vec::new();
+    for work in works {
+        if is_left(&work, key, view)? {
+            left.push(work);
+        }
+    }
+    let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
+    let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);
+    match until(&left, now).filter(|until| is_accepted && *until > now) {
+        Some(until) => plan.wake(until),
+        None => plan.step(remove(&bindings_of(key, view)?)),
+    }
+    let living = left.iter().filter(|work| !work.is_terminating());
+    plan.step(living.map(|work| Action::delete(work.as_ref())));
+    Ok(plan)
+}
+
+/// Returns whether a work is controlled by an add-on that no longer exists, as a garbage collector decides it: the
+/// API server says so, because the cache of add-ons may be older than the work.
+///
+/// # Errors
+/// The API server has not answered yet.
+fn is_left(work: &ManifestWork, addon: &Key, view: &impl View) -> Read<bool> {
+    let wanted = Gvk::of::<ManagedClusterAddOn>();
+    let references = work.metadata.owner_references.iter().flatten();
+    let mut controllers = references.filter(|reference| {
+        let Gvk { group, kind, version: _ } = Gvk::parse(&reference.api_version, &reference.kind);
+        let is_addon = (&group, &kind) == (&wanted.group, &wanted.kind);
+        is_addon && reference.controller == Some(true) && reference.name == addon.name
+    });
+    let Some(controller) = controllers.next() else { return Ok(false) };
+    let live = view.object(&ObjectRef::of::<ManagedClusterAddOn>(addon.clone()))?;
+    Ok(live.is_none_or(|live| live.uid() != controller.uid))
+}
+
+/// Returns when the permissions are revoked although there are works; `None` if there are none.
+fn until(works: &[Arc<ManifestWork>], now: Timestamp) -> Option<Timestamp> {
+    let deleted =
+        |work: &Arc<ManifestWork>| work.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
+    works.iter().map(deleted).max()?.checked_add(WORKS_TIMEOUT).ok()
+}
