@@ -87,7 +87,8 @@ pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldErro
             if !resource.is_custom() {
                 errors.push(FieldError::invalid(format!("metadata.finalizers[{i}]"), &value, why));
             }
-        } else if !finalizer.contains('/')
+        } else if !resource.is_custom()
+            && !finalizer.contains('/')
             && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes" | crd::CLEANUP)
         {
             let why = "name is neither a standard finalizer name nor is it fully qualified";

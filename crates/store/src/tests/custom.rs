@@ -80,6 +80,19 @@ fn a_definition_is_established_and_served_at_once() {
 }
 
 #[test]
+fn a_finalizer_of_a_custom_object_needs_no_domain() {
+    let finalizer = "resources-finalizer.argocd.argoproj.io";
+    let mut world = world();
+    let mut body = widget(json!({ "size": "s" }));
+    body["metadata"]["finalizers"] = json!([finalizer]);
+    assert!(world.create(body).is_ok());
+    let mut built_in = config_map("a", json!({}));
+    built_in["metadata"]["finalizers"] = json!([finalizer]);
+    let why = "ConfigMap \"a\" is invalid: metadata.finalizers[0]: Invalid value: \"resources-finalizer.argocd.argoproj.io\": name is neither a standard finalizer name nor is it fully qualified";
+    refused(world.create(built_in), 422, "Invalid", why);
+}
+
+#[test]
 fn a_taken_name_is_not_accepted() {
     let mut world = world();
     let mut other = definition();
