@@ -10,8 +10,9 @@ use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
 use git2::{Index, Repository, Signature};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use object::Object;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -118,6 +119,15 @@ async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
     };
     let _operator = hub.operator(&url);
     eventually("the first commit is applied", async || hub.exists("a").await).await;
+    let events: Api<Event> = Api::namespaced(hub.server.client(), NAMESPACE);
+    let has_event = async |reason: &str| {
+        let events = events.list(&ListParams::default()).await.unwrap().items;
+        events.iter().any(|event| {
+            let about = event.regarding.as_ref().and_then(|object| object.kind.as_deref());
+            about == Some("ConfigRepo") && event.reason.as_deref() == Some(reason)
+        })
+    };
+    eventually("an event says so", async || has_event("Applied").await).await;
 
     let public = std::fs::read_to_string(dir.join("key.pub")).unwrap();
     let secret = json!({"metadata": {"name": "signers"}, "stringData": {"allowed_signers": format!("alice {public}")}});
@@ -134,6 +144,7 @@ async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
         has_message("it has no signature").await
     })
     .await;
+    eventually("an event says that too", async || has_event("SignatureMissing").await).await;
 
     commit("signed", &["-S"]);
     eventually("the signed commit is applied", async || hub.exists("signed").await).await;

@@ -36,11 +36,13 @@ fn refused(hub: &Cluster, arguments: &[&str]) -> String {
     error
 }
 
-type Objects = BTreeMap<(String, String), Value>;
+type Objects = BTreeMap<[String; 3], Value>;
 
 fn by_name(objects: impl IntoIterator<Item = Value>) -> Objects {
     let name = |object: &Value| {
-        (object["kind"].as_str().unwrap().into(), object["metadata"]["name"].as_str().unwrap().into())
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &object["metadata"];
+        [text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"])]
     };
     objects.into_iter().map(|object| (name(&object), object)).collect()
 }
@@ -61,19 +63,23 @@ fn installed(flags: &[&str]) -> Objects {
         object
     });
     let mut objects = by_name(objects);
-    objects.retain(|(kind, _), _| kind != "CustomResourceDefinition" && kind != "Namespace");
+    objects.retain(|[kind, ..], _| kind != "CustomResourceDefinition" && kind != "Namespace");
     objects
 }
 
 #[test]
 fn the_objects_that_install_writes_are_those_that_helm_renders() {
     let rendered = helm::render_in(PLACEHOLDER, "wheelwright", &[]).unwrap();
-    let documents = rendered.iter().map(|object| serde_saphyr::to_string(object).unwrap());
-    let head = "# Rendered from charts/wheelwright by helm; `make bless` writes it.\n";
-    let text =
-        documents.fold(head.to_owned(), |text, document| format!("{text}---\n{}\n", document.trim_end()));
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src/installation/operator.yaml");
-    golden::check([(file, text)]);
+    let mut dashboard = helm::render_in(PLACEHOLDER, "wheelwright", &["dashboard.enabled=true"]).unwrap();
+    dashboard.retain(|object| !rendered.contains(object));
+    golden::check([("operator", rendered), ("dashboard", dashboard)].map(|(name, objects)| {
+        let documents = objects.iter().map(|object| serde_saphyr::to_string(object).unwrap());
+        let head = "# Rendered from charts/wheelwright by helm; `make bless` writes it.\n";
+        let text =
+            documents.fold(head.to_owned(), |text, document| format!("{text}---\n{}\n", document.trim_end()));
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src/installation");
+        (directory.join(format!("{name}.yaml")), text)
+    }));
     if std::env::var_os("BLESS").is_some() {
         return; // The program still has the former content of the file.
     }
@@ -96,6 +102,19 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
             helm::NAMESPACE,
             "--otlp-endpoint http://otel:4318 --extra-arg=-v",
             &["tracing.endpoint=\"http://otel:4318\"", "extraArgs=[\"-v\"]"],
+        ),
+        (
+            helm::NAMESPACE,
+            "--dashboard --image example.com/w:2",
+            &["dashboard.enabled=true", "image={\"repository\":\"example.com/w\",\"tag\":\"2\"}"],
+        ),
+        (
+            "elsewhere",
+            "--namespace elsewhere --config-namespaces a,b,elsewhere --service-accounts a/one,b/two,a/three",
+            &[
+                "configNamespaces=[\"a\",\"b\"]",
+                "serviceAccounts=[{\"namespace\":\"a\",\"names\":[\"one\",\"three\"]},{\"namespace\":\"b\",\"names\":[\"two\"]}]",
+            ],
         ),
         (helm::NAMESPACE, "--extra-arg=-v --extra-arg=--x=y", &["extraArgs=[\"-v\",\"--x=y\"]"]),
     ] {
@@ -193,6 +212,14 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     assert_eq!(strategy(), "Webhook true");
     let printed = run(&hub, &["install", "--wait", "0"]);
     assert!(!printed.contains("configured") && !printed.contains("created"), "{printed}");
+
+    let dashboard = "Deployment.apps wheelwright-system/wheelwright-dashboard";
+    let printed = run(&hub, &["install", "--dashboard", "--wait", "0"]);
+    assert!(printed.contains(&format!("{dashboard} created\n")), "{printed}");
+    let printed = run(&hub, &["upgrade", "--wait", "0"]);
+    assert!(printed.contains(&format!("{dashboard} unchanged\n")), "{printed}");
+    let printed = run(&hub, &["install", "--dashboard=false", "--wait", "0"]);
+    assert!(printed.contains(&format!("{dashboard} deleted\n")), "{printed}");
 
     let printed = run(&hub, &["uninstall"]);
     assert!(

@@ -19,7 +19,7 @@ use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::work::v1::ManifestWork;
-use engine::installation::{OPERATOR, Options, WEBHOOK};
+use engine::installation::{DASHBOARD, OPERATOR, Options, WEBHOOK};
 
 /// Uninstall the operator from a hub. The fleet stays: clusters, repositories, placements, add-ons and works keep what they have.
 ///
@@ -81,6 +81,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     }
     let own = [
         ObjectRef::of::<Secret>(Key::namespaced(&args.namespace, WEBHOOK)),
+        ObjectRef::of::<Secret>(Key::namespaced(&args.namespace, DASHBOARD)),
         ObjectRef::of::<Lease>(Key::namespaced(&args.namespace, OPERATOR)),
     ];
     let objects = installed.iter().map(Object::reference).filter(|target| *target != operator);

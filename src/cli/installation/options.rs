@@ -24,6 +24,15 @@ pub(in crate::cli) struct OptionArgs {
     /// [default: none].
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
+    /// Namespaces that hold ConfigRepos, besides that of the operator: it may read Secrets there [default: none].
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    config_namespaces: Option<Vec<String>>,
+    /// Service accounts as which ConfigRepos of their namespace act [default: none].
+    #[arg(long, value_name = "NAMESPACE/NAME", value_delimiter = ',', value_parser = account)]
+    service_accounts: Option<Vec<String>>,
+    /// Run the dashboard too, for people with tokens of the hub; `--dashboard=false` removes it [default: false].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    dashboard: Option<bool>,
     /// Another argument of `wheelwright operator`; may be repeated.
     #[arg(long = "extra-arg", value_name = "ARG", allow_hyphen_values = true)]
     extra_args: Option<Vec<String>>,
@@ -32,9 +41,36 @@ pub(in crate::cli) struct OptionArgs {
 impl OptionArgs {
     /// Returns the options that the flags set.
     pub(in crate::cli) fn options(&self) -> Options {
-        let Self { image, replicas, controllers, git_hosts, otlp_endpoint, extra_args } = self.clone();
-        Options { image, replicas, controllers, git_hosts, otlp_endpoint, extra_args }
+        let Self {
+            image,
+            replicas,
+            controllers,
+            git_hosts,
+            otlp_endpoint,
+            config_namespaces,
+            service_accounts,
+            dashboard,
+            extra_args,
+        } = self.clone();
+        Options {
+            image,
+            replicas,
+            controllers,
+            git_hosts,
+            otlp_endpoint,
+            config_namespaces,
+            service_accounts,
+            dashboard,
+            extra_args,
+        }
     }
+}
+
+/// Checks a service account. An empty one stands for an empty list.
+fn account(text: &str) -> Result<String, String> {
+    let is_account =
+        text.split_once('/').is_some_and(|(namespace, name)| !namespace.is_empty() && !name.is_empty());
+    if is_account || text.is_empty() { Ok(text.into()) } else { Err("write NAMESPACE/NAME".into()) }
 }
 
 /// Returns all objects that this command installs.

@@ -1,8 +1,10 @@
 //! The objects of an installed hub side.
 //!
 //! They are those that helm renders from `charts/wheelwright` with the chart's own values. They are kept in
-//! `operator.yaml`, and a test compares the file with helm's output. Options change the fields that the chart's
+//! `operator.yaml` and `dashboard.yaml`, and a test compares the files with helm's output. Options change the fields that the chart's
 //! values of the same names change.
+
+mod tenants;
 
 use api::crds;
 use object::Object;
@@ -11,6 +13,8 @@ use serde_json::{Value, json};
 
 /// The chart as helm renders it for the namespace [`PLACEHOLDER`].
 const RENDERED: &str = include_str!("operator.yaml");
+/// What helm renders more with `dashboard.enabled`.
+const RENDERED_DASHBOARD: &str = include_str!("dashboard.yaml");
 /// Stands for the namespace in [`RENDERED`].
 const PLACEHOLDER: &str = "release-namespace";
 /// Annotation of the Deployment with the options it was installed with, as JSON.
@@ -19,6 +23,8 @@ const OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/install-options";
 pub const OPERATOR: &str = "wheelwright-operator";
 /// Name of the Service of the webhook, and of the Secret with its certificate.
 pub const WEBHOOK: &str = "wheelwright-webhook";
+/// Name of the Deployment of the dashboard, and of the Secret with its certificate.
+pub const DASHBOARD: &str = "wheelwright-dashboard";
 /// Label of all installed objects.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
@@ -41,6 +47,15 @@ pub struct Options {
     /// Collector of traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otlp_endpoint: Option<String>,
+    /// Namespaces that hold ConfigRepos, besides the operator's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_namespaces: Option<Vec<String>>,
+    /// Service accounts as which ConfigRepos act, as namespace/name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_accounts: Option<Vec<String>>,
+    /// Whether the dashboard runs too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dashboard: Option<bool>,
     /// Further arguments of `wheelwright operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_args: Option<Vec<String>>,
@@ -58,6 +73,9 @@ pub enum InstallationError {
     /// The Deployment lacks a field.
     #[error("the Deployment of the rendered chart has no {0}")]
     Missing(&'static str),
+    /// A service account has no namespace.
+    #[error("{0:?} is no service account; write NAMESPACE/NAME")]
+    Account(String),
     /// The options cannot be written.
     #[error("cannot write the options")]
     Options(#[from] serde_json::Error),
@@ -67,13 +85,26 @@ impl Options {
     /// Returns these options, completed by those of an installation.
     #[must_use]
     pub fn over(self, installed: Self) -> Self {
-        let Self { image, replicas, controllers, git_hosts, otlp_endpoint, extra_args } = self;
+        let Self {
+            image,
+            replicas,
+            controllers,
+            git_hosts,
+            otlp_endpoint,
+            config_namespaces,
+            service_accounts,
+            dashboard,
+            extra_args,
+        } = self;
         Self {
             image: image.or(installed.image),
             replicas: replicas.or(installed.replicas),
             controllers: controllers.or(installed.controllers),
             git_hosts: git_hosts.or(installed.git_hosts),
             otlp_endpoint: otlp_endpoint.or(installed.otlp_endpoint),
+            config_namespaces: config_namespaces.or(installed.config_namespaces),
+            service_accounts: service_accounts.or(installed.service_accounts),
+            dashboard: dashboard.or(installed.dashboard),
             extra_args: extra_args.or(installed.extra_args),
         }
     }
@@ -91,7 +122,7 @@ impl Options {
 }
 
 /// Returns all objects of an installation in the order in which they are applied: definitions, the namespace, and
-/// the objects of the chart, the Deployment last. All but the namespace have the label [`MANAGED_BY`].
+/// the objects of the chart, the Deployments last. All but the namespace have the label [`MANAGED_BY`].
 ///
 /// # Errors
 /// The rendered chart of this program cannot be used.
@@ -103,8 +134,11 @@ pub fn manifests(
     let mut objects: Vec<Object> = crds::all().iter().map(Object::from_typed).collect();
     let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     objects.push(Object::from_value(own)?);
-    let rendered: Vec<Value> = serde_saphyr::from_multiple(&RENDERED.replace(PLACEHOLDER, namespace))?;
-    let rendered = rendered.into_iter().map(Object::from_value).collect::<Result<Vec<_>, _>>()?;
+    let mut rendered = read(RENDERED, namespace)?;
+    rendered.extend(tenants::objects(namespace, options, &rendered)?);
+    if options.dashboard == Some(true) {
+        rendered.extend(read(RENDERED_DASHBOARD, namespace)?);
+    }
     let (deployments, others): (Vec<_>, Vec<_>) =
         rendered.into_iter().partition(|object| object.kind() == "Deployment");
     let is_wanted =
@@ -123,10 +157,26 @@ pub fn manifests(
     Ok(objects)
 }
 
-/// Sets the fields of the Deployment that the options determine, and records the options.
+fn read(rendered: &str, namespace: &str) -> Result<Vec<Object>, InstallationError> {
+    let values: Vec<Value> = serde_saphyr::from_multiple(&rendered.replace(PLACEHOLDER, namespace))?;
+    Ok(values.into_iter().map(Object::from_value).collect::<Result<_, _>>()?)
+}
+
+/// Sets the fields of a Deployment that the options determine. That of the operator records the options.
 fn configure(deployment: &mut Object, options: &Options) -> Result<(), InstallationError> {
-    let Options { image, replicas, controllers, git_hosts, otlp_endpoint, extra_args } = options;
-    if let Some(replicas) = replicas {
+    let Options {
+        image,
+        replicas,
+        controllers,
+        git_hosts,
+        otlp_endpoint,
+        config_namespaces: _,
+        service_accounts: _,
+        dashboard: _,
+        extra_args,
+    } = options;
+    let is_operator = deployment.name() == OPERATOR;
+    if let Some(replicas) = replicas.filter(|_| is_operator) {
         deployment.field_mut("spec").insert("replicas".into(), json!(replicas));
     }
     let pod = deployment.field_mut("spec").get_mut("template").and_then(|template| template.get_mut("spec"));
@@ -135,6 +185,9 @@ fn configure(deployment: &mut Object, options: &Options) -> Result<(), Installat
         container.and_then(Value::as_object_mut).ok_or(InstallationError::Missing("container"))?;
     if let Some(image) = image {
         container.insert("image".into(), json!(image));
+    }
+    if !is_operator {
+        return Ok(());
     }
     let Some(Value::Array(arguments)) = container.get_mut("args") else {
         return Err(InstallationError::Missing("args"));
@@ -153,7 +206,6 @@ fn configure(deployment: &mut Object, options: &Options) -> Result<(), Installat
     arguments.extend(endpoint.map(|endpoint| json!(format!("--otlp-endpoint={endpoint}"))));
     arguments
         .extend(extra_args.iter().flatten().filter(|argument| !argument.is_empty()).map(|text| json!(text)));
-    debug_assert_eq!(deployment.name(), OPERATOR);
     let annotations = json!({ OPTIONS_ANNOTATION: serde_json::to_string(options)? });
     deployment.metadata_mut().insert("annotations".into(), annotations);
     Ok(())

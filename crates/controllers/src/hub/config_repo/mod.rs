@@ -9,6 +9,7 @@ mod commit;
 mod deletion;
 mod depends;
 mod drift;
+mod event;
 mod health;
 mod identity;
 mod index;

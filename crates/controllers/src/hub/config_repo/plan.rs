@@ -13,7 +13,7 @@ use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, conclude, is_about, revision, short_commit, still_applied};
-use super::{approval, commit, deletion, depends, drift, observe};
+use super::{approval, commit, deletion, depends, drift, event, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
 use engine::sync::{self, Claimant, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy};
@@ -27,7 +27,8 @@ pub(super) const MAX_LISTED: usize = 10;
 const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
 
 /// Reasons of failed fetches that end without a person.
-const TRANSIENT: &[&str] = &["SourceUnreachable", "SourceTimeout", "SourceAbandoned", "GitCacheFailed"];
+pub(super) const TRANSIENT: &[&str] =
+    &["SourceUnreachable", "SourceTimeout", "SourceAbandoned", "GitCacheFailed"];
 
 /// Plans the writes for a ConfigRepo.
 ///
@@ -121,6 +122,7 @@ impl<'a> Draft<'a> {
         if let Some(readiness) = &self.readiness {
             let generation = self.repo.metadata.generation.unwrap_or_default();
             conclude(&mut self.status, generation, readiness, self.now);
+            self.plan.events.extend(event::event(self.repo, &self.status, readiness));
         }
         let mut new = self.repo.clone();
         new.status = Some(self.status);

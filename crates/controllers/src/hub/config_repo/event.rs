@@ -1,0 +1,97 @@
+//! Events of a ConfigRepo, for `kubectl describe` and `wheelwright events`.
+
+use super::plan::TRANSIENT;
+use super::status::{Phase, Readiness};
+use api::condition::Conditions as _;
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision};
+use api::names::gitops_conditions::READY;
+use object::{Key, Metadata as _, ObjectRef, text};
+use reconcile::{Event, EventType};
+
+/// Longest note of an event is 1024 bytes (`events.k8s.io/v1`); a character has four bytes at most.
+const NOTE: usize = 256;
+
+/// Returns the event of a new result: a commit is applied, or waits for a person. A result that passes by
+/// itself, such as a git server that does not answer, has none.
+pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readiness) -> Option<Event> {
+    let Readiness { phase, reason, message } = readiness;
+    let before = repo.status.clone().unwrap_or_default();
+    let commit = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.commit.clone());
+    let ready = repo.condition(READY);
+    let (is_new, event_type) = match phase {
+        Phase::Reconciling => return None,
+        Phase::Ready => {
+            let was_ready =
+                ready.is_some_and(|ready| ready.is_true() || TRANSIENT.contains(&ready.reason.as_str()));
+            (!was_ready || commit(&before.applied) != commit(&new.applied), EventType::Normal)
+        }
+        Phase::Stalled => {
+            let was_told = ready.is_some_and(|ready| ready.reason == *reason);
+            (!was_told || commit(&before.seen) != commit(&new.seen), EventType::Warning)
+        }
+    };
+    is_new.then(|| Event {
+        regarding: ObjectRef::of::<ConfigRepo>(Key::of(repo)),
+        uid: repo.uid().to_owned(),
+        related: None,
+        event_type,
+        reason: reason.clone(),
+        action: "Apply".into(),
+        message: text::plain(message, NOTE),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns type and reason of the event after a Ready condition and two commits, the applied one and the
+    /// seen one.
+    fn told(ready: (&str, &str), commits: (&str, &str), phase: Phase, reason: &str) -> Option<String> {
+        let status = |(applied, seen): (&str, &str)| {
+            json!({
+                "applied": {"commit": applied, "url": "", "reference": ""},
+                "seen": {"commit": seen, "url": "", "reference": ""},
+                "conditions": [{
+                    "type": "Ready", "status": ready.0, "reason": ready.1, "message": "",
+                    "lastTransitionTime": "2026-01-02T03:04:05Z",
+                }],
+            })
+        };
+        let repo = json!({
+            "metadata": {"namespace": "n", "name": "fleet", "uid": "u"}, "spec": {"url": "x"},
+            "status": status(("a", "a")),
+        });
+        let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+        let new: ConfigRepoStatus = serde_json::from_value(status(commits)).unwrap();
+        let event = event(&repo, &new, &Readiness::new(phase, reason, "é".repeat(2000)))?;
+        assert_eq!((event.regarding.key.to_string().as_str(), event.uid.as_str()), ("n/fleet", "u"));
+        assert!(event.message.len() <= 1024, "{}", event.message.len());
+        Some(format!("{:?} {}", event.event_type, event.reason))
+    }
+
+    #[test]
+    fn an_applied_commit_and_one_that_waits_for_a_person_are_told_once() {
+        use Phase::{Ready, Reconciling, Stalled};
+        let (applied, held) = (Some("Normal Applied".to_owned()), Some("Warning DeletionsHeld".to_owned()));
+        for (ready, commits, phase, reason, event) in [
+            (("True", "Applied"), ("a", "a"), Ready, "Applied", &None),
+            (("True", "Applied"), ("b", "b"), Ready, "Applied", &applied),
+            (("False", "DeletionsHeld"), ("a", "a"), Ready, "Applied", &applied),
+            (("False", "SourceUnreachable"), ("a", "a"), Ready, "Applied", &None),
+            (("True", "Applied"), ("a", "b"), Stalled, "DeletionsHeld", &held),
+            (("False", "DeletionsHeld"), ("a", "a"), Stalled, "DeletionsHeld", &None),
+            (("False", "DeletionsHeld"), ("a", "b"), Stalled, "DeletionsHeld", &held),
+            (("False", "RenderFailed"), ("a", "a"), Stalled, "DeletionsHeld", &held),
+            (("True", "Applied"), ("a", "b"), Reconciling, "Rendering", &None),
+        ] {
+            assert_eq!(
+                &told(ready, commits, phase.clone(), reason),
+                event,
+                "{ready:?} {commits:?} {phase:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The objects that the options for tenants add.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use object::Object;
+use serde_json::json;
+
+use super::{InstallationError, OPERATOR, Options};
+
+/// Name of the Role by which the operator reads credentials of repositories.
+const CONFIG_SECRETS: &str = "wheelwright-config-secrets";
+/// Name of the Role by which the operator acts as service accounts.
+const IMPERSONATE: &str = "wheelwright-impersonate";
+
+/// Returns the roles of the operator in the namespaces of tenants. `chart` has those in its own namespace.
+pub(super) fn objects(
+    namespace: &str,
+    options: &Options,
+    chart: &[Object],
+) -> Result<Vec<Object>, InstallationError> {
+    let mut objects = Vec::new();
+    let namespaces: BTreeSet<&String> = options.config_namespaces.iter().flatten().collect();
+    for tenant in namespaces.into_iter().filter(|tenant| !tenant.is_empty() && *tenant != namespace) {
+        for one in chart.iter().filter(|one| one.name() == CONFIG_SECRETS) {
+            let mut one = one.clone();
+            one.metadata_mut().insert("namespace".into(), json!(tenant));
+            objects.push(one);
+        }
+    }
+    let mut accounts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for account in options.service_accounts.iter().flatten().filter(|account| !account.is_empty()) {
+        let (namespace, name) =
+            account.split_once('/').ok_or_else(|| InstallationError::Account(account.clone()))?;
+        accounts.entry(namespace).or_default().push(name);
+    }
+    for (tenant, names) in accounts {
+        let rule = json!({
+            "apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": names, "verbs": ["impersonate"],
+        });
+        let metadata = json!({"name": IMPERSONATE, "namespace": tenant});
+        let group = "rbac.authorization.k8s.io";
+        let version = format!("{group}/v1");
+        objects.push(Object::from_value(json!({
+            "apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [rule],
+        }))?);
+        objects.push(Object::from_value(json!({
+            "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": IMPERSONATE},
+            "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": namespace}],
+        }))?);
+    }
+    Ok(objects)
+}
