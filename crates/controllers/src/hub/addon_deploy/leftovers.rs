@@ -1,7 +1,7 @@
 //! The works and the permissions of an add-on that no longer exists.
 //!
-//! A garbage collector deletes the works as well, by their owner references. A hub may have none, and it keeps no
-//! order.
+//! A garbage collector deletes the works as well, by their owner references. A hub may have none, and it
+//! keeps no order.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> 
     Ok(plan)
 }
 
-/// Returns whether a work is controlled by an add-on that no longer exists, as a garbage collector decides it: the
-/// API server says so, because the cache of add-ons may be older than the work.
+/// Returns whether a work is controlled by an add-on that no longer exists, as a garbage collector decides
+/// it: the API server says so, because the cache of add-ons may be older than the work.
 ///
 /// # Errors
 /// The API server has not answered yet.

@@ -1,7 +1,8 @@
 //! Deploys an add-on to its cluster and reports its health.
 //!
-//! A cluster that the hub does not accept gets no new works, and its add-ons lose their permissions. The works
-//! of an add-on that no longer exists are deleted, and then its permissions are revoked in every namespace.
+//! A cluster that the hub does not accept gets no new works, and its add-ons lose their permissions. The
+//! works of an add-on that no longer exists are deleted, and then its permissions are revoked in every
+//! namespace.
 //!
 //! The controller renders ManifestWorks and permissions from the snapshots that the rollout assigned. It
 //! writes the status when the rollout on the cluster starts and when it ends, and in between only after a

@@ -148,8 +148,8 @@ impl Deployment {
         }
     }
 
-    /// Returns whether the add-on works as its configuration says, after the rollout on the cluster has ended.
-    /// OCM defines the condition and leaves it out.
+    /// Returns whether the add-on works as its configuration says, after the rollout on the cluster has
+    /// ended. OCM defines the condition and leaves it out.
     fn degraded(&self, verdict: &DeployOutcome) -> Observation {
         let DeployOutcome { error, refused_since: _, is_empty } = verdict;
         let degraded = |reason: &str, why: &str| Observation::new(DEGRADED, True, reason).message(why);
