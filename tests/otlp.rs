@@ -32,7 +32,8 @@ struct Span {
     attributes: BTreeSet<(String, String)>,
 }
 
-/// Reads the fields of a message by the wire format of Protocol Buffers, without the definitions of the sender.
+/// Reads the fields of a message by the wire format of Protocol Buffers, without the definitions of the
+/// sender.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;

@@ -1,7 +1,7 @@
 //! Sends spans to a collector over OTLP/HTTP with protobuf bodies.
 //!
-//! Nothing waits for a collector: spans that find the queue full, and batches that the collector does not take,
-//! are lost, and the log says so.
+//! Nothing waits for a collector: spans that find the queue full, and batches that the collector does not
+//! take, are lost, and the log says so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The messages of OTLP 1.x that carry spans (`opentelemetry/proto/trace/v1/trace.proto`), with the fields that
-//! are used here.
+//! The messages of OTLP 1.x that carry spans (`opentelemetry/proto/trace/v1/trace.proto`), with the fields
+//! that are used here.
 
 /// The body of `POST /v1/traces`.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -1,8 +1,8 @@
-//! The spans of an operator: a fetch is the first span of a commit, and all that the controllers do for it are its
-//! children.
+//! The spans of an operator: a fetch is the first span of a commit, and all that the controllers do for it
+//! are its children.
 //!
-//! The commit of an object on the hub is the one that its ConfigRepo applies, or has applied last. So the writes
-//! of a rollout that a later commit of the same repository overtakes belong to the later commit.
+//! The commit of an object on the hub is the one that its ConfigRepo applies, or has applied last. So the
+//! writes of a rollout that a later commit of the same repository overtakes belong to the later commit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -153,8 +153,8 @@ impl Tracer {
         });
     }
 
-    /// Remembers the commit if the write is the first one of an object of it. The status of the ConfigRepo names
-    /// the commit only after all of them.
+    /// Remembers the commit if the write is one of an object of it. The status of the ConfigRepo names the
+    /// commit only after all of them.
     fn applies(&self, caches: &Caches, act: &Act) {
         let Action::Apply { object, dry_run: false, .. } = act.action() else { return };
         let is_of_commit = object.annotations().contains_key(names::CONFIG_REPO_ANNOTATION);
@@ -236,7 +236,8 @@ impl Tracer {
 }
 
 impl TraceContext {
-    /// Returns the place below the first span of a commit; `None` if the commit has no id of 16 bytes at least.
+    /// Returns the place below the first span of a commit; `None` if the id of the commit has less than 16
+    /// bytes.
     fn of(repo: &ConfigRepo, commit: &str) -> Option<Self> {
         let digits = commit.get(..32)?;
         let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
