@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use axum::body::Body;
 use axum::http::{Request, Response, Version};
 use futures::future::join_all;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
@@ -18,11 +21,17 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidire
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Options, Server, kubeconfig_yaml};
 use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
 use wheelwright::shell::{self, now};
 
-use crate::kube::{Cluster, install_crypto};
+use crate::drop_in::send_work;
+use crate::klusterlet::embedded_hub;
+use crate::kube::{Cluster, Directory, install_crypto};
+use crate::trace::accept;
+use crate::wait::eventually;
 
 async fn config(kubeconfig: &str) -> kube::Config {
     install_crypto();
@@ -165,6 +174,31 @@ async fn a_client_goes_through_the_proxy_of_its_kubeconfig() {
     assert_eq!(version(&client).await, Version::HTTP_2);
     assert_eq!(version(&client).await, Version::HTTP_2);
     assert_eq!(tunnels.load(Ordering::Relaxed), 1, "one connection carries both");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_joins_and_works_through_the_proxy_of_its_bootstrap_kubeconfig() {
+    let (dir, stop) = (Directory::new("agent-proxy"), CancellationToken::new());
+    let (proxy, tunnels) = proxy().await;
+    let hub = embedded_hub(&dir, &stop).await;
+    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let mut bootstrap = hub.kubeconfig("admin", &["system:masters"]).unwrap();
+    let on_hub = client(&hub.admin_kubeconfig_yaml().unwrap()).await;
+    bootstrap.clusters[0].cluster.as_mut().unwrap().proxy_url = Some(proxy.clone());
+    let bootstrap = Bootstrap::Given(Box::new(bootstrap));
+    let agent = agent::run(AgentOptions::new(bootstrap, spoke.client(), "c1"), stop.clone());
+    let agent = tokio::spawn(agent);
+    accept(&on_hub, "c1").await;
+    send_work(&on_hub, "one").await;
+    let maps: Api<ConfigMap> = Api::namespaced(spoke.client(), "default");
+    eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
+    assert!(tunnels.load(Ordering::Relaxed) >= 2, "the bootstrap identity and its own both use the proxy");
+    let secrets: Api<Secret> = Api::namespaced(spoke.client(), AGENT_NAMESPACE);
+    let kept = secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap().data.unwrap();
+    let kept = Kubeconfig::from_yaml(std::str::from_utf8(&kept["kubeconfig"].0).unwrap()).unwrap();
+    assert_eq!(kept.clusters[0].cluster.as_ref().unwrap().proxy_url, Some(proxy), "its restart uses it too");
+    stop.cancel();
+    agent.await.unwrap();
 }
 
 #[tokio::test]

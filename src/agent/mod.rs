@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -77,6 +78,8 @@ pub struct AgentOptions {
     pub client_configs: Vec<ClientConfig>,
     /// Which ClusterClaims are reported.
     pub claims: ClaimOptions,
+    /// How long the agent keeps an AppliedManifestWork without a work on the hub; an hour where absent.
+    pub eviction_grace: Option<SignedDuration>,
     /// The address that serves health and metrics.
     pub listen: Option<Listen>,
     /// The controllers that run. Without `lease` this is a work agent beside another registration agent,
@@ -102,6 +105,7 @@ impl AgentOptions {
             cluster_annotations: BTreeMap::new(),
             client_configs: Vec::new(),
             claims: ClaimOptions::default(),
+            eviction_grace: None,
             listen: None,
             controllers: Selection::default(),
         }

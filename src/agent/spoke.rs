@@ -18,7 +18,10 @@ use super::join::{Credentials, JoinError, api};
 use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
-use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, AGENT_SECRET_ANNOTATION, KUBERNETES_VERSION_CLAIM};
+use api::names::{
+    AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, AGENT_SECRET_ANNOTATION, EVICTION_ANNOTATION,
+    KUBERNETES_VERSION_CLAIM,
+};
 use controllers::agent_identity::{ClaimOptions, Identity};
 use object::{Key, Metadata as _};
 
@@ -203,11 +206,7 @@ pub(super) async fn write_claims(
     let (spoke, claims) = (&options.spoke, Api::<ClusterClaim>::all(options.spoke.clone()));
     let held = claim(options, hub).await?;
     let mut claim = identity.claim();
-    let mut annotations = json!({ AGENT_SECRET_ANNOTATION: options.secret.to_string() });
-    if options.claims != ClaimOptions::default() {
-        let claims = serde_json::to_string(&options.claims).unwrap_or_default();
-        json_patch::merge(&mut annotations, &json!({ AGENT_OPTIONS_ANNOTATION: claims }));
-    }
+    let annotations = claim_annotations(options, held.as_ref());
     claim.metadata_mut().insert("annotations".into(), annotations);
     let written = match held {
         // An apply would take the claim that another agent makes at the same time.
@@ -233,6 +232,34 @@ pub(super) async fn write_claims(
         .await
         .map_err(api("write the ClusterClaim with the version of Kubernetes"))?;
     Ok(())
+}
+
+/// Returns the annotations of the claim. A registration agent and a work agent write it both, so each of them keeps
+/// the options of the other.
+fn claim_annotations(options: &AgentOptions, held: Option<&ClusterClaim>) -> serde_json::Value {
+    let kept = |name: &str| held.and_then(|claim| claim.annotation(name)).map(str::to_owned);
+    let claims = match options.registers() {
+        true if options.claims == ClaimOptions::default() && kept(AGENT_OPTIONS_ANNOTATION).is_none() => None,
+        true => serde_json::to_string(&options.claims).ok(),
+        false => kept(AGENT_OPTIONS_ANNOTATION),
+    };
+    let eviction = match options.controllers.includes("unmanaged-applied-work") {
+        // An apply removes no annotation that the claim was created with, so an empty one means the default.
+        true => match options.eviction_grace {
+            Some(grace) => Some(object::duration::format(grace)),
+            None => kept(EVICTION_ANNOTATION).map(|_| String::new()),
+        },
+        false => kept(EVICTION_ANNOTATION),
+    };
+    let secret = Some(options.secret.to_string());
+    let all = [
+        (AGENT_SECRET_ANNOTATION, secret),
+        (AGENT_OPTIONS_ANNOTATION, claims),
+        (EVICTION_ANNOTATION, eviction),
+    ];
+    all.into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), serde_json::Value::String(value?))))
+        .collect()
 }
 
 #[cfg(test)]

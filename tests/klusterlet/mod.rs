@@ -83,7 +83,7 @@ fn names(deployments: &[Value]) -> Vec<&str> {
 }
 
 /// A hub with our operator.
-async fn embedded_hub(dir: &Directory, stop: &CancellationToken) -> Server {
+pub(crate) async fn embedded_hub(dir: &Directory, stop: &CancellationToken) -> Server {
     let objects = crds::hub().iter().map(Object::from_typed).collect();
     let hub = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
     let options = OperatorOptions {

@@ -192,6 +192,9 @@ pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
 pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
 /// Annotation of that claim: the options of the agent that its controllers read, as JSON.
 pub const AGENT_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/agent-options";
+/// On the claim with the identity of an agent: how long it waits before it deletes an AppliedManifestWork without a
+/// work on the hub, as a duration of Go.
+pub const EVICTION_ANNOTATION: &str = "gitops.wheelwright.dev/eviction-grace-period";
 /// On works and add-ons of a cluster that leaves: those with a lower number, of 0 to 100, are deleted first.
 pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
 /// The prefix of a label on namespaces of a spoke; the hash of a hub's URL follows. The value is `true` while

@@ -5,7 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 use api::cluster::v1alpha1::{ClusterClaim, ClusterClaimSpec};
-use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, SPOKE_ONLY_LABEL};
+use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
+use jiff::SignedDuration;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Read, Site, View};
 
@@ -81,6 +82,16 @@ pub(super) fn claim_options(view: &impl View) -> Read<ClaimOptions> {
     let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
     let text = claim.as_ref().and_then(|claim| claim.annotation(AGENT_OPTIONS_ANNOTATION));
     Ok(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
+}
+
+/// How long a work may be missing on the hub: the default of Open Cluster Management's agent.
+const EVICTION_GRACE: SignedDuration = SignedDuration::from_mins(60);
+
+/// Returns how long this agent keeps an AppliedManifestWork without a work on the hub.
+pub(super) fn eviction_grace(view: &impl View) -> Read<SignedDuration> {
+    let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
+    let text = claim.as_ref().and_then(|claim| claim.annotation(EVICTION_ANNOTATION));
+    Ok(text.and_then(object::duration::parse).unwrap_or(EVICTION_GRACE))
 }
 
 /// Returns the identity of this agent; `None` until its claim exists.

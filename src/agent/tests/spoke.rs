@@ -54,6 +54,43 @@ async fn a_cluster_is_refused_to_the_agent_of_another_hub() {
 }
 
 #[tokio::test]
+async fn a_work_agent_keeps_the_options_of_the_registration_agent_and_the_other_way_round() {
+    use crate::shell::Selection;
+    let spoke = cluster().await;
+    let (options, hub, identity) = agent(&spoke, "https://one:6443", "ns-one");
+    let part = |controllers: &str| AgentOptions {
+        controllers: Selection::parse(controllers, &crate::agent::controller_names()).unwrap(),
+        ..options.clone()
+    };
+    let registration = AgentOptions {
+        claims: ClaimOptions { max_custom: 7, ..ClaimOptions::default() },
+        ..part("*,-work-agent,-unmanaged-applied-work")
+    };
+    let work = AgentOptions {
+        eviction_grace: Some(jiff::SignedDuration::from_mins(90)),
+        ..part("work-agent,unmanaged-applied-work")
+    };
+    for part in [&options, &registration, &work, &registration] {
+        write_claims(part, &hub, &identity).await.unwrap();
+    }
+    let claims: Api<ClusterClaim> = Api::all(spoke.client());
+    let claim = claims.get(AGENT_CLAIM).await.unwrap();
+    let held = claim.annotation(AGENT_OPTIONS_ANNOTATION).unwrap();
+    assert!(held.contains("\"maxCustom\":7"), "{held}");
+    assert_eq!(claim.annotation(EVICTION_ANNOTATION), Some("1h30m"));
+
+    write_claims(&part("work-agent,unmanaged-applied-work"), &hub, &identity).await.unwrap();
+    let claim = claims.get(AGENT_CLAIM).await.unwrap();
+    assert_eq!(claim.annotation(EVICTION_ANNOTATION), Some(""), "the flag is gone");
+    let held = claim.annotation(AGENT_OPTIONS_ANNOTATION).unwrap();
+    assert!(held.contains("\"maxCustom\":7"), "{held}");
+    write_claims(&options, &hub, &identity).await.unwrap();
+    let claim = claims.get(AGENT_CLAIM).await.unwrap();
+    let held = claim.annotation(AGENT_OPTIONS_ANNOTATION).unwrap();
+    assert!(held.contains("\"maxCustom\":20"), "this flag too: {held}");
+}
+
+#[tokio::test]
 async fn a_definition_that_another_client_keeps_is_not_replaced() {
     let spoke = cluster().await;
     let definitions: Api<CustomResourceDefinition> = Api::all(spoke.client());

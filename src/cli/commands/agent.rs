@@ -112,6 +112,10 @@ pub(crate) struct Args {
     /// Ends of the names of further reserved ClusterClaims.
     #[arg(long, value_name = "SUFFIX", value_delimiter = ',')]
     reserved_cluster_claim_suffixes: Vec<String>,
+    /// How long the agent keeps what it applied from a work that the hub has lost, such as 1h30m. Default: an
+    /// hour.
+    #[arg(long, value_name = "DURATION", default_value = "", hide_default_value = true)]
+    appliedmanifestwork_eviction_grace_period: String,
     /// Feature gates, as NAME=true or NAME=false. ClusterClaim and AddonManagement can be turned off;
     /// MultipleHubs is on when there are several bootstrap kubeconfigs; other gates of OCM's agents change
     /// nothing.
@@ -177,6 +181,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
                 max_custom: args.max_custom_cluster_claims,
                 reserved_suffixes: args.reserved_cluster_claim_suffixes.clone(),
             },
+            eviction_grace: object::duration::parse(&args.appliedmanifestwork_eviction_grace_period),
             listen: args.listen.map(|address| Listen { address, tls: args.listen_tls }),
             controllers,
             ..AgentOptions::new(bootstrap, spoke, cluster)
@@ -199,6 +204,11 @@ fn check(args: &Args) -> Result<(), CommandError> {
     if args.client_cert_expiration_seconds.is_some_and(|seconds| seconds != 0 && seconds < 3600) {
         let error = anyhow!("--client-cert-expiration-seconds is too short");
         return Err(CommandError::hinted(error, "use at least 3600, or 0 for the lifetime of the signer"));
+    }
+    let grace = &args.appliedmanifestwork_eviction_grace_period;
+    if !grace.is_empty() && object::duration::parse(grace).is_none_or(|grace| grace.is_negative()) {
+        let error = anyhow!("--appliedmanifestwork-eviction-grace-period: {grace:?} is no duration");
+        return Err(CommandError::hinted(error, "write it as 1h30m"));
     }
     if args.hub_connection_timeout_seconds < 180 {
         let error = anyhow!("--hub-connection-timeout-seconds is too short");

@@ -33,8 +33,6 @@ pub(crate) struct OcmArgs {
     status_sync_interval: Option<String>,
     #[arg(long, hide = true)]
     max_json_raw_length: Option<String>,
-    #[arg(long, hide = true)]
-    appliedmanifestwork_eviction_grace_period: Option<String>,
 }
 
 impl OcmArgs {
@@ -52,7 +50,6 @@ impl OcmArgs {
             cluster_healthcheck_period,
             status_sync_interval,
             max_json_raw_length,
-            appliedmanifestwork_eviction_grace_period,
         } = self;
         let drivers = [
             ("workload-source-driver", workload_source_driver, "kube"),
@@ -68,7 +65,6 @@ impl OcmArgs {
             ("cluster-healthcheck-period", cluster_healthcheck_period),
             ("status-sync-interval", status_sync_interval),
             ("max-json-raw-length", max_json_raw_length),
-            ("appliedmanifestwork-eviction-grace-period", appliedmanifestwork_eviction_grace_period),
         ];
         for (flag, value) in without_effect {
             if let Some(value) = value {

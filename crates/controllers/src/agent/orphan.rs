@@ -2,7 +2,8 @@
 //!
 //! Open Cluster Management calls these unmanaged applied works. This controller marks one that this agent
 //! applied with the time at which its work was first missed, so that people see it (`kubectl get
-//! appliedmanifestworks`), and deletes it after an hour. A hub without a single work for the cluster may have
+//! appliedmanifestworks`), and deletes it after an hour, or
+//! after the grace period of the agent. A hub without a single work for the cluster may have
 //! been restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
 
 use std::sync::Arc;
@@ -17,9 +18,6 @@ use api::names::AGENT_CLAIM;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Plan, Query, Read, Site, Subresource, View, Watches};
-
-/// How long a work may be missing: the default of Open Cluster Management's agent.
-const GRACE: SignedDuration = SignedDuration::from_mins(60);
 
 pub(crate) struct OrphanController;
 
@@ -63,12 +61,23 @@ impl Controller for OrphanController {
             None => false,
         };
         let has_works = !view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty();
-        Ok(evict(&applied, is_managed, has_works, now))
+        let grace = agent_identity::eviction_grace(view)?;
+        Ok(evict(&applied, &Management { is_managed, has_works, grace }, now))
     }
 }
 
+/// What the hub has of an applied work, and how long the agent waits for it.
+struct Management {
+    /// Whether the hub has the work.
+    is_managed: bool,
+    /// Whether the hub has any work of the cluster.
+    has_works: bool,
+    grace: SignedDuration,
+}
+
 /// Marks, unmarks or deletes an applied work.
-fn evict(applied: &Arc<AppliedManifestWork>, is_managed: bool, has_works: bool, now: Timestamp) -> Plan {
+fn evict(applied: &Arc<AppliedManifestWork>, management: &Management, now: Timestamp) -> Plan {
+    let Management { is_managed, has_works, grace } = *management;
     let mut plan = Plan::nothing();
     let since =
         applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref()).map(|time| time.0);
@@ -82,7 +91,7 @@ fn evict(applied: &Arc<AppliedManifestWork>, is_managed: bool, has_works: bool, 
         Some(_) if is_managed => plan.step([mark(None)]),
         None => plan.step([mark(Some(now))]),
         Some(since) => {
-            let at = since.saturating_add(GRACE).unwrap_or(Timestamp::MAX);
+            let at = since.saturating_add(grace).unwrap_or(Timestamp::MAX);
             if at > now {
                 plan.wake(at);
             } else if has_works {
@@ -92,3 +101,7 @@ fn evict(applied: &Arc<AppliedManifestWork>, is_managed: bool, has_works: bool, 
     }
     plan
 }
+
+#[cfg(test)]
+#[path = "tests/orphan.rs"]
+mod tests;

@@ -262,8 +262,8 @@ impl Settings {
         self.ignore_rates("workConfiguration.kubeAPI", kube_api_qps, kube_api_burst);
         self.ignore_rates("workConfiguration.hubKubeAPI", hub_kube_api_qps, hub_kube_api_burst);
         if !applied_manifest_work_eviction_grace_period.is_empty() {
-            let why = "the agent waits an hour";
-            self.ignore("workConfiguration.appliedManifestWorkEvictionGracePeriod", why);
+            let period = applied_manifest_work_eviction_grace_period;
+            self.work.push(format!("--appliedmanifestwork-eviction-grace-period={period}"));
         }
         if !status_sync_interval.is_empty() {
             self.ignore("workConfiguration.statusSyncInterval", "the agent watches what it applied");

@@ -50,7 +50,10 @@ fn the_command_lines_are_those_of_ocms_pods() {
                 "addOnKubeClientRegistrationDriver": {"authType": "token"},
                 "featureGates": [{"feature": "AddonManagement", "mode": "Disable"}],
             },
-            "workConfiguration": {"featureGates": [{"feature": "RawFeedbackJsonString", "mode": "Enable"}]},
+            "workConfiguration": {
+                "featureGates": [{"feature": "RawFeedbackJsonString", "mode": "Enable"}],
+                "appliedManifestWorkEvictionGracePeriod": "10m",
+            },
         }),
         &[
             (
@@ -63,7 +66,13 @@ fn the_command_lines_are_those_of_ocms_pods() {
                      --reserved-cluster-claim-suffixes=x,y"
                 ),
             ),
-            ("klusterlet-work-agent", &format!("{work} --feature-gates=RawFeedbackJsonString=true")),
+            (
+                "klusterlet-work-agent",
+                &format!(
+                    "{work} --feature-gates=RawFeedbackJsonString=true \
+                     --appliedmanifestwork-eviction-grace-period=10m"
+                ),
+            ),
         ],
     );
     let several = json!({"type": "LocalSecrets", "localSecretsConfig": {
@@ -103,7 +112,6 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
         },
         "workConfiguration": {
             "hubKubeAPIQPS": 1, "hubKubeAPIBurst": 2, "statusSyncInterval": "10s",
-            "appliedManifestWorkEvictionGracePeriod": "1h",
         },
     }))
     .iter()
@@ -119,7 +127,6 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
         "registrationConfiguration.addOnKubeClientRegistrationDriver.token.expirationSeconds",
         "workConfiguration.hubKubeAPIQPS",
         "workConfiguration.hubKubeAPIBurst",
-        "workConfiguration.appliedManifestWorkEvictionGracePeriod",
         "workConfiguration.statusSyncInterval",
     ];
     assert_eq!(fields, wanted);
