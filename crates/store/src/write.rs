@@ -71,8 +71,16 @@ impl Store {
             if target.subresource.is_empty() {
                 let mut object = request.read_body(body)?;
                 if request.scope.resource().create_on_update {
-                    object.metadata_mut().remove("resourceVersion");
-                    return self.insert(request, object, Owning::Update);
+                    let sent = object.metadata_mut().remove("resourceVersion");
+                    let mut written = self.insert(request, object, Owning::Update)?;
+                    // Storing removes the version, so a dry run shows the version that was sent.
+                    if options.dry_run
+                        && let Some(version) = sent.filter(|version| version != "")
+                    {
+                        let shown = Arc::make_mut(&mut written.object).metadata_mut();
+                        shown.insert("resourceVersion".into(), version);
+                    }
+                    return Ok(written);
                 }
             }
             return Err(ApiError::not_found(target));
