@@ -62,6 +62,16 @@ impl Freeze {
     }
 }
 
+/// Returns the window that is open at `now`: its name, and when it ends, including windows that follow
+/// without a gap.
+///
+/// # Errors
+/// A window cannot be read.
+pub fn open_window(windows: &[FreezeWindow], now: Timestamp) -> Result<Option<(String, Timestamp)>, Refused> {
+    let freezes: Vec<Freeze> = windows.iter().map(Freeze::read).collect::<Result<_, _>>()?;
+    Ok(frozen(&freezes, now).map(|(name, until)| (name.to_owned(), until)))
+}
+
 /// Returns the window that freezes rollouts at `now`: its name, and when the freeze ends, including windows
 /// that follow without a gap.
 pub(crate) fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {

@@ -77,6 +77,7 @@ mod tests;
 pub use advance::advance;
 pub use classify::observe;
 pub use decision::RolloutDecision;
+pub use freeze::open_window;
 pub use incremental::IncrementalRollout;
 pub use input::Input;
 pub use policy::Policy;

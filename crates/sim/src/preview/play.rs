@@ -9,7 +9,7 @@ use super::changes;
 use super::error::PreviewError;
 use super::fleet::{all, get};
 use super::people::{approve, approve_plan};
-use super::results::{Approval, HeldObjects, Preview, Verdict};
+use super::results::{Approval, FrozenCommit, HeldObjects, Preview, Verdict};
 use super::runner::Runner;
 use super::snapshot::HubSnapshot;
 use super::spokes::Spokes;
@@ -17,6 +17,7 @@ use super::timeline::Timeline;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus};
 use api::names::gitops_conditions::READY;
+use engine::rollout;
 use engine::sync::{self, Inventory, ObjectId};
 use object::tree::Checkout;
 use object::{Gvk, Key};
@@ -49,9 +50,12 @@ pub struct Commit {
 /// The ConfigRepo applies nothing, the snapshot lacks kinds, or the controllers never come to rest.
 pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Result<Preview, PreviewError> {
     let mut hub = snapshot.load(now);
-    assume_health(&mut hub, &commit.repo, now);
     let repo =
         get::<ConfigRepo>(&hub, &commit.repo).ok_or_else(|| PreviewError::NoRepo(commit.repo.clone()))?;
+    // In a freeze, the commit is applied at its end. The operator refuses a window that cannot be read.
+    let frozen = rollout::open_window(&repo.spec.freeze_windows, now).ok().flatten();
+    let now = frozen.as_ref().map_or(now, |(_, until)| *until);
+    assume_health(&mut hub, &commit.repo, now);
     if repo.spec.suspend {
         return Err(PreviewError::Suspended(commit.repo.clone()));
     }
@@ -86,7 +90,10 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     if !changes::objects(&play.runner.applied).is_empty() {
         play.let_time_pass()?;
     }
-    Ok(play.results(commit, &before, plan_approval))
+    let mut preview = play.results(commit, &before, plan_approval);
+    let waits = matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval);
+    preview.frozen = frozen.filter(|_| waits).map(|(window, until)| FrozenCommit { window, until });
+    Ok(preview)
 }
 
 /// Turns off the wait of stages for health and the wait of commits for other ConfigRepos: a preview assumes
@@ -189,6 +196,7 @@ impl PreviewRun {
             verdict,
             refused: (!is_applied).then_some(message),
             plan_approval,
+            frozen: None,
             held,
             placements: changes::placements(before, &self.hub),
             add_ons: changes::changed_add_ons(before, &self.hub, self.timeline.waves()),

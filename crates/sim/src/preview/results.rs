@@ -1,5 +1,6 @@
 //! The results of a preview.
 
+use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -25,6 +26,10 @@ pub struct Preview {
     /// preview grants it at once.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub plan_approval: String,
+    /// The freeze window of the ConfigRepo that is open now: the commit waits for its end, and times
+    /// count from there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<FrozenCommit>,
     /// The objects of the hub that are created, changed and deleted, in order.
     pub objects: Vec<ObjectChange>,
     /// The deletions that wait for approval.
@@ -54,6 +59,7 @@ impl Preview {
             verdict: Verdict::Refused,
             refused: Some(why),
             plan_approval: String::new(),
+            frozen: None,
             objects: Vec::new(),
             held: None,
             placements: Vec::new(),
@@ -69,10 +75,12 @@ impl Preview {
     /// another name, and the same effects have the same hash.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
-        let Self { applied, commit, refused, held, add_ons, approvals, ends_after, .. } = &mut effects;
+        let Self { applied, commit, refused, frozen, held, add_ons, approvals, ends_after, .. } =
+            &mut effects;
         applied.clear();
         commit.clear();
         *refused = None;
+        *frozen = None;
         *ends_after = 0;
         if let Some(held) = held {
             held.why.clear();
@@ -219,4 +227,13 @@ pub struct Outcome {
     pub placement: String,
     /// The message of its ClusterManagementAddOn.
     pub message: String,
+}
+
+/// A commit that waits for the end of a freeze window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FrozenCommit {
+    /// The name of the window.
+    pub window: String,
+    /// When it ends, with the windows that follow without a gap.
+    pub until: Timestamp,
 }

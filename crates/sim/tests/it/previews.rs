@@ -305,6 +305,25 @@ fn a_plan_tells_the_approval_that_the_operator_then_asks_for() {
 }
 
 #[test]
+fn a_plan_in_a_freeze_says_until_when_and_what_then_happens() {
+    let mut world = fleet(3, 3);
+    let commit = commit(1, Content::first(&mut Random::new(3)).files());
+    let open = previewed(&world, &commit);
+    assert_eq!(open.frozen, None);
+    let window = json!({"name": "day", "schedule": "0 0 * * *", "duration": "23h"});
+    put(
+        &mut world,
+        json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo",
+            "metadata": {"namespace": "config", "name": "fleet"},
+            "spec": {"url": "https://git.example/fleet", "freezeWindows": [window], "deletionBudget": {"objects": 2}}}),
+    );
+    let frozen = previewed(&world, &commit);
+    let until = frozen.frozen.as_ref().map(|frozen| (frozen.window.as_str(), frozen.until > world.now));
+    assert_eq!(until, Some(("day", true)));
+    assert_eq!((frozen.verdict, frozen.hash()), (open.verdict, open.hash()));
+}
+
+#[test]
 fn the_hash_of_a_plan_is_that_of_its_effects() {
     let world = fleet(1, 2);
     let mut random = Random::new(1);

@@ -73,6 +73,14 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     };
     add("Objects of the hub", objects(&preview.objects));
     add("Deletions that wait for approval", held(preview));
+    let frozen = preview.frozen.as_ref().map(|frozen| {
+        let window = plain(&frozen.window, VALUE);
+        format!(
+            "the freeze window {window} is open: the commit is applied at {}, and times count from there",
+            frozen.until
+        )
+    });
+    add("Freeze", frozen.into_iter().collect());
     add("Placements", preview.placements.iter().map(placement).collect());
     add("Add-ons", preview.add_ons.iter().flat_map(add_on).collect());
     add("Works on clusters", preview.works.iter().flat_map(work).collect());
@@ -219,6 +227,7 @@ pub(super) mod tests {
             verdict: Verdict::NeedsApproval,
             refused: None,
             plan_approval: "c0de".into(),
+            frozen: None,
             objects: vec![changed.clone(), created],
             held: Some(HeldObjects {
                 why: "3 deletions are over the budget of 2".into(),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigRepoStatus, IgnoredFields, Report};
+use super::{ConfigRepoStatus, FreezeWindow, IgnoredFields, Report};
 use crate::{Unknown, names};
 
 kind! {
@@ -77,6 +77,14 @@ pub struct ConfigRepoSpec {
     /// show.
     #[serde(default)]
     pub plan_approval: PlanApproval,
+    /// Times at which no commit is applied that changes objects. Drift from the applied commit is corrected
+    /// until a new commit waits, and rollouts go on: the freezeWindows of a RolloutPolicy hold those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub freeze_windows: Vec<FreezeWindow>,
     /// Deletes objects that left the repository, within the deletion budget.
     #[serde(default = "yes")]
     pub prune: bool,
@@ -154,6 +162,7 @@ impl Default for ConfigRepoSpec {
             webhook: None,
             mode: ConfigRepoMode::default(),
             plan_approval: PlanApproval::default(),
+            freeze_windows: Vec::new(),
             prune: true,
             deletion_budget: DeletionBudget::default(),
             takeover: Takeover::default(),

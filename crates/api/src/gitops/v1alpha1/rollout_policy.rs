@@ -241,7 +241,7 @@ open_enum! {
     }
 }
 
-/// A time at which nothing is started, again and again.
+/// A time at which nothing is started or applied, again and again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FreezeWindow {

@@ -10,6 +10,7 @@ mod deletion;
 mod depends;
 mod drift;
 mod event;
+mod freeze;
 mod health;
 mod identity;
 mod index;

@@ -13,7 +13,7 @@ use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, conclude, is_about, revision, short_commit, still_applied};
-use super::{approval, commit, deletion, depends, drift, event, observe};
+use super::{approval, commit, deletion, depends, drift, event, freeze, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
 use engine::sync::{self, Claimant, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy};
@@ -272,6 +272,17 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     if let Some(waiting) = approval::unmet(draft, commit) {
         draft.readiness = Some(waiting);
         return;
+    }
+    match freeze::unmet(draft, commit) {
+        Ok(None) => {}
+        Ok(Some(waiting)) => {
+            draft.readiness = Some(waiting);
+            return;
+        }
+        Err(problem) => {
+            draft.refuse(&[problem]);
+            return;
+        }
     }
     draft.record_ownership(recorded, &sync.inventory);
     draft.status.recreate.clear();

@@ -17,6 +17,7 @@ mod argo;
 mod depends;
 mod fence;
 mod fields;
+mod freeze;
 mod health;
 mod inventory;
 mod moves;
