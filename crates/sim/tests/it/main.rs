@@ -9,6 +9,7 @@
 mod addon_hazards;
 mod addons;
 mod argo;
+mod argo_pull;
 mod broken;
 mod clocks;
 mod crashes;

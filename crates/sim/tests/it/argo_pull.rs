@@ -1,0 +1,150 @@
+//! The pull model of Argo CD: an Application reaches a cluster in a ManifestWork, and its state comes back.
+//!
+//! The work is as argocd-pull-integration makes it. A model of the application controller on the cluster
+//! runs the operation and writes the status.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{put, seconds, world};
+use api::work::v1::ManifestWork;
+use object::{Key, Object};
+use sim::World;
+use store::{Patch, ResourcePath, WriteOptions};
+
+const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
+
+fn applications() -> ResourcePath {
+    ResourcePath::resource("argoproj.io", "v1alpha1", "applications")
+}
+
+fn application(world: &World) -> Option<Object> {
+    let target = applications().at(&Key::namespaced("argocd", "shop"));
+    world.spokes["cluster1"].store.get(&target).ok().map(|object| Object::clone(&object))
+}
+
+/// Writes to the Application on the cluster as its controller does.
+fn control(world: &mut World, patch: Value) {
+    let target = applications().at(&Key::namespaced("argocd", "shop"));
+    let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
+    let options = WriteOptions::manager("argocd-application-controller");
+    spoke.store.patch(&target, &Patch::Merge(patch), &options, now).unwrap();
+    world.run_for(seconds(70)).unwrap();
+}
+
+/// Installs Argo CD on the cluster: its namespace, and the definition of its kind, which has no subresource
+/// for the status.
+fn install(world: &mut World) {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "applications.argoproj.io"},
+        "spec": {
+            "group": "argoproj.io", "scope": "Namespaced",
+            "names": {"plural": "applications", "singular": "application", "kind": "Application", "listKind": "ApplicationList"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
+    let kinds = [
+        (ResourcePath::resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), definition),
+        (ResourcePath::resource("", "v1", "namespaces"), namespace),
+    ];
+    let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
+    for (kind, object) in kinds {
+        let object = Object::from_value(object).unwrap();
+        spoke.store.create(&kind, object, &WriteOptions::manager("installer"), now).unwrap();
+    }
+    world.run_for(seconds(5)).unwrap();
+}
+
+/// Puts the work of an application of some revision on the hub.
+fn work(world: &mut World, revision: &str) {
+    let path = |name: &str, path: &str| json!({"name": name, "path": path});
+    let feedback = json!({"type": "JSONPaths", "jsonPaths": [
+        path("healthStatus", ".status.health.status"),
+        path("syncStatus", ".status.sync.status"),
+        path("operationStateStartedAt", ".status.operationState.startedAt"),
+        path("operationStatePhase", ".status.operationState.phase"),
+        path("syncRevision", ".status.sync.revision"),
+    ]});
+    let ignored = json!([{"condition": "OnSpokeChange", "jsonPaths": [".operation"]}]);
+    let config = json!({
+        "resourceIdentifier": {"group": "argoproj.io", "resource": "applications", "name": "shop", "namespace": "argocd"},
+        "feedbackRules": [feedback],
+        "updateStrategy": {"type": "ServerSideApply", "serverSideApply": {"force": true, "ignoreFields": ignored}},
+    });
+    let payload = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "shop", "namespace": "argocd", "finalizers": [FINALIZER]},
+        "operation": {"sync": {"revision": revision}},
+        "spec": {
+            "project": "default", "destination": {"server": "https://kubernetes.default.svc"},
+            "source": {"repoURL": "https://git.example.com/shop.git", "targetRevision": revision},
+        },
+    });
+    put(
+        world,
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+            "metadata": {
+                "name": "shop-1a2b3", "namespace": "cluster1",
+                "labels": {"apps.open-cluster-management.io/pull-to-ocm-managed-cluster": "true"},
+            },
+            "spec": {"workload": {"manifests": [payload]}, "manifestConfigs": [config]},
+        }),
+    );
+    world.run_for(seconds(10)).unwrap();
+}
+
+/// Returns the values that the agent reports about the Application.
+fn feedback(world: &World) -> Vec<(String, String)> {
+    let work: ManifestWork = world.get(&Key::namespaced("cluster1", "shop-1a2b3")).unwrap();
+    let manifests = serde_json::to_value(&work.status.unwrap().resource_status.manifests).unwrap();
+    let values = manifests[0]["statusFeedback"]["values"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut values: Vec<_> =
+        values.iter().map(|value| (text(&value["name"]), text(&value["fieldValue"]["string"]))).collect();
+    values.sort();
+    values
+}
+
+#[test]
+fn an_application_in_a_work_is_run_on_its_cluster_and_its_state_comes_back() {
+    let mut world = world(1);
+    install(&mut world);
+    work(&mut world, "v1");
+    assert_eq!(application(&world).unwrap().0["operation"], json!({"sync": {"revision": "v1"}}));
+    let status = json!({
+        "health": {"status": "Healthy"}, "sync": {"status": "Synced", "revision": "v1"},
+        "operationState": {"phase": "Succeeded", "startedAt": "2026-01-02T03:04:05Z"},
+    });
+    control(&mut world, json!({"operation": null, "status": status}));
+    let reported = |revision: &str| {
+        [
+            ("healthStatus", "Healthy"),
+            ("operationStatePhase", "Succeeded"),
+            ("operationStateStartedAt", "2026-01-02T03:04:05Z"),
+            ("syncRevision", revision),
+            ("syncStatus", "Synced"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
+    assert_eq!(feedback(&world), reported("v1"));
+    assert_eq!(application(&world).unwrap().0.get("operation"), None, "no operation runs twice");
+
+    work(&mut world, "v2");
+    assert_eq!(application(&world).unwrap().0["operation"], json!({"sync": {"revision": "v2"}}));
+    assert_eq!(application(&world).unwrap().0["status"], status, "the status is that of the controller");
+    control(&mut world, json!({"operation": null, "status": {"sync": {"revision": "v2"}}}));
+    assert_eq!(feedback(&world), reported("v2"));
+
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "shop-1a2b3")).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(
+        world.list::<ManifestWork>().len(),
+        1,
+        "it waits until the controller has removed the objects"
+    );
+    control(&mut world, json!({"metadata": {"finalizers": null}}));
+    assert_eq!((application(&world).is_none(), world.list::<ManifestWork>().len()), (true, 0));
+}
