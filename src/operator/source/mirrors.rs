@@ -194,13 +194,13 @@ impl Mirrors {
                 | Error::NotOurs { .. } => FailureKind::Invalid,
                 // The report is one field, and another hub owns it.
                 Error::Fenced { .. } => FailureKind::FieldConflict,
+                Error::PushContended { .. } => FailureKind::Conflict,
                 Error::Unreachable { .. }
                 | Error::Empty { .. }
                 | Error::MissingRef { .. }
                 | Error::Rewound { .. }
                 | Error::Cancelled { .. }
                 | Error::Abandoned { .. }
-                | Error::PushContended { .. }
                 | Error::Cache(_) => FailureKind::Unavailable,
             };
             Failure { kind, message: error.to_string() }

@@ -128,7 +128,6 @@ impl Controller for ReportController {
         };
         status.report = Some(ReportStatus {
             branch: push.branch.clone(),
-            commit: String::new(),
             digest,
             time: Some(Time(seconds)),
             error,
@@ -145,7 +144,8 @@ fn reason(failure: &Failure) -> &'static str {
         FailureKind::Forbidden => REJECTED,
         FailureKind::Invalid => "StatusPushMisconfigured",
         FailureKind::FieldConflict => FENCED,
-        FailureKind::Conflict | FailureKind::NotFound | FailureKind::Unavailable => "StatusPushFailed",
+        FailureKind::Conflict => "StatusPushContended",
+        FailureKind::NotFound | FailureKind::Unavailable => "StatusPushFailed",
     }
 }
 

@@ -191,9 +191,6 @@ pub struct DriftStatus {
 pub struct ReportStatus {
     /// The branch it is on.
     pub branch: String,
-    /// The commit it is in.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub commit: String,
     /// Hash of the files of the report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,

@@ -155,6 +155,17 @@ fn a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
 }
 
 #[test]
+fn a_branch_to_which_others_push_all_the_time_is_told_and_pushed_to_after_the_interval() {
+    let (repo, soon) = after(
+        Err(Failure { kind: FailureKind::Conflict, message: "others push".into() }),
+        SignedDuration::from_secs(10),
+    );
+    let status = repo.status.unwrap();
+    assert_eq!(find_condition(&status.conditions, REPORTED).unwrap().reason, "StatusPushContended");
+    assert!(soon.steps.is_empty() && soon.wake_at.is_some());
+}
+
+#[test]
 fn an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
     let failure = || Err(Failure { kind: FailureKind::Unavailable, message: "down".into() });
     let (repo, soon) = after(failure(), SignedDuration::from_secs(10));
