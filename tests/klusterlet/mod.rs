@@ -72,6 +72,26 @@ fn exists(kubectl: &Kubectl, target: &[&str]) -> bool {
     kubectl.command(&[&["get"], target].concat()).output().unwrap().status.success()
 }
 
+/// The credentials of registries reach the namespaces of the agent and of add-ons, and go with the original.
+async fn check_pull_secret(kubectl: &Kubectl) {
+    const NAME: &str = "open-cluster-management-image-pull-credentials";
+    let read = |namespace: &str| {
+        let args = ["get", "secret", NAME, "-n", namespace, "--ignore-not-found", "-o", "jsonpath={.data}"];
+        kubectl.run(&args)
+    };
+    let copies = || [NAMESPACE, "open-cluster-management-agent-addon"].map(read);
+    assert_eq!(copies(), ["", ""]);
+    kubectl.run(&["create", "namespace", "open-cluster-management"]);
+    let create = ["create", "secret", "docker-registry", NAME, "-n", "open-cluster-management"];
+    let login = ["--docker-server=registry.example.com", "--docker-username=u", "--docker-password=p"];
+    kubectl.run(&[&create[..], &login].concat());
+    let original = read("open-cluster-management");
+    assert!(original.contains(".dockerconfigjson"), "{original}");
+    eventually("the secret is copied", async || copies().iter().all(|copy| *copy == original)).await;
+    kubectl.run(&["delete", "secret", NAME, "-n", "open-cluster-management"]);
+    eventually("the copies go with it", async || copies().iter().all(String::is_empty)).await;
+}
+
 fn deployments(kubectl: &Kubectl) -> Vec<Value> {
     let list = kubectl.run(&["get", "deployments", "-n", NAMESPACE, "-o", "json"]);
     let list: Value = serde_json::from_str(&list).unwrap();
@@ -141,6 +161,7 @@ async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_
     let before = deployments(&kubectl);
     let image = json!({"spec": {"registrationImagePullSpec": newer}}).to_string();
     kubectl.run(&["patch", "klusterlet", "klusterlet", "--type=merge", "-p", &image]);
+    check_pull_secret(&kubectl).await;
     let image = |one: &Value| one["spec"]["template"]["spec"]["containers"][0]["image"].clone();
     eventually("the image changes", async || image(&deployments(&kubectl)[0]) == newer).await;
     let after = deployments(&kubectl);

@@ -14,7 +14,8 @@ use api::names::{
 use api::operator::v1::{Klusterlet, RelatedResource};
 use api::work::v1::AppliedManifestWork;
 use engine::klusterlet::{
-    self, AccessObjects, BOOTSTRAP_SECRET, Installation, MANAGED_SECRET, MANAGER, Refusal, Secrets, Settings,
+    self, AccessObjects, BOOTSTRAP_SECRET, Installation, MANAGED_SECRET, MANAGER, PULL_SECRET,
+    PULL_SECRET_NAMESPACE, PullSecretChange, Refusal, Secrets, Settings,
 };
 use jiff::Timestamp;
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -67,8 +68,8 @@ impl Agent {
         let secrets = bootstrap_secrets(&settings).into_iter().chain([HUB_KUBECONFIG_SECRET.to_owned()]);
         let secrets = secrets.chain(settings.is_hosted.then(|| MANAGED_SECRET.to_owned()));
         let secrets = secrets.map(|name| secret(&settings, name));
-        let claim = claim();
-        let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain([claim]);
+        let pull = access.namespaces.iter().map(Object::name).chain([PULL_SECRET_NAMESPACE]).map(pull_secret);
+        let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain(pull).chain([claim()]);
         let live = Live::read(view, targets.collect::<Vec<_>>())?;
         Ok(Self { settings, access, live })
     }
@@ -106,6 +107,7 @@ impl Agent {
         plan.step(Action::add_finalizers(klusterlet, &finalizers));
         let missing = self.access.namespaces.iter().filter(|one| self.live.get(&one.reference()).is_none());
         plan.step(missing.cloned().map(Action::create));
+        plan.step(self.access.namespaces.iter().filter_map(|one| self.copy_pull_secret(one.name())));
         // An API server refuses a binding of a role that does not exist.
         let is_binding = |object: &&Object| matches!(object.kind(), "ClusterRoleBinding" | "RoleBinding");
         let (bindings, roles): (Vec<_>, Vec<_>) = self.access.objects.iter().partition(is_binding);
@@ -120,6 +122,15 @@ impl Agent {
             plan.step(stale.into_iter().filter_map(drain));
         }
         plan
+    }
+
+    fn copy_pull_secret(&self, namespace: &str) -> Option<Action> {
+        let original = self.live.get(&pull_secret(PULL_SECRET_NAMESPACE));
+        let copy = self.live.get(&pull_secret(namespace));
+        match klusterlet::pull_secret_change(original, copy, namespace)? {
+            PullSecretChange::Apply(wanted) => Some(Action::apply(wanted)),
+            PullSecretChange::Delete => copy.map(delete),
+        }
     }
 
     fn apply(&self, wanted: &Object) -> Option<Action> {
@@ -138,6 +149,10 @@ fn bootstrap_secrets(settings: &Settings) -> Vec<String> {
 
 fn secret(settings: &Settings, name: String) -> ObjectRef {
     reference("v1", "Secret", Key::namespaced(&settings.namespace, name))
+}
+
+fn pull_secret(namespace: &str) -> ObjectRef {
+    reference("v1", "Secret", Key::namespaced(namespace, PULL_SECRET))
 }
 
 fn claim() -> ObjectRef {
@@ -189,7 +204,9 @@ fn remove(klusterlet: &Klusterlet, view: &impl View, now: Timestamp) -> Read<Pla
     };
     let claim = live(&claim()).filter(is_ours);
     let objects = agent.access.objects.iter().filter_map(|object| live(&object.reference()));
-    plan.step(objects.chain(live(&identity)).chain(claim).map(delete));
+    let copies = agent.access.namespaces.iter().filter_map(|one| live(&pull_secret(one.name())));
+    let copies = copies.filter(|secret| klusterlet::is_copy(secret));
+    plan.step(objects.chain(live(&identity)).chain(claim).chain(copies).map(delete));
     let namespaces = agent.access.namespaces.iter().filter(|one| one.name() == agent.settings.namespace);
     let namespaces = namespaces.filter_map(|one| live(&one.reference()));
     plan.step(namespaces.filter(|one| agent.settings.made(one) && !one.is_terminating()).map(delete));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Settings, with_digest};
+use super::{PULL_SECRET, Settings, with_digest};
 use object::Object;
 
 /// The objects that give an agent its permissions.
@@ -91,7 +91,10 @@ impl Settings {
 
 fn account(settings: &Settings, part: &str) -> Value {
     let metadata = json!({"name": settings.account(part), "namespace": settings.namespace});
-    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata,
+        "imagePullSecrets": [{"name": PULL_SECRET}],
+    })
 }
 
 fn name(settings: &Settings, part: &str) -> String {

@@ -7,6 +7,7 @@
 mod access;
 mod conditions;
 mod deployment;
+mod pull_secret;
 mod settings;
 
 pub use access::{AccessObjects, access};
@@ -14,6 +15,7 @@ pub use conditions::{Installation, Secrets, conditions, generations, prepared, r
 pub(crate) use conditions::{fields_ignored, valid_gates};
 pub(crate) use deployment::number;
 pub use deployment::{cleanup, deployments, is_available, is_drained, is_shaped_by_others};
+pub use pull_secret::{PULL_SECRET, PULL_SECRET_NAMESPACE, PullSecretChange, is_copy, pull_secret_change};
 pub(crate) use settings::resources;
 pub use settings::{Refusal, Settings};
 

@@ -1,5 +1,7 @@
 //! Specs, and the objects and conditions that follow from them.
 
+mod pull_secret;
+
 use api::names::KLUSTERLET_FINALIZER;
 use api::operator::v1::Klusterlet;
 use serde_json::{Value, json};
