@@ -37,6 +37,8 @@ const RESOURCES: &[(&str, &str, &str, bool)] = &[
     ("selfsubjectaccessreviews", "authorization.k8s.io/v1", "SelfSubjectAccessReview", false),
     ("subjectaccessreviews", "authorization.k8s.io/v1", "SubjectAccessReview", false),
     ("widgets", "conformance.wheelwright.dev/v1", "Widget", true),
+    ("klusterlets", "operator.open-cluster-management.io/v1", "Klusterlet", false),
+    ("clustermanagers", "operator.open-cluster-management.io/v1", "ClusterManager", false),
 ];
 
 /// The request of one step.

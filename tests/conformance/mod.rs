@@ -22,6 +22,7 @@ mod watches;
 use std::future::Future;
 use std::pin::Pin;
 
+use ::api::crds;
 use serde_json::{Value, json};
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::shell::now;
@@ -139,24 +140,23 @@ async fn run(hub: &'static str, client: ::kube::Client, hold: Hold) {
     );
 }
 
-/// The custom resource that the cases use, in group `conformance.wheelwright.dev`.
+/// Installs the custom resource of the cases, in group `conformance.wheelwright.dev`, and OCM's two kinds
+/// from which a hub and an agent are installed.
 async fn install(client: &::kube::Client) {
     let api = Api::new(client.clone(), "case-install".into()).await;
-    api.post(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        &definition("widgets", "Widget", &schema()),
-    )
-    .await
-    .is(201);
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.conformance.wheelwright.dev";
-    let established = json!([{ "type": "Established", "status": "True" }]);
-    api.until(path, |reply| {
-        let conditions =
-            reply.body.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-        conditions.iter().any(|c| c["type"] == established[0]["type"] && c["status"] == "True")
-    })
-    .await;
-    api.until(&api.widgets(), |reply| reply.code == 200).await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let of_ocm = crds::operator().into_iter().map(|one| serde_json::to_value(one).unwrap());
+    for body in std::iter::once(definition("widgets", "Widget", &schema())).chain(of_ocm) {
+        api.post(definitions, &body).await.is(201);
+        let name = body["metadata"]["name"].as_str().unwrap();
+        let (plural, group) = name.split_once('.').unwrap();
+        api.until(&format!("{definitions}/{name}"), |reply| {
+            let conditions = reply.body.pointer("/status/conditions").and_then(Value::as_array);
+            conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
+        })
+        .await;
+        api.until(&format!("/apis/{group}/v1/{plural}"), |reply| reply.code == 200).await;
+    }
 }
 
 /// Returns a definition with a status subresource, a scale subresource, two columns and a selectable field.

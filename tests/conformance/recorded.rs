@@ -24,6 +24,7 @@ pub(super) const AREAS: &[&str] = &[
     "deletion",
     "options",
     "builtin",
+    "operator",
 ];
 
 /// Returns the cases of an area: their names and steps.
