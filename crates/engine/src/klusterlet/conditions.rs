@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
 use api::condition::ConditionStatus::{False, True};
 use api::condition::Observation;
@@ -45,11 +46,16 @@ impl Secrets<'_> {
     }
 
     fn bootstrap_fault(&self) -> Option<(&'static str, String)> {
-        let missing = self.bootstrap.iter().find(|(_, secret)| !secret.is_some_and(has("kubeconfig")))?;
-        let (name, secret) = missing;
-        Some(match secret {
-            None => ("BootstrapSecretMissing", format!("the secret {name} does not exist")),
-            Some(_) => ("BootstrapSecretError", format!("the secret {name} has no key kubeconfig")),
+        self.bootstrap.iter().find_map(|(name, secret)| match secret {
+            None => Some(("BootstrapSecretMissing", format!("the secret {name} does not exist"))),
+            Some(secret) if !has("kubeconfig")(secret) => {
+                Some(("BootstrapSecretError", format!("the secret {name} has no key kubeconfig")))
+            }
+            Some(secret) if !names_hub(secret) => {
+                let message = format!("the kubeconfig in the secret {name} has no cluster with a server");
+                Some(("BootstrapSecretError", message))
+            }
+            Some(_) => None,
         })
     }
 
@@ -71,6 +77,18 @@ fn has(key: &str) -> impl Fn(&Object) -> bool {
     move |secret| {
         secret.at(&["data", key]).and_then(|text| text.as_str()).is_some_and(|text| !text.is_empty())
     }
+}
+
+/// Returns whether a kubeconfig has the address of a hub.
+fn names_hub(secret: &Object) -> bool {
+    let encoded = secret.at(&["data", "kubeconfig"]).and_then(Value::as_str).unwrap_or_default();
+    let text = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let documents = serde_saphyr::from_multiple::<Value>(&text.unwrap_or_default()).unwrap_or_default();
+    let mut clusters =
+        documents.iter().filter_map(|one| one.get("clusters").and_then(Value::as_array)).flatten();
+    clusters.any(|one| {
+        one.pointer("/cluster/server").and_then(Value::as_str).is_some_and(|server| !server.is_empty())
+    })
 }
 
 /// Observes whether everything that the agent needs before its start exists.

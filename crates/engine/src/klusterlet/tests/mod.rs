@@ -4,6 +4,8 @@ mod pull_secret;
 
 use api::names::KLUSTERLET_FINALIZER;
 use api::operator::v1::Klusterlet;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::*;
@@ -230,6 +232,8 @@ fn a_work_agent_waits_for_the_identity_and_an_agent_that_does_both_does_not() {
     assert_eq!(replicas(json!({"deployOption": {"mode": "Singleton"}}), false), [1]);
 }
 
+const HUB: &str = "clusters: [{name: a, cluster: {server: 'https://hub:6443'}}]";
+
 /// Returns the conditions as `type status reason`.
 fn observed(registration: &Value, work: &Value, bootstrap: &Value, hub: &Value) -> Vec<String> {
     let object = |value: &Value| (!value.is_null()).then(|| Object::from_value(value.clone()).unwrap());
@@ -252,7 +256,7 @@ fn conditions_say_what_keeps_the_agent_from_its_hub() {
     };
     let secret = |keys: &[&str]| {
         let data: serde_json::Map<String, Value> =
-            keys.iter().map(|key| ((*key).to_owned(), json!("YQ=="))).collect();
+            keys.iter().map(|key| ((*key).to_owned(), json!(STANDARD.encode(HUB)))).collect();
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": data})
     };
     let none = Value::Null;
@@ -327,6 +331,24 @@ fn conditions_say_what_keeps_the_agent_from_its_hub() {
             (all[0].as_str(), all[5].as_str()),
             ("ValidFeatureGates True FeatureGatesAllValid", "FieldsIgnored False AllFieldsHonored",)
         );
+    }
+}
+
+#[test]
+fn a_bootstrap_secret_without_the_address_of_a_hub_is_told() {
+    let reason = |kubeconfig: &str| {
+        let data = json!({"kubeconfig": STANDARD.encode(kubeconfig)});
+        let metadata = json!({"name": BOOTSTRAP_SECRET, "namespace": "n"});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
+        observed(&Value::Null, &Value::Null, &secret, &Value::Null)[4].clone()
+    };
+    let broken = "HubConnectionDegraded True BootstrapSecretError,HubKubeConfigSecretMissing";
+    let sound = "HubConnectionDegraded True BootstrapSecretFunctional,HubKubeConfigSecretMissing";
+    for text in ["a", "clusters: [", "clusters: []", "clusters: [{name: a, cluster: {server: ''}}]"] {
+        assert_eq!(reason(text), broken, "{text}");
+    }
+    for text in [HUB, &format!("kind: Config\n---\n{HUB}")] {
+        assert_eq!(reason(text), sound, "{text}");
     }
 }
 
