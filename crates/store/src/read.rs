@@ -57,6 +57,12 @@ impl Filter {
         Ok(Self { namespace: target.namespace.clone(), name, labels, fields })
     }
 
+    /// Returns whether it names the object that it selects.
+    fn is_one_name(&self) -> bool {
+        let mut names = self.fields.requirements.iter().filter(|(path, ..)| path == "metadata.name");
+        self.name.is_some() || names.any(|(_, is_equal, _)| *is_equal)
+    }
+
     pub(super) fn selects(&self, object: &Object) -> bool {
         (self.namespace.is_empty() || object.namespace() == self.namespace)
             && self.name.as_deref().is_none_or(|name| object.name() == name)
@@ -168,24 +174,26 @@ impl Store {
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
         let page = self.page(options)?;
         let now = self.revision();
-        let matching = |(key, object): (&Key, &Arc<Object>)| {
-            let later = page.as_ref().is_none_or(|(_, after)| after.as_ref().is_none_or(|after| key > after));
-            (later && filter.selects(object)).then(|| object.clone())
-        };
         let revision = page.as_ref().map_or(now, |(revision, _)| *revision);
-        let mut items: Vec<_> = if revision == now {
-            collection.within(&filter.namespace).filter_map(matching).collect()
+        let objects: Box<dyn Iterator<Item = (&Key, &Arc<Object>)>> = if revision == now {
+            Box::new(collection.within(&filter.namespace))
         } else {
             let forgotten = || {
                 ApiError::expired(
                     "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
                 )
             };
-            collection.at(revision).ok_or_else(forgotten)?.into_iter().filter_map(matching).collect()
+            let is_within = |key: &Key| filter.namespace.is_empty() || key.namespace == filter.namespace;
+            let objects = collection.at(revision).ok_or_else(forgotten)?;
+            Box::new(objects.into_iter().filter(move |(key, _)| is_within(key)))
         };
-        let limit = if options.limit == 0 { items.len() } else { options.limit };
-        let remaining = items.len().saturating_sub(limit);
-        items.truncate(limit);
+        let after = page.and_then(|(_, after)| after);
+        let mut later = objects.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+        let selected = later.by_ref().map(|(_, object)| object).filter(|object| filter.selects(object));
+        let limit = if options.limit == 0 { usize::MAX } else { options.limit };
+        let items: Vec<_> = selected.take(limit).cloned().collect();
+        // As in etcd, a list goes on where any object follows, selected or not. One name is a key of its own.
+        let remaining = if filter.is_one_name() { 0 } else { later.count() };
         let continue_token = items
             .last()
             .filter(|_| remaining > 0)
