@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::shell::now;
 
-use super::pod::start_pod;
+use super::pod::{assert_permitted, start_pod};
 use super::{IMAGE, becomes, embedded_hub, exists, start_operator};
 use crate::drop_in::send_work;
 use crate::e2e::run_nodes;
@@ -77,8 +77,7 @@ async fn a_hosted_agent_keeps_its_secrets_beside_it_and_leaves_its_cluster_with_
         assert!(!all.contains("c1-"), "the agent may nothing on the whole hosting cluster: {all}");
     }
     for (pod, name) in [(registration, "c1-registration-agent"), (work, "c1-work-agent")] {
-        let log = std::fs::read_to_string(dir.path(&format!("{name}.log"))).unwrap();
-        assert!(!log.contains("forbidden"), "{name} lacks a permission:\n{log}");
+        assert_permitted(&dir, name);
         pod.kill_9();
     }
 

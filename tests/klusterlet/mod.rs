@@ -22,7 +22,7 @@ use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Selection, now};
 
-use self::pod::{account_kubeconfig, start_pod};
+use self::pod::{account_kubeconfig, assert_permitted, start_pod};
 use crate::drop_in::send_work;
 use crate::e2e::run_nodes;
 use crate::kube::{Cluster, Directory, Kubectl, free_port, helm};
@@ -173,8 +173,7 @@ async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_
     assert_eq!(image(&after[1]), IMAGE, "the other Deployment stays as it is");
 
     for (pod, name) in [(registration, "klusterlet-registration-agent"), (work, "klusterlet-work-agent")] {
-        let log = std::fs::read_to_string(dir.path(&format!("{name}.log"))).unwrap();
-        assert!(!log.contains("forbidden"), "{name} lacks a permission:\n{log}");
+        assert_permitted(&dir, name);
         pod.kill_9();
     }
     let mode = json!({"spec": {"deployOption": {"mode": "Singleton"}}}).to_string();

@@ -57,3 +57,11 @@ pub(super) fn account_kubeconfig(cluster: &Cluster, account: &str, namespace: &s
         token.trim()
     )
 }
+
+/// Asserts that the API server of the cluster refused nothing to a pod. The hub may refuse, until it has given
+/// the new cluster its permissions.
+pub(super) fn assert_permitted(dir: &Directory, name: &str) {
+    let log = fs::read_to_string(dir.path(&format!("{name}.log"))).unwrap();
+    let refused = |line: &str| line.contains("is forbidden") && line.contains("system:serviceaccount:");
+    assert!(!log.lines().any(refused), "{name} lacks a permission:\n{log}");
+}
