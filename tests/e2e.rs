@@ -78,20 +78,20 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
         "--clusterrole=wheelwright-operator",
         "--user=operator",
     ]);
-    // The examples contain kinds beyond OCM's: the `extraRules` of the chart allow them.
+    // The tests commit ConfigMaps: the `extraRules` of the chart allow them.
     kubectl.run(&[
         "create",
         "clusterrole",
         "extra",
         "--verb=get,list,watch,create,patch,delete",
-        "--resource=serviceaccounts,configmaps",
+        "--resource=configmaps",
     ]);
-    // The repository contains the role of an add-on; the operator must have what the role gives.
+    // The operator gives agents the role of an add-on: `addonRoles` of the chart allows it.
     kubectl.run(&[
         "create",
         "clusterrole",
         "addon-role",
-        "--verb=bind,escalate",
+        "--verb=bind",
         "--resource=clusterroles",
         "--resource-name=managed-serviceaccount-addon-agent",
     ]);

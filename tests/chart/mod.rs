@@ -205,6 +205,27 @@ async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
     assert_eq!(reached, REACHED);
 }
 
+#[tokio::test]
+async fn the_example_repository_needs_no_permission_that_the_operator_lacks() {
+    let (hub, _) = install("examples", &[]).await;
+    let kubectl = hub.kubectl();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo");
+    kubectl.run(&["apply", "-f", &format!("{examples}/bootstrap/addon-roles.yaml")]);
+    // A dry run creates no namespaces for the objects after them.
+    kubectl.run(&["create", "namespace", "fleet"]);
+    kubectl.run(&["create", "namespace", "aws-1"]);
+    let operator = format!("--as=system:serviceaccount:{}:wheelwright-operator", helm::NAMESPACE);
+    for overlay in ["prod", "staging"] {
+        let mut render = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        let rendered = render.arg("render").arg(format!("{examples}/overlays/{overlay}")).output().unwrap();
+        assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
+        let apply = ["apply", "--server-side", "--dry-run=server", &operator, "-f", "-"];
+        kubectl.run_with(&apply, &String::from_utf8(rendered.stdout).unwrap());
+    }
+    let bind = ["auth", "can-i", "bind", "clusterroles/managed-serviceaccount-addon-agent"];
+    assert_eq!(kubectl.run(&[&bind[..], &[&operator]].concat()).trim(), "yes");
+}
+
 #[test]
 fn values_that_the_schema_does_not_know_are_refused() {
     for (value, why) in [

@@ -69,7 +69,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
             }
             Err(error) => {
                 return ObjectDecision::Unread(format!(
-                    "{error}; if this stays, is the definition of {gvk} installed?"
+                    "{error}; if this stays, the definition of {gvk} is missing, or the operator may not list it"
                 ));
             }
         };

@@ -12,14 +12,29 @@ use api::cluster::v1beta1::Placement;
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::CONFIG_REPO_ANNOTATION;
-use engine::installation::OPERATOR;
+use engine::installation::{MANAGED_BY, OPERATOR};
 
 /// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
 const OCM: &[(&str, &[&str])] = &[
-    ("-registration-controller", &["cluster", "cluster-lease", "clusterset", "clustersetbinding", "csr"]),
+    (
+        "-registration-controller",
+        &[
+            "cluster",
+            "cluster-defaults",
+            "cluster-lease",
+            "clusterset",
+            "clustersetbinding",
+            "managed-namespaces",
+            "csr",
+            "bootstrap",
+        ],
+    ),
     ("-placement-controller", &["placement"]),
-    ("-work-controller", &["replica-set"]),
-    ("-addon-manager-controller", &["addon-config", "addon-deploy", "addon-install"]),
+    ("-work-controller", &["replica-set", "work-ttl"]),
+    (
+        "-addon-manager-controller",
+        &["addon-config", "addon-deploy", "addon-install", "addon-health", "addon-feature"],
+    ),
 ];
 /// The annotation of Argo CD on the objects that it applies.
 const ARGO_CD: &str = "argocd.argoproj.io/tracking-id";
@@ -66,10 +81,15 @@ fn ocm(deployments: &[Deployment]) -> Finding {
         ),
         (false, false) => {
             let message = format!("both {} and this operator decide the same", few(both));
+            // The operator may run a few controllers only, and the advice starts no others.
             let names: String = leave_out.iter().map(|name| format!(",-{name}")).collect();
-            let advice = format!(
-                "stop those of OCM, or leave them theirs: wheelwright upgrade --controllers='*{names}'"
-            );
+            let controllers = format!("{}{names}", chosen.unwrap_or("*"));
+            let is_helm = operator.is_some_and(|deployment| deployment.label(MANAGED_BY) == Some("Helm"));
+            let upgrade = match is_helm {
+                true => format!("the value controllers of the chart: '{controllers}'"),
+                false => format!("wheelwright upgrade --controllers='{controllers}'"),
+            };
+            let advice = format!("stop those of OCM, or leave them theirs: {upgrade}");
             Finding::bad(CHECK, message, advice)
         }
     }
@@ -126,6 +146,16 @@ mod tests {
         let found = ocm(&[theirs.clone(), deployment(OPERATOR, "w", &["operator", "--controllers=*"])]);
         assert_eq!(found.health, Health::Bad);
         assert!(found.advice.ends_with("--controllers='*,-placement'"), "{}", found.advice);
+        let few = ocm(&[theirs.clone(), deployment(OPERATOR, "w", &["--controllers=config-repo,placement"])]);
+        assert!(few.advice.ends_with("--controllers='config-repo,placement,-placement'"), "{}", few.advice);
+        let mut released = deployment(OPERATOR, "w", &["--controllers=*"]);
+        released.metadata.labels = Some([(MANAGED_BY.to_owned(), "Helm".to_owned())].into());
+        let found = ocm(&[theirs.clone(), released]);
+        assert!(
+            found.advice.ends_with("the value controllers of the chart: '*,-placement'"),
+            "{}",
+            found.advice
+        );
         let apart = ocm(&[theirs, deployment(OPERATOR, "w", &["operator", "--controllers=*,-placement"])]);
         assert_eq!(apart.health, Health::Good);
         assert_eq!(ocm(&[]).health, Health::Good);

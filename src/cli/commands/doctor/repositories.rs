@@ -39,7 +39,10 @@ async fn examine_one(hub: &Hub, repo: &ConfigRepo) -> Result<Finding, Finding> {
         return Ok(Finding::bad(
             CHECK,
             message,
-            format!("kubectl create secret generic {missing} -n {}", key.namespace),
+            format!(
+                "kubectl create secret generic {missing} -n {}, with keys of docs/repositories.md",
+                key.namespace
+            ),
         ));
     }
     if repo.spec.service_account_name.is_empty() {

@@ -12,7 +12,9 @@ use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
 use super::policy::sync_policy;
-use super::status::{Phase, Readiness, conclude, is_about, revision, short_commit, still_applied};
+use super::status::{
+    Phase, Readiness, conclude, is_about, is_waiting, revision, short_commit, still_applied,
+};
 use super::{approval, commit, deletion, depends, drift, event, freeze, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
@@ -97,9 +99,10 @@ impl<'a> Draft<'a> {
         self.status.inventory.clear();
     }
 
-    /// Reports a wait. After a restart, the result for a commit that was judged before stays.
+    /// Reports a wait. After a restart, the result for a commit that was judged before stays; an earlier wait
+    /// for it does not.
     pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
-        if is_about(self.repo, commit) {
+        if is_about(self.repo, commit) && !is_waiting(self.repo) {
             self.keeps_status = true;
         } else {
             self.readiness = Some(Readiness::new(Phase::Reconciling, reason, message));

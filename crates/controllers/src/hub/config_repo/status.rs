@@ -74,6 +74,16 @@ pub(super) fn is_about(repo: &ConfigRepo, commit: &str) -> bool {
     })
 }
 
+/// Returns whether the status reports that the operator waits for its own reads.
+pub(super) fn is_waiting(repo: &ConfigRepo) -> bool {
+    let conditions = repo.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|condition| {
+        condition.type_ == RECONCILING
+            && condition.is_true()
+            && matches!(condition.reason.as_str(), "Fetching" | "Rendering" | "Waiting")
+    })
+}
+
 /// Sets the three conditions that kstatus reads.
 pub(super) fn conclude(
     status: &mut ConfigRepoStatus,

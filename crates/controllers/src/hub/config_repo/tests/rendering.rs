@@ -89,6 +89,13 @@ fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
     assert_eq!(message(applied), rendering("111111111111 stays applied"));
     let refused = json!({"seen": of(&revision), "observedGeneration": 1});
     assert_eq!(message(refused), None, "a refusal of this commit stays while it is rendered again");
+    let waits = |reason: &str| json!([{"type": "Reconciling", "status": "True", "reason": reason, "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
+    for (reason, expected) in
+        [("Waiting", rendering("nothing has been applied yet")), ("DeletionsHeld", None)]
+    {
+        let status = json!({"seen": of(&revision), "observedGeneration": 1, "conditions": waits(reason)});
+        assert_eq!(message(status), expected, "an earlier wait gives way to the present one: {reason}");
+    }
     let edited = json!({"seen": of(&revision), "observedGeneration": 0});
     assert_eq!(message(edited), rendering("nothing has been applied yet"), "the spec has changed since");
 }
