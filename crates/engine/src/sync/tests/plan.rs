@@ -60,7 +60,7 @@ fn a_kind_that_cannot_be_read_freezes_its_deletions_and_writes() {
     assert_eq!(
         plan.unread,
         [
-            "cannot read ConfigMap: its first list has not been read yet; if this stays, is the definition of ConfigMap installed?"
+            "cannot read ConfigMap: its first list has not been read yet; if this stays, the definition of ConfigMap is missing, or the operator may not list it"
         ]
     );
 }
