@@ -5,7 +5,7 @@ use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::config::Kubeconfig;
@@ -41,7 +41,11 @@ async fn run(hub: &Server, spoke: &Server, controllers: &str, stop: &Cancellatio
     tokio::spawn(agent::run(options, stop.clone()));
 }
 
+/// Puts a work on the hub, once the operator has made the namespace of the cluster.
 pub(crate) async fn send_work(hub: &::kube::Client, name: &str) {
+    let namespaces: Api<Namespace> = Api::all(hub.clone());
+    let exists = async || namespaces.get_opt("c1").await.unwrap().is_some();
+    eventually("the cluster has its namespace", exists).await;
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
     let work = json!({
