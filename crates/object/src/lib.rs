@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 pub use diff::merge_diff;
 pub use hex::hex;
 pub use key::{Gvk, Key, Kind, ObjectRef};
-pub use metadata::Metadata;
+pub use metadata::{Metadata, refers_to};
 pub use number::whole_numbers;
 pub use random::Random;
 pub use rendered::{Location, RenderedObject};

@@ -9,7 +9,7 @@ use object::fields::{Applying, Manager, Operation, Owners};
 
 use super::request_scope::RequestScope;
 use super::write_request::WriteRequest;
-use super::{ApiError, metadata};
+use super::{ApiError, metadata, prune};
 
 /// The result of an apply.
 pub(super) struct Applied {
@@ -71,7 +71,8 @@ pub(super) fn apply(
             .flat_map(|c| c.fields.paths().into_iter().map(|path| (c.manager.to_string(), path)));
         ApiError::apply_conflict(&fields.collect::<Vec<_>>())
     })?;
-    let object = Object::from_value(value).map_err(|e| ApiError::internal(e.to_string()))?;
+    let mut object = Object::from_value(value).map_err(|e| ApiError::internal(e.to_string()))?;
+    prune::drop_emptied(&request.scope, &mut object);
     Ok(Applied { object, managed_fields: owners.to_values() })
 }
 

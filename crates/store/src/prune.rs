@@ -6,11 +6,14 @@ use object::Object;
 
 use super::request_scope::RequestScope;
 use super::schema::{Schema, Type};
+use super::write_request::Reading;
 use super::{GroupResource, crd};
 
-/// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields.
-pub(super) fn prune(scope: &RequestScope, object: &mut Object) -> Vec<String> {
-    let mut how = Pruning { builtin: !scope.resource().is_custom(), dropped: Vec::new() };
+/// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields. The empty maps and
+/// lists of a configuration to apply stay, because they may replace others.
+pub(super) fn prune(scope: &RequestScope, object: &mut Object, reading: Reading) -> Vec<String> {
+    let builtin = !scope.resource().is_custom();
+    let mut how = Pruning { builtin, keeps_empty: reading == Reading::Apply, dropped: Vec::new() };
     how.fields(&scope.version().schema, &mut object.0, "", true);
     let mut dropped = how.dropped;
     if scope.resource().id() == GroupResource::definitions() {
@@ -19,8 +22,19 @@ pub(super) fn prune(scope: &RequestScope, object: &mut Object) -> Vec<String> {
     dropped
 }
 
+/// Drops the maps and lists that an apply has emptied: Go has no nulls in its own types. Those of a custom object
+/// stay, and its schema may refuse them.
+pub(super) fn drop_emptied(scope: &RequestScope, object: &mut Object) {
+    if scope.resource().is_custom() {
+        object.metadata_mut().retain(|_, value| !value.is_null());
+    } else {
+        prune(scope, object, Reading::Patched);
+    }
+}
+
 struct Pruning {
     builtin: bool,
+    keeps_empty: bool,
     dropped: Vec<String>,
 }
 
@@ -51,6 +65,7 @@ impl Pruning {
             // Go leaves out empty maps and lists of its own types. An empty list of managers asks to remove
             // all of them.
             !(self.builtin
+                && !self.keeps_empty
                 && is_empty(field, value)
                 && !schema.required.contains(name)
                 && here != "metadata.managedFields")

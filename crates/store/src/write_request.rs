@@ -59,7 +59,7 @@ impl WriteRequest<'_> {
         if let Some(why) = self.mistyped(&object) {
             return Err(self.undecodable(&object, &why));
         }
-        let unknown = prune::prune(&self.scope, &mut object);
+        let unknown = prune::prune(&self.scope, &mut object, self.reading);
         self.unknown_fields(&object, &unknown)?;
         Ok(object)
     }

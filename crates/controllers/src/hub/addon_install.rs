@@ -25,7 +25,7 @@ use api::names::{
 };
 use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
-use object::{Gvk, Key, Metadata as _, Object, ObjectRef};
+use object::{Key, Metadata as _, Object, ObjectRef, refers_to};
 use reconcile::{Action, Controller, Event, EventType, Plan, Read, View, Watches};
 
 pub(crate) struct AddonInstallController;
@@ -143,10 +143,8 @@ fn adopt(
     }
     let wanted = cma.controller_reference();
     let references = addon.metadata.owner_references.as_deref().unwrap_or_default();
-    // Another version of the group is the same owner; OCM writes v1beta1.
-    let group = |reference: &OwnerReference| Gvk::parse(&reference.api_version, &reference.kind).group;
-    let is_same =
-        |r: &OwnerReference| (group(r), &r.kind, &r.name) == (group(&wanted), &wanted.kind, &wanted.name);
+    // OCM writes v1beta1.
+    let is_same = |reference: &OwnerReference| refers_to::<ClusterManagementAddOn>(reference, cma.name());
     let is_owned = references.iter().any(|r| is_same(r) && r.uid == wanted.uid && r.controller == Some(true));
     let mut metadata = Map::new();
     if !is_owned {
@@ -178,7 +176,9 @@ fn remove(
     now: Timestamp,
 ) -> Read<()> {
     let removal = installed.removal(view, now)?;
-    removal.decision.recheck.into_iter().for_each(|at| plan.wake(at));
+    if let Some(at) = removal.decision.recheck {
+        plan.wake(at);
+    }
     if installed.record(&removal, plan, view, now)? {
         let removed: BTreeSet<&str> = removal.decision.removed.iter().map(String::as_str).collect();
         let removed = installed.addons.iter().filter(|addon| removed.contains(addon.namespace()));

@@ -260,7 +260,9 @@ fn add_on_states(
     let mut read = Vec::new();
     for cma in add_ons {
         let Some(reported) = addon_config::report(cma.name(), view, now)? else { continue };
-        reported.recheck.into_iter().for_each(|recheck| plan.wake(recheck));
+        if let Some(recheck) = reported.recheck {
+            plan.wake(recheck);
+        }
         read.push(Workload::read(cma, reported.clusters, &policies));
     }
     Ok(read)
@@ -276,7 +278,9 @@ fn set_states(
     let mut read = Vec::new();
     for set in sets {
         let Some(reported) = replica_set::report(set, view, now)? else { continue };
-        reported.recheck.into_iter().for_each(|recheck| plan.wake(recheck));
+        if let Some(recheck) = reported.recheck {
+            plan.wake(recheck);
+        }
         read.push(reported.set);
     }
     Ok(read)

@@ -41,8 +41,7 @@ impl Secrets<'_> {
 
     /// Returns the name of the agent in its identity.
     pub fn agent_name(&self) -> Option<String> {
-        let encoded = self.hub?.at(&["data", "agent-name"])?.as_str()?;
-        String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
+        value_of(self.hub?, "agent-name")
     }
 
     fn bootstrap_fault(&self) -> Option<(&'static str, String)> {
@@ -73,6 +72,12 @@ impl Secrets<'_> {
     }
 }
 
+/// Returns a value of a secret as text.
+fn value_of(secret: &Object, key: &str) -> Option<String> {
+    let encoded = secret.at(&["data", key])?.as_str()?;
+    String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
+}
+
 fn has(key: &str) -> impl Fn(&Object) -> bool {
     move |secret| {
         secret.at(&["data", key]).and_then(|text| text.as_str()).is_some_and(|text| !text.is_empty())
@@ -81,9 +86,8 @@ fn has(key: &str) -> impl Fn(&Object) -> bool {
 
 /// Returns whether a kubeconfig has the address of a hub.
 fn names_hub(secret: &Object) -> bool {
-    let encoded = secret.at(&["data", "kubeconfig"]).and_then(Value::as_str).unwrap_or_default();
-    let text = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let documents = serde_saphyr::from_multiple::<Value>(&text.unwrap_or_default()).unwrap_or_default();
+    let text = value_of(secret, "kubeconfig").unwrap_or_default();
+    let documents = serde_saphyr::from_multiple::<Value>(&text).unwrap_or_default();
     let mut clusters =
         documents.iter().filter_map(|one| one.get("clusters").and_then(Value::as_array)).flatten();
     clusters.any(|one| {

@@ -126,19 +126,18 @@ impl Compare<'_, '_> {
                 self.into.removed.insert(self.path);
                 self.children(&before, &BTreeMap::new(), at);
             }
-            // A single value became several, or the reverse.
+            // A single value became several, or the reverse. Null is an empty map or list.
             (Some(Some(before)), Some(None)) => {
                 self.children(&before, &BTreeMap::new(), at);
-                self.leaf(old, new);
+                if before.is_empty() || !new.is_some_and(Value::is_null) {
+                    self.leaf(old, new);
+                }
             }
             (Some(None), Some(Some(after))) => {
                 self.children(&BTreeMap::new(), &after, at);
-                // Go reads null as an empty list or map.
-                let is_of_go = matches!(at, Position::Builtin(_)) && old.is_some_and(Value::is_null);
-                if is_of_go && !after.is_empty() {
-                    return;
+                if after.is_empty() || !old.is_some_and(Value::is_null) {
+                    self.leaf(old, new);
                 }
-                self.leaf(old, new);
             }
             (_, _) => self.leaf(old, new),
         }
@@ -233,7 +232,8 @@ fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at:
 
 /// Removes from `value` the fields of `last` that no manager in `owned` has any more.
 ///
-/// The removal of a field removes its content, unless a manager owns a part of that.
+/// The removal of a field removes its content, unless a manager owns a part of that. A map or a list that
+/// loses its last part so becomes null, as in upstream's `removingWalker`.
 pub fn without(value: &Value, last: &FieldSet, owned: &FieldSet, at: Position<'_>) -> Value {
     let stays = |element: &Element, value: &Value| match (last.at(element), owned.at(element)) {
         (None, _) => Some(value.clone()),
@@ -247,10 +247,14 @@ pub fn without(value: &Value, last: &FieldSet, owned: &FieldSet, at: Position<'_
             let kept = fields.iter().filter_map(|(name, value)| {
                 Some((name.clone(), stays(&Element::Field(name.clone()), value)?))
             });
-            Value::Object(kept.collect())
+            let kept: Map<_, _> = kept.collect();
+            if kept.len() < fields.len() && kept.is_empty() { Value::Null } else { kept.into() }
         }
         Parts::List(items) => {
-            Value::Array(items.into_iter().filter_map(|(element, value)| stays(&element, value)).collect())
+            let count = items.len();
+            let kept = items.into_iter().filter_map(|(element, value)| stays(&element, value));
+            let kept: Vec<_> = kept.collect();
+            if kept.len() < count && kept.is_empty() { Value::Null } else { kept.into() }
         }
     }
 }
@@ -359,7 +363,7 @@ mod tests {
             service(),
         );
         let nobody = without(&value, &last, &FieldSet::default(), service());
-        assert_eq!(nobody, json!({}), "what is in a field goes with it");
+        assert_eq!(nobody, Value::Null, "what is in a field goes with it, and nothing is left");
         let other = set_of(
             &json!({"spec": {"ports": [{"port": 2}], "type": "x"}, "metadata": {"labels": {"c": "d"}}}),
             service(),
@@ -369,5 +373,13 @@ mod tests {
             shared,
             json!({"spec": {"ports": [{"port": 2}], "type": "x"}, "metadata": {"labels": {"c": "d"}}})
         );
+        let around = [[Element::Field("spec".into())]].into_iter().collect();
+        let emptied = without(
+            &json!({"spec": {"type": "x"}}),
+            &set_of(&json!({"spec": {"type": "x"}}), service()),
+            &around,
+            service(),
+        );
+        assert_eq!(emptied, json!({"spec": null}), "a map that another one owns stays, without a value");
     }
 }

@@ -12,7 +12,7 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::names::ADDON_NAME_LABEL;
 use api::work::v1::ManifestWork;
-use object::{Gvk, Key, Metadata as _, ObjectRef};
+use object::{Key, Metadata as _, ObjectRef, refers_to};
 use reconcile::{Action, Plan, Query, Read, View};
 
 /// How long an agent keeps its permissions while its works do not go. An agent that keeps its works has no
@@ -47,14 +47,10 @@ pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> 
 /// # Errors
 /// The API server has not answered yet.
 fn is_left(work: &ManifestWork, addon: &Key, view: &impl View) -> Read<bool> {
-    let wanted = Gvk::of::<ManagedClusterAddOn>();
-    let references = work.metadata.owner_references.iter().flatten();
-    let mut controllers = references.filter(|reference| {
-        let Gvk { group, kind, version: _ } = Gvk::parse(&reference.api_version, &reference.kind);
-        let is_addon = (&group, &kind) == (&wanted.group, &wanted.kind);
-        is_addon && reference.controller == Some(true) && reference.name == addon.name
-    });
-    let Some(controller) = controllers.next() else { return Ok(false) };
+    let mut owners = work.metadata.owner_references.iter().flatten();
+    let controller = owners
+        .find(|owner| owner.controller == Some(true) && refers_to::<ManagedClusterAddOn>(owner, &addon.name));
+    let Some(controller) = controller else { return Ok(false) };
     let live = view.object(&ObjectRef::of::<ManagedClusterAddOn>(addon.clone()))?;
     Ok(live.is_none_or(|live| live.uid() != controller.uid))
 }

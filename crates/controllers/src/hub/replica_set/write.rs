@@ -25,7 +25,9 @@ impl SetInput {
         let mut writes = Vec::new();
         for (node, rollout) in self.placements.iter().zip(&decided.rollouts) {
             let Ok(decision) = &rollout.decision else { continue };
-            decision.recheck.into_iter().for_each(|at| plan.wake(at));
+            if let Some(at) = decision.recheck {
+                plan.wake(at);
+            }
             writes.extend(self.works_of(node, decision, &decided, now));
         }
         let kept = self.kept(&decided);

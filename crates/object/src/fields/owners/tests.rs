@@ -116,6 +116,17 @@ fn document() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Returns a document with empty maps in place of nulls, which an apply leaves of a map that it empties.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Null => json!({}),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name, without_nulls(value))).collect()
+        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value,
+    }
+}
+
 proptest! {
     #[test]
     fn applying_twice_changes_nothing_more(live in document(), config in document()) {
@@ -145,7 +156,7 @@ proptest! {
         let (value, owners) = apply(Owners::default(), "b", &json!({}), &theirs, false).unwrap();
         let Ok((value, owners)) = apply(owners, "a", &value, &mine, false) else { return Ok(()) };
         let (rest, owners) = apply(owners, "a", &value, &json!({}), false).unwrap();
-        prop_assert_eq!(&rest, &theirs);
+        prop_assert_eq!(&without_nulls(rest), &theirs);
         prop_assert!(owners.fields_of(&applier("a")).is_empty());
     }
 }
