@@ -209,15 +209,20 @@ pub(super) fn failed(
 /// The end of a message about a field that cannot change, if the object is recreated.
 const RECREATED: &str = "; it is deleted and created again, as its annotation says";
 
-/// Says what to do about a field that cannot change.
+/// Says what to do about a field that cannot change, or that an apply has emptied.
 fn hint(failure: &Failure) -> &'static str {
     if cannot_change(failure) {
         "; give the object another name, or annotate it in the repository with gitops.wheelwright.dev/force: enabled, and it is \
          deleted and created again"
+    } else if failure.kind == FailureKind::Invalid && failure.message.contains(EMPTIED) {
+        "; an apply cannot empty a map of a custom resource: leave the field out"
     } else {
         ""
     }
 }
+
+/// What kube-apiserver says of a map that lost its last field in an apply.
+const EMPTIED: &str = r#"in body must be of type object: "null""#;
 
 /// Returns whether the API server refused to change a field. Only the text of its message shows this.
 fn cannot_change(failure: &Failure) -> bool {

@@ -83,6 +83,24 @@ fn a_field_that_cannot_change_is_refused_with_a_hint() {
     assert_eq!(hub.data("a").as_deref(), Some("1"));
 }
 
+#[test]
+fn a_map_that_an_apply_cannot_empty_is_refused_with_a_hint() {
+    let mut hub = Hub::new(json!({}));
+    let config = |selector: &str| {
+        format!(
+            "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: AddOnDeploymentConfig\nmetadata:\n  name: a\nspec:\n  \
+             nodePlacement: {{nodeSelector: {selector}}}\n"
+        )
+    };
+    let message = hub.commit(&[("a.yaml", &config("{disk: fast}"))]);
+    assert!(message.starts_with("Ready"), "{message}");
+    let message = hub.commit(&[("a.yaml", &config("{}"))]);
+    assert!(
+        message.contains("an apply cannot empty a map of a custom resource: leave the field out"),
+        "{message}"
+    );
+}
+
 fn annotated(text: &str, annotation: &str) -> String {
     text.replacen(
         "metadata:\n",
