@@ -27,6 +27,37 @@ const BEFORE: &[&str] = &[
     "refuse(",
     "map_or(",
 ];
+/// Files that set the reasons of events.
+const EVENT_SOURCES: &[&str] = &[
+    "crates/addon-sdk/src/hub/request.rs",
+    "crates/controllers/src/agent/cluster_status.rs",
+    "crates/controllers/src/hub/addon_config/input.rs",
+    "crates/controllers/src/hub/addon_deploy/hook.rs",
+    "crates/controllers/src/hub/addon_install.rs",
+    "crates/controllers/src/hub/cluster.rs",
+    "crates/controllers/src/hub/cluster_decision.rs",
+    "crates/controllers/src/hub/cluster_lease.rs",
+    "crates/controllers/src/hub/csr.rs",
+    "crates/controllers/src/hub/replica_set/write.rs",
+    "crates/controllers/src/hub/report.rs",
+    "crates/controllers/src/hub/rollout_events.rs",
+    "crates/engine/src/placement/events.rs",
+    "crates/reconcile/src/dispatcher/feed.rs",
+];
+/// The texts before the reason of an event in the code.
+const BEFORE_EVENT: &[&str] = &[
+    "EventType::Normal,",
+    "EventType::Warning,",
+    "MISSING: &str =",
+    "INVALID: &str =",
+    "event:",
+    "reason:",
+    "has_failed {",
+    "\".into() } else {",
+    "true => (",
+    "false => (",
+    "normal(",
+];
 /// A reason that stands behind another text.
 const BEHIND_A_TEXT: &str = "Fetching";
 
@@ -50,19 +81,48 @@ fn is_word(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// Returns the reasons in a source file, without its tests.
-fn reasons(source: &str) -> BTreeSet<String> {
+/// Returns the words in the strings of a source file without its tests, and the code before each.
+fn words(source: &str) -> Vec<(String, &str)> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let parts: Vec<&str> = code.split('"').collect();
-    let texts = parts.windows(2).step_by(2).filter(|pair| is_word(pair[1]));
+    let texts = parts.chunks_exact(2).filter(|pair| is_word(pair[1]));
+    texts.map(|pair| (pair[0].split_whitespace().collect::<Vec<_>>().join(" "), pair[1])).collect()
+}
+
+/// Returns the reasons of conditions in a source file.
+fn reasons(source: &str) -> BTreeSet<String> {
     let is_reason = |before: &str| {
-        let before = before.split_whitespace().collect::<Vec<_>>().join(" ");
-        let near = before.get(before.len().saturating_sub(40)..).unwrap_or(&before);
+        let near = before.get(before.len().saturating_sub(40)..).unwrap_or(before);
         let is_argument = before.ends_with(',') && (near.contains("Phase::") || near.contains(".wait("));
         is_argument || BEFORE.iter().any(|end| before.ends_with(end))
     };
-    let found = texts.filter(|pair| is_reason(pair[0]) || pair[1] == BEHIND_A_TEXT);
-    found.map(|pair| pair[1].to_owned()).collect()
+    let found = words(source).into_iter();
+    let found = found.filter(|(before, word)| is_reason(before) || *word == BEHIND_A_TEXT);
+    found.map(|(_, word)| word.to_owned()).collect()
+}
+
+/// Returns the words that stand in the first column of a table.
+fn explained(page: &str) -> BTreeSet<String> {
+    let page = std::fs::read_to_string(format!("{ROOT}/{page}")).unwrap();
+    let cells =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').next().map(str::to_owned));
+    cells
+        .flat_map(|cell| cell.split('`').filter(|word| is_word(word)).map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn every_reason_of_an_event_is_explained() {
+    let mut used = BTreeSet::new();
+    for file in EVENT_SOURCES {
+        let source = std::fs::read_to_string(format!("{ROOT}/{file}")).unwrap();
+        let is_reason = |before: &str| BEFORE_EVENT.iter().any(|end| before.ends_with(end));
+        let found = words(&source).into_iter().filter(|(before, _)| is_reason(before));
+        let found: BTreeSet<String> = found.map(|(_, word)| word.to_owned()).collect();
+        assert!(!found.is_empty(), "no reason in {file}");
+        used.extend(found);
+    }
+    assert_eq!(explained("docs/events.md"), used);
 }
 
 #[test]

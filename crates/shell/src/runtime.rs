@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use kube::runtime::events::Recorder;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -19,7 +18,7 @@ use super::activity::{Activity, ActivityKind, ObserveFn};
 use super::attempts::Attempts;
 use super::client::retry_after;
 use super::clock::now;
-use super::events::record;
+use super::events::EventRecorder;
 use super::execute::{self, Executor};
 use super::freshness::Freshness;
 use super::lookup;
@@ -42,8 +41,8 @@ pub(super) struct Runtime {
     pub(super) notify: Notify,
     pub(super) executor: Executor,
     pub(super) scope: Scope,
-    /// The event recorder of each controller, which joins repeated events to a series.
-    pub(super) recorders: Vec<Recorder>,
+    /// The event recorder of each controller.
+    pub(super) recorders: Vec<EventRecorder>,
     pub(super) metrics: Metrics,
     /// The computations that have begun; absent if no computation reads input from outside.
     pub(super) attempts: Option<Attempts>,
@@ -63,7 +62,7 @@ impl Runtime {
         dispatcher: Dispatcher,
         executor: Executor,
         scope: Scope,
-        recorders: Vec<Recorder>,
+        recorders: Vec<EventRecorder>,
     ) -> Self {
         Self {
             dispatcher: Mutex::new(dispatcher),
@@ -180,7 +179,7 @@ impl Runtime {
     /// Records events. No write waits for them.
     async fn record(self: Arc<Self>, controller_id: usize, events: Vec<Event>) {
         if let Some(recorder) = self.recorders.get(controller_id) {
-            record(recorder, events).await;
+            recorder.record(events).await;
         }
     }
 

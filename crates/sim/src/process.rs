@@ -33,6 +33,8 @@ pub(super) struct Process {
     dispatcher: Dispatcher,
     feeds: BTreeMap<(Site, Gvk, Representation), KindWatch>,
     waiting: Vec<Waiting>,
+    /// The events that it recorded.
+    pub(super) events: Vec<reconcile::Event>,
     /// The revisions of the hub and of the spoke when all events were last read.
     seen: Option<(Option<u64>, Option<u64>)>,
     /// The writes until it crashes; `None` if it does not.
@@ -79,6 +81,7 @@ impl Process {
             dispatcher,
             feeds: BTreeMap::new(),
             waiting: Vec::new(),
+            events: Vec::new(),
             seen: None,
             left: None,
             clock: SignedDuration::ZERO,
@@ -175,7 +178,8 @@ impl Process {
             Command::Decide(_) | Command::Compute(_) | Command::Act(_) | Command::LookUp(..) => {
                 self.waiting.push(Waiting::Command(command));
             }
-            Command::Reconciled(_) | Command::Refused(_) => {}
+            Command::Reconciled(result) => self.events.extend(result.events),
+            Command::Refused(event) => self.events.push(event),
         }
         false
     }

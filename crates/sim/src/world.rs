@@ -15,7 +15,7 @@ use super::execute::{Branches, Execute, Servers, execute};
 use super::process::{Faults, Process};
 use api::crds;
 use object::{Key, Random};
-use reconcile::{Dispatcher, Scope, Source};
+use reconcile::{Dispatcher, Event, Scope, Source};
 use store::Store;
 
 /// Limit of the rounds at one instant, after which the world counts as never at rest: far more than any
@@ -138,6 +138,11 @@ impl World {
     /// Returns the writes since the last call, in their order.
     pub fn take_history(&mut self) -> Vec<Write> {
         self.checker.take_history()
+    }
+
+    /// Returns the events that the operator recorded since the last call or its start, in their order.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.operator.events)
     }
 
     fn settle(&mut self) -> Result<(), InvariantViolation> {

@@ -12,14 +12,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use serde_json::{Map, Value, json};
 
 use super::addon_deletion;
-use super::addon_removal::{self, Installed, is_by_placement};
+use super::addon_removal::{self, Installed, Removal, is_by_placement};
 use crate::addon_reads::{self, OnClusters, placements_of};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn, PlacementStrategy,
 };
 use api::cluster::v1::ManagedCluster;
-use api::gitops::v1alpha1::RollOut;
+use api::gitops::v1alpha1::{RemovalStatus, RollOut};
 use api::names::{
     ADDON_ANNOTATION_PREFIX, ADDON_NAME_LABEL, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
 };
@@ -179,22 +179,29 @@ fn remove(
     if let Some(at) = removal.decision.recheck {
         plan.wake(at);
     }
+    let before = rollout_policy::removals_of(installed.add_on, view)?;
     if installed.record(&removal, plan, view, now)? {
         let removed: BTreeSet<&str> = removal.decision.removed.iter().map(String::as_str).collect();
         let removed = installed.addons.iter().filter(|addon| removed.contains(addon.namespace()));
         plan.step(addon_removal::mark(&removal, installed.addons));
         plan.step(removed.map(|addon| Action::delete(addon.as_ref())));
-    }
-    if !removal.decision.kept.is_empty() {
-        plan.events.push(Event {
-            regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::of(cma)),
-            uid: cma.uid().to_owned(),
-            related: None,
-            event_type: EventType::Warning,
-            reason: "RemovalHeld".into(),
-            action: "Remove".into(),
-            message: removal.to_string(),
-        });
+        plan.events.extend(held(cma, &removal, &before));
     }
     Ok(())
+}
+
+/// Returns the event that a removal is held, unless its record says so already.
+fn held(cma: &ClusterManagementAddOn, removal: &Removal, before: &RemovalStatus) -> Option<Event> {
+    let (kept, approval) = (removal.decision.kept.len(), removal.decision.approval.as_deref());
+    let was_told =
+        usize::try_from(before.held) == Ok(kept) && before.approval == approval.unwrap_or_default();
+    (kept > 0 && !was_told).then(|| Event {
+        regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::of(cma)),
+        uid: cma.uid().to_owned(),
+        related: None,
+        event_type: EventType::Warning,
+        reason: "RemovalHeld".into(),
+        action: "Remove".into(),
+        message: removal.to_string(),
+    })
 }

@@ -25,6 +25,7 @@ pub mod policy_change;
 pub(crate) mod policy_status;
 pub mod replica_set;
 pub(crate) mod report;
+mod rollout_events;
 pub(crate) mod work_ttl;
 
 #[cfg(test)]

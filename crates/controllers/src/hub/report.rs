@@ -30,10 +30,10 @@ use engine::addon::config_refs;
 use engine::report::{self, Fleet, Workload};
 use object::duration;
 use object::text;
-use object::{Key, Kind, Metadata as _};
+use object::{Key, Kind, Metadata as _, ObjectRef};
 use reconcile::{
-    Action, Change, Controller, Executed, Failure, FailureKind, Plan, Push, Query, Read, StatusWrite, View,
-    Watches,
+    Action, Change, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Query, Read,
+    StatusWrite, View, Watches,
 };
 
 /// How long after the last change a report waits for more of them.
@@ -201,6 +201,9 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         return Ok(plan);
     }
     let hub = hub_uid(view)?;
+    if condition.is_some_and(|condition| condition.status == False) {
+        plan.events.push(pushed_again(repo, spec));
+    }
     plan.step([Action::Push(Box::new(Push {
         repo: Key::of(repo),
         url: if spec.url.is_empty() { repo.spec.url.clone() } else { spec.url.clone() },
@@ -215,6 +218,19 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         signing: spec.signing_key_ref.as_ref().map(|key| Key::namespaced(Key::of(repo).namespace, &key.name)),
     }))]);
     Ok(plan)
+}
+
+/// Returns the event that a report arrived after one that did not.
+fn pushed_again(repo: &ConfigRepo, spec: &Report) -> Event {
+    Event {
+        regarding: ObjectRef::of::<ConfigRepo>(Key::of(repo)),
+        uid: repo.uid().to_owned(),
+        related: None,
+        event_type: EventType::Normal,
+        reason: "Pushed".into(),
+        action: "Report".into(),
+        message: format!("the report is on the branch {} again", spec.branch),
+    }
 }
 
 /// Returns the uid of the namespace `kube-system`, which is that of the hub, as usual for clusters.

@@ -143,6 +143,11 @@ pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecisi
     Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
 }
 
+/// Returns whether a message of [`placement_condition`] says that no cluster has begun.
+pub fn waits(message: &str) -> bool {
+    message.contains("configured addons 0/") && message.contains(" progressing..., 0 failed 0 timeout.")
+}
+
 /// Returns the name of an add-on.
 pub fn name(cma: &ClusterManagementAddOn) -> &str {
     cma.metadata.name.as_deref().unwrap_or_default()

@@ -14,6 +14,7 @@ mod broken;
 mod clocks;
 mod crashes;
 mod deletions;
+mod events;
 mod fixtures;
 mod histories;
 mod liveness;

@@ -12,18 +12,19 @@ use super::decide::DecidedRollouts;
 use super::fleet::AddOnFleets;
 use super::input::AddOnInput;
 use crate::hub::addon_install;
+use crate::hub::rollout_events::{self, RolloutChange};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn,
 };
 use api::cluster::v1alpha1::{RolloutStrategy, RolloutType};
 use api::condition::{find_condition, set_condition};
-use api::names::{SYSTEM_NAMESPACE, addon_conditions};
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::SYSTEM_NAMESPACE;
+use api::names::addon_conditions::PROGRESSING;
 use engine::addon::config::Config;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
-use engine::rollout::ClusterState;
-use engine::rollout::decision::Assignment;
-use object::{Key, Metadata as _, Object, ObjectRef};
+use object::Object;
 use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 
 impl AddOnInput {
@@ -39,8 +40,10 @@ impl AddOnInput {
         for at in decisions.filter_map(|decision| decision.recheck) {
             plan.wake(at);
         }
-        plan.events.extend(decided.rollouts.iter().filter_map(|rollout| self.quarantined(rollout)));
-        plan.events.extend(decided.progressions.iter().filter_map(|progression| self.stopped(progression)));
+        let policy = rollout_policy::object_for(RolloutOwner::AddOn(&self.name), view)?;
+        for (rollout, progression) in decided.rollouts.iter().zip(&decided.progressions) {
+            plan.events.extend(self.events(rollout, progression, policy.as_deref()));
+        }
         let status = ClusterManagementAddOnStatus {
             default_config_references: config_refs::default_references(&self.defaults),
             install_progressions: std::mem::take(&mut decided.progressions),
@@ -61,46 +64,49 @@ impl AddOnInput {
         view.index(|fleets: &mut AddOnFleets| fleets.keep(&name, fleet))
     }
 
-    /// Returns the event that a revision failed and its clusters return, when that is decided.
-    fn quarantined(&self, rollout: &PlacementRollout) -> Option<Event> {
-        let (input, decision) = (rollout.input.as_ref()?, rollout.decision.as_ref().ok()?);
-        let revision = decision.quarantine.as_ref().filter(|new| input.quarantined.as_ref() != Some(*new))?;
-        let returning = decision.clusters.values();
-        let returns = |a: &&Assignment| matches!(a.state, ClusterState::Quarantined { returns_to: Some(_) });
-        let message = format!(
-            "on placement {}: {revision} failed and is quarantined; {} clusters return to what they ran before",
-            rollout.placement,
-            returning.filter(returns).count()
-        );
-        Some(self.event("RolledBack", "Rollback", message))
-    }
-
-    /// Returns the event that the rollout on a placement has stopped, when it stops.
-    fn stopped(&self, progression: &InstallProgression) -> Option<Event> {
-        let InstallProgression { namespace, name, .. } = progression;
-        let failed = |progression: &InstallProgression| {
-            let condition = find_condition(&progression.conditions, addon_conditions::PROGRESSING)?;
-            (condition.reason == progress::FAILED).then(|| condition.message.clone())
+    /// Returns the events of the rollout on a placement.
+    fn events(
+        &self,
+        rollout: &PlacementRollout,
+        progression: &InstallProgression,
+        policy: Option<&RolloutPolicy>,
+    ) -> Vec<Event> {
+        let is_same =
+            |p: &&InstallProgression| (&p.namespace, &p.name) == (&progression.namespace, &progression.name);
+        let mut known = self.cma.status.iter().flat_map(|status| &status.install_progressions);
+        let before = known.find(is_same).cloned().unwrap_or_default();
+        let ((old_reason, old), (reason, message)) = (progressing(&before), progressing(progression));
+        let (Some(input), Ok(decision)) = (&rollout.input, &rollout.decision) else {
+            let told = format!("on placement {}: {message}", rollout.placement);
+            let event = rollout_events::event(&*self.cma, EventType::Warning, reason, told);
+            return if old_reason == reason { Vec::new() } else { vec![event] };
         };
-        let message = failed(progression)?;
-        let before = self.cma.status.iter().flat_map(|status| &status.install_progressions);
-        let mut before = before.filter(|before| (&before.namespace, &before.name) == (namespace, name));
-        let was_reported = before.any(|before| failed(before).is_some());
-        (!was_reported).then(|| {
-            self.event("RolloutStopped", "RollOut", format!("on placement {namespace}/{name}: {message}"))
-        })
-    }
-
-    fn event(&self, reason: &str, action: &str, message: String) -> Event {
-        Event {
-            regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::cluster(&self.name)),
-            uid: self.cma.uid().to_owned(),
-            related: None,
-            event_type: EventType::Warning,
-            reason: reason.into(),
-            action: action.into(),
+        let revision = |p: &InstallProgression| {
+            let desired = p.config_references.iter();
+            desired
+                .map(|r| (r.group.clone(), r.resource.clone(), r.desired_config.clone()))
+                .collect::<Vec<_>>()
+        };
+        let good = |p: &InstallProgression| config_refs::last_known_good(&p.config_references);
+        let remembered = policy.and_then(|policy| {
+            rollout_policy::remembered(policy, RolloutOwner::AddOn(&self.name), &rollout.placement)
+        });
+        let old = if revision(&before) == revision(progression) { old } else { "" };
+        let counts = &decision.counts;
+        let begun = counts.starting + counts.progressing + counts.soaking + counts.failed + counts.timed_out;
+        let change = RolloutChange {
+            placement: &rollout.placement,
+            input,
+            decision,
+            before: old,
             message,
-        }
+            waited: remembered.map(|status| status.waiting_approvals.as_slice()).unwrap_or_default(),
+            starts: begun > 0 && (old.is_empty() || progress::waits(old)),
+            completes: decision.counts.is_complete()
+                && !progression.config_references.is_empty()
+                && good(&before) != good(progression),
+        };
+        change.events(&*self.cma)
     }
 
     /// Writes snapshots first, then the records of the policy, then the clusters.
@@ -160,6 +166,12 @@ impl AddOnInput {
         plan.step(needs_policy.then(rollout_policy::create_default));
         Ok(())
     }
+}
+
+/// Returns reason and message of the condition about the rollout on a placement.
+fn progressing(progression: &InstallProgression) -> (&str, &str) {
+    let condition = find_condition(&progression.conditions, PROGRESSING);
+    condition.map(|condition| (condition.reason.as_str(), condition.message.as_str())).unwrap_or_default()
 }
 
 /// Returns whether clusters follow each other. With any other strategy all go at once.

@@ -7,14 +7,17 @@ use serde_json::{Map, json};
 
 use super::decide::DecidedRollouts;
 use super::input::{Node, SetInput};
+use crate::hub::rollout_events::{RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
+use api::condition::Conditions as _;
+use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set::{self, DesiredWork, PlacementProgress, WorkRecord};
 use engine::rollout::RolloutDecision;
 use engine::rollout::input::{Cluster, Hash};
 use object::{Key, Object, ObjectRef, merge_diff};
-use reconcile::{Action, Plan, Precondition, Read, StatusWrite, Subresource, View};
+use reconcile::{Action, Event, EventType, Plan, Precondition, Read, StatusWrite, Subresource, View};
 
 impl SetInput {
     /// Returns the writes that are due now: snapshots first, then the records of the policy, then the works.
@@ -46,6 +49,7 @@ impl SetInput {
         plan.step(writes);
         let status = self.status(&decided, now);
         let new = ManifestWorkReplicaSet { status: Some(status), ..ManifestWorkReplicaSet::clone(&self.set) };
+        plan.events = self.events(&decided, &new);
         plan.status = StatusWrite::between(self.set.as_ref(), &new);
         Ok(plan)
     }
@@ -111,11 +115,50 @@ impl SetInput {
         replica_set::status(&self.set, &placements, now)
     }
 
+    /// Returns the events of the rollouts, after which the set is `new`.
+    fn events(&self, decided: &DecidedRollouts, new: &ManifestWorkReplicaSet) -> Vec<Event> {
+        let mut events = Vec::new();
+        for rollout in &decided.rollouts {
+            let (Some(input), Ok(decision)) = (&rollout.input, &rollout.decision) else { continue };
+            let before = told(&self.set, &rollout.placement.name);
+            let counts = &decision.counts;
+            let begun = counts.done + counts.soaking + counts.progressing + counts.failed + counts.timed_out;
+            let waited = decision.approvals.iter().filter(|token| before.contains(token.as_str()));
+            let change = RolloutChange {
+                placement: &rollout.placement,
+                input,
+                decision,
+                before,
+                message: told(new, &rollout.placement.name),
+                waited: &waited.cloned().collect::<Vec<_>>(),
+                starts: counts.starting > 0 && begun == 0,
+                completes: false,
+            };
+            events.extend(change.events(&*self.set));
+        }
+        // The condition is about all placements.
+        let works = new.status.as_ref().map(|status| status.summary.total).unwrap_or_default();
+        let was_complete =
+            self.set.condition(PLACEMENT_ROLLED_OUT).is_none_or(|condition| condition.is_true());
+        if works > 0 && !was_complete && new.holds(PLACEMENT_ROLLED_OUT) {
+            let message = format!("all {works} works have the newest template");
+            events.push(event(&*self.set, EventType::Normal, "RolloutCompleted", message));
+        }
+        events
+    }
+
     /// Returns the works of the clusters of a placement, and whether each has the newest template.
     fn works_from(&self, node: &Node) -> Vec<(&ManifestWork, bool)> {
         let works = node.clusters().filter_map(|cluster| self.works.get(cluster));
         works.map(|(work, runs)| (work.as_ref(), *runs == self.revision)).collect()
     }
+}
+
+/// Returns what the condition of a set says about the rollout on a placement.
+fn told<'a>(set: &'a ManifestWorkReplicaSet, placement: &str) -> &'a str {
+    let message = set.condition(PLACEMENT_ROLLED_OUT).map(|condition| condition.message.as_str());
+    let parts = message.and_then(|message| message.split_once(&format!("placement {placement}: ")));
+    parts.map(|(_, rest)| rest.split("; placement ").next().unwrap_or(rest)).unwrap_or_default()
 }
 
 /// Returns the annotations of the work of a cluster that is assigned a template.

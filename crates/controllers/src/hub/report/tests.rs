@@ -171,7 +171,9 @@ fn an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
     let (repo, soon) = after(failure(), SignedDuration::from_secs(10));
     assert_eq!(repo.status.unwrap().report.unwrap().error, "down");
     assert!(soon.steps.is_empty());
-    assert_eq!(after(failure(), SignedDuration::from_secs(31)).1.steps.len(), 1);
+    let again = after(failure(), SignedDuration::from_secs(31)).1;
+    let told: Vec<&str> = again.events.iter().map(|event| event.reason.as_str()).collect();
+    assert_eq!((again.steps.len(), told), (1, vec!["Pushed"]), "the event follows if the push succeeds");
     assert!(after(Ok(None), SignedDuration::from_secs(31)).1.is_empty(), "and nothing more once it is there");
 }
 

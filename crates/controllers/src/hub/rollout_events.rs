@@ -1,0 +1,123 @@
+//! Events of rollouts, for `kubectl describe` and `wheelwright events`.
+//!
+//! An event tells of a change. The state before it is read from the status that the plan replaces, so a plan
+//! that decides the same again has no event.
+
+use api::cluster::v1beta1::Placement;
+use engine::rollout::state::{ClusterState, Wait};
+use engine::rollout::{Input, RolloutDecision};
+use object::{Key, Kind, Metadata as _, ObjectRef};
+use reconcile::{Event, EventType};
+
+/// The rollout of a revision on the clusters of a placement, before and after a decision.
+pub(super) struct RolloutChange<'a> {
+    /// The placement.
+    pub(super) placement: &'a Key,
+    /// The input of the decision.
+    pub(super) input: &'a Input,
+    /// The decision.
+    pub(super) decision: &'a RolloutDecision,
+    /// Message of the condition about the rollout until now; empty if it was about another revision.
+    pub(super) before: &'a str,
+    /// Message of the condition from now on.
+    pub(super) message: &'a str,
+    /// The approvals that it waited for until now.
+    pub(super) waited: &'a [String],
+    /// Whether the first clusters get the revision now.
+    pub(super) starts: bool,
+    /// Whether the revision has succeeded on every cluster now, and had not before.
+    pub(super) completes: bool,
+}
+
+impl RolloutChange<'_> {
+    /// Returns the events of the object that is rolled out.
+    pub(super) fn events<K: Kind>(&self, object: &K) -> Vec<Event> {
+        let event = |(event_type, reason, message): (EventType, &str, String)| Event {
+            related: Some((ObjectRef::of::<Placement>(self.placement.clone()), String::new())),
+            ..event(object, event_type, reason, format!("on placement {}: {message}", self.placement))
+        };
+        let rolled_back = self.rolled_back().map(|message| (EventType::Warning, "RolledBack", message));
+        let started = self.starts.then(|| (EventType::Normal, "RolloutStarted", self.state()));
+        let completed = self.completes.then(|| (EventType::Normal, "RolloutCompleted", self.state()));
+        let stages = rolled_back.into_iter().chain(started).chain(self.stopped()).chain(self.held());
+        stages.chain(self.approvals()).chain(completed).map(event).collect()
+    }
+
+    /// Returns the message of the condition or, if that says nothing, how many clusters start.
+    fn state(&self) -> String {
+        let counts = &self.decision.counts;
+        if self.message.is_empty() {
+            format!("{} of {} clusters start", counts.starting, counts.total)
+        } else {
+            self.message.to_owned()
+        }
+    }
+
+    fn rolled_back(&self) -> Option<String> {
+        let revision = self.decision.quarantine.as_ref();
+        let revision = revision.filter(|new| self.input.quarantined.as_ref() != Some(*new))?;
+        let states = self.decision.clusters.values().map(|assignment| &assignment.state);
+        let returning = states.filter(|s| matches!(s, ClusterState::Quarantined { returns_to: Some(_) }));
+        Some(format!(
+            "{revision} failed and is quarantined; {} clusters return to what they ran before",
+            returning.count()
+        ))
+    }
+
+    fn stopped(&self) -> Option<(EventType, &'static str, String)> {
+        let breach = self.decision.breach.as_ref()?;
+        self.is_news(&breach.to_string()).then(|| (EventType::Warning, "RolloutStopped", self.state()))
+    }
+
+    /// Returns why nothing more is started, if the condition says so now and did not before.
+    fn held(&self) -> Option<(EventType, &'static str, String)> {
+        let hold = self.decision.hold.as_ref()?;
+        let (event_type, reason) = match hold {
+            Wait::Paused => (EventType::Normal, "RolloutPaused"),
+            Wait::Frozen { .. } => (EventType::Normal, "RolloutFrozen"),
+            Wait::Superseded { .. } => (EventType::Normal, "RolloutHeld"),
+            Wait::Refused | Wait::Unreachable { .. } => (EventType::Warning, "RolloutHeld"),
+            // A quarantine and a breach have events of their own. The others hold single stages.
+            Wait::Quarantine { .. }
+            | Wait::Breach(_)
+            | Wait::Stage { .. }
+            | Wait::StageSoak { .. }
+            | Wait::Approval { .. }
+            | Wait::Slot { .. } => return None,
+        };
+        self.is_news(&hold.to_string()).then(|| (event_type, reason, self.state()))
+    }
+
+    /// Returns whether the condition names a reason now and did not before. Numbers of clusters stand behind
+    /// a colon, and another number is not another reason.
+    fn is_news(&self, reason: &str) -> bool {
+        let head = reason.split(':').next().unwrap_or_default();
+        self.message.contains(reason) && !self.before.contains(head)
+    }
+
+    fn approvals(&self) -> impl Iterator<Item = (EventType, &'static str, String)> {
+        let new = self.decision.approvals.iter().filter(|token| !self.waited.contains(token));
+        new.map(|token| {
+            let message =
+                format!("waits for a person; to allow it, add {token} to spec.approved of its RolloutPolicy");
+            (EventType::Warning, "ApprovalNeeded", message)
+        })
+    }
+}
+
+/// Returns an event of an object that is rolled out.
+pub(super) fn event<K: Kind>(object: &K, event_type: EventType, reason: &str, message: String) -> Event {
+    let action = match reason {
+        "RolledBack" => "Rollback",
+        _ => "RollOut",
+    };
+    Event {
+        regarding: ObjectRef::of::<K>(Key::of(object)),
+        uid: object.uid().to_owned(),
+        related: None,
+        event_type,
+        reason: reason.into(),
+        action: action.into(),
+        message,
+    }
+}

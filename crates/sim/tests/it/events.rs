@@ -1,0 +1,118 @@
+//! Events of rollouts: each change of a state is told once, whatever is planned in between.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{
+    ADDON, addon, is_completed, merged, progress, progressive, put, seconds, select, select_all, template,
+    world,
+};
+use crate::replica_sets;
+use sim::World;
+
+/// Returns type and reason of the events about objects of a kind since the last call.
+fn told(world: &mut World, kind: &str) -> Vec<String> {
+    let events = world.take_events();
+    let about = events.iter().filter(|event| event.regarding.gvk.kind == kind);
+    about.map(|event| format!("{:?} {}", event.event_type, event.reason)).collect()
+}
+
+/// Runs on until nothing changes any more, and returns the events about the add-on.
+fn rest(world: &mut World) -> Vec<String> {
+    world.run_for(seconds(120)).unwrap();
+    told(world, "ClusterManagementAddOn")
+}
+
+fn policy(world: &mut World, spec: Value) {
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(world, merged(kind, json!({"metadata": {"name": "p"}, "spec": spec})));
+}
+
+#[test]
+fn an_add_on_tells_each_step_of_its_rollouts_once() {
+    let mut world = world(4);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
+    policy(&mut world, json!({"approval": {"mode": "BetweenGroups"}, "onBreach": "Rollback"}));
+    template(&mut world, "msa", "msa:0.4.1");
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning ApprovalNeeded"]);
+    policy(&mut world, json!({"approval": {"mode": "Never"}, "onBreach": "Rollback"}));
+    assert_eq!(rest(&mut world), ["Normal RolloutCompleted"]);
+    template(&mut world, "msa", "msa:0.4.7");
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning RolledBack"]);
+    policy(&mut world, json!({"approval": {"mode": "Never"}, "onBreach": "Pause"}));
+    template(&mut world, "msa", "msa:0.4.8");
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning RolloutStopped"]);
+    policy(&mut world, json!({"paused": true}));
+    template(&mut world, "msa", "msa:0.4.0");
+    assert_eq!(rest(&mut world), ["Normal RolloutPaused"]);
+    let always = json!([{"name": "always", "schedule": "* * * * *", "duration": "2m"}]);
+    policy(&mut world, json!({"paused": false, "freezeWindows": always}));
+    let frozen = rest(&mut world);
+    assert!(!frozen.is_empty() && frozen.iter().all(|told| told == "Normal RolloutFrozen"), "{frozen:?}");
+    policy(&mut world, json!({"freezeWindows": []}));
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
+}
+
+#[test]
+fn an_event_has_the_words_of_the_condition() {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap());
+    world.run_for(seconds(1)).unwrap();
+    let events = world.take_events();
+    let completed = events.iter().find(|event| event.reason == "RolloutCompleted").unwrap();
+    assert_eq!(completed.message, format!("on placement default/fleet: {}", progress(&world).1));
+    assert_eq!((completed.regarding.key.name.as_str(), completed.uid.is_empty()), (ADDON, false));
+}
+
+#[test]
+fn an_add_on_that_lacks_its_configuration_says_so_once() {
+    let mut world = world(2);
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    let events = rest(&mut world);
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(events[0].starts_with("Warning Config"), "{events:?}");
+    template(&mut world, "msa", "msa:0.4.0");
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
+}
+
+#[test]
+fn a_held_removal_is_told_once() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    policy(&mut world, json!({"soak": "1s"}));
+    rest(&mut world);
+    select(&mut world, json!({"no": "such"}));
+    assert_eq!(rest(&mut world), ["Warning RemovalHeld"]);
+    // Other plans of the add-on follow.
+    policy(&mut world, json!({"soak": "2s"}));
+    template(&mut world, "msa", "msa:0.4.1");
+    assert!(!rest(&mut world).contains(&"Warning RemovalHeld".to_owned()));
+}
+
+#[test]
+fn a_replica_set_tells_each_step_of_its_rollouts_once() {
+    let rest = |world: &mut World| {
+        world.run_for(seconds(120)).unwrap();
+        told(world, "ManifestWorkReplicaSet")
+    };
+    let mut world = world(4);
+    select_all(&mut world);
+    replica_sets::set(&mut world, "1", progressive());
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
+    let update = |template: Value| json!({"manifestWorkTemplate": template, "placementRefs": replica_sets::refs("fleet", progressive())});
+    replica_sets::set_with(&mut world, update(replica_sets::bad()));
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning RolloutStopped"]);
+    policy(&mut world, json!({"approval": {"mode": "BetweenGroups"}}));
+    replica_sets::set(&mut world, "2", progressive());
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning ApprovalNeeded"]);
+    policy(&mut world, json!({"approval": {"mode": "Never"}}));
+    assert_eq!(rest(&mut world), ["Normal RolloutCompleted"]);
+}
