@@ -147,6 +147,6 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     let manifests = on_spoke.run(&format!("{join} --dry-run -o yaml"));
     assert!(manifests.contains("--spoke-cluster-name=c1"), "{manifests}");
     assert!(on_spoke.run(&join).contains("wheelwright accept --clusters c1"));
-    assert!(on_spoke.refused("unjoin --cluster-name c1").contains("1 works are still applied"));
+    assert!(on_spoke.refused("unjoin --cluster-name c1").contains("still has 1 applied work"));
     stop.cancel();
 }

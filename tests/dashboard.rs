@@ -263,7 +263,7 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
     })
     .await;
     assert_eq!(page.status(), "200");
-    for shown in ["team/app", ADD_ON, "aws-2", "0 of 1 clusters done", "system:serviceaccount:team:tenant"] {
+    for shown in ["team/app", ADD_ON, "aws-2", "0 of 1 cluster done", "system:serviceaccount:team:tenant"] {
         assert!(page.has(shown), "{shown}: {}", page.0);
     }
     for hidden in ["fleet/fleet", "aws-1", "aws-3", "fleet/aws", "of 3", "<button id="] {

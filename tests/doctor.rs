@@ -50,7 +50,7 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
     assert_eq!(
         findings,
         [
-            "operator: 0 of 2 operators are available, image wheelwright:0.1.0",
+            "operator: 0 of 2 operators available, image wheelwright:0.1.0",
             "leader: no operator leads",
             "repositories: there is no ConfigRepo",
         ]

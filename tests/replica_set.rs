@@ -106,7 +106,7 @@ async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
     let watched = watch.output().await.unwrap();
     let printed = String::from_utf8(watched.stdout).unwrap();
     assert!(
-        watched.status.success() && printed.contains("2 of 2 clusters done with a template of 1 manifests"),
+        watched.status.success() && printed.contains("2 of 2 clusters done with a template of 1 manifest"),
         "{printed}"
     );
     sets.delete("settings", &DeleteParams::default()).await.unwrap();

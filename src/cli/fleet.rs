@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Mark, Overview};
 
 use super::output::Style;
+use engine::plural::counted;
 
 /// Largest group whose clusters get a cell each; larger groups are counted by state.
 const CELLS: usize = 48;
@@ -29,7 +30,8 @@ pub(super) fn page(overview: &Overview, style: Style) -> String {
 pub(super) fn add_on(summary: &AddOnSummary, style: Style) -> String {
     let AddOnSummary { name, settled, failed, total, holds, paused: _, approvals: _, groups } = summary;
     let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
-    let mut page = format!("{}  {settled} of {total} clusters done{failures}\n", style.bold(name));
+    let mut page =
+        format!("{}  {settled} of {} done{failures}\n", style.bold(name), counted(total, "cluster"));
     for hold in holds {
         let _ = writeln!(page, "  {hold}");
     }
@@ -92,7 +94,8 @@ fn placements(page: &mut String, overview: &Overview, style: Style) {
         let (mark, colour) = if placement.satisfied { ('✓', GREEN) } else { ('✗', RED) };
         let why = if placement.satisfied { "" } else { placement.message.as_str() };
         let mark = style.colour(colour, &mark.to_string());
-        let line = format!("  {mark} {:width$}  {} clusters  {why}", placement.name, placement.selected);
+        let line =
+            format!("  {mark} {:width$}  {}  {why}", placement.name, counted(placement.selected, "cluster"));
         let _ = writeln!(page, "{}", line.trim_end());
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::shown::Shown;
 use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Mark, Overview, Repository};
+use engine::plural::counted;
 
 /// Limit of the clusters of a group that are shown one by one. Of a larger group, clusters with problems come
 /// first, and the rest is counted.
@@ -153,10 +154,11 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
 fn add_on(html: &mut String, number: usize, add_on: &AddOnSummary, has_buttons: bool) {
     let AddOnSummary { name, settled, failed, total, holds, paused, approvals, groups } = add_on;
     let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let clusters = counted(total, "cluster");
     let _ = write!(
         html,
         "<section aria-labelledby=\"add-on-{number}\"><h2 id=\"add-on-{number}\">{}</h2>\
-         <p>{settled} of {total} clusters done{failures}</p>\
+         <p>{settled} of {clusters} done{failures}</p>\
          <progress max=\"{total}\" value=\"{settled}\" aria-labelledby=\"add-on-{number}\"></progress>",
         escape(name)
     );

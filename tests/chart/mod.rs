@@ -206,6 +206,36 @@ async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
 }
 
 #[tokio::test]
+async fn the_notes_of_the_chart_say_what_comes_next_with_the_given_values() {
+    let hub = Cluster::start("notes").await;
+    let kubectl = hub.kubectl();
+    kubectl.install(crds::hub().into_iter());
+    kubectl.run(&["create", "namespace", helm::NAMESPACE]);
+    let values = [
+        "image.repository=\"example.com/w\"",
+        "gitHosts=[\"*.git.example.org\"]",
+        "controllers=\"*,-placement\"",
+        "dashboard.enabled=true",
+        "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]",
+    ];
+    let notes = helm::notes(&hub.kubeconfig, &values);
+    for part in [
+        "the image example.com/w:",
+        "*,-placement",
+        "https://git.example.org/",
+        "team may act as deployer",
+        "9445",
+    ] {
+        assert!(notes.contains(part), "{part}: {notes}");
+    }
+    assert!(!notes.contains("No registry"), "{notes}");
+    let object = notes.split_once("<<END\n").and_then(|(_, rest)| rest.split_once("\nEND\n")).unwrap().0;
+    kubectl.run_with(&["apply", "--dry-run=server", "-f", "-"], object);
+    let notes = helm::notes(&hub.kubeconfig, &[]);
+    assert!(notes.contains("No registry has this image") && !notes.contains("9445"), "{notes}");
+}
+
+#[tokio::test]
 async fn the_example_repository_needs_no_permission_that_the_operator_lacks() {
     let (hub, _) = install("examples", &[]).await;
     let kubectl = hub.kubectl();

@@ -53,7 +53,7 @@ const BEFORE_EVENT: &[&str] = &[
     "event:",
     "reason:",
     "has_failed {",
-    "\".into() } else {",
+    ".into() } else {",
     "true => (",
     "false => (",
     "normal(",

@@ -116,6 +116,7 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
                 "serviceAccounts=[{\"namespace\":\"a\",\"names\":[\"one\",\"three\"]},{\"namespace\":\"b\",\"names\":[\"two\"]}]",
             ],
         ),
+        (helm::NAMESPACE, "--addon-roles agent,other", &["addonRoles=[\"agent\",\"other\"]"]),
         (helm::NAMESPACE, "--extra-arg=-v --extra-arg=--x=y", &["extraArgs=[\"-v\",\"--x=y\"]"]),
     ] {
         let wanted = by_name(helm::render_in(namespace, "wheelwright", values).unwrap());
@@ -183,7 +184,7 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         ),
         "{printed}"
     );
-    assert!(printed.contains("2 operators run in namespace wheelwright-system\n"), "{printed}");
+    assert!(printed.contains("2 operators available in namespace wheelwright-system\n"), "{printed}");
     kubectl.run_with(&["apply", "-f", "-"], REPO);
 
     let definition = convert(&kubectl);

@@ -1,6 +1,6 @@
 //! Renders the charts with helm.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -26,6 +26,22 @@ fn helm() -> PathBuf {
 /// helm refuses the values.
 pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String> {
     render_in(NAMESPACE, chart, values)
+}
+
+/// Returns what helm prints after an installation of the chart of the hub side with values.
+pub(crate) fn notes(kubeconfig: &Path, values: &[&str]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/wheelwright");
+    let mut command = Command::new(helm());
+    command.args(["install", "wheelwright", chart, "--dry-run=client", "--namespace", NAMESPACE]);
+    command.arg("--kubeconfig").arg(kubeconfig);
+    for value in values {
+        command.args(["--set-json", value]);
+    }
+    let output = command.env("HOME", home.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    printed.split_once("NOTES:\n").unwrap().1.to_owned()
 }
 
 /// Renders a chart as [`render`] does, for another namespace.

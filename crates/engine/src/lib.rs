@@ -11,6 +11,7 @@ pub mod installation;
 pub mod klusterlet;
 pub mod order;
 pub mod placement;
+pub mod plural;
 pub mod registration;
 pub mod replica_set;
 pub mod report;

@@ -16,6 +16,7 @@ use crate::cli::output::Ui;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
 use engine::installation::{OPERATOR, Options};
+use engine::plural::counted;
 
 /// Seconds after which the wait for the served definitions fails.
 const DEFINITIONS: u64 = 60;
@@ -153,7 +154,7 @@ async fn await_operator(
     if args.wait > 0 {
         ui.line(format!("waiting up to {} s for the operator", args.wait))?;
         let operators = deployment_available(&installer.hub, &args.namespace, deadline).await?;
-        ui.line(format!("{operators} operators run in namespace {}", args.namespace))?;
+        ui.line(format!("{} available in namespace {}", counted(operators, "operator"), args.namespace))?;
     }
     ui.line("Next: wheelwright doctor checks the hub; examples-repo/bootstrap/config-repo.yaml names a repository.")?;
     Ok(())

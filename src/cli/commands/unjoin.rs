@@ -12,6 +12,7 @@ use crate::cli::writer::{WriteArgs, list};
 use crate::cli::{CommandError, CommandResult};
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use api::work::v1::AppliedManifestWork;
+use engine::plural::counted;
 use object::Key;
 
 /// Remove the agent from a cluster. The kubeconfig is that of the cluster.
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let name = &args.cluster_name;
         let works = list::<AppliedManifestWork>(writer.client(), "", "").await?;
         if !works.is_empty() {
-            let error = anyhow!("{} works are still applied on cluster {name}", works.len());
+            let error = anyhow!("cluster {name} still has {}", counted(works.len(), "applied work"));
             let hint =
                 format!("on the hub: kubectl delete managedcluster {name}; then wait until it is gone");
             return Err(CommandError::hinted(error, hint));

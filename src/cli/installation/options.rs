@@ -30,6 +30,9 @@ pub(in crate::cli) struct OptionArgs {
     /// Service accounts as which ConfigRepos of their namespace act [default: none].
     #[arg(long, value_name = "NAMESPACE/NAME", value_delimiter = ',', value_parser = account)]
     service_accounts: Option<Vec<String>>,
+    /// ClusterRoles and Roles that the operator may give to the agents of add-ons [default: none].
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    addon_roles: Option<Vec<String>>,
     /// Run the dashboard too, for people with tokens of the hub; `--dashboard=false` removes it [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     dashboard: Option<bool>,
@@ -49,6 +52,7 @@ impl OptionArgs {
             otlp_endpoint,
             config_namespaces,
             service_accounts,
+            addon_roles,
             dashboard,
             extra_args,
         } = self.clone();
@@ -60,6 +64,7 @@ impl OptionArgs {
             otlp_endpoint,
             config_namespaces,
             service_accounts,
+            addon_roles,
             dashboard,
             extra_args,
         }

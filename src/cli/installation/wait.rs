@@ -16,6 +16,7 @@ use super::Installer;
 use crate::cli::CommandError;
 use crate::cli::writer::failed;
 use engine::installation::OPERATOR;
+use engine::plural::counted;
 
 /// Interval of the checks.
 const POLL: Duration = Duration::from_millis(500);
@@ -101,7 +102,7 @@ pub(in crate::cli) async fn deployment_available(
             return Ok(available);
         }
         if !deadline.next().await {
-            let mut why = format!("{available} of {wanted} operators are available");
+            let mut why = format!("{available} of {} available", counted(wanted, "operator"));
             for reason in waiting(hub, namespace).await? {
                 why = format!("{why}; {reason}");
             }

@@ -147,11 +147,7 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     check(&Rights::default(), &["You may not list managedclusters"], &everything);
     let one = Rights::of(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "cluster-1")]);
     let hidden = ["a/fleet", "cluster-0", "last", "fleet/all", "canary", "waits for", "<button"];
-    check(
-        &one,
-        &["proxy", "cluster-1", "1 of 1 clusters done", "a placement that you may not list"],
-        &hidden,
-    );
+    check(&one, &["proxy", "cluster-1", "1 of 1 cluster done", "a placement that you may not list"], &hidden);
     let policies = Rights::of(&[Right::ListAddOns, Right::ListPolicies, Right::ChangePolicies], &[]);
     check(
         &policies,

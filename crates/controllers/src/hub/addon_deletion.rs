@@ -16,6 +16,7 @@ use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::addon_conditions::PROGRESSING;
 use api::names::{ADDON_REMOVAL_FINALIZER, DEFAULT_ROLLOUT_POLICY, REMOVAL_DECIDED_ANNOTATION};
+use engine::plural::counted;
 use object::Metadata as _;
 use reconcile::{Action, Plan, Read, StatusWrite, View};
 
@@ -60,7 +61,7 @@ pub(super) fn report(cma: &ClusterManagementAddOn, view: &impl View, now: Timest
     let removal = Installed { add_on, addons: &addons, selected, deletion }.removal(view, now)?;
     let message = if removal.decision.kept.is_empty() {
         let left = addons.len() + unreadable.len();
-        format!("the add-on is being deleted; {left} clusters have it still")
+        format!("the add-on is being deleted; it is still on {}", counted(left, "cluster"))
     } else {
         removal.to_string()
     };

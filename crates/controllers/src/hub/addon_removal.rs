@@ -22,6 +22,7 @@ use api::names::{
     ADDON_NAME_LABEL, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
 };
 use api::work::v1::ManifestWork;
+use engine::plural::counted;
 use engine::rollout::policy::RollOut;
 use engine::rollout::removal::{RemovalDecision, RemovalInput, remove, within_window};
 use object::{Key, Metadata as _};
@@ -46,14 +47,11 @@ pub struct Removal {
 /// Says what the clusters that keep the add-on wait for.
 impl Display for Removal {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let kept = self.decision.kept.len();
+        let clusters = counted(self.decision.kept.len(), "cluster");
         if self.is_deletion {
-            write!(f, "the add-on is being deleted; removing it from {kept} clusters waits")?;
+            write!(f, "the add-on is being deleted; removing it from {clusters} waits")?;
         } else {
-            write!(
-                f,
-                "{kept} clusters are not selected any more; removing the add-on from all of them waits"
-            )?;
+            write!(f, "removing the add-on from {clusters}, which no placement selects any more, waits")?;
         }
         if let Some(token) = &self.decision.approval {
             write!(f, "; to allow it, add {token} to spec.approved of RolloutPolicy {}", self.policy)?;

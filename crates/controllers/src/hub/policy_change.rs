@@ -8,6 +8,7 @@ use super::addon_config::PlacementRollout;
 use super::addon_removal::Removal;
 use crate::rollout_policy::{RolloutOwner, choose};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
+use engine::plural::counted;
 use engine::rollout::RolloutDecision;
 use object::{Key, Metadata as _, merge_diff};
 
@@ -115,7 +116,7 @@ fn about(token: &str, decision: &RolloutDecision) -> String {
     match token.rsplit_once('/') {
         Some((revision, stage)) if revision != "remove" => {
             let clusters = decision.stages.iter().find(|one| one.name == stage).map(|stage| stage.clusters);
-            format!("the start of {stage} ({} clusters)", clusters.unwrap_or_default())
+            format!("the start of {stage} ({})", counted(clusters.unwrap_or_default(), "cluster"))
         }
         _ => removal_of(&decision.kept),
     }
@@ -124,7 +125,7 @@ fn about(token: &str, decision: &RolloutDecision) -> String {
 fn removal_of(kept: &[String]) -> String {
     let named: Vec<_> = kept.iter().take(NAMED).map(String::as_str).collect();
     let more = if kept.len() > NAMED { ", ..." } else { "" };
-    format!("the removal from {} clusters ({}{more})", kept.len(), named.join(", "))
+    format!("the removal from {} ({}{more})", counted(kept.len(), "cluster"), named.join(", "))
 }
 
 #[cfg(test)]

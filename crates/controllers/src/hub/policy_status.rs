@@ -6,6 +6,7 @@ use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicyStatus};
 use api::names::gitops_conditions::{APPROVAL_NEEDED, READY};
+use engine::plural::counted;
 use engine::rollout::Policy;
 use object::Key;
 use reconcile::{Controller, Plan, Read, StatusWrite, View, Watches};
@@ -33,8 +34,8 @@ impl Controller for PolicyStatusController {
         let needed = match tokens.as_slice() {
             [] => Observation::new(APPROVAL_NEEDED, False, "NothingWaits"),
             [first, ..] => Observation::new(APPROVAL_NEEDED, True, "Waiting").message(format!(
-                "{} approvals wait for a person, such as {first}; to approve, add it to spec.approved",
-                tokens.len()
+                "waiting for a person: {}, such as {first}; to approve, add it to spec.approved",
+                counted(tokens.len(), "approval")
             )),
         };
         for condition in [ready, needed] {

@@ -4,6 +4,7 @@
 //! that decides the same again has no event.
 
 use api::cluster::v1beta1::Placement;
+use engine::plural::counted;
 use engine::rollout::state::{ClusterState, Wait};
 use engine::rollout::{Input, RolloutDecision};
 use object::{Key, Kind, Metadata as _, ObjectRef};
@@ -47,7 +48,7 @@ impl RolloutChange<'_> {
     fn state(&self) -> String {
         let counts = &self.decision.counts;
         if self.message.is_empty() {
-            format!("{} of {} clusters start", counts.starting, counts.total)
+            format!("{} of {} start", counts.starting, counted(counts.total, "cluster"))
         } else {
             self.message.to_owned()
         }
@@ -59,13 +60,14 @@ impl RolloutChange<'_> {
         let states = self.decision.clusters.values().map(|assignment| &assignment.state);
         let returning = states.filter(|s| matches!(s, ClusterState::Quarantined { returns_to: Some(_) }));
         Some(format!(
-            "{revision} failed and is quarantined; {} clusters return to what they ran before",
-            returning.count()
+            "{revision} failed and is quarantined; what ran before returns on {}",
+            counted(returning.count(), "cluster")
         ))
     }
 
     fn stopped(&self) -> Option<(EventType, &'static str, String)> {
-        let breach = self.decision.breach.as_ref()?;
+        // A rollback has an event of its own.
+        let breach = self.decision.breach.as_ref().filter(|_| self.decision.quarantine.is_none())?;
         self.is_news(&breach.to_string()).then(|| (EventType::Warning, "RolloutStopped", self.state()))
     }
 

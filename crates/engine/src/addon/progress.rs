@@ -109,13 +109,22 @@ pub fn is_of(progression: &InstallProgression, desired: &[Config]) -> bool {
 
 /// Returns the condition of a placement's rollout. It uses OCM's texts where OCM has one, and our own for
 /// failures and for the reason why the rollout is held.
-pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecision) -> Observation {
+///
+/// A placement that is decided (`is_decided`) and selects no cluster is done. OCM's manager reports it as
+/// progressing without end.
+pub fn placement_condition(
+    selected: usize,
+    own: usize,
+    is_decided: bool,
+    decision: &RolloutDecision,
+) -> Observation {
     let counts = &decision.counts;
     let (done, failed, timed_out) =
         (counts.done + counts.skipped, counts.failed + counts.quarantined, counts.timed_out);
     let rolling = counts.starting + counts.progressing + counts.soaking;
     let head = format!("selected clusters {selected}. configured addons");
-    if own > 0 && done == own {
+    let is_nobody = is_decided && decision.refused.is_empty();
+    if done == own && (own > 0 || is_nobody) {
         let message =
             format!("{head} {done}/{own} completed with no errors, {failed} failed {timed_out} timeout.");
         return Observation::new(PROGRESSING, False, COMPLETED).message(message);
@@ -183,6 +192,14 @@ mod tests {
         let status = addon.status.as_mut().unwrap();
         status.config_references.iter_mut().for_each(|r| r.last_applied_config.clone_from(&r.desired_config));
         set_condition(&mut status.conditions, Observation::new(PROGRESSING, False, COMPLETED), now);
+    }
+
+    #[test]
+    fn a_rollout_to_no_cluster_is_complete_once_the_placement_is_decided() {
+        let nobody = RolloutDecision::default();
+        let [decided, open] = [true, false].map(|decided| placement_condition(0, 0, decided, &nobody));
+        assert_eq!((decided.reason.as_ref(), open.reason.as_ref()), (COMPLETED, UNDER_WAY));
+        assert!(waits(&open.message) && !waits(&decided.message), "{} {}", open.message, decided.message);
     }
 
     #[test]

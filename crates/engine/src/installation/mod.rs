@@ -4,6 +4,7 @@
 //! `operator.yaml` and `dashboard.yaml`, and a test compares the files with helm's output. Options change the fields that the chart's
 //! values of the same names change.
 
+mod addon_roles;
 mod tenants;
 
 use api::crds;
@@ -53,6 +54,9 @@ pub struct Options {
     /// Service accounts as which ConfigRepos act, as namespace/name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_accounts: Option<Vec<String>>,
+    /// Names of ClusterRoles and Roles that the operator may give to the agents of add-ons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addon_roles: Option<Vec<String>>,
     /// Whether the dashboard runs too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dashboard: Option<bool>,
@@ -93,6 +97,7 @@ impl Options {
             otlp_endpoint,
             config_namespaces,
             service_accounts,
+            addon_roles,
             dashboard,
             extra_args,
         } = self;
@@ -104,6 +109,7 @@ impl Options {
             otlp_endpoint: otlp_endpoint.or(installed.otlp_endpoint),
             config_namespaces: config_namespaces.or(installed.config_namespaces),
             service_accounts: service_accounts.or(installed.service_accounts),
+            addon_roles: addon_roles.or(installed.addon_roles),
             dashboard: dashboard.or(installed.dashboard),
             extra_args: extra_args.or(installed.extra_args),
         }
@@ -136,6 +142,7 @@ pub fn manifests(
     objects.push(Object::from_value(own)?);
     let mut rendered = read(RENDERED, namespace)?;
     rendered.extend(tenants::objects(namespace, options, &rendered)?);
+    addon_roles::add(&mut rendered, namespace, options)?;
     if options.dashboard == Some(true) {
         rendered.extend(read(RENDERED_DASHBOARD, namespace)?);
     }
@@ -172,6 +179,7 @@ fn configure(deployment: &mut Object, options: &Options) -> Result<(), Installat
         otlp_endpoint,
         config_namespaces: _,
         service_accounts: _,
+        addon_roles: _,
         dashboard: _,
         extra_args,
     } = options;

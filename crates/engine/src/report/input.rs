@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::plural::counted;
 use crate::rollout::ClusterState;
 use crate::rollout::decision::Counts;
 use api::Condition;
@@ -217,7 +218,7 @@ pub(super) fn holds(rollout: &RolloutStatus) -> Vec<String> {
 /// Returns the removal that waits for a person or for time to pass.
 fn held_removal(removal: &RemovalStatus) -> Option<String> {
     let RemovalStatus { add_on: _, held, approval, recent: _, unknown: _ } = removal;
-    let clusters = if *held == 1 { "1 cluster".to_owned() } else { format!("{held} clusters") };
+    let clusters = counted(held, "cluster");
     let wait = match approval.as_str() {
         "" => "until the pause is over".to_owned(),
         token => format!("for the approval {token}"),

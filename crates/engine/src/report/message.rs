@@ -1,6 +1,7 @@
 //! The message of a report's commit.
 
 use super::{Cluster, Fleet, Workload};
+use crate::plural::counted;
 use object::text::plain;
 
 /// Longest subject of a commit, in characters: `git log --oneline` shows so much on a usual terminal.
@@ -27,15 +28,19 @@ pub fn message(fleet: &Fleet, digest: &str) -> String {
         _ if !fleet.ready => format!("not ready: {}", fleet.condition.0),
         (Some(Workload { name, clusters, .. }), _, _) => {
             let failed = clusters.iter().filter(|cluster| has_failed(cluster)).count();
-            format!("{name} failed on {failed} of {} clusters", clusters.len())
+            format!("{name} failed on {failed} of {}", counted(clusters.len(), "cluster"))
         }
         (None, Some(Workload { name, clusters, .. }), _) => {
             let done = clusters.iter().filter(|cluster| cluster.is_settled()).count();
-            format!("{name} is done on {done} of {} clusters", clusters.len())
+            format!("{name} is done on {done} of {}", counted(clusters.len(), "cluster"))
         }
         (None, None, Some(workload)) => {
             let Workload { name, clusters, .. } = workload;
-            format!("{name} does not work on {} of {} clusters", workload.unavailable(), clusters.len())
+            format!(
+                "{name} does not work on {} of {}",
+                workload.unavailable(),
+                counted(clusters.len(), "cluster")
+            )
         }
         (None, None, None) => "every cluster is up to date".to_owned(),
     };

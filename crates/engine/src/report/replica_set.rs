@@ -56,7 +56,7 @@ impl Rollout {
         let total = decision.counts.total;
         Self {
             placement: format!("{}/{}", record.placement_namespace, record.placement_name),
-            state: progress::placement_condition(total, total, decision).reason,
+            state: progress::placement_condition(total, total, true, decision).reason,
             message: message.join("; "),
             desired: short(&record.revision),
             last_good: short(&record.last_good),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use super::ObjectId;
+use crate::plural::counted;
 use api::names::PRUNE_ANNOTATION;
 use object::hex;
 
@@ -72,7 +73,10 @@ pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) ->
     } else if let Some(id) = objects.iter().find(|id| cascades(id)) {
         format!("deleting {id} deletes everything in it")
     } else if let Some((id, clusters)) = objects.iter().find_map(|id| uninstalls.get_key_value(id)) {
-        format!("deleting {id} removes the add-on from {clusters} clusters, more than may lose it at once")
+        format!(
+            "deleting {id} removes the add-on from {}, more than may lose it at once",
+            counted(clusters, "cluster")
+        )
     } else if let Some(id) = confirm.first() {
         format!("the annotation {PRUNE_ANNOTATION} of {id} asks for an approval")
     } else {

@@ -5,6 +5,7 @@ use super::finding::{Finding, all, few};
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED};
+use engine::plural::counted;
 use object::Metadata as _;
 
 const CHECK: &str = "clusters";
@@ -28,11 +29,12 @@ fn of(clusters: &[ManagedCluster]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !waiting.is_empty() {
         let message =
-            format!("{} clusters wait to be accepted: {}", waiting.len(), few(waiting.iter().copied()));
+            format!("{} to be accepted: {}", counted(waiting.len(), "cluster"), few(waiting.iter().copied()));
         findings.push(Finding::warning(CHECK, message, "wheelwright accept --clusters NAME"));
     }
     if !away.is_empty() {
-        let message = format!("{} clusters are not available: {}", away.len(), few(away.iter().copied()));
+        let message =
+            format!("{} not available: {}", counted(away.len(), "cluster"), few(away.iter().copied()));
         findings.push(Finding::warning(
             CHECK,
             message,
@@ -40,8 +42,11 @@ fn of(clusters: &[ManagedCluster]) -> Vec<Finding> {
         ));
     }
     if !skewed.is_empty() {
-        let message =
-            format!("clocks of {} clusters are wrong: {}", skewed.len(), few(skewed.iter().copied()));
+        let message = format!(
+            "{} with a wrong clock: {}",
+            counted(skewed.len(), "cluster"),
+            few(skewed.iter().copied())
+        );
         findings.push(Finding::bad(
             "clocks",
             message,
@@ -49,7 +54,7 @@ fn of(clusters: &[ManagedCluster]) -> Vec<Finding> {
         ));
     }
     if findings.is_empty() {
-        findings.push(Finding::good(CHECK, format!("{} clusters are available", clusters.len())));
+        findings.push(Finding::good(CHECK, format!("{} available", counted(clusters.len(), "cluster"))));
     }
     findings
 }
@@ -77,11 +82,11 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "1 clusters wait to be accepted: new",
-                "1 clusters are not available: away",
-                "clocks of 1 clusters are wrong: skewed",
+                "1 cluster to be accepted: new",
+                "1 cluster not available: away",
+                "1 cluster with a wrong clock: skewed",
             ]
         );
-        assert_eq!(of(&[])[0].message, "0 clusters are available");
+        assert_eq!(of(&[])[0].message, "0 clusters available");
     }
 }

@@ -61,8 +61,7 @@ fn ocm(deployments: &[Deployment]) -> Finding {
     let running =
         |one: &&Deployment| one.status.as_ref().and_then(|status| status.replicas).unwrap_or_default() > 0;
     let theirs: Vec<&Deployment> = deployments.iter().filter(is_ocm).filter(running).collect();
-    let mut both = Vec::new();
-    let mut leave_out = Vec::new();
+    let (mut both, mut replaced, mut leave_out) = (Vec::new(), false, Vec::new());
     for (end, controllers) in OCM {
         let same = controllers.iter().filter(|name| ours.includes(name));
         if let Some(deployment) = theirs.iter().find(|deployment| deployment.name().ends_with(end)) {
@@ -71,7 +70,20 @@ fn ocm(deployments: &[Deployment]) -> Finding {
                 both.push(deployment.name());
             }
             leave_out.extend(same);
+        } else {
+            replaced |= same.count() > 0;
         }
+    }
+    let starts_again = theirs.iter().find(|deployment| is_operator_of_ocm(deployment));
+    if let Some(deployment) = starts_again.filter(|_| operator.is_some() && replaced && both.is_empty()) {
+        let (namespace, name) = (deployment.namespace(), deployment.name());
+        return Finding::warning(
+            CHECK,
+            format!(
+                "the operator of OCM runs, {namespace}/{name}; it starts the controllers that this operator replaces"
+            ),
+            format!("kubectl scale deployment {name} --namespace {namespace} --replicas=0"),
+        );
     }
     match (theirs.is_empty(), both.is_empty()) {
         (true, _) => Finding::good(CHECK, "no controllers of Open Cluster Management run on this hub"),
@@ -89,10 +101,23 @@ fn ocm(deployments: &[Deployment]) -> Finding {
                 true => format!("the value controllers of the chart: '{controllers}'"),
                 false => format!("wheelwright upgrade --controllers='{controllers}'"),
             };
-            let advice = format!("stop those of OCM, or leave them theirs: {upgrade}");
+            let first = starts_again.map(|deployment| {
+                let (namespace, name) = (deployment.namespace(), deployment.name());
+                format!(" (first its operator, {namespace}/{name}, which starts them again)")
+            });
+            let advice =
+                format!("stop those of OCM{}, or leave them theirs: {upgrade}", first.unwrap_or_default());
             Finding::bad(CHECK, message, advice)
         }
     }
+}
+
+/// Returns whether a Deployment is OCM's registration operator for hubs: its image is not ours.
+fn is_operator_of_ocm(deployment: &Deployment) -> bool {
+    let pod = deployment.spec.template.spec.as_ref();
+    let images = pod.into_iter().flat_map(|pod| &pod.containers).flat_map(|container| &container.image);
+    deployment.name() == "cluster-manager"
+        && images.clone().any(|image| image.contains("registration-operator"))
 }
 
 async fn argo_cd(hub: &Hub) -> Result<Finding, Finding> {
@@ -156,6 +181,24 @@ mod tests {
             "{}",
             found.advice
         );
+        let image =
+            json!({"name": "c", "image": "quay.io/open-cluster-management/registration-operator:v1.3.0"});
+        let mut manager = deployment("cluster-manager", "open-cluster-management", &[]);
+        manager.spec.template.spec.as_mut().unwrap().containers =
+            vec![serde_json::from_value(image).unwrap()];
+        let ours = deployment(OPERATOR, "w", &["operator"]);
+        let found = ocm(&[theirs.clone(), manager.clone(), ours.clone()]);
+        let first = "first its operator, open-cluster-management/cluster-manager";
+        assert!(found.health == Health::Bad && found.advice.contains(first), "{}", found.advice);
+        let found = ocm(&[manager.clone(), ours]);
+        assert_eq!(found.health, Health::Warning);
+        assert!(found.message.contains("open-cluster-management/cluster-manager"), "{}", found.message);
+        assert!(
+            found.advice.ends_with("--namespace open-cluster-management --replicas=0"),
+            "{}",
+            found.advice
+        );
+        assert_eq!(ocm(&[manager]).health, Health::Good, "nothing of ours is installed");
         let apart = ocm(&[theirs, deployment(OPERATOR, "w", &["operator", "--controllers=*,-placement"])]);
         assert_eq!(apart.health, Health::Good);
         assert_eq!(ocm(&[]).health, Health::Good);

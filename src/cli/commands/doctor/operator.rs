@@ -14,6 +14,7 @@ use crate::cli::writer::find;
 use crate::serve::certificate::certificate_end;
 use crate::shell::now;
 use engine::installation::{OPERATOR, Options, WEBHOOK};
+use engine::plural::counted;
 
 const LEADER: &str = "leader";
 /// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1.
@@ -70,7 +71,7 @@ fn running(deployment: &Deployment) -> Finding {
         deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
     let pod = deployment.spec.template.spec.as_ref();
     let image = pod.and_then(|pod| pod.containers.first()?.image.clone()).unwrap_or_default();
-    let message = format!("{available} of {wanted} operators are available, image {image}");
+    let message = format!("{available} of {} available, image {image}", counted(wanted, "operator"));
     match available {
         0 => {
             let logs = format!("kubectl logs -n {namespace} deploy/{OPERATOR}");

@@ -15,6 +15,7 @@ use controllers::hub::addon_config::{self, AddonConfigController, PlacementRollo
 use controllers::hub::addon_removal::Removal;
 use controllers::hub::replica_set::{self, ReplicaSetController};
 use engine::addon::config::Config;
+use engine::plural::counted;
 use engine::rollout::input::Hash;
 use engine::rollout::removal::RemovalDecision;
 use engine::rollout::simulation::{decision_json, decision_table};
@@ -80,7 +81,8 @@ impl Explained {
         };
         let replica_set::SetRollouts { rollouts, contents, states: _ } =
             replica_set::explain(set, &caches, now())?.ok_or_else(missing)?;
-        let words = |(hash, manifests)| (hash, vec![format!("a template of {manifests} manifests")]);
+        let words =
+            |(hash, manifests)| (hash, vec![format!("a template of {}", counted(manifests, "manifest"))]);
         let contents = contents.into_iter().map(words).collect();
         let (removal, messages) = (Removal::default(), BTreeMap::new());
         Ok(Self { rollouts, contents, removal, messages })
@@ -153,17 +155,22 @@ pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
         let counts = &decision.counts;
         let _ = writeln!(
             page,
-            "{name} on placement {placement}: {} of {} clusters done with {}",
+            "{name} on placement {placement}: {} of {} done with {}",
             counts.done,
-            counts.total,
+            counted(counts.total, "cluster"),
             explanation.named(revision)
         );
         for stage in &decision.stages {
             let allowed = stage.allowed.map_or_else(|| "any".into(), |allowed| allowed.to_string());
             let _ = writeln!(
                 page,
-                "  {}: {} clusters, {} unfinished, {} of {} slots in use, {} failed ({allowed} allowed)",
-                stage.name, stage.clusters, stage.unfinished, stage.busy, stage.slots, stage.failures
+                "  {}: {}, {} unfinished, {} of {} in use, {} failed ({allowed} allowed)",
+                stage.name,
+                counted(stage.clusters, "cluster"),
+                stage.unfinished,
+                stage.busy,
+                counted(stage.slots, "slot"),
+                stage.failures
             );
         }
         if let Some(hold) = &decision.hold {

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use api::names::APPROVE_PLAN_ANNOTATION;
+use engine::plural::counted;
 use object::duration;
 use object::text::plain;
 use sim::preview::{
@@ -48,8 +49,8 @@ pub(super) fn title(preview: &Preview) -> String {
 pub(super) fn verdict(preview: &Preview) -> String {
     let count = |change| preview.objects.iter().filter(|object| object.change == change).count();
     let objects = format!(
-        "{} objects created, {} changed, {} deleted",
-        count(Change::Created),
+        "{} created, {} changed, {} deleted",
+        counted(count(Change::Created), "object"),
         count(Change::Changed),
         count(Change::Deleted)
     );
@@ -175,7 +176,7 @@ fn moves(enter: &[String], leave: &[String]) -> String {
 }
 
 fn placement(PlacementPreview { placement, clusters, enter, leave }: &PlacementPreview) -> String {
-    format!("{placement}: {clusters} clusters; {}", moves(enter, leave))
+    format!("{placement}: {}; {}", counted(clusters, "cluster"), moves(enter, leave))
 }
 
 fn add_on(AddOnPreview { name, enter, leave, waves }: &AddOnPreview) -> Vec<String> {
@@ -197,8 +198,13 @@ fn add_on(AddOnPreview { name, enter, leave, waves }: &AddOnPreview) -> Vec<Stri
 }
 
 fn work(WorkChange { work, change, objects: changed, clusters: names }: &WorkChange) -> Vec<String> {
-    let on =
-        format!("{} {} on {} clusters: {}", mark(*change), plain(work, VALUE), names.len(), clusters(names));
+    let on = format!(
+        "{} {} on {}: {}",
+        mark(*change),
+        plain(work, VALUE),
+        counted(names.len(), "cluster"),
+        clusters(names)
+    );
     let objects = objects(changed).into_iter().map(|line| format!("    {line}"));
     std::iter::once(on).chain(objects).collect()
 }
@@ -280,7 +286,7 @@ pub(super) mod tests {
     fn a_page_tells_everything_in_the_order_in_which_it_happens() {
         let expected = "\
 ConfigRepo config/fleet: 111111111111 to 222222222222
-Needs approval: 1 objects created, 1 changed, 0 deleted.
+Needs approval: 1 object created, 1 changed, 0 deleted.
 Hash: HASH
 
 Objects of the hub

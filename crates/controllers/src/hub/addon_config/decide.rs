@@ -154,7 +154,8 @@ impl AddOnInput {
     /// Returns the condition of the rollout on a placement.
     fn condition(&self, node: &Node, decision: &RolloutDecision, removal: &Removal) -> Observation {
         let own = node.number_of_clusters();
-        let mut condition = progress::placement_condition(node.selection.clusters().count(), own, decision);
+        let (selected, is_decided) = (node.selection.clusters().count(), node.waits_for.is_none());
+        let mut condition = progress::placement_condition(selected, own, is_decided, decision);
         if let Some(first) = decision.breach.as_ref().and_then(|_| self.first_failure(decision)) {
             condition.message.push_str(&format!(" {first}"));
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::plural::counted;
 use engine::sync::{self, ApplyRule, DesiredObject, Health, IgnoreRule, Problem, Unhealthy};
 use object::fields::covers;
 use reconcile::View;
@@ -52,7 +53,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
             let applied = draft.status.applied.take();
             draft.status.applied =
                 Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
-            let message = format!("the hub is as {commit_name} says ({total} objects)");
+            let message = format!("the hub is as {commit_name} says ({})", counted(total, "object"));
             let found = Found { unhealthy: &unhealthy, is_held: false, takes_time: false, is_whole: true };
             let waiting = health::judge(draft, commit, &found);
             waiting.unwrap_or_else(|| Readiness::new(Phase::Ready, "Observed", message))

@@ -13,6 +13,7 @@ use api::condition::Conditions as _;
 use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::plural::counted;
 use engine::replica_set::{self, DesiredWork, PlacementProgress, WorkRecord};
 use engine::rollout::RolloutDecision;
 use engine::rollout::input::{Cluster, Hash};
@@ -141,7 +142,7 @@ impl SetInput {
         let was_complete =
             self.set.condition(PLACEMENT_ROLLED_OUT).is_none_or(|condition| condition.is_true());
         if works > 0 && !was_complete && new.holds(PLACEMENT_ROLLED_OUT) {
-            let message = format!("all {works} works have the newest template");
+            let message = format!("the newest template is in {}", counted(works, "work"));
             events.push(event(&*self.set, EventType::Normal, "RolloutCompleted", message));
         }
         events
