@@ -178,11 +178,16 @@ async fn prepare(hub: &Cluster, dir: &Path) {
     kubectl.install(api::crds::hub().into_iter());
     let stopped = Path::new(ROOT).join("tests/golden/explain/rollout.yaml");
     crate::rollout::load(&hub.client().await, &stopped).await;
+    for namespace in ["open-cluster-management", "open-cluster-management-hub"] {
+        kubectl.run(&["create", "namespace", namespace]);
+    }
     for (namespace, name) in [
         ("open-cluster-management", "cluster-manager"),
         ("open-cluster-management-hub", "cluster-manager-placement-controller"),
+        ("open-cluster-management-hub", "cluster-manager-addon-manager-controller"),
+        ("open-cluster-management-hub", "cluster-manager-work-controller"),
+        ("open-cluster-management-hub", "cluster-manager-registration-controller"),
     ] {
-        kubectl.run(&["create", "namespace", namespace]);
         kubectl.run(&["create", "deployment", name, "-n", namespace, "--image=example.com/ocm"]);
     }
 }
@@ -196,6 +201,19 @@ fn run(hub: &Cluster, dir: &Path, block: &Block) {
     let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}:\n{}\n{printed}", block.page, block.text);
+}
+
+#[test]
+fn every_controller_changes_sides_in_a_row_of_the_how_to() {
+    let page = std::fs::read_to_string(format!("{ROOT}/docs/how-to.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| `cluster-manager-"));
+    let mut named: Vec<&str> = rows.flat_map(|row| row.split('`').skip(3).step_by(2)).collect();
+    let begin = page.split_once("install --controllers=").unwrap().1.split(' ').next().unwrap();
+    named.extend(begin.split(','));
+    named.sort_unstable();
+    let mut known = wheelwright::operator::controller_names();
+    known.sort_unstable();
+    assert_eq!(named, known);
 }
 
 #[tokio::test(flavor = "multi_thread")]
