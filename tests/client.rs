@@ -1,7 +1,7 @@
 //! The clients of API servers: protocols, streams, proxies and certificates.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
@@ -29,7 +29,7 @@ use wheelwright::shell::{self, now};
 
 use crate::drop_in::send_work;
 use crate::klusterlet::embedded_hub;
-use crate::kube::{Cluster, Directory, install_crypto};
+use crate::kube::{Cluster, Directory, Process, install_crypto};
 use crate::trace::accept;
 use crate::wait::eventually;
 
@@ -130,16 +130,16 @@ async fn many_watches_hold_up_no_request() {
     assert!(watches.iter().all(|watch| watch.status().is_success()));
 }
 
-/// Starts a proxy that opens tunnels (RFC 9110, 9.3.6) and counts them.
-async fn proxy() -> (String, Arc<AtomicUsize>) {
+/// Starts a proxy that opens tunnels (RFC 9110, 9.3.6); returns its URL and the servers of the tunnels.
+async fn proxy() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://user:p%40ss@{}", listener.local_addr().unwrap());
-    let tunnels = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&tunnels);
+    let tunnels = Arc::new(Mutex::new(Vec::new()));
+    let opened = Arc::clone(&tunnels);
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let counted = Arc::clone(&counted);
+            let opened = Arc::clone(&opened);
             tokio::spawn(async move {
                 let mut stream = BufReader::new(stream);
                 let (mut request, mut line) = (String::new(), String::new());
@@ -154,7 +154,7 @@ async fn proxy() -> (String, Arc<AtomicUsize>) {
                     "{request}"
                 );
                 let mut server = TcpStream::connect(target).await.unwrap();
-                counted.fetch_add(1, Ordering::Relaxed);
+                opened.lock().unwrap().push(target.to_owned());
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
                 let _ = copy_bidirectional(&mut stream, &mut server).await;
             });
@@ -173,7 +173,7 @@ async fn a_client_goes_through_the_proxy_of_its_kubeconfig() {
     let client = shell::client(config).unwrap();
     assert_eq!(version(&client).await, Version::HTTP_2);
     assert_eq!(version(&client).await, Version::HTTP_2);
-    assert_eq!(tunnels.load(Ordering::Relaxed), 1, "one connection carries both");
+    assert_eq!(tunnels.lock().unwrap().len(), 1, "one connection carries both");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,13 +192,41 @@ async fn an_agent_joins_and_works_through_the_proxy_of_its_bootstrap_kubeconfig(
     send_work(&on_hub, "one").await;
     let maps: Api<ConfigMap> = Api::namespaced(spoke.client(), "default");
     eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
-    assert!(tunnels.load(Ordering::Relaxed) >= 2, "the bootstrap identity and its own both use the proxy");
+    assert!(tunnels.lock().unwrap().len() >= 2, "the bootstrap identity and its own both use the proxy");
     let secrets: Api<Secret> = Api::namespaced(spoke.client(), AGENT_NAMESPACE);
     let kept = secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap().data.unwrap();
     let kept = Kubeconfig::from_yaml(std::str::from_utf8(&kept["kubeconfig"].0).unwrap()).unwrap();
     assert_eq!(kept.clusters[0].cluster.as_ref().unwrap().proxy_url, Some(proxy), "its restart uses it too");
     stop.cancel();
     agent.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_goes_to_the_hub_by_the_proxy_of_its_environment_and_not_to_its_cluster() {
+    let (dir, stop) = (Directory::new("agent-proxy-environment"), CancellationToken::new());
+    let (proxy, tunnels) = proxy().await;
+    let hub = embedded_hub(&dir, &stop).await;
+    let spoke = Server::start(Options::new(now)).await.unwrap();
+    // The name distinguishes the hub from the cluster: NO_PROXY has no ports.
+    let bootstrap = hub.admin_kubeconfig_yaml().unwrap();
+    let on_hub = client(&bootstrap).await;
+    let bootstrap = bootstrap.replace("https://127.0.0.1:", "https://localhost:");
+    let (bootstrap_file, spoke_file) = (dir.path("bootstrap.kubeconfig"), dir.path("spoke.kubeconfig"));
+    std::fs::write(&bootstrap_file, bootstrap).unwrap();
+    std::fs::write(&spoke_file, spoke.admin_kubeconfig_yaml().unwrap()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.args(["agent", "--spoke-cluster-name", "c1", "--bootstrap-kubeconfig"]).arg(&bootstrap_file);
+    command.arg("--spoke-kubeconfig").arg(&spoke_file);
+    command.env("HTTPS_PROXY", &proxy).env("NO_PROXY", "127.0.0.1");
+    let _agent = Process::start("agent", command, &dir);
+    accept(&on_hub, "c1").await;
+    send_work(&on_hub, "one").await;
+    let maps: Api<ConfigMap> = Api::namespaced(spoke.client(), "default");
+    eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
+    let servers = tunnels.lock().unwrap().clone();
+    let is_hub = |server: &String| server.starts_with("localhost:");
+    assert!(servers.len() >= 2 && servers.iter().all(is_hub), "the agent joins and works so: {servers:?}");
+    stop.cancel();
 }
 
 #[tokio::test]

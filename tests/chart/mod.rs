@@ -310,6 +310,17 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
 }
 
 #[test]
+fn the_agent_of_the_chart_has_the_given_environment() {
+    let environment = |values: &[&str]| {
+        let values = [&["clusterName=\"c1\""][..], values].concat();
+        let objects = helm::render("wheelwright-agent", &values).unwrap();
+        find(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["env"].clone()
+    };
+    let proxy = json!([{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}]);
+    assert_eq!((environment(&[]), environment(&[&format!("env={proxy}")])), (Value::Null, proxy));
+}
+
+#[test]
 fn only_those_that_are_named_reach_the_conversion_webhook() {
     let senders = |values: &[&str]| {
         let objects = helm::render("wheelwright", values).unwrap();
