@@ -15,7 +15,69 @@ const REPORTERS: &[&str] =
 /// An add-on that a RolloutPolicy holds.
 const HELD: &str = "DELETE /apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons/a";
 
+/// The add-on `a` of cluster `c1`, the add-on `h` that cluster `c2` hosts, and their cluster.
+const ADDON: &str =
+    "PATCH /apis/addon.open-cluster-management.io/v1alpha1/namespaces/c1/managedclusteraddons/a";
+const HOSTED: &str =
+    "PATCH /apis/addon.open-cluster-management.io/v1alpha1/namespaces/c1/managedclusteraddons/h";
+const CLUSTER: &str = "PUT /apis/cluster.open-cluster-management.io/v1/managedclusters/c1";
+/// The tenant may write add-ons and works of cluster `c1` alone.
+const NOT_THERE: &[(&[&str], &str)] = &[(&["tenant"], "cannot create manifestworks in namespace \"c2\"")];
+
 pub(super) const ROWS: &[Row] = &[
+    Row {
+        what: "have another cluster host an add-on",
+        request: ADDON,
+        body: r#"{"metadata": {"annotations": {"addon.open-cluster-management.io/hosting-cluster-name": "c2"}}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: NOT_THERE,
+    },
+    Row {
+        what: "have its own cluster host an add-on",
+        request: ADDON,
+        body: r#"{"metadata": {"annotations": {"addon.open-cluster-management.io/hosting-cluster-name": "c1"}}}"#,
+        may: &["tenant", "argo", "admin", "operator"],
+        refused: &[],
+    },
+    Row {
+        what: "create an add-on that another cluster hosts",
+        request: "POST /apis/addon.open-cluster-management.io/v1alpha1/namespaces/c1/managedclusteraddons",
+        body: r#"{"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn", "metadata": {"name": "new", "annotations": {"addon.open-cluster-management.io/hosting-cluster-name": "c2"}}, "spec": {}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: NOT_THERE,
+    },
+    Row {
+        what: "change the configurations of an add-on that another cluster hosts",
+        request: HOSTED,
+        body: r#"{"spec": {"configs": [{"group": "addon.open-cluster-management.io", "resource": "addontemplates", "name": "mine"}]}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: NOT_THERE,
+    },
+    Row {
+        what: "change another annotation of an add-on that another cluster hosts",
+        request: HOSTED,
+        body: r#"{"metadata": {"annotations": {"note": "mine"}}}"#,
+        may: &["tenant", "argo", "admin", "operator"],
+        refused: &[],
+    },
+    Row {
+        what: "take an add-on from the cluster that hosts it",
+        request: HOSTED,
+        body: r#"{"metadata": {"annotations": {"addon.open-cluster-management.io/hosting-cluster-name": null}}}"#,
+        may: &["tenant", "argo", "admin", "operator"],
+        refused: &[],
+    },
+    Row {
+        what: "have another cluster host the add-ons of a cluster",
+        request: CLUSTER,
+        body: r#"{"metadata": {"annotations": {"addon.open-cluster-management.io/hosting-cluster-name": "c2"}}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[
+            NOT_THERE[0],
+            (&["agent"], "can only change annotations"),
+            (&["agent"], "cannot create manifestworks"),
+        ],
+    },
     Row {
         what: "delete an add-on that a policy holds",
         request: HELD,

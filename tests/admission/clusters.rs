@@ -118,6 +118,7 @@ pub(super) const ROWS: &[Row] = &[
         refused: &[
             (&["bootstrap"], "can only change annotations"),
             (&["tenant"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"default\""),
+            (&["bootstrap", "tenant"], "cannot create manifestworks in namespace \"c2\""),
         ],
     },
     Row {

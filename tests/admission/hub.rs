@@ -6,6 +6,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use api::crds;
+use api::names::HOSTING_CLUSTER_ANNOTATION;
 use engine::registration::rbac;
 
 use super::rows::{Identity, Row};
@@ -72,6 +73,14 @@ impl Hub {
         eventually("the policy of agents about add-ons is in force", async || {
             let path = format!("{status}?dryRun=All");
             self.send(agent, Method::PATCH, &path, Some(&runs("old"))).await.0 >= 400
+        })
+        .await;
+        let tenant = super::rows::IDENTITIES.iter().find(|identity| identity.name == "tenant");
+        let hosted = json!({"metadata": {"annotations": {HOSTING_CLUSTER_ANNOTATION: "c2"}}});
+        eventually("the policy of hosting clusters is in force", async || {
+            let path = format!("{}?dryRun=All", status.trim_end_matches("/status"));
+            let (_, answer) = self.send(tenant, Method::PATCH, &path, Some(&hosted)).await;
+            answer["message"].as_str().is_some_and(|message| message.contains("cannot create manifestworks"))
         })
         .await;
         let foreground = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground", "dryRun": ["All"]});
@@ -194,11 +203,12 @@ fn users() -> Vec<Value> {
             {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:open-cluster-management:cluster:c1:addon:a"},
             {"kind": "ServiceAccount", "namespace": "c1", "name": "a-agent"},
         ]}),
-        // A tenant that may write works to one cluster, but may not choose any executor.
+        // A tenant that may write works and add-ons to one cluster, but may not choose any executor.
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "work-writer"}, "rules": [
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"], "verbs": ["create", "update"]},
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"],
              "resourceNames": ["system:serviceaccount:team:deployer"], "verbs": ["execute-as"]},
+            {"apiGroups": ["addon.open-cluster-management.io"], "resources": ["managedclusteraddons"], "verbs": ["create", "patch"]},
         ]}),
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "work-writer", "namespace": "c1"},
             "roleRef": role_ref("work-writer"), "subjects": tenant}),
@@ -228,6 +238,8 @@ fn content() -> Vec<Value> {
             "metadata": {"name": "a", "finalizers": ["gitops.wheelwright.dev/addon-removal"]}, "spec": {}}),
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
             "metadata": {"name": "a", "namespace": "c1"}, "spec": {}}),
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+            "metadata": {"name": "h", "namespace": "c1", "annotations": {HOSTING_CLUSTER_ANNOTATION: "c2"}}, "spec": {}}),
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "c1"}}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "c1"}}),
         json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",

@@ -66,6 +66,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ),
     ("docs/addons.md", "kubectl create namespace", "published:: applies these files on both hubs"),
     ("docs/addons.md", "kubectl get rolloutpolicies", "nothing is held here; rollout:: approves what waits"),
+    ("docs/addons.md", "kubectl annotate managedclusteraddon", "no add-on is here; the simulator hosts one"),
     ("docs/addons.md", "kubectl patch managedclusteraddon", "no add-on waits for a job here"),
     ("docs/argocd.md", "helm upgrade", "chart:: renders these values, and helm has installed nothing here"),
     ("docs/argocd.md", "kubectl patch", "Argo CD is not here; argocd:: runs the checks in Lua"),

@@ -83,6 +83,14 @@ pub const ADDON_LIFECYCLE_ANNOTATION: &str = "addon.open-cluster-management.io/l
 pub const ADDON_LIFECYCLE_ADDON_MANAGER: &str = "addon-manager";
 /// Marks a manifest that runs before the add-on is deleted. Also a finalizer.
 pub const ADDON_PRE_DELETE: &str = "addon.open-cluster-management.io/addon-pre-delete";
+/// Finalizer of add-ons with such manifests on the cluster that hosts them.
+pub const HOSTING_PRE_DELETE_FINALIZER: &str = "addon.open-cluster-management.io/hosting-addon-pre-delete";
+/// Finalizer of add-ons with works on the cluster that hosts them.
+pub const HOSTING_CLEANUP_FINALIZER: &str = "addon.open-cluster-management.io/hosting-manifests-cleanup";
+/// Annotation of a ManagedClusterAddOn: the cluster of the hub that hosts a part of the add-on.
+pub const HOSTING_CLUSTER_ANNOTATION: &str = "addon.open-cluster-management.io/hosting-cluster-name";
+/// Annotation or label of a manifest of an add-on: where it goes if the add-on is hosted.
+pub const HOSTED_MANIFEST_LOCATION: &str = "addon.open-cluster-management.io/hosted-manifest-location";
 /// Annotation of a manifest of an add-on: its object stays on the cluster when the add-on goes.
 pub const ADDON_DELETION_ORPHAN: &str = "addon.open-cluster-management.io/deletion-orphan";
 /// `spec.installNamespace` of v1alpha1 in the v1beta1 view of an add-on.
@@ -325,6 +333,10 @@ pub mod addon_conditions {
     pub const CONFIGURED: &str = "Configured";
     /// The works are applied.
     pub const MANIFEST_APPLIED: &str = "ManifestApplied";
+    /// The works on the cluster that hosts the add-on are applied.
+    pub const HOSTING_MANIFEST_APPLIED: &str = "HostingManifestApplied";
+    /// The hub can deploy to the cluster that hosts the add-on.
+    pub const HOSTING_CLUSTER_VALIDITY: &str = "HostingClusterValidity";
     /// The jobs that run before the add-on is deleted are complete.
     pub const HOOK_MANIFEST_COMPLETED: &str = "HookManifestCompleted";
     /// The agent of the cluster can get tokens for the add-on.

@@ -17,6 +17,7 @@ use api::addon::v1alpha1::{
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_GROUP, ADDON_NAME_LABEL, ADDON_PRE_DELETE};
 use api::work::v1::ManifestWork;
+use engine::addon::hosting::{Place, Target};
 use engine::addon::registration::{self, Sources};
 use engine::addon::{config_refs, hook, works};
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -109,8 +110,8 @@ impl<A: AddOn> Deployment<A> {
         };
         let all =
             view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, A::NAME).within(&key.namespace))?;
-        let hook = all.iter().find(|work| work.name() == hook::name(A::NAME)).cloned();
-        let works = all.into_iter().filter(|work| works::is_deploy(A::NAME, work)).collect();
+        let hook = all.iter().find(|work| work.name() == Place::Managed.hook_name(key)).cloned();
+        let works = all.into_iter().filter(|work| works::is_deploy(key, Place::Managed, work)).collect();
         Ok(Some(Self {
             config: config::assigned(&cma, &addon, view)?,
             permissions: permissions::Held::read(key, view)?,
@@ -168,9 +169,10 @@ impl<A: AddOn> Deployment<A> {
         self.register(new, manifests.clone(), &config);
         let configs = config_refs::assigned(&self.addon).unwrap_or_default();
         let existing: Vec<&ManifestWork> = self.works.iter().map(Arc::as_ref).collect();
-        let hook = hook::build(&self.addon, &manifests);
+        let target = Target::managed(&self.addon, &configs);
+        let hook = hook::build(&target, &manifests);
         let rules = &self.options.manifest_configs;
-        let works = works::build(&self.addon, &configs, manifests, &existing, rules);
+        let works = works::build(&target, manifests, &existing, rules);
         Ok(Made { works: works.map_err(|why| format!("failed to build manifestwork: {why}"))?, hook })
     }
 

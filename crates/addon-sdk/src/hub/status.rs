@@ -16,6 +16,7 @@ use api::names::addon_conditions::{AVAILABLE, MANIFEST_APPLIED, REGISTRATION_APP
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use engine::addon::health;
+use engine::addon::hosting::Place;
 use reconcile::{Action, Executed, StatusWrite};
 
 impl<A: AddOn> Deployment<A> {
@@ -35,7 +36,7 @@ impl<A: AddOn> Deployment<A> {
                 Some(Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed").message(why))
             }
             Ok(is_empty) if works.is_empty() && !is_empty => None,
-            Ok(_) => health::manifest_applied(&works),
+            Ok(_) => health::manifest_applied(Place::Managed, &works),
         };
         if let Some(applied) = applied {
             set_condition(conditions, applied, now);

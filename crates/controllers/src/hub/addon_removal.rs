@@ -22,6 +22,7 @@ use api::names::{
     ADDON_NAME_LABEL, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
 };
 use api::work::v1::ManifestWork;
+use engine::addon::hosting::addon_of;
 use engine::plural::counted;
 use engine::rollout::policy::RollOut;
 use engine::rollout::removal::{RemovalDecision, RemovalInput, remove, within_window};
@@ -181,8 +182,8 @@ impl Installed<'_> {
         let mut clusters: BTreeSet<String> =
             leaving.iter().map(|addon| addon.namespace().to_owned()).collect();
         let works = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, self.add_on))?;
-        let left_over = works.iter().map(|work| work.namespace()).filter(|cluster| !stays.contains(cluster));
-        clusters.extend(left_over.map(str::to_owned));
+        let left_over = works.iter().filter_map(|work| addon_of(work)).map(|addon| addon.namespace);
+        clusters.extend(left_over.filter(|cluster| !stays.contains(cluster.as_str())));
         let mut count = 0;
         for cluster in clusters {
             let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::hosting::Target;
 use super::registration::{Sources, role_bindings};
 use super::template::{self, Input};
 use super::works;
@@ -35,7 +36,8 @@ pub fn check(addon: &str, sources: &Sources, is_strict: bool) -> Result<(), Stri
     any.metadata.name = Some(addon.to_owned());
     any.metadata.namespace = Some(ANY_CLUSTER.to_owned());
     role_bindings(&any, template)?;
-    let built = works::build(&any, &[], manifests, &[], &template.agent_spec.manifest_configs);
+    let user = &template.agent_spec.manifest_configs;
+    let built = works::build(&Target::managed(&any, &[]), manifests, &[], user);
     built.map(drop).map_err(|error| error.to_string())
 }
 

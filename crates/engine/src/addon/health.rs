@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::config::{Config, address, annotation};
+use super::hosting::Place;
 use super::works;
 use api::Condition;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, find_condition};
-use api::names::addon_conditions::AVAILABLE;
+use api::names::addon_conditions::{AVAILABLE, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED};
 use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
 use api::work::v1::{FieldValue, ManifestCondition, ManifestWork};
 use object::Object;
@@ -240,25 +241,27 @@ fn probe(workload: &Workload<'_>) -> Option<String> {
     (!enough).then(message)
 }
 
-/// Returns whether the objects of all works are applied, in OCM's words; OCM looks at the last work only.
-/// `None` while a work has not reported. See docs/hazards.md#last-work-wins.
-pub fn manifest_applied(works: &[&ManifestWork]) -> Option<Observation> {
-    use api::names::addon_conditions::MANIFEST_APPLIED;
+/// Returns whether the objects of all works of a part of an add-on are applied, in OCM's words; OCM looks at
+/// the last work only. `None` while a work has not reported. See docs/hazards.md#last-work-wins.
+pub fn manifest_applied(place: Place, works: &[&ManifestWork]) -> Option<Observation> {
+    let type_ = match place {
+        Place::Managed => MANIFEST_APPLIED,
+        Place::Hosting => HOSTING_MANIFEST_APPLIED,
+    };
     let applied = |work: &&&ManifestWork| {
         work.status.as_ref().and_then(|s| find_condition(&s.conditions, work_conditions::APPLIED)).cloned()
     };
     if works.is_empty() {
         return Some(
-            Observation::new(MANIFEST_APPLIED, True, "AddonManifestApplied")
-                .message("no manifest need to apply"),
+            Observation::new(type_, True, "AddonManifestApplied").message("no manifest need to apply"),
         );
     }
     let conditions: Vec<Condition> = works.iter().map(|work| applied(&work)).collect::<Option<_>>()?;
     Some(if conditions.iter().all(Condition::is_true) {
-        Observation::new(MANIFEST_APPLIED, True, "AddonManifestApplied")
+        Observation::new(type_, True, "AddonManifestApplied")
             .message("manifests of addon are applied successfully")
     } else {
-        Observation::new(MANIFEST_APPLIED, False, "AddonManifestAppliedFailed")
+        Observation::new(type_, False, "AddonManifestAppliedFailed")
             .message("failed to apply the manifests of addon")
     })
 }
@@ -365,8 +368,11 @@ mod tests {
     fn one_work_of_several_that_fails_shows() {
         let good = work("new", "new", &GOOD, &applied());
         let bad = work("new", "new", &GOOD, &json!([condition("Applied", "False", 2)]));
-        assert_eq!(manifest_applied(&[&bad, &good]).unwrap().reason, "AddonManifestAppliedFailed");
-        assert_eq!(manifest_applied(&[&good, &good]).unwrap().reason, "AddonManifestApplied");
+        assert_eq!(
+            manifest_applied(Place::Managed, &[&bad, &good]).unwrap().reason,
+            "AddonManifestAppliedFailed"
+        );
+        assert_eq!(manifest_applied(Place::Managed, &[&good, &good]).unwrap().reason, "AddonManifestApplied");
     }
 
     #[test]

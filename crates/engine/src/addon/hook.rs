@@ -5,17 +5,17 @@
 
 use std::fmt::{Display, Formatter};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
-use super::works::identifier;
-use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::condition::{Condition, find_condition};
-use api::names::{ADDON_NAME_LABEL, ADDON_PRE_DELETE, work_conditions};
+use super::hosting::{Place, Target};
+use super::works::{identifier, is_as_wanted};
+use api::condition::ConditionStatus::False;
+use api::condition::{Condition, Observation, find_condition};
+use api::names::addon_conditions::HOOK_MANIFEST_COMPLETED;
+use api::names::{ADDON_PRE_DELETE, work_conditions};
 use api::work::v1::{
     FeedbackRule, FeedbackType, JsonPath, ManifestCondition, ManifestConfigOption, ManifestWork,
     ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
 };
-use object::{Metadata as _, Object};
+use object::{Key, Object};
 
 /// The feedback value with the message of a failed Job, and its path.
 const JOB_FAILED: (&str, &str) = ("JobFailed", r#".status.conditions[?(@.type=="Failed")].message"#);
@@ -27,24 +27,13 @@ pub(crate) fn is_hook(manifest: &Object) -> bool {
     marked && matches!(manifest.kind(), "Job" | "Pod")
 }
 
-/// Returns the name of the work with the jobs of an add-on.
-pub fn name(addon: &str) -> String {
-    format!("addon-{addon}-pre-delete")
-}
-
-/// Returns the work with the jobs among the manifests of an add-on; `None` where there is none.
-pub fn build(addon: &ManagedClusterAddOn, manifests: &[Object]) -> Option<ManifestWork> {
+/// Returns the work with the jobs among the manifests for a cluster; `None` where there is none.
+pub fn build(target: &Target<'_>, manifests: &[Object]) -> Option<ManifestWork> {
     let hooks: Vec<&Object> = manifests.iter().filter(|manifest| is_hook(manifest)).collect();
     if hooks.is_empty() {
         return None;
     }
-    let metadata = ObjectMeta {
-        namespace: addon.metadata.namespace.clone(),
-        name: Some(name(addon.name())),
-        labels: Some([(ADDON_NAME_LABEL.to_owned(), addon.name().to_owned())].into()),
-        owner_references: Some(vec![addon.controller_reference()]),
-        ..ObjectMeta::default()
-    };
+    let metadata = target.metadata(target.place.hook_name(&Key::of(target.addon)));
     let config = |hook: &&Object| ManifestConfigOption {
         resource_identifier: identifier(hook),
         feedback_rules: feedback_rules(hook),
@@ -72,13 +61,54 @@ fn feedback_rules(hook: &Object) -> Vec<FeedbackRule> {
     std::iter::once(FeedbackRule::default()).chain(is_job.then_some(failed)).collect()
 }
 
+/// A wait for the jobs of an add-on that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The text for people, with the way to skip the wait.
+    pub message: String,
+    /// Whether a job failed, so that the wait does not end by itself.
+    pub has_failed: bool,
+    /// Whether the work with the jobs is still to be written.
+    pub is_unwritten: bool,
+}
+
+impl Wait {
+    /// Returns a wait for the jobs of one part of an add-on. `why` is its reason.
+    pub fn new(addon: &Key, place: Place, why: &str) -> Self {
+        let (work, finalizer) = (place.hook_name(addon), place.hook_finalizer());
+        let message = format!(
+            "hook manifestWork {work} is not completed: {why}. To delete the add-on without it, remove the finalizer {finalizer}."
+        );
+        Self { message, has_failed: false, is_unwritten: false }
+    }
+
+    /// Returns the condition that reports the wait; reason and beginning are OCM's.
+    pub fn condition(&self) -> Observation {
+        let open = Observation::new(HOOK_MANIFEST_COMPLETED, False, "HookManifestIsNotCompleted");
+        open.message(self.message.clone())
+    }
+}
+
+/// Returns the wait for the jobs of one part of an add-on; `None` if they are complete. `live` is their work
+/// on the hub.
+pub fn wait(addon: &Key, place: Place, wanted: &ManifestWork, live: Option<&ManifestWork>) -> Option<Wait> {
+    let Some(live) = live.filter(|live| is_as_wanted(live, wanted)) else {
+        let wait = Wait::new(addon, place, "it has just been written");
+        return Some(Wait { is_unwritten: true, ..wait });
+    };
+    let open = unfinished(live);
+    let first = open.first()?;
+    let wait = Wait::new(addon, place, &first.to_string());
+    Some(Wait { has_failed: first.failure.is_some(), ..wait })
+}
+
 /// A job that is not complete, or not known to be complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenJob {
+struct OpenJob {
     /// Its resource, namespace and name.
-    pub name: String,
+    name: String,
     /// Why it failed, in the words of its cluster, if it did: it does not complete by itself any more.
-    pub failure: Option<String>,
+    failure: Option<String>,
 }
 
 impl Display for OpenJob {
@@ -91,7 +121,7 @@ impl Display for OpenJob {
 }
 
 /// Returns the jobs of a work that are not complete, those that failed first.
-pub fn unfinished(work: &ManifestWork) -> Vec<OpenJob> {
+fn unfinished(work: &ManifestWork) -> Vec<OpenJob> {
     let status = work.status.as_ref();
     let available = status.and_then(|status| find_condition(&status.conditions, work_conditions::AVAILABLE));
     let is_current = |condition: &&Condition| condition.observed_generation == work.metadata.generation;
@@ -135,6 +165,7 @@ fn failure(job: &ResourceIdentifier, manifest: &ManifestCondition) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::addon::v1alpha1::ManagedClusterAddOn;
     use serde_json::{Value, json};
 
     fn manifest(kind: &str, metadata: Value) -> Object {
@@ -148,7 +179,7 @@ mod tests {
         )
         .unwrap();
         let manifests = [manifest("Job", hook), manifest("Job", json!({"name": "other"}))];
-        build(&addon, &manifests).unwrap()
+        build(&Target::managed(&addon, &[]), &manifests).unwrap()
     }
 
     #[test]
@@ -157,6 +188,20 @@ mod tests {
         assert_eq!(hooks.iter().map(|hook| &hook["metadata"]["name"]).collect::<Vec<_>>(), ["clean"]);
         let label = json!({"name": "x", "labels": {ADDON_PRE_DELETE: ""}});
         assert!(is_hook(&manifest("Pod", label.clone())) && !is_hook(&manifest("ConfigMap", label)));
+    }
+
+    #[test]
+    fn a_wait_says_how_far_the_jobs_are_and_how_to_skip_them() {
+        let addon = Key::namespaced("c1", "a");
+        let waits = |live: Option<&ManifestWork>| wait(&addon, Place::Managed, &work(), live).unwrap();
+        assert!(waits(None).is_unwritten);
+        let open = waits(Some(&work()));
+        assert!(!open.is_unwritten && !open.has_failed);
+        assert_eq!(
+            open.message,
+            "hook manifestWork addon-a-pre-delete is not completed: jobs ns/clean has not completed. \
+             To delete the add-on without it, remove the finalizer addon.open-cluster-management.io/addon-pre-delete."
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod config_refs;
 mod decorate;
 pub mod health;
 pub mod hook;
+pub mod hosting;
 pub mod pack;
 pub mod progress;
 pub mod registration;

@@ -5,20 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use super::config::{Config, address, annotation};
+use super::config::{address, annotation};
 use super::hook::is_hook;
+use super::hosting::{Place, Target};
 use super::pack;
 use super::resource::plural;
-use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::names::{
-    ADDON_DELETION_ORPHAN, ADDON_NAME_LABEL, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION,
-};
+use api::names::{ADDON_DELETION_ORPHAN, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
 use api::work::v1::{
     DeleteOption, DeletePropagationPolicy, FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption,
     ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier, SelectivelyOrphan,
 };
 use object::fields::covers;
-use object::{Metadata as _, Object, ObjectRef};
+use object::{Key, Metadata as _, Object, ObjectRef};
 
 /// Feedback rules for the health of a workload, beside OCM's well-known values. They show that the counts are
 /// about the present configuration and about the newest pods, as `kubectl rollout status` asks.
@@ -30,33 +28,28 @@ pub(crate) const FENCE: [(&str, &str); 5] = [
     ("UpdatedNumberScheduled", ".status.updatedNumberScheduled"),
 ];
 
-/// Returns the name of the `index`-th work of an add-on.
-pub fn name(addon: &str, index: u32) -> String {
-    format!("addon-{addon}-deploy-{index}")
+/// Returns whether a work deploys a part of the add-on.
+pub fn is_deploy(addon: &Key, place: Place, work: &ManifestWork) -> bool {
+    index(&place.deploy_prefix(addon), work).is_some()
 }
 
-/// Returns the index of a work of the add-on; `None` for other works.
-pub fn index(addon: &str, work: &str) -> Option<u32> {
-    work.strip_prefix("addon-")?.strip_prefix(addon)?.strip_prefix("-deploy-")?.parse().ok()
+/// Returns the index of a work whose name begins with `prefix`; `None` for other works.
+fn index(prefix: &str, work: &ManifestWork) -> Option<u32> {
+    work.name().strip_prefix(prefix)?.parse().ok()
 }
 
-/// Returns whether a work deploys the add-on.
-pub fn is_deploy(addon: &str, work: &ManifestWork) -> bool {
-    work.metadata.name.as_deref().is_some_and(|name| index(addon, name).is_some())
-}
-
-/// Returns the works that an add-on should have on its cluster, given those that it has.
+/// Returns the works that an add-on should have on a cluster, given those that it has.
 ///
 /// # Errors
 /// Fails where a manifest is larger than a work may be.
 pub fn build(
-    addon: &ManagedClusterAddOn,
-    configs: &[Config],
+    target: &Target<'_>,
     mut manifests: Vec<Object>,
     existing: &[&ManifestWork],
     user: &[ManifestConfigOption],
 ) -> Result<Vec<ManifestWork>, pack::PackError> {
-    let addon_name = addon.metadata.name.as_deref().unwrap_or_default();
+    let configs = target.configs;
+    let prefix = target.place.deploy_prefix(&Key::of(target.addon));
     manifests.retain(|manifest| !is_hook(manifest));
     let address = address(configs);
     manifests
@@ -66,7 +59,7 @@ pub fn build(
     let held = |work: &&ManifestWork| -> Option<(u32, BTreeSet<ObjectRef>)> {
         let objects =
             work.spec.workload.manifests.iter().map(|manifest| Object(manifest.clone()).reference());
-        Some((index(addon_name, work.metadata.name.as_deref()?)?, objects.collect()))
+        Some((index(&prefix, work)?, objects.collect()))
     };
     let held: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(held).collect();
     let packed = pack::pack(&manifests, &held)?;
@@ -75,14 +68,7 @@ pub fn build(
     let work = |(index, manifests): (u32, Vec<&Object>)| {
         let annotations =
             annotation(configs).map(|hashes| [(CONFIG_SPEC_HASH_ANNOTATION.to_owned(), hashes)].into());
-        let metadata = ObjectMeta {
-            namespace: addon.metadata.namespace.clone(),
-            name: Some(name(addon_name, index)),
-            labels: Some([(ADDON_NAME_LABEL.to_owned(), addon_name.to_owned())].into()),
-            annotations,
-            owner_references: Some(vec![addon.controller_reference()]),
-            ..ObjectMeta::default()
-        };
+        let metadata = ObjectMeta { annotations, ..target.metadata(format!("{prefix}{index}")) };
         let manifests = manifests.into_iter().map(|object| object.0.clone()).collect();
         let workload = ManifestsTemplate { manifests, ..ManifestsTemplate::default() };
         let spec = ManifestWorkSpec {
@@ -193,6 +179,7 @@ pub fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::addon::v1alpha1::ManagedClusterAddOn;
     use serde_json::json;
 
     #[test]
@@ -203,7 +190,8 @@ mod tests {
                 .unwrap()
         };
         let option = |manifests: Vec<Object>| {
-            let works = build(&ManagedClusterAddOn::default(), &[], manifests, &[], &[]).unwrap();
+            let addon = ManagedClusterAddOn::default();
+            let works = build(&Target::managed(&addon, &[]), manifests, &[], &[]).unwrap();
             serde_json::to_value(&works[0].spec.delete_option).unwrap()
         };
         let stays = map("data", json!({ADDON_DELETION_ORPHAN: ""}));

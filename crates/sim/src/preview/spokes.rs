@@ -12,8 +12,9 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::False;
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::addon_conditions::PROGRESSING;
-use api::names::{ADDON_NAME_LABEL, WORK_FINALIZER, cluster_conditions, work_conditions};
+use api::names::{WORK_FINALIZER, cluster_conditions, work_conditions};
 use api::work::v1::ManifestWork;
+use engine::addon::hosting::addon_of;
 use engine::addon::{config_refs, progress};
 use engine::work::{Attempt, Live, ManifestResult, Served, Wanted, read, work_status};
 use object::{Gvk, Key, Kind, Metadata as _, Object};
@@ -43,8 +44,8 @@ impl Spokes {
         let under_way: Vec<Key> =
             all::<ManagedClusterAddOn>(hub).iter().filter(|it| is_under_way(it)).map(Key::of).collect();
         for work in all::<ManifestWork>(hub) {
-            let add_on = Key::namespaced(work.namespace(), work.label(ADDON_NAME_LABEL).unwrap_or_default());
-            if under_way.contains(&add_on) || !is_reported(&work) {
+            let is_expected = addon_of(&work).is_some_and(|add_on| under_way.contains(&add_on));
+            if is_expected || !is_reported(&work) {
                 spokes.expect(Reports::Work(Key::of(&work)), generation(&work), now);
             }
         }

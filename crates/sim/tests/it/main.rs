@@ -17,6 +17,7 @@ mod deletions;
 mod events;
 mod fixtures;
 mod histories;
+mod hosted;
 mod liveness;
 mod manifests;
 mod permissions;

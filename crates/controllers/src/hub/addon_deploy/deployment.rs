@@ -1,20 +1,26 @@
 //! An add-on on one cluster: its input, and the objects that deploy it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
+use super::hosting::{self, Host};
 use super::status::DeployOutcome;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::Success;
-use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, CLUSTER_NAME_LABEL, IMAGE_REGISTRIES_ANNOTATION};
+use api::names::{
+    ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, CLUSTER_NAME_LABEL, HOSTING_CLEANUP_FINALIZER,
+    IMAGE_REGISTRIES_ANNOTATION,
+};
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
 use engine::addon::health::{self, WorksStatus};
+use engine::addon::hosting::{Divided, Place, Target, divide, hosting_cluster};
 use engine::addon::registration::{self, Sources};
 use engine::addon::{config_refs, hook, snapshot, template, works};
 use object::{Key, Metadata as _, Object};
@@ -32,9 +38,12 @@ pub(super) fn registries(cluster: &ManagedCluster) -> Option<&str> {
 pub(super) struct Deployment {
     pub(super) addon: Arc<ManagedClusterAddOn>,
     pub(super) cluster: Arc<ManagedCluster>,
-    pub(super) works: Vec<Arc<ManifestWork>>,
-    /// The work with the jobs that run before the add-on is deleted.
-    pub(super) hook: Option<Arc<ManifestWork>>,
+    /// The cluster that hosts a part of the add-on.
+    pub(super) host: Host,
+    /// The works on its cluster.
+    managed: Vec<Arc<ManifestWork>>,
+    /// The works of the part that other clusters host or hosted.
+    pub(super) hosted: Vec<Arc<ManifestWork>>,
     /// The configurations that the rollout assigned.
     pub(super) configs: Vec<Config>,
     pub(super) has_template: bool,
@@ -60,10 +69,17 @@ impl Deployment {
         if !is_ours {
             return Ok(None);
         }
-        let mut works = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, name).within(namespace))?;
-        let is_hosted = |work: &ManifestWork| work.label(ADDON_NAMESPACE_LABEL).is_some();
-        let hook = works.iter().find(|work| work.name() == hook::name(name)).cloned();
-        works.retain(|work| works::is_deploy(name, work) && !is_hosted(work));
+        let key = Key::of(&*addon);
+        let mut managed =
+            view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, name).within(namespace))?;
+        let hook = Place::Managed.hook_name(&key);
+        let is_elsewhere = |work: &ManifestWork| work.label(ADDON_NAMESPACE_LABEL).is_some();
+        managed.retain(|work| {
+            (works::is_deploy(&key, Place::Managed, work) || work.name() == hook) && !is_elsewhere(work)
+        });
+        let was_hosted = addon.has_finalizer(HOSTING_CLEANUP_FINALIZER);
+        let is_hosted = was_hosted || hosting_cluster(&addon).is_some();
+        let hosted = if is_hosted { hosting::works(&key, view)? } else { Vec::new() };
         let status = addon.status.as_ref();
         let configs =
             status.and_then(|status| config_refs::desired(&status.config_references)).unwrap_or_default();
@@ -74,18 +90,25 @@ impl Deployment {
         let policy = rollout_policy::object_for(RolloutOwner::AddOn(name), view)?;
         let needs_health =
             has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied);
-        let reported: Vec<&ManifestWork> = works.iter().map(Arc::as_ref).collect();
         let mut deployment = Self {
-            works_status: health::works_status(&reported, &configs, needs_health),
+            works_status: WorksStatus::NoWorks,
             sources: Ok(None),
             permissions: Vec::new(),
-            bindings: bindings_of(&Key::of(&*addon), view)?,
+            bindings: bindings_of(&key, view)?,
+            host: Host::read(&addon, view)?,
             addon,
             cluster,
-            works,
-            hook,
+            managed,
+            hosted,
             configs,
             has_template,
+        };
+        let works = deployment.works();
+        deployment.works_status = match &deployment.host {
+            Host::Invalid(why) if has_template => WorksStatus::NotReady(why.clone()),
+            Host::None | Host::Valid(_) | Host::Invalid(_) => {
+                health::works_status(&works, &deployment.configs, needs_health)
+            }
         };
         if has_template {
             deployment.sources = deployment.read_sources(view)?;
@@ -115,9 +138,31 @@ impl Deployment {
         }
     }
 
-    /// Returns the works that the cluster has.
+    /// Returns the works that deploy the add-on.
     pub(super) fn works(&self) -> Vec<&ManifestWork> {
-        self.works.iter().map(Arc::as_ref).collect()
+        [Place::Managed, Place::Hosting].into_iter().flat_map(|place| self.works_at(place)).collect()
+    }
+
+    /// Returns the works that deploy a part of the add-on. Those on a cluster that hosted it before do not
+    /// count.
+    pub(super) fn works_at(&self, place: Place) -> Vec<&ManifestWork> {
+        let key = Key::of(&*self.addon);
+        let works = self.all_at(place).filter(|work| works::is_deploy(&key, place, work));
+        works.collect()
+    }
+
+    /// Returns the work with the jobs that run before a part of the add-on is deleted.
+    pub(super) fn hook_at(&self, place: Place) -> Option<&ManifestWork> {
+        let name = place.hook_name(&Key::of(&*self.addon));
+        self.all_at(place).find(|work| work.name() == name)
+    }
+
+    fn all_at(&self, place: Place) -> impl Iterator<Item = &ManifestWork> {
+        let (works, cluster) = match place {
+            Place::Managed => (&self.managed, Some(self.addon.namespace())),
+            Place::Hosting => (&self.hosted, hosting_cluster(&self.addon)),
+        };
+        works.iter().map(Arc::as_ref).filter(move |work| Some(work.namespace()) == cluster)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -133,38 +178,36 @@ impl Deployment {
             return plan;
         }
         let mut new = ManagedClusterAddOn::clone(&self.addon);
-        let mut is_empty = false;
-        let rendered = match &self.sources {
+        let mut outcome = DeployOutcome { refused_since, ..DeployOutcome::default() };
+        match &self.sources {
             Ok(Some(sources)) => {
                 registration::fill(&mut new, sources);
-                match self.render(sources).and_then(|manifests| self.build(sources, manifests)) {
-                    Ok((wanted, hook)) => {
-                        if let Some(held) = self.hold(hook.is_some()) {
+                match self.parts(sources) {
+                    Ok(parts) => {
+                        if let Some(held) = self.hold(&parts) {
                             return held;
                         }
-                        is_empty = wanted.is_empty() && self.works.is_empty();
-                        self.deploy(&mut plan, &wanted);
-                        Ok(())
+                        outcome.empty = self.empty(&parts);
+                        outcome.misses_works = self.misses_works(&parts);
+                        self.deploy(&mut plan, &parts);
                     }
-                    Err(error) => Err(error),
+                    Err(error) => outcome.error = Some(error),
                 }
             }
             Ok(None) => {
                 if self.has_template && !self.configs.is_empty() {
                     plan.wake(now.saturating_add(SNAPSHOT_RECHECK).unwrap_or(now));
                 }
-                Ok(())
             }
-            Err(error) => Err(error.clone()),
-        };
-        let verdict = DeployOutcome { error: rendered.err(), refused_since, is_empty };
-        self.report(&mut plan, &mut new, verdict, now);
+            Err(error) => outcome.error = Some(error.clone()),
+        }
+        self.report(&mut plan, &mut new, outcome, now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         plan
     }
 
     /// Returns the manifests of the template for this cluster.
-    pub(super) fn render(&self, sources: &Sources) -> Result<Vec<Object>, String> {
+    fn render(&self, sources: &Sources) -> Result<Vec<Object>, String> {
         let input = template::Input {
             addon: self.name(),
             cluster: self.addon.namespace(),
@@ -175,39 +218,79 @@ impl Deployment {
         template::render(&input).map_err(|e| format!("failed to get manifest from agent interface: {e}"))
     }
 
-    /// Returns the works that deploy the manifests, and the one that runs before the deletion.
-    fn build(
-        &self,
-        sources: &Sources,
-        manifests: Vec<Object>,
-    ) -> Result<(Vec<ManifestWork>, Option<ManifestWork>), String> {
-        let hook = hook::build(&self.addon, &manifests);
+    /// Returns the works that the add-on should have, by the clusters that they are for. The part of the
+    /// cluster that hosts the add-on comes first, and only if the hub can deploy to it.
+    pub(super) fn parts(&self, sources: &Sources) -> Result<Vec<Part>, String> {
+        let failed = |error: String| format!("failed to build manifestwork: {error}");
+        let is_hosted = hosting_cluster(&self.addon).is_some();
+        let Divided { managed, hosting } = divide(self.render(sources)?, is_hosted).map_err(failed)?;
+        let own = Target::managed(&self.addon, &self.configs);
+        let host = self.host.name().map(|cluster| Target { place: Place::Hosting, cluster, ..own });
+        let parts = host.map(|host| (host, hosting)).into_iter().chain([(own, managed)]);
         let user = &sources.template.agent_spec.manifest_configs;
-        let built = works::build(&self.addon, &self.configs, manifests, &self.works(), user);
-        Ok((built.map_err(|e| format!("failed to build manifestwork: {e}"))?, hook))
+        let part = |(target, manifests): (Target<'_>, Vec<Object>)| {
+            let (place, hook) = (target.place, hook::build(&target, &manifests));
+            let works = works::build(&target, manifests, &self.works_at(place), user);
+            Ok(Part { place, works: works.map_err(|error| failed(error.to_string()))?, hook })
+        };
+        parts.map(part).collect()
+    }
+
+    /// Returns the parts of the add-on that have no works and need none.
+    fn empty(&self, parts: &[Part]) -> Vec<Place> {
+        let is_wanted = |place| parts.iter().any(|part| part.place == place && !part.works.is_empty());
+        let places = [Place::Managed, Place::Hosting].into_iter();
+        places.filter(|place| !is_wanted(*place) && self.works_at(*place).is_empty()).collect()
+    }
+
+    /// Returns whether a work of these parts does not exist yet.
+    fn misses_works(&self, parts: &[Part]) -> bool {
+        let exists = |place, wanted: &ManifestWork| {
+            self.works_at(place).iter().any(|work| work.name() == wanted.name())
+        };
+        parts.iter().any(|part| part.works.iter().any(|wanted| !exists(part.place, wanted)))
     }
 
     /// Writes the permissions, then the works, each only if it differs; then deletes the works that are not
-    /// wanted any more.
-    fn deploy(&self, plan: &mut Plan, wanted: &[ManifestWork]) {
+    /// wanted any more. The works stay as they are while the hub cannot deploy to the cluster that hosts the
+    /// add-on.
+    fn deploy(&self, plan: &mut Plan, parts: &[Part]) {
         let held =
             |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
         let permissions = self.permissions.iter();
         plan.step(permissions.filter_map(|wanted| Action::ensure(wanted, held(wanted).map(Arc::as_ref))));
-        let live = |wanted: &ManifestWork| self.works.iter().find(|work| work.name() == wanted.name());
-        let differs =
-            |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
-        let apply = |work| Action::apply_unchanged(work, live(work).map(Arc::as_ref));
-        plan.step(wanted.iter().filter(differs).map(apply));
+        if let Host::Invalid(_) = self.host {
+            return;
+        }
+        let mut wanted = BTreeSet::new();
+        for part in parts {
+            let existing = self.works_at(part.place);
+            let live = |wanted: &ManifestWork| existing.iter().find(|work| work.name() == wanted.name());
+            let differs =
+                |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
+            let apply = |work| Action::apply_unchanged(work, live(work).copied());
+            plan.step(part.works.iter().filter(differs).map(apply));
+            wanted.extend(part.works.iter().map(Key::of));
+        }
+        let hook = Place::Managed.hook_name(&Key::of(&*self.addon));
         let is_surplus = |work: &&Arc<ManifestWork>| {
-            !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
+            !work.is_terminating() && work.name() != hook && !wanted.contains(&Key::of(&***work))
         };
-        plan.step(self.works.iter().filter(is_surplus).map(|work| Action::delete(work.as_ref())));
+        let works = self.managed.iter().chain(&self.hosted);
+        plan.step(works.filter(is_surplus).map(|work| Action::delete(work.as_ref())));
         // The agent of the earlier version needed its permissions until now.
         let is_wanted =
             |held: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(held));
         plan.step(remove(self.bindings.iter().filter(|held| !is_wanted(held))));
     }
+}
+
+/// The works that a part of an add-on should have.
+pub(super) struct Part {
+    pub(super) place: Place,
+    pub(super) works: Vec<ManifestWork>,
+    /// The one with the jobs that run before the deletion.
+    pub(super) hook: Option<ManifestWork>,
 }
 
 /// Returns the permissions on the hub that the agent of an add-on has on one cluster, in every namespace.

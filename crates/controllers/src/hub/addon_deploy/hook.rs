@@ -5,105 +5,111 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::deployment::Deployment;
+use super::deployment::{Deployment, Part};
+use super::hosting::{self, Host};
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::condition::ConditionStatus::False;
-use api::condition::{Observation, set_condition};
-use api::names::ADDON_PRE_DELETE;
-use api::names::addon_conditions::HOOK_MANIFEST_COMPLETED;
-use api::work::v1::ManifestWork;
-use engine::addon::hook::OpenJob;
-use engine::addon::{config_refs, hook, works};
+use api::condition::set_condition;
+use api::names::{ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER, HOSTING_PRE_DELETE_FINALIZER};
+use engine::addon::config_refs;
+use engine::addon::hook::{self, Wait};
+use engine::addon::hosting::Place;
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
 /// Time limit of the jobs, after which an event reports them.
 const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
-
-/// The state of the hooks that the deletion of an add-on waits for.
-#[derive(Default)]
-struct HookWait {
-    /// The writes that bring the wait nearer to its end.
-    writes: Vec<Action>,
-    /// The reason, for people.
-    why: String,
-    /// Whether a job failed, so that the wait does not end by itself.
-    has_failed: bool,
-}
-
-impl HookWait {
-    fn of(job: &OpenJob) -> Self {
-        Self { why: job.to_string(), has_failed: job.failure.is_some(), ..Self::default() }
-    }
-}
+/// The finalizers of add-ons with jobs.
+const JOB_FINALIZERS: [&str; 2] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER];
 
 impl Deployment {
-    /// Adds the finalizer to an add-on with jobs to run before its deletion, and removes it from one without;
-    /// `None` if that is done already. The plan writes nothing else, because the write changes the version of
-    /// the add-on.
-    pub(super) fn hold(&self, has_hook: bool) -> Option<Plan> {
-        let write = if has_hook {
-            Action::add_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
-        } else {
-            Action::remove_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
+    /// Adds the finalizers that an add-on needs for its jobs and for its works on another cluster, and
+    /// removes those that it does not need; `None` if that is done already. The plan writes nothing else,
+    /// because the write changes the version of the add-on.
+    pub(super) fn hold(&self, parts: &[Part]) -> Option<Plan> {
+        if let Host::Invalid(_) = self.host {
+            return None;
+        }
+        let has_jobs = |place| parts.iter().any(|part| part.place == place && part.hook.is_some());
+        let is_host = |part: &&Part| part.place == Place::Hosting;
+        let deploys = |part: &Part| part.hook.is_some() || !part.works.is_empty();
+        let has_works = !self.hosted.is_empty() || parts.iter().find(is_host).is_some_and(deploys);
+        let needs = [
+            (ADDON_PRE_DELETE, has_jobs(Place::Managed)),
+            (HOSTING_PRE_DELETE_FINALIZER, has_jobs(Place::Hosting)),
+            (HOSTING_CLEANUP_FINALIZER, has_works),
+        ];
+        let of = |is_needed: bool| {
+            let finalizers = needs.iter().filter(move |(_, needed)| *needed == is_needed);
+            finalizers.map(|(finalizer, _)| *finalizer).collect::<Vec<_>>()
         };
-        write.map(|write| {
-            let mut plan = Plan::nothing();
-            plan.step([write]);
-            plan
-        })
+        let add = Action::add_finalizers(&*self.addon, &of(true));
+        let write = add.or_else(|| Action::remove_finalizers(&*self.addon, &of(false)))?;
+        let mut plan = Plan::nothing();
+        plan.step([write]);
+        Some(plan)
     }
 
-    /// Runs the jobs of an add-on that is being deleted, and removes the finalizer when they are complete. A
-    /// cluster that the hub does not accept gets no jobs.
+    /// Runs the jobs of an add-on that is being deleted. When they are complete, deletes its works on other
+    /// clusters and removes the finalizers.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
+        if !JOB_FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer)) {
+            let waits = matches!(self.host, Host::Valid(_));
+            return hosting::clean(&self.addon, &self.hosted, waits, now);
+        }
         let rendered = match &self.sources {
-            Ok(Some(sources)) => self.render(sources),
-            Ok(None) if self.has_template && self.configs.iter().any(config_refs::is_template) => {
+            Ok(Some(sources)) => self.parts(sources),
+            Ok(None) if self.configs.iter().any(config_refs::is_template) => {
                 Err("the snapshot of its template does not exist".to_owned())
             }
             Ok(None) => Ok(Vec::new()),
             Err(error) => Err(error.clone()),
         };
-        match rendered.map(|manifests| hook::build(&self.addon, &manifests)) {
-            Ok(None) => release(&self.addon),
-            Ok(Some(_)) | Err(_) if !self.cluster.spec.hub_accepts_client => release(&self.addon),
-            Ok(Some(wanted)) => self.run(&wanted, now),
-            Err(why) => self.wait(HookWait { why, ..HookWait::default() }, now),
-        }
-    }
-
-    /// Runs the jobs, and removes the finalizer when they are complete.
-    fn run(&self, wanted: &ManifestWork, now: Timestamp) -> Plan {
-        let live = self.hook.as_deref().filter(|live| works::is_as_wanted(live, wanted));
-        match live.map(hook::unfinished).as_deref() {
-            Some([]) => release(&self.addon),
-            Some([first, ..]) => self.wait(HookWait::of(first), now),
-            None => {
-                let write = Action::apply_unchanged(wanted, self.hook.as_deref());
-                let why = "it has just been written".to_owned();
-                self.wait(HookWait { writes: vec![write], why, has_failed: false }, now)
-            }
-        }
-    }
-
-    /// Says what the deletion waits for, and how a person can skip the wait. An event says so after the time
-    /// limit, and at once when a job failed, because a failed job never completes.
-    fn wait(&self, wait: HookWait, now: Timestamp) -> Plan {
-        let HookWait { writes, why, has_failed } = wait;
         let mut plan = Plan::nothing();
-        plan.step(writes);
-        let work = hook::name(self.name());
-        let message = format!(
-            "hook manifestWork {work} is not completed: {why}. To delete the add-on without it, remove the finalizer {ADDON_PRE_DELETE}."
-        );
+        match rendered {
+            Ok(parts) => {
+                let waits: Vec<_> =
+                    parts.iter().filter_map(|part| Some((part, self.wait_for(part)?))).collect();
+                let unwritten = waits.iter().filter(|(_, wait)| wait.is_unwritten);
+                let unwritten = unwritten.filter_map(|(part, _)| Some((part.place, part.hook.as_ref()?)));
+                plan.step(unwritten.map(|(place, hook)| Action::apply_unchanged(hook, self.hook_at(place))));
+                let first = waits.iter().find(|(_, wait)| wait.has_failed).or(waits.first());
+                match first {
+                    Some((_, wait)) => self.report_wait(&mut plan, wait, now),
+                    None => plan.step(Action::remove_finalizers(&*self.addon, &JOB_FINALIZERS)),
+                }
+            }
+            Err(why) if self.cluster.spec.hub_accepts_client => {
+                let wait = Wait::new(&Key::of(&*self.addon), Place::Managed, &why);
+                self.report_wait(&mut plan, &wait, now);
+            }
+            Err(_) => plan.step(Action::remove_finalizers(&*self.addon, &JOB_FINALIZERS)),
+        }
+        plan
+    }
+
+    /// Returns the wait for the jobs of a part of the add-on; `None` if there is nothing to wait for. A
+    /// cluster that the hub does not accept gets no jobs.
+    fn wait_for(&self, part: &Part) -> Option<Wait> {
+        let Part { place, works: _, hook } = part;
+        let is_skipped = match place {
+            Place::Managed => !self.cluster.spec.hub_accepts_client,
+            Place::Hosting => false,
+        };
+        if is_skipped || !self.addon.has_finalizer(place.hook_finalizer()) {
+            return None;
+        }
+        hook::wait(&Key::of(&*self.addon), *place, hook.as_ref()?, self.hook_at(*place))
+    }
+
+    /// Says what the deletion waits for. An event says so after the time limit, and at once when a job
+    /// failed, because a failed job never completes.
+    fn report_wait(&self, plan: &mut Plan, wait: &Wait, now: Timestamp) {
         let mut new = ManagedClusterAddOn::clone(&self.addon);
-        let open = Observation::new(HOOK_MANIFEST_COMPLETED, False, "HookManifestIsNotCompleted");
-        set_condition(&mut new.status.get_or_insert_default().conditions, open.message(message.clone()), now);
+        set_condition(&mut new.status.get_or_insert_default().conditions, wait.condition(), now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
         let until = deleted.saturating_add(HOOK_TIMEOUT).unwrap_or(Timestamp::MAX);
-        if until > now && !has_failed {
+        if until > now && !wait.has_failed {
             plan.wake(until);
         } else {
             plan.events.push(Event {
@@ -111,18 +117,10 @@ impl Deployment {
                 uid: self.addon.uid().to_owned(),
                 related: None,
                 event_type: EventType::Warning,
-                reason: if has_failed { "HookFailed".into() } else { "HookNotCompleted".into() },
+                reason: if wait.has_failed { "HookFailed".into() } else { "HookNotCompleted".into() },
                 action: "Delete".into(),
-                message,
+                message: wait.message.clone(),
             });
         }
-        plan
     }
-}
-
-/// Removes the finalizer of an add-on.
-pub(super) fn release(addon: &ManagedClusterAddOn) -> Plan {
-    let mut plan = Plan::nothing();
-    plan.step(Action::remove_finalizers(addon, &[ADDON_PRE_DELETE]));
-    plan
 }

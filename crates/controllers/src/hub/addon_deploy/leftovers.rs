@@ -3,11 +3,10 @@
 //! A garbage collector deletes the works as well, by their owner references. A hub may have none, and it
 //! keeps no order.
 
-use std::sync::Arc;
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::deployment::{bindings_of, remove};
+use super::hosting;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::names::ADDON_NAME_LABEL;
@@ -15,11 +14,8 @@ use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _, ObjectRef, refers_to};
 use reconcile::{Action, Plan, Query, Read, View};
 
-/// How long an agent keeps its permissions while its works do not go. An agent that keeps its works has no
-/// permissions for ever.
-const WORKS_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
-
-/// Deletes the works, and revokes the permissions when the works are gone.
+/// Deletes the works, and revokes the permissions when the works are gone. An agent that keeps its works has
+/// no permissions for ever.
 pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let works =
@@ -30,9 +26,14 @@ pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> 
             left.push(work);
         }
     }
+    // A person may have removed the finalizer that lets the add-on take them with it.
+    let hosted = hosting::works(key, view)?;
+    if !hosted.is_empty() && view.object(&ObjectRef::of::<ManagedClusterAddOn>(key.clone()))?.is_none() {
+        left.extend(hosted.into_iter().filter(|work| work.namespace() != key.namespace));
+    }
     let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
     let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);
-    match until(&left, now).filter(|until| is_accepted && *until > now) {
+    match hosting::deadline(&left, now).filter(|until| is_accepted && *until > now) {
         Some(until) => plan.wake(until),
         None => plan.step(remove(&bindings_of(key, view)?)),
     }
@@ -53,11 +54,4 @@ fn is_left(work: &ManifestWork, addon: &Key, view: &impl View) -> Read<bool> {
     let Some(controller) = controller else { return Ok(false) };
     let live = view.object(&ObjectRef::of::<ManagedClusterAddOn>(addon.clone()))?;
     Ok(live.is_none_or(|live| live.uid() != controller.uid))
-}
-
-/// Returns when the permissions are revoked although there are works; `None` if there are none.
-fn until(works: &[Arc<ManifestWork>], now: Timestamp) -> Option<Timestamp> {
-    let deleted =
-        |work: &Arc<ManifestWork>| work.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
-    works.iter().map(deleted).max()?.checked_add(WORKS_TIMEOUT).ok()
 }

@@ -3,18 +3,21 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::deployment::Deployment;
+use super::hosting::Host;
 use api::Condition;
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn, ObjectReference};
+use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::names::addon_conditions::{
-    AVAILABLE, DEGRADED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
+    AVAILABLE, DEGRADED, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
 };
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use engine::addon::health::{self, WorksStatus};
+use engine::addon::hosting::Place;
 use engine::addon::progress;
-use object::{Gvk, Metadata as _};
+use object::{Gvk, Key, Metadata as _};
 use reconcile::{Action, Failure, FailureKind, Plan};
 
 /// How long a rollout on the cluster may take before the status says why it takes so long.
@@ -26,18 +29,28 @@ const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The outcome of the hub's part of the deployment.
+#[derive(Default)]
 pub(super) struct DeployOutcome {
     /// Why nothing could be rendered.
     pub(super) error: Option<String>,
     /// When the hub first saw that the agent could not apply an object.
     pub(super) refused_since: Option<Timestamp>,
-    /// Whether the template has nothing to deploy, and nothing is left of what it had before.
-    pub(super) is_empty: bool,
+    /// The parts of the add-on that have no works and need none.
+    pub(super) empty: Vec<Place>,
+    /// Whether a work does not exist yet that the add-on should have.
+    pub(super) misses_works: bool,
+}
+
+impl DeployOutcome {
+    /// Returns whether the template has nothing to deploy, and nothing is left of what it had before.
+    fn is_empty(&self) -> bool {
+        [Place::Managed, Place::Hosting].iter().all(|place| self.empty.contains(place))
+    }
 }
 
 /// Returns the conditions of an add-on when the API server refuses its agent's permissions or its works: the
 /// operator can give only permissions that it has itself.
-pub(super) fn refused_write(action: &Action, failure: &Failure) -> Option<[Observation; 2]> {
+pub(super) fn refused_write(addon: &Key, action: &Action, failure: &Failure) -> Option<[Observation; 2]> {
     let is_refused = match failure.kind {
         FailureKind::Forbidden | FailureKind::Invalid | FailureKind::NotFound => true,
         FailureKind::Conflict | FailureKind::FieldConflict | FailureKind::Unavailable => false,
@@ -46,7 +59,11 @@ pub(super) fn refused_write(action: &Action, failure: &Failure) -> Option<[Obser
         "RoleBinding" => {
             (REGISTRATION_APPLIED, "SetPermissionFailed", "Failed to set permission for hub agent")
         }
-        "ManifestWork" => (MANIFEST_APPLIED, "ManifestWorkApplyFailed", "failed to apply manifestWork"),
+        "ManifestWork" => {
+            let is_here = action.target().is_some_and(|work| work.key.namespace == addon.namespace);
+            let type_ = if is_here { MANIFEST_APPLIED } else { HOSTING_MANIFEST_APPLIED };
+            (type_, "ManifestWorkApplyFailed", "failed to apply manifestWork")
+        }
         _ => return None,
     };
     let failed = |type_: &str, status| {
@@ -78,6 +95,9 @@ impl Deployment {
         let started = self.addon.condition(PROGRESSING).filter(|condition| condition.is_true());
         let started = started.map(|condition| condition.last_transition_time.0);
         let status = new.status.get_or_insert_default();
+        if self.has_template {
+            self.report_host(&mut status.conditions, now);
+        }
         let references = &mut status.config_references;
         // A rollout that is complete stays so; afterwards the condition Available reports the health.
         let has_completed =
@@ -121,7 +141,7 @@ impl Deployment {
     fn outcome(&self, verdict: &DeployOutcome, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
-        let DeployOutcome { error, refused_since, is_empty } = verdict;
+        let DeployOutcome { error, refused_since, empty: _, misses_works } = verdict;
         if let Some(error) = error {
             return failed(error);
         }
@@ -131,8 +151,8 @@ impl Deployment {
         let completed =
             || Observation::new(PROGRESSING, False, progress::COMPLETED).message("completed with no errors.");
         match &self.works_status {
-            WorksStatus::Done => Some(completed()),
-            WorksStatus::NoWorks if *is_empty => Some(completed()),
+            WorksStatus::Done if !misses_works => Some(completed()),
+            WorksStatus::NoWorks if verdict.is_empty() => Some(completed()),
             WorksStatus::Refused(message) => {
                 let until = refused_since.unwrap_or(now).checked_add(APPLY_GRACE).ok()?;
                 if until > now {
@@ -144,43 +164,54 @@ impl Deployment {
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
             | WorksStatus::NotReady(_)
-            | WorksStatus::NotHealthy(_) => None,
+            | WorksStatus::NotHealthy(_)
+            | WorksStatus::Done => None,
         }
     }
 
     /// Returns whether the add-on works as its configuration says, after the rollout on the cluster has
     /// ended. OCM defines the condition and leaves it out.
     fn degraded(&self, verdict: &DeployOutcome) -> Observation {
-        let DeployOutcome { error, refused_since: _, is_empty } = verdict;
+        let DeployOutcome { error, refused_since: _, empty: _, misses_works: _ } = verdict;
         let degraded = |reason: &str, why: &str| Observation::new(DEGRADED, True, reason).message(why);
+        if let Host::Invalid(why) = &self.host {
+            return degraded("HostingClusterInvalid", why);
+        }
         match (error, &self.works_status) {
             (Some(why), _) => degraded("ManifestWorkApplyFailed", why),
             (None, WorksStatus::Refused(why)) => degraded("AddonManifestAppliedFailed", why),
             (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why)) => {
                 degraded("ProbeUnavailable", why)
             }
-            (None, WorksStatus::NoWorks) if !is_empty => degraded("WorkNotFound", "no addon works"),
+            (None, WorksStatus::NoWorks) if !verdict.is_empty() => degraded("WorkNotFound", "no addon works"),
             (None, WorksStatus::NoWorks | WorksStatus::OtherConfig | WorksStatus::Done) => {
                 Observation::new(DEGRADED, False, "AsExpected")
             }
         }
     }
 
+    /// Returns whether the objects of each part of the add-on are applied, as far as that is known.
+    fn applied(&self, verdict: DeployOutcome) -> Vec<Observation> {
+        let DeployOutcome { error, refused_since: _, empty, misses_works: _ } = verdict;
+        if let Some(error) = error {
+            let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
+            return vec![failed.message(error)];
+        }
+        let hosting = self.host.name().map(|_| Place::Hosting);
+        let parts = [Place::Managed].into_iter().chain(hosting);
+        let parts = parts.map(|place| (place, self.works_at(place)));
+        let known = parts.filter(|(place, works)| !works.is_empty() || empty.contains(place));
+        known.filter_map(|(place, works)| health::manifest_applied(place, &works)).collect()
+    }
+
     fn report_deployment(&self, conditions: &mut Vec<Condition>, verdict: DeployOutcome, now: Timestamp) {
-        let DeployOutcome { error, refused_since: _, is_empty } = verdict;
         if matches!(self.sources, Ok(Some(_))) {
             let registered = Observation::new(REGISTRATION_APPLIED, True, "SetPermissionApplied")
                 .message("Registration of the addon agent is configured");
             set_condition(conditions, registered, now);
         }
-        let applied = match error {
-            Some(error) => {
-                Some(Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed").message(error))
-            }
-            None if self.works.is_empty() && !is_empty => None,
-            None => health::manifest_applied(&self.works()),
-        };
-        if let Some(applied) = applied {
+        let is_empty = verdict.is_empty();
+        for applied in self.applied(verdict) {
             set_condition(conditions, applied, now);
         }
         // OCM reports the progress here; we report the reason why the rollout is not complete.
@@ -200,18 +231,27 @@ impl Deployment {
     /// Reports the health. `finds_health` says whether the status already records that the hub judges the
     /// health; otherwise the agent writes the same condition.
     fn report_health(&self, conditions: &mut Vec<Condition>, finds_health: bool, now: Timestamp) {
-        match self.cluster.condition(cluster_conditions::AVAILABLE) {
-            Some(cluster) if cluster.status == Unknown => {
-                let unknown = Observation::new(AVAILABLE, Unknown, &cluster.reason).message(&cluster.message);
-                set_condition(conditions, unknown, now);
+        let finds_health = finds_health && self.has_template;
+        let unknown = |reason: &str, why: &str| Observation::new(AVAILABLE, Unknown, reason).message(why);
+        let lost = |cluster: &ManagedCluster| {
+            let available = cluster.condition(cluster_conditions::AVAILABLE);
+            let lost = available.filter(|available| available.status == Unknown);
+            lost.map(|lost| unknown(&lost.reason, &lost.message))
+        };
+        let health = match (lost(&self.cluster), &self.host) {
+            (Some(lost), _) => Some(lost),
+            (None, _) if !finds_health => None,
+            (None, Host::Invalid(why)) => Some(unknown("HostingClusterInvalid", why)),
+            (None, Host::None | Host::Valid(_)) if find_condition(conditions, MANIFEST_APPLIED).is_none() => {
+                None
             }
-            _ if finds_health
-                && self.has_template
-                && find_condition(conditions, MANIFEST_APPLIED).is_some() =>
-            {
-                set_condition(conditions, health::availability(self.name(), &self.works()), now);
+            (None, Host::None) => Some(health::availability(self.name(), &self.works())),
+            (None, Host::Valid(host)) => {
+                Some(lost(host).unwrap_or_else(|| health::availability(self.name(), &self.works())))
             }
-            _ => {}
+        };
+        if let Some(health) = health {
+            set_condition(conditions, health, now);
         }
     }
 }

@@ -1,0 +1,99 @@
+//! What the plans of add-ons keep: refusals of agents, and which cluster hosts which add-on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::{ConditionStatus, Conditions as _};
+use api::names::cluster_conditions;
+use engine::addon::hosting::hosting_cluster;
+use object::{Key, Metadata as _};
+use reconcile::{Change, Index, Observes, Query, Read, View};
+
+/// The index of the controller.
+#[derive(Default)]
+pub(super) struct DeployIndex {
+    /// Since when each add-on has a work that its agent cannot apply. The times are of the clock of the hub,
+    /// because the clock of the spoke may be wrong.
+    refused: BTreeMap<Key, Timestamp>,
+    /// The add-ons that each cluster hosts, by its name.
+    hosted: BTreeMap<String, BTreeSet<Key>>,
+}
+
+impl Index for DeployIndex {
+    fn build(view: &impl View) -> Read<Self> {
+        let mut index = Self::default();
+        for addon in view.list_readable::<ManagedClusterAddOn>(Query::ALL)? {
+            index.add(&addon);
+        }
+        Ok(index)
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManagedClusterAddOn>(|index, change| {
+            if let Some(old) = &change.old {
+                index.remove(old);
+            }
+            match change {
+                Change { new: Some(new), old: _ } => index.add(new),
+                Change { old: Some(old), new: None } => {
+                    index.refused.remove(&Key::of(&**old));
+                }
+                Change { old: None, new: None } => {}
+            }
+            Vec::new()
+        });
+        observes.on::<ManagedCluster>(|index, change| {
+            let cluster = change.latest().filter(|_| change.differs_in(state_of));
+            let hosted = cluster.and_then(|cluster| index.hosted.get(cluster.name()));
+            hosted.into_iter().flatten().cloned().collect()
+        });
+    }
+}
+
+impl DeployIndex {
+    /// Returns since when the agent refuses a work of an add-on.
+    pub(super) fn since(&mut self, key: &Key, is_refused: bool, now: Timestamp) -> Option<Timestamp> {
+        if is_refused {
+            return Some(*self.refused.entry(key.clone()).or_insert(now));
+        }
+        self.refused.remove(key);
+        None
+    }
+
+    fn add(&mut self, addon: &ManagedClusterAddOn) {
+        if let Some(host) = hosting_cluster(addon) {
+            self.hosted.entry(host.to_owned()).or_default().insert(Key::of(addon));
+        }
+    }
+
+    fn remove(&mut self, addon: &ManagedClusterAddOn) {
+        let Some(host) = hosting_cluster(addon) else { return };
+        if let Some(hosted) = self.hosted.get_mut(host) {
+            hosted.remove(&Key::of(addon));
+            if hosted.is_empty() {
+                self.hosted.remove(host);
+            }
+        }
+    }
+}
+
+/// The state of a cluster that decides about the add-ons on it.
+#[derive(PartialEq)]
+pub(super) struct ClusterState {
+    is_accepted: bool,
+    is_deleted: bool,
+    /// Status, reason and message of its condition `Available`.
+    available: Option<(ConditionStatus, String, String)>,
+}
+
+pub(super) fn state_of(cluster: &ManagedCluster) -> ClusterState {
+    let available = cluster.condition(cluster_conditions::AVAILABLE);
+    ClusterState {
+        is_accepted: cluster.spec.hub_accepts_client,
+        is_deleted: cluster.is_terminating(),
+        available: available.map(|c| (c.status.clone(), c.reason.clone(), c.message.clone())),
+    }
+}

@@ -1,0 +1,231 @@
+//! Hosted mode: a part of an add-on runs on another cluster of the hub than its own.
+//!
+//! An annotation of the add-on names that cluster, and each manifest says where it goes. Without the
+//! annotation every manifest goes to the cluster of the add-on, whatever it says, as in OCM.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::config::Config;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::names::{
+    ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, ADDON_PRE_DELETE, HOSTED_MANIFEST_LOCATION,
+    HOSTING_CLUSTER_ANNOTATION, HOSTING_PRE_DELETE_FINALIZER,
+};
+use api::work::v1::ManifestWork;
+use object::{Key, Metadata as _, Object};
+
+/// The part of an add-on that a work deploys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// What runs on the cluster of the add-on.
+    Managed,
+    /// What runs on the cluster that hosts the add-on.
+    Hosting,
+}
+
+impl Place {
+    /// Returns the beginning of the names of the works that deploy an add-on; their index follows.
+    pub(super) fn deploy_prefix(self, addon: &Key) -> String {
+        let Key { namespace, name } = addon;
+        match self {
+            Self::Managed => format!("addon-{name}-deploy-"),
+            Self::Hosting => format!("addon-{name}-deploy-hosting-{namespace}-"),
+        }
+    }
+
+    /// Returns the name of the work with the jobs of an add-on that run before its deletion.
+    pub fn hook_name(self, addon: &Key) -> String {
+        let Key { namespace, name } = addon;
+        match self {
+            Self::Managed => format!("addon-{name}-pre-delete"),
+            Self::Hosting => format!("addon-{name}-pre-delete-hosting-{namespace}"),
+        }
+    }
+
+    /// Returns the finalizer that holds an add-on until these jobs are complete.
+    pub fn hook_finalizer(self) -> &'static str {
+        match self {
+            Self::Managed => ADDON_PRE_DELETE,
+            Self::Hosting => HOSTING_PRE_DELETE_FINALIZER,
+        }
+    }
+}
+
+/// A cluster that an add-on deploys to.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    /// The add-on.
+    pub addon: &'a ManagedClusterAddOn,
+    /// The configurations that its manifests are rendered from.
+    pub configs: &'a [Config],
+    /// Which part of the add-on goes to the cluster.
+    pub place: Place,
+    /// The name of the cluster.
+    pub cluster: &'a str,
+}
+
+impl<'a> Target<'a> {
+    /// Returns the cluster of an add-on as its target.
+    pub fn managed(addon: &'a ManagedClusterAddOn, configs: &'a [Config]) -> Self {
+        Self { addon, configs, place: Place::Managed, cluster: addon.namespace() }
+    }
+
+    /// Returns the metadata of a work of the add-on on the cluster. An owner reference cannot lead to another
+    /// namespace, so there a label names that of the add-on.
+    pub(super) fn metadata(&self, name: String) -> ObjectMeta {
+        let Self { addon, configs: _, place: _, cluster } = self;
+        let is_elsewhere = *cluster != addon.namespace();
+        let of = [(ADDON_NAME_LABEL, addon.name()), (ADDON_NAMESPACE_LABEL, addon.namespace())];
+        let labels = of.iter().take(if is_elsewhere { 2 } else { 1 });
+        ObjectMeta {
+            namespace: Some((*cluster).to_owned()),
+            name: Some(name),
+            labels: Some(labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
+            owner_references: (!is_elsewhere).then(|| vec![addon.controller_reference()]),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+/// Returns the name of the cluster that hosts an add-on; `None` if it runs on its own cluster alone. An empty
+/// name counts, as in OCM, and is that of no cluster.
+pub fn hosting_cluster(addon: &ManagedClusterAddOn) -> Option<&str> {
+    addon.annotation(HOSTING_CLUSTER_ANNOTATION)
+}
+
+/// Returns the add-on that a work belongs to by its labels; `None` for a work of no add-on.
+pub fn addon_of(work: &ManifestWork) -> Option<Key> {
+    let namespace = work.label(ADDON_NAMESPACE_LABEL).unwrap_or(work.namespace());
+    Some(Key::namespaced(namespace, work.label(ADDON_NAME_LABEL)?))
+}
+
+/// Returns whether a work is of the part of an add-on that another cluster hosts.
+pub fn is_hosted(addon: &Key, work: &ManifestWork) -> bool {
+    let is_deploy = super::works::is_deploy(addon, Place::Hosting, work);
+    addon_of(work).as_ref() == Some(addon) && (is_deploy || work.name() == Place::Hosting.hook_name(addon))
+}
+
+/// The manifests of an add-on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Divided {
+    /// Those for the cluster of the add-on.
+    pub managed: Vec<Object>,
+    /// Those for the cluster that hosts it.
+    pub hosting: Vec<Object>,
+}
+
+/// Divides the manifests of an add-on by the cluster that they are for.
+///
+/// # Errors
+/// A manifest of a hosted add-on names an unknown location; the text is OCM's. For other add-ons OCM does not
+/// read the locations of a template.
+pub fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided, String> {
+    if !is_hosted {
+        return Ok(Divided { managed: manifests, hosting: Vec::new() });
+    }
+    let mut divided = Divided::default();
+    for manifest in manifests {
+        match location(&manifest) {
+            "" | "managed" => divided.managed.push(manifest),
+            "hosting" => divided.hosting.push(manifest),
+            "none" => {}
+            other => return Err(format!("not supported manifest location: {other}")),
+        }
+    }
+    Ok(divided)
+}
+
+/// Returns the location that a manifest names; the annotation goes before the label.
+fn location(manifest: &Object) -> &str {
+    let named = [manifest.annotations(), manifest.labels()].into_iter();
+    let mut named = named.filter_map(|map| map.get(HOSTED_MANIFEST_LOCATION).copied());
+    named.find(|location| !location.is_empty()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn manifest(name: &str, metadata: Value) -> Object {
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        object["metadata"]["name"] = name.into();
+        Object::from_value(object).unwrap()
+    }
+
+    fn at(location: &str) -> Value {
+        json!({HOSTED_MANIFEST_LOCATION: location})
+    }
+
+    fn manifests() -> Vec<Object> {
+        vec![
+            manifest("unset", json!({})),
+            manifest("empty", json!({"annotations": at("")})),
+            manifest("managed", json!({"annotations": at("managed")})),
+            manifest("hosting", json!({"annotations": at("hosting")})),
+            manifest("by-label", json!({"labels": at("hosting")})),
+            manifest("both", json!({"labels": at("hosting"), "annotations": at("managed")})),
+            manifest("none", json!({"annotations": at("none")})),
+        ]
+    }
+
+    fn names(manifests: &[Object]) -> Vec<&str> {
+        manifests.iter().map(Object::name).collect()
+    }
+
+    #[test]
+    fn manifests_of_a_hosted_addon_go_where_they_say() {
+        let divided = divide(manifests(), true).unwrap();
+        assert_eq!(names(&divided.managed), ["unset", "empty", "managed", "both"]);
+        assert_eq!(names(&divided.hosting), ["hosting", "by-label"]);
+        let unknown = vec![manifest("x", json!({"annotations": at("hub")}))];
+        assert_eq!(divide(unknown, true).unwrap_err(), "not supported manifest location: hub");
+    }
+
+    #[test]
+    fn an_addon_that_is_not_hosted_has_every_manifest_on_its_cluster() {
+        let divided = divide(manifests(), false).unwrap();
+        assert_eq!((divided.managed.len(), divided.hosting.len()), (7, 0));
+        assert!(divide(vec![manifest("x", json!({"annotations": at("hub")}))], false).is_ok());
+    }
+
+    #[test]
+    fn works_of_a_host_have_the_names_and_labels_of_ocm_and_no_owner() {
+        let addon: ManagedClusterAddOn = serde_json::from_value(
+            json!({"metadata": {"name": "a", "namespace": "c1", "uid": "u"}, "spec": {}}),
+        )
+        .unwrap();
+        let work = |cluster: &str| {
+            let target = Target { addon: &addon, configs: &[], place: Place::Hosting, cluster };
+            let mut built = super::super::works::build(&target, manifests(), &[], &[]).unwrap();
+            serde_json::to_value(built.remove(0).metadata).unwrap()
+        };
+        let labels = json!({"open-cluster-management.io/addon-name": "a", "open-cluster-management.io/addon-namespace": "c1"});
+        let name = "addon-a-deploy-hosting-c1-0";
+        assert_eq!(work("host"), json!({"name": name, "namespace": "host", "labels": labels}));
+        let own = work("c1");
+        assert_eq!(own["labels"], json!({"open-cluster-management.io/addon-name": "a"}));
+        assert_eq!(own["ownerReferences"][0]["uid"], "u");
+    }
+
+    #[test]
+    fn a_work_belongs_to_the_addon_that_its_labels_name() {
+        let work = |name: &str, labels: Value| -> ManifestWork {
+            let metadata = json!({"name": name, "namespace": "host", "labels": labels});
+            serde_json::from_value(json!({"metadata": metadata, "spec": {"workload": {"manifests": []}}}))
+                .unwrap()
+        };
+        let labels = || json!({ADDON_NAME_LABEL: "a", ADDON_NAMESPACE_LABEL: "c1"});
+        let addon = Key::namespaced("c1", "a");
+        for name in ["addon-a-deploy-hosting-c1-0", "addon-a-pre-delete-hosting-c1"] {
+            assert!(is_hosted(&addon, &work(name, labels())), "{name}");
+            assert!(!is_hosted(&addon, &work(name, json!({ADDON_NAME_LABEL: "a"}))), "{name}");
+        }
+        for name in
+            ["addon-a-deploy-0", "addon-a-deploy-hosting-c1-1-0", "addon-a-deploy-hosting-c1-", "other"]
+        {
+            assert!(!is_hosted(&addon, &work(name, labels())), "{name}");
+        }
+        assert_eq!(addon_of(&work("x", json!({ADDON_NAME_LABEL: "a"}))), Some(Key::namespaced("host", "a")));
+    }
+}
