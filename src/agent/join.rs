@@ -188,10 +188,11 @@ fn user(cluster: &str, agent: &str) -> String {
 /// Creates the cluster on the hub. It succeeds if the cluster exists, or if the agent may not change it any
 /// more.
 pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -> Result<(), JoinError> {
-    let annotations = options.cluster_annotations.clone();
+    let (annotations, labels) = (options.cluster_annotations.clone(), options.cluster_labels.clone());
     let metadata = ObjectMeta {
         name: Some(options.cluster.clone()),
         annotations: (!annotations.is_empty()).then_some(annotations),
+        labels: (!labels.is_empty()).then_some(labels),
         ..ObjectMeta::default()
     };
     let spec = ManagedClusterSpec {

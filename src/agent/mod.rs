@@ -74,6 +74,8 @@ pub struct AgentOptions {
     pub certificate_seconds: Option<i32>,
     /// Annotations of a ManagedCluster that the agent creates.
     pub cluster_annotations: BTreeMap<String, String>,
+    /// Labels of a ManagedCluster that the agent creates.
+    pub cluster_labels: BTreeMap<String, String>,
     /// How the API server of the cluster is reached, for the spec of the ManagedCluster.
     pub client_configs: Vec<ClientConfig>,
     /// Which ClusterClaims are reported.
@@ -103,6 +105,7 @@ impl AgentOptions {
             directory: None,
             certificate_seconds: None,
             cluster_annotations: BTreeMap::new(),
+            cluster_labels: BTreeMap::new(),
             client_configs: Vec::new(),
             claims: ClaimOptions::default(),
             eviction_grace: None,

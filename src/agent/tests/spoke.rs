@@ -6,8 +6,10 @@ use kube::client::Body;
 
 use super::*;
 use crate::agent::hub::Bootstrap;
+use crate::agent::join::create_cluster;
 use crate::apiserver::{Options, Server};
 use crate::shell::now;
+use api::cluster::v1::ManagedCluster;
 use api::crds;
 
 async fn cluster() -> Server {
@@ -33,6 +35,19 @@ fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Iden
 async fn claim_value(spoke: &Server) -> String {
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
     claims.get(AGENT_CLAIM).await.unwrap().spec.value
+}
+
+#[tokio::test]
+async fn a_new_cluster_has_the_labels_of_its_agent_and_one_that_exists_keeps_its_own() {
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    install_definitions(&hub.client(), crds::hub()).await.unwrap();
+    let (mut options, ..) = agent(&hub, "https://one:6443", "ns-one");
+    for cloud in ["aws", "gcp"] {
+        options.cluster_labels = [("cloud".to_owned(), cloud.to_owned())].into();
+        create_cluster(&hub.client(), &options).await.unwrap();
+        let cluster = Api::<ManagedCluster>::all(hub.client()).get("c1").await.unwrap();
+        assert_eq!(cluster.metadata.labels.unwrap()["cloud"], "aws");
+    }
 }
 
 #[tokio::test]

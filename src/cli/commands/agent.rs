@@ -22,6 +22,7 @@ use crate::shell::{self, Selection};
 use api::cluster::v1::ClientConfig;
 use api::names::{AGENT_ANNOTATION_PREFIX, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use controllers::agent_identity::ClaimOptions;
+use engine::klusterlet::CLUSTER_LABELS_VARIABLE;
 use object::Key;
 
 const NAME_HINT: &str = "use at most 63 lower-case letters, digits and '-'";
@@ -106,6 +107,10 @@ pub(crate) struct Args {
     /// agent.open-cluster-management.io/; others are dropped.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     cluster_annotations: Vec<String>,
+    /// Labels of a ManagedCluster that the agent creates, as KEY=VALUE. Labels of a cluster that exists stay as
+    /// they are.
+    #[arg(long, env = CLUSTER_LABELS_VARIABLE, value_name = "KEY=VALUE", value_delimiter = ',')]
+    cluster_labels: Vec<String>,
     /// Limit of the reported ClusterClaims beside the reserved ones.
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     max_custom_cluster_claims: usize,
@@ -175,6 +180,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
             directory,
             certificate_seconds: args.client_cert_expiration_seconds.filter(|seconds| *seconds > 0),
             cluster_annotations: annotations(&args.cluster_annotations)?,
+            cluster_labels: pairs("--cluster-labels", &args.cluster_labels)?,
             client_configs,
             claims: ClaimOptions {
                 enabled: gates.cluster_claim,
@@ -287,18 +293,23 @@ fn client_configs(urls: &[String], config: &kube::Config) -> Result<Vec<ClientCo
     Ok(configs)
 }
 
-fn annotations(pairs: &[String]) -> Result<BTreeMap<String, String>, CommandError> {
-    let mut annotations = BTreeMap::new();
-    for pair in pairs.iter().filter(|pair| !pair.is_empty()) {
+fn annotations(given: &[String]) -> Result<BTreeMap<String, String>, CommandError> {
+    let mut annotations = pairs("--cluster-annotations", given)?;
+    annotations.retain(|key, _| key.starts_with(AGENT_ANNOTATION_PREFIX));
+    Ok(annotations)
+}
+
+/// Reads the values KEY=VALUE of a flag.
+fn pairs(flag: &str, given: &[String]) -> Result<BTreeMap<String, String>, CommandError> {
+    let mut read = BTreeMap::new();
+    for pair in given.iter().filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once('=') else {
-            let error = anyhow!("--cluster-annotations: {pair:?} has no value");
+            let error = anyhow!("{flag}: {pair:?} has no value");
             return Err(CommandError::hinted(error, "write KEY=VALUE"));
         };
-        if key.starts_with(AGENT_ANNOTATION_PREFIX) {
-            annotations.insert(key.to_owned(), value.to_owned());
-        }
+        read.insert(key.to_owned(), value.to_owned());
     }
-    Ok(annotations)
+    Ok(read)
 }
 
 #[cfg(test)]

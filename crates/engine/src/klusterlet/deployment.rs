@@ -3,7 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::{BOOTSTRAP_SECRET, MANAGED_SECRET, MANAGER, Secrets, Settings, with_digest};
+use super::{
+    BOOTSTRAP_SECRET, CLUSTER_LABELS_VARIABLE, MANAGED_SECRET, MANAGER, Secrets, Settings, with_digest,
+};
 use api::names::HUB_KUBECONFIG_SECRET;
 use object::Object;
 use object::fields::fields_v1;
@@ -161,9 +163,19 @@ fn deployment(settings: &Settings, part: Part<'_>) -> Value {
         Some(resources) => json!(resources),
         None => json!({"requests": {"cpu": "20m", "memory": "32Mi"}}),
     };
+    let mut environment =
+        vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];
+    let joins = match reads {
+        Reads::Bootstrap => true,
+        Reads::Identity | Reads::Nothing => false,
+    };
+    if joins && !settings.cluster_labels.is_empty() {
+        let labels = settings.cluster_labels.join(",");
+        environment.push(json!({"name": CLUSTER_LABELS_VARIABLE, "value": labels}));
+    }
     let mut container = json!({
         "name": name, "image": image, "imagePullPolicy": "IfNotPresent", "args": command,
-        "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "env": environment,
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "privileged": false,
             "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},

@@ -43,6 +43,8 @@ pub struct Settings {
     pub(super) registration: Vec<String>,
     /// Arguments of the work agent, without those about files.
     pub(super) work: Vec<String>,
+    /// Labels of a ManagedCluster that the agent creates, as KEY=VALUE.
+    pub(super) cluster_labels: Vec<String>,
     /// Secrets with bootstrap kubeconfigs, if there are several.
     pub bootstrap_secrets: Vec<String>,
     pub(super) node_placement: NodePlacement,
@@ -189,9 +191,7 @@ impl Settings {
             let why = format!("its key does not begin with {AGENT_ANNOTATION_PREFIX}");
             self.ignore(&format!("registrationConfiguration.clusterAnnotations[{key}]"), &why);
         }
-        if !cluster_labels.is_empty() {
-            self.ignore("registrationConfiguration.clusterLabels", "label the ManagedCluster on the hub");
-        }
+        self.cluster_labels = cluster_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         self.ignore_rates("registrationConfiguration.kubeAPI", kube_api_qps, kube_api_burst);
         if let Some(configs) = bootstrap_kube_configs {
             self.read_bootstrap(configs, has_several_hubs);

@@ -26,7 +26,7 @@ fn the_command_lines_of_ocms_pods_run_the_same_halves() {
         "/wheelwright /registration agent --spoke-cluster-name=c1 --bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig \
          --feature-gates=AddonManagement=true --feature-gates=ClusterClaim=true --disable-leader-election \
          --client-cert-expiration-seconds=86400 --kube-api-qps=60 --kube-api-burst=100 \
-         --cluster-annotations=agent.open-cluster-management.io/a=b,other=c",
+         --cluster-annotations=agent.open-cluster-management.io/a=b,other=c --cluster-labels=cloud=aws,zone=",
     );
     let controllers = selection(&registration);
     assert!(controllers.includes("lease") && !controllers.includes("work-agent"));
@@ -34,6 +34,11 @@ fn the_command_lines_of_ocms_pods_run_the_same_halves() {
     assert_eq!((registration.listen.unwrap().port(), registration.listen_tls), (8443, true));
     let annotations = annotations(&registration.cluster_annotations).unwrap_or_default();
     assert_eq!(annotations.into_keys().collect::<Vec<_>>(), ["agent.open-cluster-management.io/a"]);
+    let labels = pairs("--cluster-labels", &registration.cluster_labels).unwrap_or_default();
+    assert_eq!(
+        labels,
+        [("cloud", "aws"), ("zone", "")].map(|(key, value)| (key.into(), value.into())).into()
+    );
 
     let work = parsed(
         "/work agent --spoke-cluster-name=c1 --hub-kubeconfig=/spoke/hub-kubeconfig/kubeconfig --agent-id=id \

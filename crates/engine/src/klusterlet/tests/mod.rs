@@ -101,6 +101,24 @@ fn the_command_lines_are_those_of_ocms_pods() {
 }
 
 #[test]
+fn the_labels_of_a_new_cluster_are_in_the_environment_of_the_agent_that_joins() {
+    let registration = json!({"clusterLabels": {"cloud": "aws", "zone": "a"}});
+    for (mode, wanted) in [("Default", vec![true, false]), ("Singleton", vec![true])] {
+        let spec = json!({"deployOption": {"mode": mode}, "registrationConfiguration": registration});
+        let settings = settings(&spec);
+        assert_eq!(settings.ignored, [""; 0]);
+        let has_labels = deployments(&settings, true).into_iter().map(|deployment| {
+            let deployment = deployment.into_value();
+            let environment = deployment.pointer("/spec/template/spec/containers/0/env").unwrap();
+            environment
+                .to_string()
+                .contains(r#"{"name":"WHEELWRIGHT_CLUSTER_LABELS","value":"cloud=aws,zone=a"}"#)
+        });
+        assert_eq!(has_labels.collect::<Vec<_>>(), wanted, "{mode}");
+    }
+}
+
+#[test]
 fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refused() {
     let ignored = |spec: Value| settings(&spec).ignored;
     assert_eq!(ignored(json!({})), [""; 0]);
@@ -110,7 +128,7 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
     let fields: Vec<String> = ignored(json!({
         "externalServerURLs": [{"url": "https://a", "caBundle": "YQ=="}],
         "registrationConfiguration": {
-            "kubeAPIQPS": 51, "kubeAPIBurst": 101, "clusterLabels": {"a": "b"}, "clusterAnnotations": {"b": "c"},
+            "kubeAPIQPS": 51, "kubeAPIBurst": 101, "clusterAnnotations": {"b": "c"},
             "bootstrapKubeConfigs": {"type": "LocalSecrets", "localSecretsConfig": {"kubeConfigSecrets": []}},
             "addOnKubeClientRegistrationDriver": {"token": {"expirationSeconds": 3600}},
         },
@@ -124,7 +142,6 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
     let wanted = [
         "externalServerURLs.caBundle",
         "registrationConfiguration.clusterAnnotations[b]",
-        "registrationConfiguration.clusterLabels",
         "registrationConfiguration.kubeAPIQPS",
         "registrationConfiguration.kubeAPIBurst",
         "registrationConfiguration.bootstrapKubeConfigs",
