@@ -190,6 +190,7 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
         scope: Default::default(),
         controllers: Selection::default(),
         push: None,
+        commit_status: None,
         leadership: Some(leadership.clone()),
         attempts: None,
     };

@@ -109,6 +109,7 @@ fn run(hub: kube::Client) -> Running {
         scope: Default::default(),
         controllers: Selection::default(),
         push: None,
+        commit_status: None,
         leadership: None,
         attempts: None,
     };
@@ -222,6 +223,7 @@ async fn a_shell_that_is_stopped_leaves_no_record_of_the_computation_under_way()
         scope: Default::default(),
         controllers: Selection::default(),
         push: None,
+        commit_status: None,
         leadership: None,
         attempts: Some(dir.path().to_owned()),
     };

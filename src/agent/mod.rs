@@ -222,6 +222,7 @@ async fn live(
             scope: Scope::OneCluster(options.cluster.clone()),
             controllers: options.controllers.clone(),
             push: None,
+            commit_status: None,
             leadership: None,
             attempts: None,
         },

@@ -14,6 +14,7 @@ pub(super) fn follow(hub: Client) -> Shell {
         scope: Scope::Everything,
         controllers: Selection::default(),
         push: None,
+        commit_status: None,
         leadership: None,
         attempts: None,
     };

@@ -172,6 +172,11 @@ impl Credentials {
         Some(format!("Basic {}", STANDARD.encode(login)))
     }
 
+    /// Returns the token or password for https.
+    pub(super) fn token(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
     /// Returns the key for ssh and its passphrase.
     pub(super) fn ssh_key(&self) -> (&str, Option<&str>) {
         (self.ssh_key.as_deref().unwrap_or_default(), self.password.as_deref())

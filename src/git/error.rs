@@ -1,6 +1,7 @@
 //! Failures of fetches and pushes, with messages for conditions.
 
 use git2::{ErrorClass, ErrorCode};
+use jiff::Timestamp;
 
 use super::{Refusal, process};
 use object::text;
@@ -145,6 +146,22 @@ pub enum Error {
         /// Number of attempts.
         attempts: u32,
     },
+    /// A git service refuses the status of a commit.
+    #[error("{url} refuses the commit status: {why}; check type and address of spec.report.commitStatus")]
+    StatusRejected {
+        /// The address of the API.
+        url: String,
+        /// The message of the service.
+        why: String,
+    },
+    /// A git service wants no requests for a while.
+    #[error("{url} wants no requests until {until}; the commit status is sent after that")]
+    Throttled {
+        /// The address of the API.
+        url: String,
+        /// When it takes requests again.
+        until: Timestamp,
+    },
     /// The mirror on the local disk cannot be read or written.
     #[error("the git cache fails: {0}; check space and permissions of the cache directory")]
     Cache(String),
@@ -171,6 +188,8 @@ impl Error {
             Self::NotOurs { .. } => "StatusPushMisconfigured",
             Self::Fenced { .. } => "StatusPushFenced",
             Self::PushContended { .. } => "StatusPushContended",
+            Self::StatusRejected { .. } => "CommitStatusRejected",
+            Self::Throttled { .. } => "CommitStatusFailed",
             Self::Cache(_) => "GitCacheFailed",
         }
     }

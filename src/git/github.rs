@@ -118,9 +118,14 @@ impl GithubApp {
 
     /// Returns the login of the last token, if it is valid for long enough.
     pub(super) fn login(&self) -> Option<String> {
+        self.token().map(|token| format!("x-access-token:{token}"))
+    }
+
+    /// Returns the last token, if it is valid for long enough.
+    pub(super) fn token(&self) -> Option<String> {
         let token = self.token.lock().expect("no thread panics while it holds the token").clone()?;
         let ends = token.expires.saturating_sub(MARGIN).ok()?;
-        (self.now < ends).then(|| format!("x-access-token:{}", token.text))
+        (self.now < ends).then_some(token.text)
     }
 
     /// Takes a new token.

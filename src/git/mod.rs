@@ -11,6 +11,7 @@
 //! [`transport`]s.
 
 mod commit;
+mod commit_status;
 mod credentials;
 mod error;
 mod github;
@@ -23,11 +24,12 @@ mod refs;
 mod remote;
 mod signature;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transport;
 mod watch;
 
 pub use commit::entry;
+pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;
 pub use mirror::{Cancel, History, Mirror};

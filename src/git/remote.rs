@@ -155,6 +155,16 @@ impl Remote {
         Some(Address { host, port: port.unwrap_or(default_port) })
     }
 
+    /// Returns the host of a git server, with the port of https if there is one; `None` for a directory.
+    pub fn host(&self) -> Option<String> {
+        match &self.transport {
+            Transport::Net { .. } => Some(self.authority().to_owned()),
+            Transport::Ssh { host, .. } if host.contains(':') => Some(format!("[{host}]")),
+            Transport::Ssh { host, .. } => Some(host.clone()),
+            Transport::Local(_) => None,
+        }
+    }
+
     /// Returns the host, with the port if there is one, and with the user of ssh.
     pub(super) fn authority(&self) -> &str {
         let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);

@@ -91,6 +91,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         scope: Scope::Everything,
         controllers,
         push: Some(sources.push()),
+        commit_status: Some(sources.commit_status()),
         leadership: election.as_ref().map(Election::leadership),
         attempts: Some(attempts),
     };

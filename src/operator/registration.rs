@@ -43,6 +43,7 @@ pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
         scope: Scope::Everything,
         controllers: Selection::default(),
         push: None,
+        commit_status: None,
         leadership: election.as_ref().map(super::Election::leadership),
         attempts: None,
     };

@@ -10,6 +10,7 @@ const SOURCES: &[&str] = &[
     "crates/controllers/src/hub/config_repo",
     "crates/engine/src/sync",
     "crates/controllers/src/hub/report.rs",
+    "crates/controllers/src/hub/commit_status.rs",
     "src/git/error.rs",
     "src/git/signature/refusal.rs",
 ];

@@ -70,6 +70,7 @@ pub(crate) async fn run(
                         scope: Scope::OneCluster(options.cluster.clone()),
                         controllers: Selection::default(),
                         push: None,
+                        commit_status: None,
                         leadership: None,
                         attempts: None,
                     };

@@ -69,6 +69,7 @@ pub(crate) async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationTok
         scope: Scope::OneAddOn(A::NAME.to_owned()),
         controllers: Selection::default(),
         push: None,
+        commit_status: None,
         leadership: election.as_ref().map(Election::leadership),
         attempts: None,
     };

@@ -355,6 +355,8 @@ pub mod gitops_conditions {
     pub const STALLED: &str = "Stalled";
     /// The newest state is on the status branch.
     pub const REPORTED: &str = "Reported";
+    /// The git provider has the newest state of the commit.
+    pub const COMMIT_STATUS_REPORTED: &str = "CommitStatusReported";
     /// A person has something to approve.
     pub const APPROVAL_NEEDED: &str = "ApprovalNeeded";
 }

@@ -132,7 +132,7 @@ impl Hub {
                 json_patch::merge(&mut object, &Value::Object(patch.clone()));
                 Object::from_value(object).unwrap()
             }
-            Action::Push(_) => return None,
+            Action::Push(_) | Action::SetCommitStatus(_) => return None,
             other => panic!("unexpected {other:?}"),
         };
         Some(self.store(object))

@@ -37,6 +37,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::policy_status::PolicyStatusController>();
     register.add::<hub::work_ttl::WorkTtlController>();
     register.add::<hub::report::ReportController>();
+    register.add::<hub::commit_status::CommitStatusController>();
 }
 
 /// Registers the controllers of the spoke agent.

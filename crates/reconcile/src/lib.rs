@@ -31,7 +31,9 @@ pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};
 pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth};
 pub use memo::{Cancel, Computation, Computed, Memo};
 pub use outcome::{Executed, Failure, FailureKind, Outcome};
-pub use plan::{Action, Event, EventType, Plan, Precondition, Push, Site, StatusWrite, Subresource};
+pub use plan::{
+    Action, CommitStatus, Event, EventType, Plan, Precondition, Push, Site, StatusWrite, Subresource,
+};
 pub use queue::Backoff;
 pub(crate) use queue::{Cause, Priority, Wake, WorkQueue};
 pub use scope::{Narrowed, Scope};

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use api::gitops::v1alpha1::{CommitState, ProviderType};
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
 /// The writes that a controller plans for one key, and the time of its next plan.
@@ -132,6 +133,8 @@ pub enum Action {
     },
     /// Commits files to a branch of a repository and pushes with compare-and-swap.
     Push(Box<Push>),
+    /// Sets the status of a commit at the service that hosts its repository.
+    SetCommitStatus(Box<CommitStatus>),
 }
 
 impl Action {
@@ -161,7 +164,7 @@ impl Action {
         }
     }
 
-    /// Returns the API server it writes to; `None` for a push.
+    /// Returns the API server it writes to; `None` for a push and a commit status.
     pub fn site(&self) -> Option<Site> {
         match self {
             Self::Apply { site, .. }
@@ -169,29 +172,29 @@ impl Action {
             | Self::Patch { site, .. }
             | Self::Replace { site, .. }
             | Self::Delete { site, .. } => Some(*site),
-            Self::Push(_) => None,
+            Self::Push(_) | Self::SetCommitStatus(_) => None,
         }
     }
 
-    /// Returns the object it writes; `None` for a push.
+    /// Returns the object it writes; `None` for a push and a commit status.
     pub fn target(&self) -> Option<ObjectRef> {
         match self {
             Self::Apply { object, .. } | Self::Create { object, .. } | Self::Replace { object, .. } => {
                 Some(object.reference())
             }
             Self::Patch { target, .. } | Self::Delete { target, .. } => Some(target.clone()),
-            Self::Push(_) => None,
+            Self::Push(_) | Self::SetCommitStatus(_) => None,
         }
     }
 
-    /// Returns the kind of object it writes; `None` for a push.
+    /// Returns the kind of object it writes; `None` for a push and a commit status.
     pub fn gvk(&self) -> Option<Gvk> {
         match self {
             Self::Apply { object, .. } | Self::Create { object, .. } | Self::Replace { object, .. } => {
                 Some(object.gvk())
             }
             Self::Patch { target, .. } | Self::Delete { target, .. } => Some(target.gvk.clone()),
-            Self::Push(_) => None,
+            Self::Push(_) | Self::SetCommitStatus(_) => None,
         }
     }
 
@@ -333,6 +336,29 @@ pub struct Push {
     /// The Secret with the key that signs the commit, if it is signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signing: Option<Key>,
+}
+
+/// A status of a commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CommitStatus {
+    /// The `ConfigRepo` it is about.
+    pub repo: Key,
+    /// The API of the service.
+    pub provider: ProviderType,
+    /// Address of the API; empty for the usual one on the host of the repository.
+    pub address: String,
+    /// URL of the repository.
+    pub url: String,
+    /// The Secret with the token.
+    pub secret: Key,
+    /// Name of the commit.
+    pub commit: String,
+    /// Name of the status. Statuses of one commit with other names stay.
+    pub context: String,
+    /// State.
+    pub state: CommitState,
+    /// A line for people.
+    pub description: String,
 }
 
 /// An event about an object, for people (`events.k8s.io/v1`).

@@ -9,7 +9,7 @@ use object::fields::covers;
 use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 
 impl Action {
-    /// Returns the same action on another API server; a push stays as it is.
+    /// Returns the same action on another API server; a push and a commit status stay as they are.
     #[must_use]
     pub fn on(mut self, to: Site) -> Self {
         match &mut self {
@@ -18,7 +18,7 @@ impl Action {
             | Self::Patch { site, .. }
             | Self::Replace { site, .. }
             | Self::Delete { site, .. } => *site = to,
-            Self::Push(_) => {}
+            Self::Push(_) | Self::SetCommitStatus(_) => {}
         }
         self
     }

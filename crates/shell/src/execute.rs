@@ -14,10 +14,12 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::client::retry_after;
-use super::process::PushFn;
+use super::process::{CommitStatusFn, PushFn};
 use super::{Leadership, Resources, crd};
 use object::{Object, ObjectRef};
-use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
+use reconcile::{
+    Act, Action, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource,
+};
 
 /// Limit of the writes of one controller in flight. They share a connection. The limit is per controller, so
 /// that a controller that writes ten thousand objects does not delay the single write of another. The server
@@ -32,6 +34,7 @@ pub(super) struct Executor {
     pub hub: Arc<Resources>,
     pub spoke: Option<Arc<Resources>>,
     pub push: Option<PushFn>,
+    pub commit_status: Option<CommitStatusFn>,
     /// Until when this process may write; without it the process may always write.
     pub leadership: Option<Leadership>,
     /// The slots by controller.
@@ -51,16 +54,17 @@ pub(super) struct ApiServer<'a> {
 impl Executor {
     pub(super) fn new(hub: Arc<Resources>, spoke: Option<Arc<Resources>>, controllers: usize) -> Self {
         let slots = (0..controllers).map(|_| Semaphore::new(WRITES_IN_FLIGHT)).collect();
-        Self { hub, spoke, push: None, leadership: None, slots }
+        Self { hub, spoke, push: None, commit_status: None, leadership: None, slots }
     }
 
-    /// Executes one action. Only requests hold a slot of the controller: not a push, and not the wait for a
-    /// CRD.
+    /// Executes one action. Only requests to API servers hold a slot of the controller: not a push, a commit
+    /// status, or the wait for a CRD.
     pub(super) async fn act(&self, act: &Act) -> Outcome {
         let (manager, action) = (act.controller, act.action());
         let Some(site) = action.site() else {
             return match action {
                 Action::Push(push) => self.push(push).await,
+                Action::SetCommitStatus(status) => self.set_commit_status(status).await,
                 Action::Apply { .. }
                 | Action::Create { .. }
                 | Action::Patch { .. }
@@ -88,6 +92,7 @@ impl Executor {
                 server.impersonating(impersonate.as_deref()).delete(target, precondition, *orphan).await
             }
             Action::Push(push) => self.push(push).await,
+            Action::SetCommitStatus(status) => self.set_commit_status(status).await,
         }
     }
 
@@ -103,10 +108,29 @@ impl Executor {
         Ok(ApiServer { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
     }
 
-    async fn push(&self, push: &Push) -> Outcome {
-        if let Some(Err(not_leading)) = self.leadership.as_ref().map(Leadership::check) {
-            return Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() });
+    /// Checks that this process may still write to servers that do not know the lease.
+    fn check_leadership(&self) -> Result<(), Failure> {
+        match self.leadership.as_ref().map(Leadership::check) {
+            Some(Err(not_leading)) => {
+                Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() })
+            }
+            Some(Ok(())) | None => Ok(()),
         }
+    }
+
+    async fn set_commit_status(&self, status: &CommitStatus) -> Outcome {
+        self.check_leadership()?;
+        match &self.commit_status {
+            Some(at_provider) => at_provider(CommitStatus::clone(status)).await.map(|()| None),
+            None => Err(Failure {
+                kind: FailureKind::Invalid,
+                message: "this process reaches no git provider".into(),
+            }),
+        }
+    }
+
+    async fn push(&self, push: &Push) -> Outcome {
+        self.check_leadership()?;
         match &self.push {
             Some(to_remote) => to_remote(Push::clone(push)).await.map(|()| None),
             None => Err(Failure {

@@ -35,7 +35,7 @@ pub use election::{Election, ElectionOptions, Leadership, lead};
 pub use execute::{failure, message};
 pub use freshness::is_away;
 pub use metrics::register_samples;
-pub use process::{Handle, PushFn, Registrar, Shell, ShellOptions};
+pub use process::{CommitStatusFn, Handle, PushFn, Registrar, Shell, ShellOptions};
 pub use resources::Resources;
 pub use selection::Selection;
 pub use signal::stop_on_signal;

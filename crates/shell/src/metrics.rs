@@ -125,6 +125,7 @@ impl Metrics {
             Action::Replace { .. } => "replace",
             Action::Delete { .. } => "delete",
             Action::Push(_) => "push",
+            Action::SetCommitStatus(_) => "commit-status",
         };
         let labels = ByAction { controller, action };
         self.writes.get_or_create(&labels).inc();

@@ -28,7 +28,8 @@ use super::selection::Selection;
 use super::threads::{self, Threads};
 use object::{Key, Kind};
 use reconcile::{
-    Caches, Controller, ControllerInfo, Dispatcher, Failure, Limits, Push, Register, Scope, Source,
+    Caches, CommitStatus, Controller, ControllerInfo, Dispatcher, Failure, Limits, Push, Register, Scope,
+    Source,
 };
 
 /// How long the dispatcher gathers changes of a key before it plans the key.
@@ -38,6 +39,9 @@ const DRAIN: Duration = Duration::from_secs(4);
 
 /// Commits and pushes files; supplied by the source controller.
 pub type PushFn = Arc<dyn Fn(Push) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+
+/// Sets the status of a commit at a git provider; supplied by the source controller.
+pub type CommitStatusFn = Arc<dyn Fn(CommitStatus) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
 
 /// The options of a shell.
 pub struct ShellOptions {
@@ -51,6 +55,8 @@ pub struct ShellOptions {
     pub controllers: Selection,
     /// Executes [`Action::Push`](reconcile::Action::Push).
     pub push: Option<PushFn>,
+    /// Executes [`Action::SetCommitStatus`](reconcile::Action::SetCommitStatus).
+    pub commit_status: Option<CommitStatusFn>,
     /// Until when the process may write; without a leadership it may always write.
     pub leadership: Option<Leadership>,
     /// Directory that records the computations that have begun, so that the shell refuses one that ends the
@@ -74,7 +80,8 @@ pub struct Handle {
 impl Shell {
     /// Registers controllers; none runs yet.
     pub fn new(options: ShellOptions, register: impl FnOnce(&mut Registrar)) -> Self {
-        let ShellOptions { hub, spoke, scope, controllers: selection, push, leadership, attempts } = options;
+        let ShellOptions { hub, spoke, scope, controllers: selection, .. } = options;
+        let ShellOptions { push, commit_status, leadership, attempts, .. } = options;
         let limits = Limits { coalesce: COALESCE, computations: threads::cores() };
         let mut registrar = Registrar { selection, dispatcher: Dispatcher::new(limits, spoke.is_some()) };
         register(&mut registrar);
@@ -84,7 +91,7 @@ impl Shell {
         let recorders = recorders.collect();
         let spoke = spoke.map(|client| Arc::new(Resources::new(client)));
         let mut executor = Executor::new(Arc::new(Resources::new(hub)), spoke, controllers.len());
-        (executor.push, executor.leadership) = (push, leadership);
+        (executor.push, executor.commit_status, executor.leadership) = (push, commit_status, leadership);
         let mut runtime = Runtime::new(dispatcher, executor, scope, recorders);
         runtime.attempts = attempts.as_deref().map(Attempts::new);
         let runtime = Arc::new(runtime);

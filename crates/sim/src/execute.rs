@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Faults;
 use super::check::{Author, Checker};
 use object::{Object, ObjectRef};
-use reconcile::{Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
+use reconcile::{Action, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
 use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, WriteOptions};
 
 /// The branches of a remote that only reports are pushed to: every commit, oldest first.
@@ -25,6 +25,8 @@ pub struct Servers<'a> {
     pub(super) spoke: Option<(&'a str, &'a mut Store)>,
     /// The git remote.
     pub(super) branches: &'a mut Branches,
+    /// The statuses that the git provider has taken, oldest first.
+    pub(super) commit_statuses: &'a mut Vec<CommitStatus>,
     pub(super) checker: &'a mut Checker,
     pub(super) execute: Execute,
     pub(super) faults: Faults,
@@ -144,6 +146,14 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
             let commits = sites.branches.entry(push.branch.clone()).or_default();
             if commits.last().is_none_or(|tip| tip.files != push.files) {
                 commits.push(Push::clone(push));
+            }
+            Ok(None)
+        }
+        Action::SetCommitStatus(status) => {
+            let mut of_repo = sites.commit_statuses.iter().rev().filter(|sent| sent.repo == status.repo);
+            let is_new = |sent: &CommitStatus| (&sent.commit, &sent.state) != (&status.commit, &status.state);
+            if of_repo.next().is_none_or(is_new) {
+                sites.commit_statuses.push(CommitStatus::clone(status));
             }
             Ok(None)
         }

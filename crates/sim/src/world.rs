@@ -15,7 +15,7 @@ use super::execute::{Branches, Execute, Servers, execute};
 use super::process::{Faults, Process};
 use api::crds;
 use object::{Key, Random};
-use reconcile::{Dispatcher, Event, Scope, Source};
+use reconcile::{CommitStatus, Dispatcher, Event, Scope, Source};
 use store::Store;
 
 /// Limit of the rounds at one instant, after which the world counts as never at rest: far more than any
@@ -51,6 +51,8 @@ pub struct World {
     pub spokes: BTreeMap<String, Spoke>,
     /// The commits that were pushed to the status branches of the remote.
     pub branches: Branches,
+    /// The statuses of commits that the git provider has taken, oldest first.
+    pub commit_statuses: Vec<CommitStatus>,
     /// The faults.
     pub faults: Faults,
     pub(crate) checker: Checker,
@@ -88,6 +90,7 @@ impl World {
             hub,
             spokes: BTreeMap::new(),
             branches: Branches::new(),
+            commit_statuses: Vec::new(),
             faults: Faults::default(),
             checker,
             operator: Process::start(Scope::Everything, None, setup.hub),
@@ -170,14 +173,28 @@ impl World {
         if busy {
             self.restart_operator();
         }
-        let Self { now, hub, spokes, branches, faults, checker, operator, random, setup, .. } = self;
+        let Self {
+            now,
+            hub,
+            spokes,
+            branches,
+            commit_statuses,
+            faults,
+            checker,
+            operator,
+            random,
+            setup,
+            ..
+        } = self;
         let now = *now;
         checker.observe(None, hub, None, now);
         for (name, spoke) in spokes.iter_mut() {
             checker.observe(Some(name), &mut spoke.store, None, now);
         }
         let execute = setup.execute;
-        let mut sites = Servers { hub: Some(hub), spoke: None, branches, checker, execute, faults: *faults };
+        let faults = *faults;
+        let mut sites =
+            Servers { hub: Some(hub), spoke: None, branches, commit_statuses, checker, execute, faults };
         busy |= operator.round(&mut sites, random, now);
         busy |= setup.collects_garbage && hub.collect(now);
         checker.observe(None, hub, None, now);
@@ -185,7 +202,8 @@ impl World {
             let Spoke { store, connected, answers, agent, .. } = spoke;
             let hub = connected.then_some(&mut *hub);
             let spoke_site = answers.then_some((name.as_str(), store));
-            let mut sites = Servers { hub, spoke: spoke_site, branches, checker, execute, faults: *faults };
+            let mut sites =
+                Servers { hub, spoke: spoke_site, branches, commit_statuses, checker, execute, faults };
             busy |= agent.round(&mut sites, random, now);
             busy |= spoke.run_workloads(now) | spoke.store.collect(now);
             checker.observe(Some(name), &mut spoke.store, None, now);

@@ -1,11 +1,13 @@
 //! Tests against repositories and servers on this machine.
 
 mod author;
+mod commit_status;
 mod forge;
 mod github;
 mod hostile;
 mod mirror;
 mod push;
+pub(crate) mod recorder;
 mod signature;
 mod transport;
 mod web;

@@ -33,6 +33,17 @@ pub(super) async fn authorization(session: &Session) -> Result<Option<String>, E
     Ok(app.login().map(|login| format!("Basic {}", STANDARD.encode(login))))
 }
 
+/// Returns the token for the API of a git service.
+pub(super) async fn token(session: &Session) -> Result<String, Error> {
+    let Some(app) = session.credentials.github_app() else {
+        let token = session.credentials.token().map(str::to_owned);
+        let missing = "the Secret of the commit status has no token, and no key of a GitHub App";
+        return token.ok_or_else(|| Error::Credentials(missing.into()));
+    };
+    issue(session, app).await?;
+    app.token().ok_or_else(|| session.unreachable("its token ends too soon"))
+}
+
 /// Asks for a token.
 async fn issue(session: &Session, app: &GithubApp) -> Result<(), Error> {
     let issuer = app.issuer();

@@ -8,6 +8,7 @@
 //! A [`Session`] is one connection or a few in a row, for one fetch or push. libgit2 calls the transport in
 //! the thread of the operation, so a session is found in that thread.
 
+mod api;
 mod daemon;
 mod duplex;
 mod egress;
@@ -20,6 +21,7 @@ mod ssh;
 mod subtransport;
 mod tls;
 
+pub(super) use api::{Answer, post};
 pub use egress::Egress;
 pub(super) use proxy::Proxy;
 pub(super) use session::Session;

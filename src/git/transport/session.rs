@@ -187,6 +187,15 @@ impl Session {
         })
     }
 
+    /// Runs a request to its answer, as long as the limits allow.
+    ///
+    /// # Errors
+    /// The failure of the request.
+    pub(super) fn run<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.wait_to_connect(request)
+            .map_err(|error| self.explain(&git2::Error::from_str(&error.to_string())))
+    }
+
     /// Counts bytes that arrived.
     ///
     /// # Errors

@@ -10,11 +10,12 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::commit_status::CommitStatuses;
 use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, watch};
 use crate::operator::traces::Tracer;
-use crate::shell::{Handle, Leadership, PushFn, now};
+use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
@@ -121,6 +122,15 @@ impl SourceController {
         Arc::new(move |push| {
             let mirrors = Arc::clone(&mirrors);
             Box::pin(async move { mirrors.push(push).await })
+        })
+    }
+
+    /// Returns the function by which the shell sets the statuses of commits.
+    pub fn commit_status(&self) -> CommitStatusFn {
+        let statuses = Arc::new(CommitStatuses::new(Arc::clone(&self.mirrors)));
+        Arc::new(move |status| {
+            let statuses = Arc::clone(&statuses);
+            Box::pin(async move { statuses.set(status).await })
         })
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::failure::failure;
 use crate::git::{
     Cancel, Commit, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry, SignedPart,
     Signer, Verification,
@@ -22,7 +23,7 @@ use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, Verify, VerifyMode
 use api::names;
 use object::tree::Checkout;
 use object::{Key, hex};
-use reconcile::{Failure, FailureKind, Push, Source};
+use reconcile::{Failure, Push, Source};
 
 /// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of
 /// a large repository takes seconds.
@@ -123,7 +124,7 @@ impl Mirrors {
     }
 
     /// Returns the addresses that connections may lead to.
-    fn egress(&self) -> Egress {
+    pub(super) fn egress(&self) -> Egress {
         let SourceOptions { cache: _, local_repositories, hosts } = &self.options;
         Egress::Hosts { names: hosts.clone(), loopback: *local_repositories }
     }
@@ -181,30 +182,7 @@ impl Mirrors {
 
     /// Pushes a report.
     pub(super) async fn push(&self, push: Push) -> Result<(), Failure> {
-        self.try_push(push).await.map_err(|error| {
-            let kind = match &error {
-                Error::PushRejected { .. } | Error::Auth { .. } | Error::HostKey { .. } => {
-                    FailureKind::Forbidden
-                }
-                Error::Url(_)
-                | Error::Ref(_)
-                | Error::Credentials(_)
-                | Error::Content(_)
-                | Error::NotVerified { .. }
-                | Error::NotOurs { .. } => FailureKind::Invalid,
-                // The report is one field, and another hub owns it.
-                Error::Fenced { .. } => FailureKind::FieldConflict,
-                Error::PushContended { .. } => FailureKind::Conflict,
-                Error::Unreachable { .. }
-                | Error::Empty { .. }
-                | Error::MissingRef { .. }
-                | Error::Rewound { .. }
-                | Error::Cancelled { .. }
-                | Error::Abandoned { .. }
-                | Error::Cache(_) => FailureKind::Unavailable,
-            };
-            Failure { kind, message: error.to_string() }
-        })
+        self.try_push(push).await.map_err(|error| failure(&error))
     }
 
     async fn try_push(&self, push: Push) -> Result<(), Error> {
@@ -324,7 +302,7 @@ impl Mirrors {
         verification(verify, &secret, accepted)
     }
 
-    async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
+    pub(super) async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
         match secret {
             Some(secret) => Ok(Credentials::from_secret(&self.secret(secret).await?)?.at(now())),
             None => Ok(Credentials::default()),

@@ -5,8 +5,10 @@
 //! annotation asks for a fetch, and after a failure with growing waits. The controllers decide what a commit
 //! means.
 
+mod commit_status;
 mod controller;
 mod delivery;
+mod failure;
 mod mirrors;
 mod webhook;
 

@@ -135,6 +135,7 @@ impl Tracer {
             action @ Action::Replace { .. } => ("replace", action.target()),
             action @ Action::Delete { .. } => ("delete", action.target()),
             Action::Push(_) => ("push report", None),
+            Action::SetCommitStatus(_) => ("set commit status", None),
         };
         let name = match &object {
             Some(object) => format!("{verb} {}", object.gvk.kind),
@@ -171,7 +172,7 @@ impl Tracer {
     /// Returns the place of the spans of a controller's key; `None` if no commit is known to cause them.
     fn context(&self, caches: &Caches, controller: &str, key: &Key) -> Option<TraceContext> {
         let repo = match controller {
-            "config-repo" | "report" => key.clone(),
+            "config-repo" | "report" | "commit-status" => key.clone(),
             "placement" | "cluster-decision" => origin::<Placement>(caches, key)?,
             "addon-config" | "addon-install" | "overview" => origin::<ClusterManagementAddOn>(caches, key)?,
             "addon-deploy" | "addon-health" => {

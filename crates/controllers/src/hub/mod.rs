@@ -15,6 +15,7 @@ pub(crate) mod cluster_defaults;
 pub(crate) mod cluster_lease;
 pub(crate) mod clusterset;
 pub(crate) mod clusterset_binding;
+pub(crate) mod commit_status;
 pub mod config_repo;
 pub(crate) mod csr;
 pub mod custom_signer;

@@ -3,37 +3,26 @@
 //! It pushes no report without a change, no two reports within the report's interval, and none while changes
 //! still arrive. A report that cannot be pushed is a condition and delays nothing else.
 
+pub(super) mod fleet;
 mod fleet_snapshot;
-
-use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::addon_config::{self, AddOnFleets, is_config, observing};
 use super::config_repo::Identity;
-use super::replica_set;
-use api::Condition;
-use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
-use api::cluster::v1::ManagedCluster;
-use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::condition::ConditionStatus::{self, False, True};
-use api::condition::{Conditions as _, Observation, find_condition, set_condition};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, Report, ReportStatus, RolloutPolicy};
-use api::names;
-use api::names::WORK_REPLICA_SET_LABEL;
+use api::condition::ConditionStatus::{False, True};
+use api::condition::{Observation, find_condition, set_condition};
+use api::gitops::v1alpha1::{ConfigRepo, Report, ReportStatus};
 use api::names::gitops_conditions::REPORTED;
-use api::work::v1::ManifestWork;
-use api::work::v1alpha1::ManifestWorkReplicaSet;
-use engine::addon::config_refs;
-use engine::report::{self, Fleet, Workload};
+use engine::report;
+use fleet::Workloads;
 use object::duration;
 use object::text;
-use object::{Key, Kind, Metadata as _, ObjectRef};
+use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{
-    Action, Change, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Query, Read,
-    StatusWrite, View, Watches,
+    Action, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Read, StatusWrite,
+    View, Watches,
 };
 
 /// How long after the last change a report waits for more of them.
@@ -51,43 +40,8 @@ impl Controller for ReportController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_source(|repo| vec![repo.clone()]);
-        watches.on::<ClusterManagementAddOn>(|change, view| {
-            all_repositories(change, view, |cma| cma.status.clone())
-        });
-        watches.on::<ManagedClusterAddOn>(|change, view| {
-            all_repositories(change, view, |addon| {
-                let status = addon.status.clone().unwrap_or_default();
-                (condition_summaries(&status.conditions), status.config_references)
-            })
-        });
-        watches.on::<ManagedCluster>(|change, view| {
-            all_repositories(change, view, |cluster| {
-                condition_summaries(
-                    &cluster.status.clone().map(|status| status.conditions).unwrap_or_default(),
-                )
-            })
-        });
-        watches.on::<RolloutPolicy>(|change, view| {
-            all_repositories(change, view, |policy| policy.status.clone())
-        });
-        watches.on::<ManifestWorkReplicaSet>(|change, view| {
-            all_repositories(change, view, |set| condition_summaries(set.conditions()))
-        });
-        watches.on::<ManifestWork>(|change, view| {
-            let is_of_set = |work: &ManifestWork| work.label(WORK_REPLICA_SET_LABEL).is_some();
-            if change.sides().any(is_of_set) {
-                all_repositories(change, view, |work| condition_summaries(work.conditions()))
-            } else {
-                Vec::new()
-            }
-        });
-        // The states of clusters depend on these too; the status of the add-on changes with them.
-        watches.read::<Placement>();
-        watches.read::<PlacementDecision>();
-        watches.read::<Namespace>();
-        watches.keep::<AddOnFleets>();
+        fleet::watches(watches);
         fleet_snapshot::watches(watches);
-        watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -95,9 +49,7 @@ impl Controller for ReportController {
         let active = repo.metadata.deletion_timestamp.is_none() && !repo.spec.suspend;
         match &repo.spec.report {
             Some(spec) if active && repo.status.as_ref().is_some_and(|status| status.seen.is_some()) => {
-                let all = view.list::<ClusterManagementAddOn>(Query::ALL)?;
-                let has_template = all.iter().any(|cma| config_refs::has_template(cma));
-                observing(has_template, view, || plan(&repo, spec, view, now))
+                fleet::observing(view, || plan(&repo, spec, view, now))
             }
             Some(_) | None => Ok(Plan::nothing()),
         }
@@ -172,9 +124,8 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         plan.wake(later);
         return Ok(plan);
     }
-    let add_ons: Vec<Arc<ClusterManagementAddOn>> = reported(repo, &identity, view.list(Query::ALL)?);
-    let sets = reported(repo, &identity, view.list_readable(Query::ALL)?);
-    let changed = last_change(repo, &add_ons, &sets, view)?.filter(|changed| *changed <= now);
+    let workloads = Workloads::read(repo, &identity, view)?;
+    let changed = workloads.last_change(repo, view, now)?;
     // Changes that keep arriving delay a report by an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
@@ -184,14 +135,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         plan.wake(debounced.min(deadline));
         return Ok(plan);
     }
-    let add_ons = add_on_states(&add_ons, &mut plan, view, now)?;
-    let sets = set_states(&sets, &mut plan, view, now)?;
-    // The service account of a namespace may not read the fleet.
-    let clusters = match identity {
-        Identity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
-        Identity::ServiceAccount(_) => Vec::new(),
-    };
-    let fleet = Fleet::read(repo, &clusters, add_ons, sets);
+    let fleet = workloads.fleet((repo, &identity), &mut plan, view, now)?;
     let mut files = report::files(&fleet);
     if spec.snapshot && identity == Identity::Operator {
         files.extend(fleet_snapshot::snapshot(view)?.map(|text| (report::SNAPSHOT_FILE.to_owned(), text)));
@@ -234,97 +178,9 @@ fn pushed_again(repo: &ConfigRepo, spec: &Report) -> Event {
 }
 
 /// Returns the uid of the namespace `kube-system`, which is that of the hub, as usual for clusters.
-fn hub_uid(view: &impl View) -> Read<String> {
+pub(super) fn hub_uid(view: &impl View) -> Read<String> {
     let system = view.get::<Namespace>(&Key::cluster("kube-system"))?;
     Ok(system.as_ref().map_or("", |namespace| namespace.uid()).to_owned())
-}
-
-/// Returns the add-ons or sets of a report: those that the repository applies, or all of them if another tool
-/// applies and the ConfigRepo acts as the operator.
-fn reported<K: Kind>(repo: &ConfigRepo, identity: &Identity, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
-    let mark = Key::of(repo).to_string();
-    let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
-    all.retain(|object| reports_all || object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(&mark));
-    all
-}
-
-/// Returns when the conditions of a repository, of add-ons on clusters and of works last changed.
-fn last_change(
-    repo: &ConfigRepo,
-    add_ons: &[Arc<ClusterManagementAddOn>],
-    sets: &[Arc<ManifestWorkReplicaSet>],
-    view: &impl View,
-) -> Read<Option<Timestamp>> {
-    let mut last = report::ready_since(repo);
-    for cma in add_ons {
-        last = last.max(addon_config::last_change(cma.name(), view)?);
-    }
-    for set in sets {
-        last = last.max(replica_set::last_change(&Key::of(set.as_ref()), view)?);
-    }
-    Ok(last)
-}
-
-/// Reads the states of the add-ons, and asks to be planned again when the state of a cluster ends by itself.
-fn add_on_states(
-    add_ons: &[Arc<ClusterManagementAddOn>],
-    plan: &mut Plan,
-    view: &impl View,
-    now: Timestamp,
-) -> Read<Vec<Workload>> {
-    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
-    let mut read = Vec::new();
-    for cma in add_ons {
-        let Some(reported) = addon_config::report(cma.name(), view, now)? else { continue };
-        if let Some(recheck) = reported.recheck {
-            plan.wake(recheck);
-        }
-        read.push(Workload::read(cma, reported.clusters, &policies));
-    }
-    Ok(read)
-}
-
-/// Reads the states of the sets, and asks to be planned again when the state of a cluster ends by itself.
-fn set_states(
-    sets: &[Arc<ManifestWorkReplicaSet>],
-    plan: &mut Plan,
-    view: &impl View,
-    now: Timestamp,
-) -> Read<Vec<Workload>> {
-    let mut read = Vec::new();
-    for set in sets {
-        let Some(reported) = replica_set::report(set, view, now)? else { continue };
-        if let Some(recheck) = reported.recheck {
-            plan.wake(recheck);
-        }
-        read.push(reported.set);
-    }
-    Ok(read)
-}
-
-/// Wakes every repository that reports, if the content of a report has changed.
-fn all_repositories<K: Kind, V: View, F: PartialEq>(
-    change: &Change<K>,
-    view: &V,
-    content: impl Fn(&K) -> F,
-) -> Vec<Key> {
-    if let (Some(old), Some(new)) = (&change.old, &change.new)
-        && content(old) == content(new)
-    {
-        return Vec::new();
-    }
-    reporting(view)
-}
-
-/// Returns every repository that reports.
-fn reporting(view: &impl View) -> Vec<Key> {
-    let repos = view.readable::<ConfigRepo>(Query::ALL);
-    repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
-}
-
-/// Returns the text of conditions, without the parts that change by the minute.
-fn condition_summaries(conditions: &[Condition]) -> Vec<(String, ConditionStatus, String)> {
-    conditions.iter().map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone())).collect()
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use object::text::plain;
 /// Longest subject of a commit, in characters: `git log --oneline` shows so much on a usual terminal.
 const SUBJECT: usize = 72;
 
-/// Returns the message of the commit, with trailers for programs.
-pub fn message(fleet: &Fleet, digest: &str) -> String {
+/// Returns the state of the fleet in a line, without texts of clusters or conditions.
+pub(super) fn headline(fleet: &Fleet) -> String {
     let count = |workload: &Workload, is: fn(&Cluster) -> bool| {
         workload.clusters.iter().filter(|cluster| is(cluster)).count()
     };
@@ -47,7 +47,12 @@ pub fn message(fleet: &Fleet, digest: &str) -> String {
     let head = quarantined
         .filter(|_| fleet.ready)
         .map_or(head, |(name, desired)| format!("{name} is rolled back: {desired} failed"));
-    let head = plain(&head, SUBJECT);
+    plain(&head, SUBJECT)
+}
+
+/// Returns the message of the commit, with trailers for programs.
+pub fn message(fleet: &Fleet, digest: &str) -> String {
+    let head = headline(fleet);
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "report: {head}\n\nWheelwright-Version: {version}\nWheelwright-Repo: {}\nWheelwright-Source: {}\nWheelwright-Report: {digest}\n",

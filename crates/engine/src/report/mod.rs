@@ -4,6 +4,7 @@
 //! Texts of spokes and users are redacted, escaped and capped. Clusters are counted, and only the worst few
 //! are named.
 
+mod commit_state;
 mod files;
 mod input;
 mod message;
@@ -11,6 +12,7 @@ mod replica_set;
 pub mod secrets;
 mod snapshot;
 
+pub use commit_state::{commit_state, is_news};
 pub use files::{digest, files};
 pub use input::{Cluster, Fleet, Rollout, Workload, last_change, ready_since, version_of};
 pub use message::message;

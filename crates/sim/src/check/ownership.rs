@@ -23,7 +23,7 @@ fn precondition(action: &Action) -> Option<(ObjectRef, Precondition)> {
             let resource_version = object.resource_version().to_owned();
             Some((object.reference(), Precondition { uid: object.uid().to_owned(), resource_version }))
         }
-        Action::Apply { .. } | Action::Create { .. } | Action::Push(_) => None,
+        Action::Apply { .. } | Action::Create { .. } | Action::Push(_) | Action::SetCommitStatus(_) => None,
     }
 }
 
@@ -67,7 +67,9 @@ impl Checker {
         let version = match author.action {
             Action::Patch { precondition, .. } => precondition.resource_version.as_str(),
             Action::Apply { object, .. } | Action::Replace { object, .. } => object.resource_version(),
-            Action::Create { .. } | Action::Delete { .. } | Action::Push(_) => return Ok(()),
+            Action::Create { .. } | Action::Delete { .. } | Action::Push(_) | Action::SetCommitStatus(_) => {
+                return Ok(());
+            }
         };
         if version.is_empty() {
             let why = format!("{} changes the work whatever its version is", author.controller);

@@ -166,7 +166,7 @@ fn written_object(action: &Action) -> Option<ObjectRef> {
         Action::Delete { target, .. } => Some(target.clone()),
         // The status and the finalizer of the ConfigRepo.
         Action::Apply { .. } | Action::Patch { .. } => None,
-        Action::Create { .. } | Action::Replace { .. } | Action::Push(_) => None,
+        Action::Create { .. } | Action::Replace { .. } | Action::Push(_) | Action::SetCommitStatus(_) => None,
     }
 }
 
@@ -180,6 +180,7 @@ fn at_hub<T>(hub: &mut Store, run: impl FnOnce(&mut Servers<'_>) -> T) -> T {
         hub: Some(hub),
         spoke: None,
         branches: &mut branches,
+        commit_statuses: &mut Vec::new(),
         checker: &mut checker,
         execute,
         faults: Faults::default(),

@@ -12,6 +12,7 @@ mod argo;
 mod argo_pull;
 mod broken;
 mod clocks;
+mod commit_statuses;
 mod crashes;
 mod deletions;
 mod events;

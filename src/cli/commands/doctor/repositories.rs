@@ -63,8 +63,10 @@ async fn examine_one(hub: &Hub, repo: &ConfigRepo) -> Result<Finding, Finding> {
 /// Returns the first Secret that a ConfigRepo names and that does not exist.
 async fn missing_secret(hub: &Hub, repo: &ConfigRepo) -> Result<Option<String>, Finding> {
     let report = repo.spec.report.as_ref();
+    let statuses = report.and_then(|report| report.commit_status.as_ref()).map(|status| &status.secret_ref);
     let written =
         report.into_iter().flat_map(|report| report.secret_ref.iter().chain(&report.signing_key_ref));
+    let written = written.chain(statuses);
     let read = repo.spec.verify.iter().map(|verify| &verify.secret_ref);
     let hooks = repo.spec.webhook.iter().map(|webhook| &webhook.secret_ref);
     for secret in repo.spec.secret_ref.iter().chain(written).chain(read).chain(hooks) {
@@ -106,6 +108,11 @@ fn condition(repo: &ConfigRepo) -> Finding {
     if let Some(reported) = reported.filter(|reported| reported.is_false()) {
         let message = format!("{key}: no report: {}", plain(&reported.message, LONGEST_MESSAGE));
         return Finding::warning(CHECK, message, "see spec.report and its write credentials");
+    }
+    let sent = find_condition(&status.conditions, gitops_conditions::COMMIT_STATUS_REPORTED);
+    if let Some(sent) = sent.filter(|sent| sent.is_false()) {
+        let message = format!("{key}: no commit status: {}", plain(&sent.message, LONGEST_MESSAGE));
+        return Finding::warning(CHECK, message, "see spec.report.commitStatus and its token");
     }
     Finding::good(CHECK, format!("{key} has applied {commit}"))
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use api::gitops::v1alpha1::{ConfigRepoStatus, Revision};
+use reconcile::FailureKind;
 
 /// Returns a hub that is never asked: no ConfigRepo here has a Secret.
 fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {

@@ -144,6 +144,7 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
             Action::Replace { .. } => "replace",
             Action::Delete { .. } => "delete",
             Action::Push(_) => "push",
+            Action::SetCommitStatus(_) => "set commit status",
         };
         format!("{verb} {}", action.gvk().unwrap().kind)
     };

@@ -29,6 +29,10 @@ pub struct Report {
     /// the password of either. They are not signed if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key_ref: Option<SecretRef>,
+    /// Sets the state of each commit at the service that hosts the repository, beside the commit: pending,
+    /// success or failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit_status: Option<CommitStatusProvider>,
     /// Adds the objects of the fleet, without the values of Secrets, for `wheelwright plan --report`. Who
     /// reads the branch sees them. A fleet of more than 4 MiB has none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -60,9 +64,42 @@ impl Default for Report {
             path: String::new(),
             secret_ref: None,
             signing_key_ref: None,
+            commit_status: None,
             snapshot: false,
             interval: thirty_seconds(),
             unknown: Unknown::new(),
         }
+    }
+}
+
+/// The service that gets the states of commits, with the fields of a Provider of Flux.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommitStatusProvider {
+    /// The API of the service.
+    pub r#type: ProviderType,
+    /// Address of the API, such as https://git.example.com/api/v4; if empty, the usual one on the host of
+    /// spec.url.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1024), extend("pattern" = r"^[^-\s]\S*$"))]
+    pub address: String,
+    /// Secret of the same namespace with the token: token or password, or the keys of a GitHub App; also
+    /// ca.crt, tls.crt and tls.key, and proxy.
+    pub secret_ref: SecretRef,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+open_enum! {
+    /// The API of a service that hosts repositories.
+    pub enum ProviderType {
+        /// GitHub, and GitHub Enterprise Server.
+        GitHub = "github",
+        /// GitLab.
+        GitLab = "gitlab",
+        /// Gitea and Forgejo.
+        Gitea = "gitea",
     }
 }

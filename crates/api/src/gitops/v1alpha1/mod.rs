@@ -15,10 +15,10 @@ pub use config_repo::{
     PlanApproval, RewindPolicy, SecretRef, Takeover, Verify, VerifyMode, Webhook,
 };
 pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
-pub use config_repo_report::Report;
+pub use config_repo_report::{CommitStatusProvider, ProviderType, Report};
 pub use config_repo_status::{
-    ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision, UnchangeableObject,
-    UnhealthyObjects,
+    CommitState, ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, LastCommitStatus,
+    ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

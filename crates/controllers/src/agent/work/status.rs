@@ -114,6 +114,7 @@ fn written_object(action: &Action) -> Option<ObjectRef> {
         | Action::Replace { .. }
         | Action::Patch { .. }
         | Action::Delete { .. }
-        | Action::Push(_) => None,
+        | Action::Push(_)
+        | Action::SetCommitStatus(_) => None,
     }
 }

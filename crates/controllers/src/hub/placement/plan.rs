@@ -158,7 +158,11 @@ mod tests {
                 assert_eq!(precondition.uid, "u");
                 Some(precondition.resource_version.as_str())
             }
-            Action::Apply { .. } | Action::Create { .. } | Action::Replace { .. } | Action::Push(_) => None,
+            Action::Apply { .. }
+            | Action::Create { .. }
+            | Action::Replace { .. }
+            | Action::Push(_)
+            | Action::SetCommitStatus(_) => None,
         });
         assert_eq!(versions.collect::<Vec<_>>(), ["7", "", ""]);
     }

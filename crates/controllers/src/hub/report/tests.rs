@@ -1,6 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::Object;
 use object::tree::FileTree;
 use reconcile::{Caches, Delta, Outcome, Site};

@@ -17,7 +17,8 @@ fn allow_the_account(
         | Action::Create { .. }
         | Action::Patch { .. }
         | Action::Replace { .. }
-        | Action::Push(_) => None,
+        | Action::Push(_)
+        | Action::SetCommitStatus(_) => None,
     };
     if user.is_some_and(|user| user.as_deref() != Some(ACCOUNT)) {
         let message = "configmaps is forbidden".into();

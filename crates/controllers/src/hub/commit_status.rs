@@ -1,0 +1,214 @@
+//! Sets the state of the newest commit of a repository at the service that hosts it.
+//!
+//! A state is sent once. It is about the newest commit that was fetched, and only once the hub has judged it.
+//! A provider that refuses or does not answer is a condition and delays nothing else.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::config_repo::Identity;
+use super::report::fleet::{self, Workloads};
+use super::report::hub_uid;
+use api::condition::ConditionStatus::{False, True};
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::gitops::v1alpha1::{CommitState, CommitStatusProvider, ConfigRepo, LastCommitStatus};
+use api::names::gitops_conditions::{COMMIT_STATUS_REPORTED, STALLED};
+use engine::report::{self, commit_state, is_news};
+use object::{Key, text};
+use reconcile::{
+    Action, CommitStatus, Controller, Executed, Failure, FailureKind, Plan, Read, Source, SourceIdentity,
+    StatusWrite, View, Watches,
+};
+
+/// How long a state that is final must hold before it is sent.
+const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
+/// Time between a failure and the next attempt.
+const RETRY: SignedDuration = SignedDuration::from_mins(1);
+/// Time between a refusal by the provider and the next attempt.
+const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(10);
+/// Most statuses of a commit. GitHub takes 1,000 of one name; more than a few come from a commit that
+/// succeeds and fails again and again.
+const MAX_SENT: i32 = 100;
+/// Most characters of a name, which GitLab limits.
+const CONTEXT: usize = 255;
+
+const REJECTED: &str = "CommitStatusRejected";
+
+pub(crate) struct CommitStatusController;
+
+impl Controller for CommitStatusController {
+    const NAME: &'static str = "commit-status";
+    type Primary = ConfigRepo;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on_source(|repo| vec![repo.clone()]);
+        fleet::watches(watches);
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let Some(repo) = view.get::<ConfigRepo>(key)? else { return Ok(Plan::nothing()) };
+        let provider = repo.spec.report.as_ref().and_then(|report| report.commit_status.as_ref());
+        let is_active = repo.metadata.deletion_timestamp.is_none() && !repo.spec.suspend;
+        match (provider, judged_commit(&repo, view)) {
+            (None, _) => Ok(Plan { status: without_status(&repo), ..Plan::default() }),
+            (Some(provider), Some(commit)) if is_active => {
+                fleet::observing(view, || plan(&repo, provider, (&commit, now), view))
+            }
+            (Some(_), _) => Ok(Plan::nothing()),
+        }
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        let Some((action, outcome)) = done.results().next() else { return done.plan.status.clone() };
+        let Action::SetCommitStatus(sent) = action else { return None };
+        let repo = view.get::<ConfigRepo>(key).ok()??;
+        let mut new = (*repo).clone();
+        let status = new.status.get_or_insert_default();
+        let mut last = last(&repo, &sent.commit, &destination(sent));
+        last.time = Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now)));
+        let observed = match outcome {
+            Ok(_) => {
+                (last.state, last.sent) = (Some(sent.state.clone()), last.sent.saturating_add(1));
+                last.error = String::new();
+                Observation::new(COMMIT_STATUS_REPORTED, True, "CommitStatusSet")
+            }
+            Err(failure) => {
+                last.error = text::plain(&failure.message, 600);
+                Observation::new(COMMIT_STATUS_REPORTED, False, reason(failure)).message(last.error.clone())
+            }
+        };
+        status.commit_status = Some(last);
+        let generation = repo.metadata.generation.unwrap_or_default();
+        set_condition(&mut status.conditions, observed.at(generation), now);
+        StatusWrite::between(&*repo, &new)
+    }
+}
+
+/// Returns why a status could not be set, in a word.
+fn reason(failure: &Failure) -> &'static str {
+    match failure.kind {
+        FailureKind::Forbidden => REJECTED,
+        FailureKind::Invalid => "CommitStatusMisconfigured",
+        FailureKind::FieldConflict
+        | FailureKind::Conflict
+        | FailureKind::NotFound
+        | FailureKind::Unavailable => "CommitStatusFailed",
+    }
+}
+
+/// Returns the newest commit, if the conditions of the repository are about it and about the present spec.
+fn judged_commit(repo: &ConfigRepo, view: &impl View) -> Option<String> {
+    let status = repo.status.as_ref()?;
+    let seen = status.seen.as_ref()?;
+    let source = view.source(&Key::of(repo))?;
+    let Source { identity, checkout, failure } = &*source;
+    let is_newest = checkout.as_ref().is_some_and(|checkout| checkout.revision == seen.commit);
+    let is_judged = status.observed_generation == repo.metadata.generation && failure.is_none();
+    (is_newest && is_judged && *identity == SourceIdentity::of(repo)).then(|| seen.commit.clone())
+}
+
+/// Removes what is told of commit statuses, once no provider is named.
+fn without_status(repo: &ConfigRepo) -> Option<StatusWrite> {
+    let mut new = repo.clone();
+    let status = new.status.as_mut()?;
+    status.commit_status = None;
+    status.conditions.retain(|condition| condition.type_ != COMMIT_STATUS_REPORTED);
+    StatusWrite::between(repo, &new)
+}
+
+/// Returns the last status of a commit at a destination.
+fn last(repo: &ConfigRepo, commit: &str, destination: &str) -> LastCommitStatus {
+    let last = repo.status.as_ref().and_then(|status| status.commit_status.clone());
+    last.filter(|last| last.commit == commit && last.destination == destination).unwrap_or_else(|| {
+        let (commit, destination) = (commit.to_owned(), destination.to_owned());
+        LastCommitStatus { commit, destination, ..LastCommitStatus::default() }
+    })
+}
+
+/// Returns a hash of where a status is.
+fn destination(status: &CommitStatus) -> String {
+    let CommitStatus { provider, address, url, context, .. } = status;
+    let parts = [("provider", provider.as_str()), ("address", address), ("url", url), ("context", context)];
+    report::digest(&parts.map(|(part, value)| (part.to_owned(), value.to_owned())).into())
+}
+
+fn plan(
+    repo: &ConfigRepo,
+    provider: &CommitStatusProvider,
+    (commit, now): (&str, Timestamp),
+    view: &impl View,
+) -> Read<Plan> {
+    let Ok(identity) = Identity::of(repo, view)? else { return Ok(Plan::nothing()) };
+    let (workloads, mut plan) = (Workloads::read(repo, &identity, view)?, Plan::default());
+    let changed = workloads.last_change(repo, view, now)?;
+    let fleet = workloads.fleet((repo, &identity), &mut plan, view, now)?;
+    let is_stalled = repo.condition(STALLED).is_some_and(api::Condition::is_true);
+    let (state, description) = commit_state(&fleet, is_stalled);
+    let key = Key::of(repo);
+    let hub = hub_uid(view)?;
+    let context = format!("wheelwright/{}/{key}", hub.get(..8).unwrap_or(&hub));
+    let CommitStatusProvider { r#type, address, secret_ref, unknown: _ } = provider;
+    let status = CommitStatus {
+        provider: r#type.clone(),
+        address: address.clone(),
+        url: repo.spec.url.clone(),
+        secret: Key::namespaced(&key.namespace, &secret_ref.name),
+        commit: commit.to_owned(),
+        context: text::plain(&context, CONTEXT),
+        state,
+        description,
+        repo: key,
+    };
+    let last = last(repo, commit, &destination(&status));
+    if !is_news(&status.state, last.state.as_ref()) {
+        return Ok(plan);
+    }
+    if last.sent >= MAX_SENT {
+        plan.status = limit_reached(repo, now);
+        return Ok(plan);
+    }
+    let held = held_until(repo, changed, now).filter(|_| status.state != CommitState::Pending);
+    match held.max(retry_at(repo, &last, now)).filter(|at| *at > now) {
+        Some(at) => plan.wake(at),
+        None => plan.step([Action::SetCommitStatus(Box::new(status))]),
+    }
+    Ok(plan)
+}
+
+/// Returns until when a final state is not sent: a cluster may be late to tell that it does not run the
+/// commit yet.
+fn held_until(repo: &ConfigRepo, changed: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let status = repo.status.as_ref()?;
+    let revisions = [&status.seen, &status.applied].into_iter().flatten();
+    let since = revisions.filter_map(|revision| revision.since.as_ref().map(|since| since.0));
+    since.filter(|since| *since <= now).chain(changed).max().map(|last| later(last, DEBOUNCE))
+}
+
+fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
+    time.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// Returns when a status that failed may be tried again. After an edit of the spec it is tried at once.
+fn retry_at(repo: &ConfigRepo, last: &LastCommitStatus, now: Timestamp) -> Option<Timestamp> {
+    let condition = repo.condition(COMMIT_STATUS_REPORTED)?;
+    let is_answered = condition.observed_generation != repo.metadata.generation;
+    // A time in the future was written by a clock that was ahead, so it does not count.
+    let tried = last.time.as_ref().filter(|time| time.0 <= now && !is_answered && !last.error.is_empty())?;
+    Some(later(tried.0, if condition.reason == REJECTED { REJECTED_RETRY } else { RETRY }))
+}
+
+/// Says that no more statuses are sent for the commit.
+fn limit_reached(repo: &ConfigRepo, now: Timestamp) -> Option<StatusWrite> {
+    let mut new = repo.clone();
+    let status = new.status.get_or_insert_default();
+    let message = format!(
+        "{MAX_SENT} statuses were sent for this commit, and no more are; the next commit gets its own"
+    );
+    let observed = Observation::new(COMMIT_STATUS_REPORTED, False, "CommitStatusLimit").message(message);
+    set_condition(&mut status.conditions, observed.at(repo.metadata.generation.unwrap_or_default()), now);
+    StatusWrite::between(repo, &new)
+}
+
+#[cfg(test)]
+#[path = "tests/commit_status.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! What is told about a fleet: the add-ons and sets of a repository, on their clusters.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+
+use crate::hub::addon_config::{self, AddOnFleets, is_config};
+use crate::hub::config_repo::Identity;
+use crate::hub::replica_set;
+use api::Condition;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::condition::{ConditionStatus, Conditions as _};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, RolloutPolicy};
+use api::names;
+use api::names::WORK_REPLICA_SET_LABEL;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::addon::config_refs;
+use engine::report::{self, Fleet, Workload};
+use object::{Key, Kind, Metadata as _};
+use reconcile::{Change, Plan, Query, Read, View, Watches};
+
+/// Registers the kinds that a fleet is read from. Their changes wake every repository that reports.
+pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
+    watches.on::<ClusterManagementAddOn>(|change, view| {
+        all_repositories(change, view, |cma| cma.status.clone())
+    });
+    watches.on::<ManagedClusterAddOn>(|change, view| {
+        all_repositories(change, view, |addon| {
+            let status = addon.status.clone().unwrap_or_default();
+            (condition_summaries(&status.conditions), status.config_references)
+        })
+    });
+    watches.on::<ManagedCluster>(|change, view| {
+        all_repositories(change, view, |cluster| {
+            condition_summaries(&cluster.status.clone().map(|status| status.conditions).unwrap_or_default())
+        })
+    });
+    watches
+        .on::<RolloutPolicy>(|change, view| all_repositories(change, view, |policy| policy.status.clone()));
+    watches.on::<ManifestWorkReplicaSet>(|change, view| {
+        all_repositories(change, view, |set| condition_summaries(set.conditions()))
+    });
+    watches.on::<ManifestWork>(|change, view| {
+        let is_of_set = |work: &ManifestWork| work.label(WORK_REPLICA_SET_LABEL).is_some();
+        if change.sides().any(is_of_set) {
+            all_repositories(change, view, |work| condition_summaries(work.conditions()))
+        } else {
+            Vec::new()
+        }
+    });
+    // The states of clusters depend on these too; the status of the add-on changes with them.
+    watches.read::<Placement>();
+    watches.read::<PlacementDecision>();
+    watches.read::<Namespace>();
+    watches.keep::<AddOnFleets>();
+    watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
+}
+
+/// Plans, and observes the configurations that the states of add-ons depend on.
+pub(in crate::hub) fn observing(view: &impl View, plan: impl FnOnce() -> Read<Plan>) -> Read<Plan> {
+    let all = view.list::<ClusterManagementAddOn>(Query::ALL)?;
+    let has_template = all.iter().any(|cma| config_refs::has_template(cma));
+    addon_config::observing(has_template, view, plan)
+}
+
+/// The add-ons and sets of a repository.
+pub(in crate::hub) struct Workloads {
+    add_ons: Vec<Arc<ClusterManagementAddOn>>,
+    sets: Vec<Arc<ManifestWorkReplicaSet>>,
+}
+
+impl Workloads {
+    /// Reads the add-ons and sets of a repository.
+    pub(in crate::hub) fn read(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Self> {
+        Ok(Self {
+            add_ons: reported(repo, identity, view.list(Query::ALL)?),
+            sets: reported(repo, identity, view.list_readable(Query::ALL)?),
+        })
+    }
+
+    /// Returns when the conditions of the repository, of add-ons on clusters and of works last changed. A
+    /// time in the future was written by a clock that was ahead, so it does not count.
+    pub(in crate::hub) fn last_change(
+        &self,
+        repo: &ConfigRepo,
+        view: &impl View,
+        now: Timestamp,
+    ) -> Read<Option<Timestamp>> {
+        let mut last = report::ready_since(repo);
+        for cma in &self.add_ons {
+            last = last.max(addon_config::last_change(cma.name(), view)?);
+        }
+        for set in &self.sets {
+            last = last.max(replica_set::last_change(&Key::of(set.as_ref()), view)?);
+        }
+        Ok(last.filter(|last| *last <= now))
+    }
+
+    /// Reads the fleet, and asks to be planned again when the state of a cluster ends by itself.
+    pub(in crate::hub) fn fleet(
+        &self,
+        (repo, identity): (&ConfigRepo, &Identity),
+        plan: &mut Plan,
+        view: &impl View,
+        now: Timestamp,
+    ) -> Read<Fleet> {
+        let add_ons = add_on_states(&self.add_ons, plan, view, now)?;
+        let sets = set_states(&self.sets, plan, view, now)?;
+        // The service account of a namespace may not read the fleet.
+        let clusters = match identity {
+            Identity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
+            Identity::ServiceAccount(_) => Vec::new(),
+        };
+        Ok(Fleet::read(repo, &clusters, add_ons, sets))
+    }
+}
+
+/// Returns the add-ons or sets of a report: those that the repository applies, or all of them if another tool
+/// applies and the ConfigRepo acts as the operator.
+fn reported<K: Kind>(repo: &ConfigRepo, identity: &Identity, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
+    let mark = Key::of(repo).to_string();
+    let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
+    all.retain(|object| reports_all || object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(&mark));
+    all
+}
+
+/// Reads the states of the add-ons, and asks to be planned again when the state of a cluster ends by itself.
+fn add_on_states(
+    add_ons: &[Arc<ClusterManagementAddOn>],
+    plan: &mut Plan,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Vec<Workload>> {
+    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    let mut read = Vec::new();
+    for cma in add_ons {
+        let Some(reported) = addon_config::report(cma.name(), view, now)? else { continue };
+        if let Some(recheck) = reported.recheck {
+            plan.wake(recheck);
+        }
+        read.push(Workload::read(cma, reported.clusters, &policies));
+    }
+    Ok(read)
+}
+
+/// Reads the states of the sets, and asks to be planned again when the state of a cluster ends by itself.
+fn set_states(
+    sets: &[Arc<ManifestWorkReplicaSet>],
+    plan: &mut Plan,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Vec<Workload>> {
+    let mut read = Vec::new();
+    for set in sets {
+        let Some(reported) = replica_set::report(set, view, now)? else { continue };
+        if let Some(recheck) = reported.recheck {
+            plan.wake(recheck);
+        }
+        read.push(reported.set);
+    }
+    Ok(read)
+}
+
+/// Wakes every repository that reports, if the content of a report has changed.
+fn all_repositories<K: Kind, V: View, F: PartialEq>(
+    change: &Change<K>,
+    view: &V,
+    content: impl Fn(&K) -> F,
+) -> Vec<Key> {
+    if let (Some(old), Some(new)) = (&change.old, &change.new)
+        && content(old) == content(new)
+    {
+        return Vec::new();
+    }
+    reporting(view)
+}
+
+/// Returns every repository that reports.
+fn reporting(view: &impl View) -> Vec<Key> {
+    let repos = view.readable::<ConfigRepo>(Query::ALL);
+    repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
+}
+
+/// Returns the text of conditions, without the parts that change by the minute.
+fn condition_summaries(conditions: &[Condition]) -> Vec<(String, ConditionStatus, String)> {
+    conditions.iter().map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone())).collect()
+}

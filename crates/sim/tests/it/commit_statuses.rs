@@ -1,0 +1,120 @@
+//! A git provider learns the state of each commit once.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{
+    addon, is_completed, progress, progressive, put, seconds, select_all, template, world,
+};
+use api::gitops::v1alpha1::ConfigRepo;
+use object::Key;
+use object::tree::FileTree;
+use sim::World;
+
+fn key() -> Key {
+    Key::namespaced("config", "fleet")
+}
+
+/// Follows a repository whose commits another tool applies.
+fn follow(world: &mut World, report: Value) {
+    let key = key();
+    put(
+        world,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace, "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
+    );
+    put(
+        world,
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": key.namespace}}),
+    );
+    put(
+        world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "spec": {"url": "https://github.com/acme/fleet", "mode": "Observe", "report": report},
+        }),
+    );
+}
+
+fn statuses() -> Value {
+    json!({"commitStatus": {"type": "github", "secretRef": {"name": "statuses"}}})
+}
+
+fn commit(world: &mut World, revision: char) {
+    let file = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: config}\n".as_slice();
+    let tree: FileTree = [("a.yaml", file)].into_iter().collect();
+    world.commit(&key(), &revision.to_string().repeat(40), tree);
+}
+
+/// Returns the first digit of each commit, and its state, in the order in which they were sent.
+fn sent(world: &World) -> Vec<String> {
+    let short = |commit: &str| commit.get(..1).unwrap_or_default().to_owned();
+    world
+        .commit_statuses
+        .iter()
+        .map(|sent| format!("{} {}", short(&sent.commit), sent.state.as_str()))
+        .collect()
+}
+
+#[test]
+fn a_commit_is_pending_until_every_cluster_runs_it_and_each_state_is_sent_once() {
+    let mut world = world(4);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    follow(&mut world, statuses());
+    commit(&mut world, '1');
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(sent(&world).last().unwrap(), "1 success", "{:?}", world.commit_statuses);
+    let before = sent(&world).len();
+
+    template(&mut world, "msa", "msa:0.4.1");
+    commit(&mut world, '2');
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(sent(&world)[before..], ["2 pending", "2 success"]);
+
+    template(&mut world, "msa", "msa:0.4.9");
+    commit(&mut world, '3');
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(sent(&world)[before + 2..], ["3 pending", "3 failure"]);
+    let failure = world.commit_statuses.last().unwrap();
+    assert_eq!(failure.description, "managed-serviceaccount failed on 1 of 4 clusters");
+    let names = (failure.url.as_str(), failure.secret.to_string());
+    assert_eq!(names, ("https://github.com/acme/fleet", "config/statuses".to_owned()));
+    let context: Vec<_> = failure.context.split('/').collect();
+    let ["wheelwright", hub, "config", "fleet"] = context.as_slice() else { panic!("{context:?}") };
+    assert_eq!(hub.len(), 8, "{context:?}");
+
+    world.spokes.get_mut("cluster2").unwrap().connected = false;
+    world.run_for(seconds(600)).unwrap();
+    world.restart_operator();
+    world.run_for(seconds(600)).unwrap();
+    world.spokes.get_mut("cluster2").unwrap().connected = true;
+    world.run_for(seconds(600)).unwrap();
+    assert_eq!(sent(&world).len(), before + 4, "clusters that come and go send nothing: {:?}", sent(&world));
+    let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
+    let last = status.commit_status.unwrap();
+    assert_eq!((last.sent, last.error.as_str()), (2, ""));
+}
+
+#[test]
+fn no_status_is_sent_without_a_provider_and_what_was_told_goes_with_it() {
+    let mut world = world(1);
+    follow(&mut world, json!({}));
+    commit(&mut world, '1');
+    world.run_for(seconds(60)).unwrap();
+    assert!(sent(&world).is_empty());
+    follow(&mut world, statuses());
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(sent(&world), ["1 success"], "{:?}", world.commit_statuses);
+    let told = |world: &World| {
+        let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
+        let conditions = status.conditions.into_iter();
+        let condition = conditions.filter(|c| c.type_ == "CommitStatusReported").map(|c| c.reason).next();
+        (status.commit_status.is_some(), condition)
+    };
+    assert_eq!(told(&world), (true, Some("CommitStatusSet".into())));
+    follow(&mut world, json!({}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(told(&world), (false, None));
+}

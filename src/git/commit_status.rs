@@ -1,0 +1,173 @@
+//! Statuses of commits at the services that host repositories.
+//!
+//! | service | request |
+//! |---|---|
+//! | GitHub | `POST /repos/OWNER/REPO/statuses/SHA` ("Create a commit status") |
+//! | Gitea, Forgejo | the same, below `/api/v1` |
+//! | GitLab | `POST /api/v4/projects/PATH/statuses/SHA` ("Set commit pipeline status") |
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::transport::{Answer, Session, TransportLimits, post};
+use super::{Cancel, Credentials, Egress, Error, Remote};
+use object::text;
+
+/// Most characters of a description, which GitHub limits.
+const DESCRIPTION: usize = 140;
+/// Longest text of an answer that a message quotes, in characters.
+const QUOTED: usize = 200;
+/// How long a service is left alone that asks for it and names no time.
+const PAUSE: i64 = 60;
+/// Longest time that a service is left alone: GitHub counts requests by the hour.
+const LONGEST_PAUSE: i64 = 3600;
+
+/// The API of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// GitHub and GitHub Enterprise Server.
+    GitHub,
+    /// GitLab.
+    GitLab,
+    /// Gitea and Forgejo.
+    Gitea,
+}
+
+/// A status of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusRequest {
+    /// The API of the service.
+    pub provider: Provider,
+    /// Address of the API; empty for the usual one on the host of the repository.
+    pub address: String,
+    /// The repository.
+    pub repository: Remote,
+    /// Name of the commit.
+    pub commit: String,
+    /// Name of the status.
+    pub context: String,
+    /// State: pending, success or failure.
+    pub state: String,
+    /// A line for people.
+    pub description: String,
+}
+
+impl StatusRequest {
+    /// Sends the status. Blocks until the service has answered.
+    ///
+    /// # Errors
+    /// Returns [`Error::Url`] or [`Error::Credentials`] if nothing could be sent, [`Error::Auth`] and
+    /// [`Error::StatusRejected`] if the service refuses, [`Error::Throttled`] if it wants no requests now,
+    /// [`Error::Unreachable`] if there is no answer.
+    pub fn send(
+        &self,
+        credentials: Credentials,
+        (egress, cancel): (Egress, Cancel),
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let endpoint = self.endpoint()?;
+        let limits = (TransportLimits::default(), egress);
+        let secret = credentials.token().map(str::to_owned);
+        let session = Session::new(endpoint.clone(), credentials, limits, cancel)?;
+        let mut answer = post(&session, &self.body(), |token| self.headers(token))?;
+        if let Some(secret) = secret {
+            answer.body = String::from_utf8_lossy(&answer.body).replace(&secret, "[redacted]").into();
+        }
+        self.judge(&endpoint, &answer, now)
+    }
+
+    /// Returns the address that takes the status.
+    pub(super) fn endpoint(&self) -> Result<Remote, Error> {
+        let Self { provider, address, repository, commit, .. } = self;
+        let refuse = |why: &str| Error::Url(format!("the commit status is refused: {why}"));
+        let host =
+            repository.host().ok_or_else(|| refuse("a repository of this machine has no git service"))?;
+        let path = repository.path().trim_matches('/').trim_end_matches(".git");
+        let api = match (address.trim_end_matches('/'), provider) {
+            ("", Provider::GitHub) if host == "github.com" => "https://api.github.com".to_owned(),
+            ("", Provider::GitHub) => format!("https://{host}/api/v3"),
+            ("", Provider::GitLab) => format!("https://{host}/api/v4"),
+            ("", Provider::Gitea) => format!("https://{host}/api/v1"),
+            (address, _) => address.to_owned(),
+        };
+        let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+        let parts: Vec<&str> = path.split('/').collect();
+        let project = match (provider, parts.as_slice()) {
+            (_, parts) if !path.chars().all(is_safe) || parts.contains(&"..") => None,
+            (Provider::GitHub | Provider::Gitea, [.., owner, name]) => Some(format!("repos/{owner}/{name}")),
+            (Provider::GitLab, [_, _, ..]) => Some(format!("projects/{}", parts.join("%2F"))),
+            (_, _) => None,
+        };
+        let project =
+            project.ok_or_else(|| refuse("the path of spec.url is not that of an owner and a name"))?;
+        let endpoint = Remote::parse(&format!("{api}/{project}/statuses/{commit}"));
+        let endpoint = endpoint.ok().filter(|endpoint| endpoint.address(443).is_some());
+        endpoint.ok_or_else(|| {
+            refuse("its address is no address of an API, such as https://git.example.com/api/v4")
+        })
+    }
+
+    fn body(&self) -> String {
+        let Self { provider, context, state, description, .. } = self;
+        let description = text::plain(description, DESCRIPTION);
+        let body = match (provider, state.as_str()) {
+            (Provider::GitLab, "failure") => {
+                json!({"state": "failed", "name": context, "description": description})
+            }
+            (Provider::GitLab, state) => json!({"state": state, "name": context, "description": description}),
+            (Provider::GitHub | Provider::Gitea, state) => {
+                json!({"state": state, "context": context, "description": description})
+            }
+        };
+        body.to_string()
+    }
+
+    fn headers(&self, token: &str) -> Result<Vec<(HeaderName, HeaderValue)>, Error> {
+        let (name, login, accept) = match self.provider {
+            Provider::GitHub => (AUTHORIZATION, format!("Bearer {token}"), "application/vnd.github+json"),
+            Provider::Gitea => (AUTHORIZATION, format!("token {token}"), "application/json"),
+            Provider::GitLab => {
+                (HeaderName::from_static("private-token"), token.to_owned(), "application/json")
+            }
+        };
+        let login = HeaderValue::from_str(&login);
+        let mut login =
+            login.map_err(|_| Error::Credentials("the token of the Secret is malformed".into()))?;
+        login.set_sensitive(true);
+        let json = HeaderValue::from_static("application/json");
+        Ok(vec![(name, login), (ACCEPT, HeaderValue::from_static(accept)), (CONTENT_TYPE, json)])
+    }
+
+    /// Reads the answer of the service.
+    fn judge(&self, endpoint: &Remote, answer: &Answer, now: Timestamp) -> Result<(), Error> {
+        let Answer { status, headers, body } = answer;
+        let url = endpoint.to_string();
+        let why = || {
+            let message = serde_json::from_slice::<Value>(body).ok().and_then(|body| {
+                let message = body.get("message").or_else(|| body.get("error"))?;
+                Some(message.as_str().map_or_else(|| message.to_string(), str::to_owned))
+            });
+            let message = message.map(|message| format!(", {}", text::plain(&message, QUOTED)));
+            format!("HTTP status {status}{}", message.unwrap_or_default())
+        };
+        let seconds = |name: &str| headers.get(name)?.to_str().ok()?.parse::<i64>().ok();
+        // GitHub tells so with 403 too.
+        let reset = seconds("x-ratelimit-reset").filter(|_| seconds("x-ratelimit-remaining") == Some(0));
+        let pause = seconds("retry-after").or_else(|| reset.map(|at| at.saturating_sub(now.as_second())));
+        match status.as_u16() {
+            200..=299 => Ok(()),
+            429 | 403 | 503 if pause.is_some() || status.as_u16() == 429 => {
+                let pause = pause.unwrap_or(PAUSE).clamp(1, LONGEST_PAUSE);
+                let until = Timestamp::from_second(now.as_second().saturating_add(pause)).unwrap_or(now);
+                Err(Error::Throttled { url, until })
+            }
+            // GitLab does not set a pending status to pending: it has the state already.
+            400 if self.provider == Provider::GitLab && why().contains("Cannot transition status") => Ok(()),
+            401 | 403 | 404 => Err(Error::Auth { url, why: why() }),
+            400..=499 => Err(Error::StatusRejected { url, why: why() }),
+            _ => Err(Error::unreachable(&url, &why())),
+        }
+    }
+}

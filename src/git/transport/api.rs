@@ -1,0 +1,46 @@
+//! One request to the API of a git service, under the limits of fetches and pushes.
+
+use http::header::{HOST, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+
+use super::http::{AGENT, exchange};
+use super::{Session, login};
+use crate::git::Error;
+
+/// Most bytes of an answer. A service repeats the status and its author.
+const MAX_ANSWER: usize = 256 << 10;
+
+/// The answer of a git service.
+pub(in crate::git) struct Answer {
+    pub(in crate::git) status: StatusCode,
+    pub(in crate::git) headers: HeaderMap,
+    pub(in crate::git) body: Bytes,
+}
+
+/// Sends a body to the remote of a session. `headers` are made with the token of the credentials.
+///
+/// # Errors
+/// The service does not answer, or the credentials have no token.
+pub(in crate::git) fn post(
+    session: &Session,
+    body: &str,
+    headers: impl FnOnce(&str) -> Result<Vec<(HeaderName, HeaderValue)>, Error>,
+) -> Result<Answer, Error> {
+    session.run(async {
+        let remote = &session.remote;
+        let mut request =
+            Request::post(remote.path()).header(HOST, remote.authority()).header(USER_AGENT, AGENT);
+        for (name, value) in headers(&login::token(session).await?)? {
+            request = request.header(name, value);
+        }
+        let body = Full::new(Bytes::from(body.to_owned()));
+        let request = request.body(body).map_err(|e| session.unreachable(e))?;
+        let (head, body) = exchange(session, remote, request).await?.into_parts();
+        let body = Limited::new(body, MAX_ANSWER).collect().await;
+        let body =
+            body.map_err(|e| session.unreachable(format!("its answer cannot be read: {e}")))?.to_bytes();
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    })
+}

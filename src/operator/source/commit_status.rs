@@ -1,0 +1,91 @@
+//! Sets the statuses of commits at git services.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use jiff::Timestamp;
+use tokio::task::spawn_blocking;
+
+use super::failure::failure;
+use super::mirrors::Mirrors;
+use crate::git::{Cancel, Error, Provider, StatusRequest};
+use crate::shell::now;
+use api::gitops::v1alpha1::ProviderType;
+use object::Key;
+use reconcile::{CommitStatus, Failure};
+
+/// The git services, and those that want no requests for a while.
+pub(super) struct CommitStatuses {
+    mirrors: Arc<Mirrors>,
+    /// Until when a service wants no requests with a token, by the Secret and the address.
+    paused: Mutex<BTreeMap<(Key, String), Timestamp>>,
+    /// The last status that a service has taken, by ConfigRepo and without its description. The hub records
+    /// it later, and that write may lose a race.
+    taken: Mutex<BTreeMap<Key, CommitStatus>>,
+}
+
+impl CommitStatuses {
+    pub(super) fn new(mirrors: Arc<Mirrors>) -> Self {
+        Self { mirrors, paused: Mutex::default(), taken: Mutex::default() }
+    }
+
+    /// Sets a status.
+    pub(super) async fn set(&self, status: CommitStatus) -> Result<(), Failure> {
+        self.set_once(status, now()).await.map_err(|error| failure(&error))
+    }
+
+    /// Sets a status, unless the service has taken it from this process before.
+    async fn set_once(&self, status: CommitStatus, now: Timestamp) -> Result<(), Error> {
+        let state = CommitStatus { description: String::new(), ..status.clone() };
+        let taken = || self.taken.lock().expect("no task panics while it holds the map");
+        if taken().get(&status.repo) != Some(&state) {
+            self.try_set(status, now).await?;
+            taken().insert(state.repo.clone(), state);
+        }
+        Ok(())
+    }
+
+    async fn try_set(&self, status: CommitStatus, now: Timestamp) -> Result<(), Error> {
+        let CommitStatus { repo: _, provider, address, url, secret, commit, context, state, description } =
+            status;
+        let provider = match provider {
+            ProviderType::GitHub => Provider::GitHub,
+            ProviderType::GitLab => Provider::GitLab,
+            ProviderType::Gitea => Provider::Gitea,
+            ProviderType::Other(other) => {
+                return Err(Error::Url(format!("spec.report.commitStatus.type {other:?} is not known")));
+            }
+        };
+        let repository = self.mirrors.remote(&url)?;
+        if !address.is_empty() {
+            self.mirrors.remote(&format!("{}/x", address.trim_end_matches('/')))?;
+        }
+        let service = (secret, format!("{address} {}", repository.host().unwrap_or_default()));
+        self.check_pause(&service, &url, now)?;
+        let credentials = self.mirrors.credentials(Some(&service.0)).await?;
+        let state = state.as_str().to_owned();
+        let request = StatusRequest { provider, address, repository, commit, context, state, description };
+        let (egress, cancel) = (self.mirrors.egress(), Cancel::new());
+        let _cancels = cancel.clone().drop_guard();
+        let sent = spawn_blocking(move || request.send(credentials, (egress, cancel), now)).await;
+        let sent = sent.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
+        if let Err(Error::Throttled { until, .. }) = &sent {
+            self.paused.lock().expect("no task panics while it holds the map").insert(service, *until);
+        }
+        sent
+    }
+
+    /// Refuses a request to a service that wants none yet.
+    fn check_pause(&self, service: &(Key, String), url: &str, now: Timestamp) -> Result<(), Error> {
+        let mut paused = self.paused.lock().expect("no task panics while it holds the map");
+        paused.retain(|_, until| *until > now);
+        match paused.get(service) {
+            Some(until) => Err(Error::Throttled { url: url.to_owned(), until: *until }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/commit_status.rs"]
+mod tests;
