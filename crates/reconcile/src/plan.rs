@@ -263,6 +263,9 @@ pub struct StatusWrite {
     pub precondition: Precondition,
     /// The difference from the status that was read, as `{"status": …}`.
     pub patch: Map<String, Value>,
+    /// Events that tell of the difference, recorded once it is written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
 }
 
 impl StatusWrite {
@@ -285,6 +288,7 @@ impl StatusWrite {
             target: ObjectRef::of::<K>(Key::of(old)),
             precondition: Precondition::unchanged(old),
             patch: Map::from_iter([("status".to_owned(), patch)]),
+            events: Vec::new(),
         })
     }
 

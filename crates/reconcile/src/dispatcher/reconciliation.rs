@@ -25,6 +25,8 @@ pub(super) struct Reconciliation {
     steps: usize,
     wake_at: Option<Timestamp>,
     events: Vec<Event>,
+    /// Events of the status that is being written, or has been.
+    status_events: Vec<Event>,
     failure: Option<Failure>,
     /// Whether every failure is that the hub could not be reached.
     is_hub_away: bool,
@@ -60,7 +62,7 @@ struct End {
 
 impl Reconciliation {
     pub(super) fn new(controller_id: usize, key: Key, now: Timestamp) -> Self {
-        let (wake_at, events, failure) = Default::default();
+        let (wake_at, events, status_events, failure) = Default::default();
         let set_back = SignedDuration::ZERO;
         Self {
             controller_id,
@@ -70,6 +72,7 @@ impl Reconciliation {
             steps: 0,
             wake_at,
             events,
+            status_events,
             failure,
             is_hub_away: true,
             phase: Phase::Deciding,
@@ -284,6 +287,7 @@ impl Dispatcher {
             Phase::WritingStatus => {
                 if let Err(failure) = &outcome {
                     reconciliation.failed(site, failure);
+                    reconciliation.status_events.clear();
                 }
                 if let Some(reconciliation) = self.reconciliations.remove(&id) {
                     self.end(id, reconciliation, End::default(), now);
@@ -334,10 +338,11 @@ impl Dispatcher {
         status: Option<StatusWrite>,
         now: Timestamp,
     ) {
-        let Some(status) = status else {
+        let Some(mut status) = status else {
             self.end(id, reconciliation, End::default(), now);
             return;
         };
+        reconciliation.status_events = std::mem::take(&mut status.events);
         let plan = Plan { steps: vec![vec![status.action()]], ..Plan::default() };
         reconciliation.phase = Phase::WritingStatus;
         self.reconciliations.insert(id, reconciliation);
@@ -352,7 +357,8 @@ impl Dispatcher {
             set_back: _,
             steps,
             wake_at,
-            events,
+            events: of_steps,
+            status_events: mut events,
             failure,
             is_hub_away,
             phase: _,
@@ -366,7 +372,9 @@ impl Dispatcher {
             failure.as_ref().map(|failure| Cause { kind: failure.kind, is_hub_away })
         };
         registered.queue.end(&key, cause, wake_at, now);
-        let events = if failure.is_none() && !panicked { events } else { Vec::new() };
+        if failure.is_none() && !panicked {
+            events.extend(of_steps);
+        }
         let controller = registered.controller.name;
         let result = ReconcileResult {
             reconcile_id: id,

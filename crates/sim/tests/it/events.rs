@@ -1,4 +1,4 @@
-//! Events of rollouts: each change of a state is told once at most, whatever is planned in between.
+//! Events of rollouts: each change of a state is told once, whatever is planned in between.
 
 use serde_json::{Value, json};
 
@@ -16,13 +16,6 @@ fn told(world: &mut World, kind: &str) -> Vec<String> {
     about.map(|event| format!("{:?} {}", event.event_type, event.reason)).collect()
 }
 
-/// Checks that events tell steps in their order, each once at most. An event is lost with a write of its plan,
-/// such as a conflict, so an order of processes may leave one out.
-fn check(told: &[String], steps: &[&str]) {
-    let mut left = steps.iter();
-    assert!(told.iter().all(|event| left.any(|step| step == event)), "{told:?}, of {steps:?}");
-}
-
 /// Runs on until nothing changes any more, and returns the events about the add-on.
 fn rest(world: &mut World) -> Vec<String> {
     world.run_for(seconds(120)).unwrap();
@@ -35,31 +28,31 @@ fn policy(world: &mut World, spec: Value) {
 }
 
 #[test]
-fn an_add_on_tells_no_step_of_its_rollouts_twice() {
+fn an_add_on_tells_each_step_of_its_rollouts_once() {
     let mut world = world(4);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", progressive());
     select_all(&mut world);
-    check(&rest(&mut world), &["Normal RolloutStarted", "Normal RolloutCompleted"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
     policy(&mut world, json!({"approval": {"mode": "BetweenGroups"}, "onBreach": "Rollback"}));
     template(&mut world, "msa", "msa:0.4.1");
-    check(&rest(&mut world), &["Normal RolloutStarted", "Warning ApprovalNeeded"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning ApprovalNeeded"]);
     policy(&mut world, json!({"approval": {"mode": "Never"}, "onBreach": "Rollback"}));
-    check(&rest(&mut world), &["Normal RolloutCompleted"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutCompleted"]);
     template(&mut world, "msa", "msa:0.4.7");
-    check(&rest(&mut world), &["Normal RolloutStarted", "Warning RolledBack"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning RolledBack"]);
     policy(&mut world, json!({"approval": {"mode": "Never"}, "onBreach": "Pause"}));
     template(&mut world, "msa", "msa:0.4.8");
-    check(&rest(&mut world), &["Normal RolloutStarted", "Warning RolloutStopped"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning RolloutStopped"]);
     policy(&mut world, json!({"paused": true}));
     template(&mut world, "msa", "msa:0.4.0");
-    check(&rest(&mut world), &["Normal RolloutPaused"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutPaused"]);
     let always = json!([{"name": "always", "schedule": "* * * * *", "duration": "2m"}]);
     policy(&mut world, json!({"paused": false, "freezeWindows": always}));
     let frozen = rest(&mut world);
-    assert!(frozen.iter().all(|told| told == "Normal RolloutFrozen"), "{frozen:?}");
+    assert!(!frozen.is_empty() && frozen.iter().all(|told| told == "Normal RolloutFrozen"), "{frozen:?}");
     policy(&mut world, json!({"freezeWindows": []}));
-    check(&rest(&mut world), &["Normal RolloutStarted", "Normal RolloutCompleted"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
 }
 
 #[test]
@@ -85,7 +78,7 @@ fn an_add_on_that_lacks_its_configuration_says_so_once() {
     assert_eq!(events.len(), 1, "{events:?}");
     assert!(events[0].starts_with("Warning Config"), "{events:?}");
     template(&mut world, "msa", "msa:0.4.0");
-    check(&rest(&mut world), &["Normal RolloutStarted", "Normal RolloutCompleted"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
 }
 
 #[test]
@@ -105,7 +98,7 @@ fn a_held_removal_is_told_once() {
 }
 
 #[test]
-fn a_replica_set_tells_no_step_of_its_rollouts_twice() {
+fn a_replica_set_tells_each_step_of_its_rollouts_once() {
     let rest = |world: &mut World| {
         world.run_for(seconds(120)).unwrap();
         told(world, "ManifestWorkReplicaSet")
@@ -113,13 +106,13 @@ fn a_replica_set_tells_no_step_of_its_rollouts_twice() {
     let mut world = world(4);
     select_all(&mut world);
     replica_sets::set(&mut world, "1", progressive());
-    check(&rest(&mut world), &["Normal RolloutStarted", "Normal RolloutCompleted"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
     let update = |template: Value| json!({"manifestWorkTemplate": template, "placementRefs": replica_sets::refs("fleet", progressive())});
     replica_sets::set_with(&mut world, update(replica_sets::bad()));
-    check(&rest(&mut world), &["Normal RolloutStarted", "Warning RolloutStopped"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning RolloutStopped"]);
     policy(&mut world, json!({"approval": {"mode": "BetweenGroups"}}));
     replica_sets::set(&mut world, "2", progressive());
-    check(&rest(&mut world), &["Normal RolloutStarted", "Warning ApprovalNeeded"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning ApprovalNeeded"]);
     policy(&mut world, json!({"approval": {"mode": "Never"}}));
-    check(&rest(&mut world), &["Normal RolloutCompleted"]);
+    assert_eq!(rest(&mut world), ["Normal RolloutCompleted"]);
 }

@@ -41,9 +41,10 @@ impl AddOnInput {
             plan.wake(at);
         }
         let policy = rollout_policy::object_for(RolloutOwner::AddOn(&self.name), view)?;
-        for (rollout, progression) in decided.rollouts.iter().zip(&decided.progressions) {
-            plan.events.extend(self.events(rollout, progression, policy.as_deref()));
-        }
+        let rollouts = decided.rollouts.iter().zip(&decided.progressions);
+        let events: Vec<_> = rollouts
+            .flat_map(|(rollout, progression)| self.events(rollout, progression, policy.as_deref()))
+            .collect();
         let status = ClusterManagementAddOnStatus {
             default_config_references: config_refs::default_references(&self.defaults),
             install_progressions: std::mem::take(&mut decided.progressions),
@@ -53,7 +54,8 @@ impl AddOnInput {
         self.write(&mut plan, decided, view, now)?;
         plan.step(truncate_history);
         let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
-        plan.status = StatusWrite::between(self.cma.as_ref(), &new);
+        plan.status =
+            StatusWrite::between(self.cma.as_ref(), &new).map(|write| StatusWrite { events, ..write });
         self.keep(view)?;
         Ok(plan)
     }

@@ -105,7 +105,8 @@ impl Controller for ReplicaSetController {
         let observed = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected").at(generation);
         let observed = observed.message(text::plain(&failure.message, LONGEST_MESSAGE));
         set_condition(&mut new.status.get_or_insert_default().conditions, observed, now);
-        StatusWrite::between(set.as_ref(), &new)
+        let events = done.plan.status.as_ref().map(|write| write.events.clone()).unwrap_or_default();
+        StatusWrite::between(set.as_ref(), &new).map(|write| StatusWrite { events, ..write })
     }
 }
 

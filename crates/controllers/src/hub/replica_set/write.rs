@@ -50,8 +50,9 @@ impl SetInput {
         plan.step(writes);
         let status = self.status(&decided, now);
         let new = ManifestWorkReplicaSet { status: Some(status), ..ManifestWorkReplicaSet::clone(&self.set) };
-        plan.events = self.events(&decided, &new);
-        plan.status = StatusWrite::between(self.set.as_ref(), &new);
+        let events = self.events(&decided, &new);
+        plan.status =
+            StatusWrite::between(self.set.as_ref(), &new).map(|write| StatusWrite { events, ..write });
         Ok(plan)
     }
 

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::harness::{Harness, Map, copy, key, map};
 use crate::{
-    Controller, Decided, Decoded, FailureKind, Plan, Query, Read, Source, SourceFailure, Unreadable, View,
-    WatchEvent, Watches,
+    Controller, Decided, Decoded, Event, EventType, Executed, FailureKind, Plan, Precondition, Query, Read,
+    Site, Source, SourceFailure, StatusWrite, Unreadable, View, WatchEvent, Watches,
 };
-use object::{Gvk, Key};
+use object::{Gvk, Key, ObjectRef};
 
 /// A controller that copies each ConfigMap that has no copy; it needs Namespaces to decide.
 struct Copier;
@@ -312,4 +312,65 @@ fn an_unreadable_object_blocks_its_own_key_and_lists_that_could_overlook_it() {
         0,
         "both can be read again"
     );
+}
+
+/// A controller whose plan has an event, and whose status has another one.
+struct Teller;
+
+impl Controller for Teller {
+    const NAME: &'static str = "teller";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(key: &Key, _: &impl View, _: Timestamp) -> Read<Plan> {
+        let event = |reason: &str| Event {
+            regarding: ObjectRef::of::<Map>(key.clone()),
+            uid: String::new(),
+            related: None,
+            event_type: EventType::Normal,
+            reason: reason.into(),
+            action: String::new(),
+            message: String::new(),
+        };
+        let status = StatusWrite {
+            site: Site::Hub,
+            target: ObjectRef::of::<Map>(key.clone()),
+            precondition: Precondition::default(),
+            patch: serde_json::Map::new(),
+            events: vec![event("Changed")],
+        };
+        let mut plan = Plan { status: Some(status), events: vec![event("Applied")], ..Plan::default() };
+        plan.step([copy(key)]);
+        Ok(plan)
+    }
+
+    fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
+        done.plan.status.clone()
+    }
+}
+
+#[test]
+fn events_of_a_status_are_told_when_it_is_written_whatever_else_failed() {
+    let mut harness = Harness::new::<Teller>();
+    harness.listed("ConfigMap", &[map("a")]);
+    let conflict = Some(FailureKind::Conflict);
+    for (step, status, told) in
+        [(None, None, &["Changed", "Applied"][..]), (conflict, None, &["Changed"]), (None, conflict, &[])]
+    {
+        harness.changed("ConfigMap", map("a"));
+        harness.after(600);
+        for failure in [step, status] {
+            if let Some(kind) = failure {
+                harness.fail(kind);
+            } else {
+                let act = harness.acts.pop().unwrap();
+                harness.dispatcher.acted(act.done(Ok(None)), harness.now);
+                harness.decide();
+            }
+        }
+        let [ended] = &std::mem::take(&mut harness.ended)[..] else { panic!("one reconciliation") };
+        let reasons: Vec<_> = ended.events.iter().map(|event| event.reason.as_str()).collect();
+        assert_eq!(reasons, told, "{step:?} {status:?}");
+    }
 }
