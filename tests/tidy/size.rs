@@ -17,7 +17,7 @@ const LONGER: &[(&str, &str)] = &[
 /// Most columns of a line.
 const COLUMNS: usize = 110;
 /// Number of lines that are wider; it may only decrease.
-const WIDE: usize = 120;
+const WIDE: usize = 90;
 
 /// Returns whether a line is wider than the limit and can be broken: a comment in sentences, or code without
 /// a literal. Tables, drawings, links and literals cannot.

@@ -1,7 +1,8 @@
 //! The agent of an add-on: a process on a cluster, with an identity on the hub.
 //!
-//! The registration agent of the cluster keeps the identity in the Secret `<add-on>-hub-kubeconfig`, which the
-//! agent mounts. The agent reads it again when it changes, and renews the Lease that says that it is alive.
+//! The registration agent of the cluster keeps the identity in the Secret `<add-on>-hub-kubeconfig`, which
+//! the agent mounts. The agent reads it again when it changes, and renews the Lease that says that it is
+//! alive.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ use shell::{Registrar, Selection, Shell, ShellOptions, now};
 const RENEWAL: Duration = Duration::from_secs(60);
 /// Time until a renewal that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// Time between two looks at the files of the identity. The kubelet writes changes of a Secret within a minute.
+/// Time between two looks at the files of the identity. The kubelet writes changes of a Secret within a
+/// minute.
 const LOOK: Duration = Duration::from_secs(2);
 /// The files of an identity, beside each other.
 const FILES: [&str; 4] = ["kubeconfig", "tls.crt", "tls.key", "token"];

@@ -1,7 +1,7 @@
 //! The manager of an add-on: a process on the hub, or beside it.
 //!
-//! Several may run; the one that holds the Lease writes. A manager that loses the Lease ends, and its supervisor
-//! starts it again.
+//! Several may run; the one that holds the Lease writes. A manager that loses the Lease ends, and its
+//! supervisor starts it again.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use shell::{Election, ElectionOptions, Selection, Shell, ShellOptions};
 pub(crate) struct ManagerOptions {
     /// Kubeconfig of the hub; without one, `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The namespace of the Lease, whose name is that of the add-on with `-manager`. Without one the manager must be
-    /// the only one.
+    /// The namespace of the Lease, whose name is that of the add-on with `-manager`. Without one the manager
+    /// must be the only one.
     pub(crate) lease_namespace: Option<String>,
     /// The address that serves `/livez`, `/readyz` and `/metrics`.
     pub(crate) listen: Option<SocketAddr>,

@@ -75,7 +75,8 @@ pub const SCHEDULING_DISABLED_ANNOTATION: &str =
     "cluster.open-cluster-management.io/experimental-scheduling-disable";
 /// Whether the hub keeps the default and global cluster sets as they should be; `false` stops it.
 pub const CLUSTER_SET_AUTO_UPDATE_ANNOTATION: &str = "cluster.open-cluster-management.io/autoupdate";
-/// Hashes of the configurations a work was rendered from, as a JSON map; on spoke objects the hash of what was applied.
+/// Hashes of the configurations a work was rendered from, as a JSON map; on spoke objects the hash of what
+/// was applied.
 pub const CONFIG_SPEC_HASH_ANNOTATION: &str = "open-cluster-management.io/config-spec-hash";
 /// Who manages an add-on's lifecycle: `addon-manager` (also when absent) or `self`.
 pub const ADDON_LIFECYCLE_ANNOTATION: &str = "addon.open-cluster-management.io/lifecycle";
@@ -173,7 +174,8 @@ pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
 pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";
 /// Annotation on a ClusterManagementAddOn: `"true"` refuses a template with a variable that nothing defines.
 pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-variables";
-/// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the cluster any more.
+/// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the
+/// cluster any more.
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
 /// On add-ons of clusters: the removal is decided, and waits for the clusters before it. On a
 /// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit.
@@ -200,8 +202,8 @@ pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
 pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
 /// Annotation of that claim: the options of the agent that its controllers read, as JSON.
 pub const AGENT_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/agent-options";
-/// On the claim with the identity of an agent: how long it waits before it deletes an AppliedManifestWork without a
-/// work on the hub, as a duration of Go.
+/// On the claim with the identity of an agent: how long it waits before it deletes an AppliedManifestWork
+/// without a work on the hub, as a duration of Go.
 pub const EVICTION_ANNOTATION: &str = "gitops.wheelwright.dev/eviction-grace-period";
 /// On works and add-ons of a cluster that leaves: those with a lower number, of 0 to 100, are deleted first.
 pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
@@ -264,7 +266,8 @@ pub const WORK_AGENT_MANAGER: &str = "work-agent";
 
 // Condition types that more than one controller reads or writes.
 
-/// Annotation of a ManagedCluster whose clock may differ from that of the hub; `true` is the only value that counts.
+/// Annotation of a ManagedCluster whose clock may differ from that of the hub; `true` is the only value that
+/// counts.
 pub const SKIP_CLOCK_SYNC_ANNOTATION: &str = "registration.open-cluster-management.io/skip-clock-sync-check";
 
 /// Condition types of ManagedCluster.

@@ -4,7 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::{Gvk, Kind};
 
-/// Returns whether a reference names an owner by kind and name. Another version of its group is the same owner.
+/// Returns whether a reference names an owner by kind and name. Another version of its group is the same
+/// owner.
 pub fn refers_to<K: Kind>(reference: &OwnerReference, name: &str) -> bool {
     let (Gvk { group, kind, version: _ }, wanted) =
         (Gvk::parse(&reference.api_version, &reference.kind), Gvk::of::<K>());

@@ -30,8 +30,8 @@ impl Executed {
     }
 }
 
-/// The outcome of an action: the object as the API server returned it (`None` for deletions, pushes and commit
-/// statuses), or the failure.
+/// The outcome of an action: the object as the API server returned it (`None` for deletions, pushes and
+/// commit statuses), or the failure.
 pub type Outcome = Result<Option<Object>, Failure>;
 
 /// A failed write.

@@ -30,8 +30,9 @@ impl Action {
         (!is_there).then(|| Self::apply(wanted))
     }
 
-    /// Applies an object without its status, on the precondition that the live one is as it was read: a former
-    /// leader that still runs must not replace a newer object by an older one (`docs/design/dispatcher.md`).
+    /// Applies an object without its status, on the precondition that the live one is as it was read: a
+    /// former leader that still runs must not replace a newer object by an older one
+    /// (`docs/design/dispatcher.md`).
     pub fn apply_unchanged<K: Kind>(wanted: &K, live: Option<&K>) -> Self {
         let mut wanted = Object::from_typed(wanted);
         wanted.0.remove("status");

@@ -9,8 +9,8 @@ use super::schema::{Schema, Type};
 use super::write_request::Reading;
 use super::{GroupResource, crd};
 
-/// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields. The empty maps and
-/// lists of a configuration to apply stay, because they may replace others.
+/// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields. The empty maps
+/// and lists of a configuration to apply stay, because they may replace others.
 pub(super) fn prune(scope: &RequestScope, object: &mut Object, reading: Reading) -> Vec<String> {
     let builtin = !scope.resource().is_custom();
     let mut how = Pruning { builtin, keeps_empty: reading == Reading::Apply, dropped: Vec::new() };
@@ -22,8 +22,8 @@ pub(super) fn prune(scope: &RequestScope, object: &mut Object, reading: Reading)
     dropped
 }
 
-/// Drops the maps and lists that an apply has emptied: Go has no nulls in its own types. Those of a custom object
-/// stay, and its schema may refuse them.
+/// Drops the maps and lists that an apply has emptied: Go has no nulls in its own types. Those of a custom
+/// object stay, and its schema may refuse them.
 pub(super) fn drop_emptied(scope: &RequestScope, object: &mut Object) {
     if scope.resource().is_custom() {
         object.metadata_mut().retain(|_, value| !value.is_null());

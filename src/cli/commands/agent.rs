@@ -107,8 +107,8 @@ pub(crate) struct Args {
     /// agent.open-cluster-management.io/; others are dropped.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     cluster_annotations: Vec<String>,
-    /// Labels of a ManagedCluster that the agent creates, as KEY=VALUE. Labels of a cluster that exists stay as
-    /// they are.
+    /// Labels of a ManagedCluster that the agent creates, as KEY=VALUE. Labels of a cluster that exists stay
+    /// as they are.
     #[arg(long, env = CLUSTER_LABELS_VARIABLE, value_name = "KEY=VALUE", value_delimiter = ',')]
     cluster_labels: Vec<String>,
     /// Limit of the reported ClusterClaims beside the reserved ones.

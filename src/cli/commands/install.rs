@@ -21,10 +21,11 @@ use engine::plural::counted;
 /// Seconds after which the wait for the served definitions fails.
 const DEFINITIONS: u64 = 60;
 
-/// Install the operator on a hub: definitions, roles, admission policies and the Deployment, as the chart has them.
+/// Install the operator on a hub: definitions, roles, admission policies and the Deployment, as the chart has
+/// them.
 ///
-/// It can be repeated: options that are not given stay as they were installed. The command waits until the operator runs. With
-/// `--dry-run -o yaml` the objects are printed for a repository, and no hub is asked.
+/// It can be repeated: options that are not given stay as they were installed. The command waits until the
+/// operator runs. With `--dry-run -o yaml` the objects are printed for a repository, and no hub is asked.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {

@@ -17,7 +17,8 @@ use object::Key;
 
 /// Remove the agent from a cluster. The kubeconfig is that of the cluster.
 ///
-/// It refuses while works are applied, because no agent would remove their objects later: delete the ManagedCluster on the hub first.
+/// It refuses while works are applied, because no agent would remove their objects later: delete the
+/// ManagedCluster on the hub first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.

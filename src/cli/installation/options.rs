@@ -24,7 +24,8 @@ pub(in crate::cli) struct OptionArgs {
     /// [default: none].
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// Namespaces that hold ConfigRepos, besides that of the operator: it may read Secrets there [default: none].
+    /// Namespaces that hold ConfigRepos, besides that of the operator: it may read Secrets there [default:
+    /// none].
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
     config_namespaces: Option<Vec<String>>,
     /// Service accounts as which ConfigRepos of their namespace act [default: none].
@@ -33,7 +34,8 @@ pub(in crate::cli) struct OptionArgs {
     /// ClusterRoles and Roles that the operator may give to the agents of add-ons [default: none].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     addon_roles: Option<Vec<String>>,
-    /// Run the dashboard too, for people with tokens of the hub; `--dashboard=false` removes it [default: false].
+    /// Run the dashboard too, for people with tokens of the hub; `--dashboard=false` removes it [default:
+    /// false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     dashboard: Option<bool>,
     /// Another argument of `wheelwright operator`; may be repeated.

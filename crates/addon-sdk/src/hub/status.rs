@@ -20,8 +20,8 @@ use engine::addon::hosting::Place;
 use reconcile::{Action, Executed, StatusWrite};
 
 impl<A: AddOn> Deployment<A> {
-    /// Fills in the conditions. `made` says whether the add-on has no objects at all, or why they could not be
-    /// made.
+    /// Fills in the conditions. `made` says whether the add-on has no objects at all, or why they could not
+    /// be made.
     pub(super) fn report(&self, new: &mut ManagedClusterAddOn, made: Result<bool, String>, now: Timestamp) {
         let works: Vec<&ManifestWork> = self.works.iter().map(Arc::as_ref).collect();
         let is_registered = new.status.as_ref().is_some_and(|status| !status.supported_configs.is_empty());

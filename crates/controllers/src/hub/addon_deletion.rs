@@ -1,8 +1,8 @@
 //! The deletion of a ClusterManagementAddOn that a RolloutPolicy of a person applies to.
 //!
 //! A finalizer keeps it until every cluster has lost the add-on, within the removal budget of the policy.
-//! Without such a policy it is deleted as in OCM: at once, and the garbage collector deletes its add-ons on the
-//! clusters.
+//! Without such a policy it is deleted as in OCM: at once, and the garbage collector deletes its add-ons on
+//! the clusters.
 
 use std::collections::BTreeSet;
 

@@ -2,8 +2,8 @@
 //! selects any more.
 //!
 //! Every add-on stays while a placement does not exist, is not scheduled or moves clusters between pages.
-//! Removals above the budget of a window of time wait for an approval. The controller removes an add-on that a
-//! person installed only with its ClusterManagementAddOn.
+//! Removals above the budget of a window of time wait for an approval. The controller removes an add-on that
+//! a person installed only with its ClusterManagementAddOn.
 
 use std::collections::{BTreeMap, BTreeSet};
 

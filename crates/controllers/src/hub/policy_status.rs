@@ -1,4 +1,5 @@
-//! Says in the status of a RolloutPolicy whether it can be used, and whether a person has something to approve.
+//! Says in the status of a RolloutPolicy whether it can be used, and whether a person has something to
+//! approve.
 
 use jiff::Timestamp;
 

@@ -1,8 +1,8 @@
 //! The objects of an installed hub side.
 //!
 //! They are those that helm renders from `charts/wheelwright` with the chart's own values. They are kept in
-//! `operator.yaml` and `dashboard.yaml`, and a test compares the files with helm's output. Options change the fields that the chart's
-//! values of the same names change.
+//! `operator.yaml` and `dashboard.yaml`, and a test compares the files with helm's output. Options change the
+//! fields that the chart's values of the same names change.
 
 mod addon_roles;
 mod tenants;
@@ -127,8 +127,8 @@ impl Options {
     }
 }
 
-/// Returns all objects of an installation in the order in which they are applied: definitions, the namespace, and
-/// the objects of the chart, the Deployments last. All but the namespace have the label [`MANAGED_BY`].
+/// Returns all objects of an installation in the order in which they are applied: definitions, the namespace,
+/// and the objects of the chart, the Deployments last. All but the namespace have the label [`MANAGED_BY`].
 ///
 /// # Errors
 /// The rendered chart of this program cannot be used.
@@ -225,8 +225,8 @@ fn place(arguments: &[Value], start: &str) -> usize {
     arguments.iter().position(is_it).unwrap_or(arguments.len())
 }
 
-/// Serves all versions of a definition that has a webhook on the hub: the operator wrote the webhook, and clients use
-/// the versions.
+/// Serves all versions of a definition that has a webhook on the hub: the operator wrote the webhook, and
+/// clients use the versions.
 pub fn keep_conversion(wanted: &mut Object, present: &Object) {
     let is_converted =
         present.at(&["spec", "conversion", "strategy"]).is_some_and(|strategy| strategy == "Webhook");

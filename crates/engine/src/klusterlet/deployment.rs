@@ -93,8 +93,9 @@ pub fn deployments(settings: &Settings, has_identity: bool) -> Vec<Object> {
     objects.map(with_digest).collect()
 }
 
-/// Returns the Deployment that leaves the managed cluster after the end of a hosted agent, and the time at which
-/// the operator gives up. The pod deletes the identity when it has left, and then there is nothing to do.
+/// Returns the Deployment that leaves the managed cluster after the end of a hosted agent, and the time at
+/// which the operator gives up. The pod deletes the identity when it has left, and then there is nothing to
+/// do.
 pub fn cleanup(
     settings: &Settings,
     secrets: &Secrets<'_>,

@@ -28,8 +28,8 @@ use object::{Object, hex};
 pub const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 /// The secret with the kubeconfig of the managed cluster, beside a hosted agent.
 pub const MANAGED_SECRET: &str = "external-managed-kubeconfig";
-/// The environment variable with the labels of a ManagedCluster that the agent creates. Agents of OCM refuse flags
-/// that they do not know.
+/// The environment variable with the labels of a ManagedCluster that the agent creates. Agents of OCM refuse
+/// flags that they do not know.
 pub const CLUSTER_LABELS_VARIABLE: &str = "WHEELWRIGHT_CLUSTER_LABELS";
 /// The field manager of all objects of a Klusterlet, and the name of the controller.
 pub const MANAGER: &str = "klusterlet";

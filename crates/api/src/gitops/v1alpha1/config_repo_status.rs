@@ -29,7 +29,8 @@ pub struct ConfigRepoStatus {
     /// Number of objects that the ConfigRepo owns. Its ConfigRepoInventories list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<i32>,
-    /// Owned objects as earlier versions recorded them. Their next plan moves them into ConfigRepoInventories.
+    /// Owned objects as earlier versions recorded them. Their next plan moves them into
+    /// ConfigRepoInventories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub inventory: Vec<InventoryEntry>,
