@@ -8,7 +8,7 @@ use engine::plural::counted;
 use engine::rollout::state::{ClusterState, Wait};
 use engine::rollout::{Input, RolloutDecision};
 use object::{Key, Kind, Metadata as _, ObjectRef};
-use reconcile::{Event, EventType};
+use reconcile::{Event, EventType, Plan, StatusWrite};
 
 /// The rollout of a revision on the clusters of a placement, before and after a decision.
 pub(super) struct RolloutChange<'a> {
@@ -104,6 +104,15 @@ impl RolloutChange<'_> {
                 format!("waits for a person; to allow it, add {token} to spec.approved of its RolloutPolicy");
             (EventType::Warning, "ApprovalNeeded", message)
         })
+    }
+}
+
+/// Drafts a status, with the events that tell of it.
+pub(super) fn draft(plan: &mut Plan, status: Option<StatusWrite>, events: Vec<Event>) {
+    match status {
+        Some(write) => plan.status = Some(StatusWrite { events, ..write }),
+        // An approval is remembered in the RolloutPolicy, and the status may stay as it is.
+        None => plan.events.extend(events),
     }
 }
 

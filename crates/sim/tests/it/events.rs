@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, is_completed, merged, progress, progressive, put, seconds, select, select_all, template,
-    world,
+    ADDON, addon, is_completed, merged, progress, progressive, put, seconds, seeded, select, select_all,
+    template, world,
 };
 use crate::replica_sets;
 use sim::World;
+
+/// Orders in which the processes take turns.
+const SEEDS: std::ops::Range<u64> = 0..6;
 
 /// Returns type and reason of the events about objects of a kind since the last call.
 fn told(world: &mut World, kind: &str) -> Vec<String> {
@@ -29,7 +32,12 @@ fn policy(world: &mut World, spec: Value) {
 
 #[test]
 fn an_add_on_tells_each_step_of_its_rollouts_once() {
-    let mut world = world(4);
+    for seed in SEEDS {
+        tell_of_an_add_on(seeded(seed, 4));
+    }
+}
+
+fn tell_of_an_add_on(mut world: World) {
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", progressive());
     select_all(&mut world);
@@ -99,11 +107,16 @@ fn a_held_removal_is_told_once() {
 
 #[test]
 fn a_replica_set_tells_each_step_of_its_rollouts_once() {
+    for seed in SEEDS {
+        tell_of_a_replica_set(seeded(seed, 4));
+    }
+}
+
+fn tell_of_a_replica_set(mut world: World) {
     let rest = |world: &mut World| {
         world.run_for(seconds(120)).unwrap();
         told(world, "ManifestWorkReplicaSet")
     };
-    let mut world = world(4);
     select_all(&mut world);
     replica_sets::set(&mut world, "1", progressive());
     assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);

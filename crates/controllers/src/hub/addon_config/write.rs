@@ -54,8 +54,7 @@ impl AddOnInput {
         self.write(&mut plan, decided, view, now)?;
         plan.step(truncate_history);
         let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
-        plan.status =
-            StatusWrite::between(self.cma.as_ref(), &new).map(|write| StatusWrite { events, ..write });
+        rollout_events::draft(&mut plan, StatusWrite::between(self.cma.as_ref(), &new), events);
         self.keep(view)?;
         Ok(plan)
     }

@@ -105,7 +105,10 @@ impl Controller for ReplicaSetController {
         let observed = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected").at(generation);
         let observed = observed.message(text::plain(&failure.message, LONGEST_MESSAGE));
         set_condition(&mut new.status.get_or_insert_default().conditions, observed, now);
-        let events = done.plan.status.as_ref().map(|write| write.events.clone()).unwrap_or_default();
+        // A rollout has started once one of its works is written.
+        let has_written = done.outcomes.last().is_some_and(|step| step.iter().any(Result::is_ok));
+        let drafted = done.plan.status.as_ref().filter(|_| has_written);
+        let events = drafted.map(|write| write.events.clone()).unwrap_or_default();
         StatusWrite::between(set.as_ref(), &new).map(|write| StatusWrite { events, ..write })
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 
 use super::decide::DecidedRollouts;
 use super::input::{Node, SetInput};
-use crate::hub::rollout_events::{RolloutChange, event};
+use crate::hub::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::condition::Conditions as _;
 use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
@@ -51,8 +51,7 @@ impl SetInput {
         let status = self.status(&decided, now);
         let new = ManifestWorkReplicaSet { status: Some(status), ..ManifestWorkReplicaSet::clone(&self.set) };
         let events = self.events(&decided, &new);
-        plan.status =
-            StatusWrite::between(self.set.as_ref(), &new).map(|write| StatusWrite { events, ..write });
+        rollout_events::draft(&mut plan, StatusWrite::between(self.set.as_ref(), &new), events);
         Ok(plan)
     }
 
