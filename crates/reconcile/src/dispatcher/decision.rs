@@ -57,7 +57,7 @@ pub(super) struct DecisionOutput {
 pub(super) enum DecisionResult {
     CaughtUp,
     Planned(Box<Planned>),
-    Concluded(Option<StatusWrite>),
+    Concluded(Option<Box<StatusWrite>>),
 }
 
 pub(super) struct Planned {
@@ -144,7 +144,7 @@ pub(super) fn conclude(
         DecisionOutput {
             index: snapshot.into_parts().0.index,
             woken,
-            result: DecisionResult::Concluded(status),
+            result: DecisionResult::Concluded(status.map(Box::new)),
         }
     };
     Decision {

@@ -118,7 +118,9 @@ impl Dispatcher {
         match output.result {
             DecisionResult::CaughtUp => {}
             DecisionResult::Planned(planned) => self.planned(id, reconciliation, *planned, now),
-            DecisionResult::Concluded(status) => self.write_status(id, reconciliation, status, now),
+            DecisionResult::Concluded(status) => {
+                self.write_status(id, reconciliation, status.map(|status| *status), now);
+            }
         }
     }
 
