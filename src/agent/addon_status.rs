@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tracing::warn;
 
-use super::addons::{Addons, RETRY, Registration, later};
+use super::addons::{Addons, RETRY, Registration};
 use super::join::{Credentials, JoinError, api};
 use crate::shell::now;
 use api::addon::token;
@@ -16,6 +16,7 @@ use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::KUBE_CLIENT_SIGNER;
 use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
+use object::duration::later;
 
 /// How an add-on proves its identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +92,7 @@ impl Addons<'_> {
         let status =
             json!({"kubeClientDriver": status.kube_client_driver, "registrations": status.registrations});
         self.patch_status(&addons, &live, &status).await?;
-        Ok(later(RETRY))
+        Ok(later(now(), RETRY))
     }
 
     /// Reports on the hub how fresh the credentials of an add-on are, unless it says so already.

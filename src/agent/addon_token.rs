@@ -10,10 +10,11 @@ use kube::api::PostParams;
 use serde::Deserialize;
 
 use super::addon_status::refreshed;
-use super::addons::{Addons, RETRY, Registration, later};
+use super::addons::{Addons, RETRY, Registration};
 use super::join::{JoinError, api};
 use crate::shell::now;
 use api::addon::token;
+use object::duration::later;
 
 /// Lifetime that the agent asks for. The agent makes a new token when a fifth is left; OCM asks for a year.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
@@ -60,7 +61,7 @@ impl Addons<'_> {
     /// Makes sure that an add-on has a token of its service account; returns when to check again.
     pub(super) async fn token(&self, registration: &Registration, uid: &str) -> Result<Timestamp, JoinError> {
         if !self.has_namespace(registration).await? {
-            return Ok(later(RETRY));
+            return Ok(later(now(), RETRY));
         }
         let held = self.stored(registration).await?;
         let is_of_this_hub =

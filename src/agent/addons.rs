@@ -25,6 +25,7 @@ use crate::shell::{Handle, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use object::Key;
+use object::duration::later;
 use reconcile::{Query, View as _};
 
 /// Time between two checks for add-ons without credentials.
@@ -86,7 +87,7 @@ impl Addons<'_> {
                 Some((registration, result)) = attempts.next() => {
                     let again = result.unwrap_or_else(|error| {
                         warn!(addon = registration.addon, %error, "cannot get credentials for the add-on yet");
-                        later(RETRY)
+                        later(now(), RETRY)
                     });
                     running.remove(&registration);
                     kept.secrets.insert(registration.secret());
@@ -142,7 +143,7 @@ impl Addons<'_> {
             Proof::Certificate => self.credentials(&registration, stop).await,
             Proof::Token(uid) => self.token(&registration, uid).await,
             // The hub makes the service account first; its uid is another registration.
-            Proof::NoAccount => return (registration, Ok(later(RETRY))),
+            Proof::NoAccount => return (registration, Ok(later(now(), RETRY))),
         };
         if let Err(error) = &result {
             self.report_failure(&registration, error).await;
@@ -157,7 +158,7 @@ impl Addons<'_> {
     ) -> Result<Timestamp, JoinError> {
         let Registration { addon, namespace: _, signer, user, groups, units, proof: _ } = registration;
         if !self.has_namespace(registration).await? {
-            return Ok(later(RETRY));
+            return Ok(later(now(), RETRY));
         }
         let fresh = self
             .stored(registration)
@@ -231,11 +232,6 @@ impl Addons<'_> {
         info!(addon, namespace, "the add-on has credentials for the hub");
         Ok(())
     }
-}
-
-/// Returns the time after a wait from now.
-pub(super) fn later(wait: SignedDuration) -> Timestamp {
-    now().saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 impl Registration {

@@ -21,6 +21,7 @@ use crate::pki::{Authority, CertificateRequest, Identity, Usage};
 use crate::shell::{Handle, now};
 use controllers::hub::custom_signer::{Signing, signing};
 use object::Metadata as _;
+use object::duration::later;
 use reconcile::{Query, View as _};
 
 /// Time between two reads of the caches, which send no request.
@@ -45,7 +46,7 @@ impl Attempts {
     fn begin(&mut self, now: Timestamp) {
         let wait = (FIRST_RETRY * (1 << self.count.min(16))).min(LAST_RETRY);
         self.count = self.count.saturating_add(1);
-        self.again = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
+        self.again = later(now, wait);
     }
 }
 

@@ -13,6 +13,7 @@ use kube::api::{ObjectMeta, PostParams};
 
 use crate::pki::{Authority, Certificate, Error, Identity, Profile, Subject, Usage};
 use crate::shell::{message, now};
+use object::duration::later;
 
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 /// A certificate is renewed when it has this long left, and an authority when it would end before a
@@ -90,7 +91,7 @@ impl StoredCertificate {
     /// soon.
     fn renew(before: Option<&Self>, secret: &ServerSecret, now: Timestamp) -> Result<Self, Error> {
         let lasts = |pem: &str| {
-            let end = now.saturating_add(AUTHORITY_RENEWAL).unwrap_or(Timestamp::MAX);
+            let end = later(now, AUTHORITY_RENEWAL);
             Certificate::from_pem(pem).is_ok_and(|one| one.not_after > end)
         };
         let held = before.filter(|before| lasts(&before.authorities));

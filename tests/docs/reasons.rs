@@ -54,7 +54,7 @@ const BEFORE_EVENT: &[&str] = &[
     "event:",
     "reason:",
     "has_failed {",
-    ".into() } else {",
+    "} else {",
     "true => (",
     "false => (",
     "normal(",

@@ -1,6 +1,6 @@
 //! Durations as Go writes them, and so OCM's fields.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 const NANOS: [(&str, f64); 8] = [
     ("ns", 1.0),
@@ -12,6 +12,11 @@ const NANOS: [(&str, f64); 8] = [
     ("m", 60e9),
     ("h", 3600e9),
 ];
+
+/// Returns the time that is a duration after another; the last supported time if it would be beyond.
+pub fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
+    time.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
 
 /// Reads what Go's [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration) reads: `1h30m`, `1.5h`,
 /// `500ms`, `0`.

@@ -9,6 +9,7 @@ mod cached;
 mod caches;
 mod controller;
 mod dispatcher;
+mod event;
 mod index;
 mod kind;
 mod lookup;
@@ -26,14 +27,13 @@ pub use controller::{Change, Controller, Register, Wakes, Watches};
 pub use dispatcher::{
     Act, Acted, Command, ControllerInfo, Decided, Decision, Dispatcher, Limits, Planning, ReconcileResult,
 };
+pub use event::{Event, EventType};
 pub use index::{Index, Observes};
 pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};
 pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth};
 pub use memo::{Cancel, Computation, Computed, Memo};
 pub use outcome::{Executed, Failure, FailureKind, Outcome};
-pub use plan::{
-    Action, CommitStatus, Event, EventType, Plan, Precondition, Push, Site, StatusWrite, Subresource,
-};
+pub use plan::{Action, CommitStatus, Plan, Precondition, Push, Site, StatusWrite, Subresource};
 pub use queue::Backoff;
 pub(crate) use queue::{Cause, Priority, Wake, WorkQueue};
 pub use scope::{Narrowed, Scope};

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Backoff;
 use super::queue::earlier;
 use object::Key;
+use object::duration::later;
 
 /// A pure computation that is too expensive for a plan. The value is its input; equal inputs have equal
 /// results.
@@ -192,7 +193,7 @@ impl Slot {
             Ok(output) => Some(Arc::clone(output)),
             Err(_) => self.kept.take().and_then(|kept| kept.last),
         };
-        let retry_at = now.saturating_add(Backoff::LONGEST).unwrap_or(Timestamp::MAX);
+        let retry_at = later(now, Backoff::LONGEST);
         self.retry_at = output.is_err().then_some(retry_at);
         self.kept = Some(StoredMemo { memo, output, last });
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::Event;
 use api::gitops::v1alpha1::{CommitState, ProviderType};
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
@@ -363,33 +364,4 @@ pub struct CommitStatus {
     pub state: CommitState,
     /// A line for people.
     pub description: String,
-}
-
-/// An event about an object, for people (`events.k8s.io/v1`).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Event {
-    /// The object the event is about.
-    pub regarding: ObjectRef,
-    /// Its uid.
-    pub uid: String,
-    /// A related object, and its uid if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub related: Option<(ObjectRef, String)>,
-    /// Normal or Warning.
-    pub event_type: EventType,
-    /// Reason: a CamelCase word.
-    pub reason: String,
-    /// Action: a CamelCase word.
-    pub action: String,
-    /// A sentence.
-    pub message: String,
-}
-
-/// `type` of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum EventType {
-    /// Something happened as expected.
-    Normal,
-    /// Something needs the attention of a person.
-    Warning,
 }

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::FailureKind;
 use object::Key;
+use object::duration::later;
 
 /// The work queue of one controller.
 ///
@@ -202,7 +203,7 @@ impl WorkQueue {
             Some(cause) => {
                 let in_a_row =
                     self.failures.get(key).map_or(0, |failures| failures.in_a_row).saturating_add(1);
-                let until = now.saturating_add(Backoff::wait(cause.kind, in_a_row)).unwrap_or(Timestamp::MAX);
+                let until = later(now, Backoff::wait(cause.kind, in_a_row));
                 self.failures.insert(key.clone(), Failures { cause, in_a_row, until });
                 self.wake(key.clone(), Wake { priority, ..Wake::changed(until) });
             }

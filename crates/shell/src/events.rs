@@ -17,6 +17,7 @@ use tracing::debug;
 
 use super::clock::now;
 use object::ObjectRef;
+use object::duration::later;
 use reconcile::{Event, EventType};
 
 /// Time after which an equal event is a new one, as in client-go (`tools/events`, `finishTime`).
@@ -131,19 +132,18 @@ impl EventRecorder {
 
 impl EventCorrelator {
     fn publication(&mut self, event: &Event, now: Timestamp) -> Publication {
-        let after = |time: Timestamp, wait| time.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        if after(self.swept_at, SERIES) <= now {
-            self.recent.retain(|_, recent| after(recent.last, SERIES) > now);
+        if later(self.swept_at, SERIES) <= now {
+            self.recent.retain(|_, recent| later(recent.last, SERIES) > now);
             self.whole_at.retain(|_, whole_at| *whole_at > now);
             self.swept_at = now;
         }
         let whole_at = self.whole_at.get(&event.regarding).map_or(now, |whole_at| now.max(*whole_at));
-        let whole_at = after(whole_at, PERIOD);
-        if whole_at > after(now, PERIOD * BURST) {
+        let whole_at = later(whole_at, PERIOD);
+        if whole_at > later(now, PERIOD * BURST) {
             return Publication::Drop;
         }
         self.whole_at.insert(event.regarding.clone(), whole_at);
-        if let Some(recent) = self.recent.get_mut(event).filter(|recent| after(recent.last, SERIES) > now) {
+        if let Some(recent) = self.recent.get_mut(event).filter(|recent| later(recent.last, SERIES) > now) {
             (recent.count, recent.last) = (recent.count.saturating_add(1), now);
             return Publication::Repeat { name: recent.name.clone(), count: recent.count };
         }

@@ -14,12 +14,10 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::client::retry_after;
-use super::process::{CommitStatusFn, PushFn};
+use super::process::{CommitStatusFn, GitWriteFn, PushFn};
 use super::{Leadership, Resources, crd};
 use object::{Object, ObjectRef};
-use reconcile::{
-    Act, Action, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource,
-};
+use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Site, Subresource};
 
 /// Limit of the writes of one controller in flight. They share a connection. The limit is per controller, so
 /// that a controller that writes ten thousand objects does not delay the single write of another. The server
@@ -60,39 +58,37 @@ impl Executor {
     /// Executes one action. Only requests to API servers hold a slot of the controller: not a push, a commit
     /// status, or the wait for a CRD.
     pub(super) async fn act(&self, act: &Act) -> Outcome {
-        let (manager, action) = (act.controller, act.action());
-        let Some(site) = action.site() else {
-            return match action {
-                Action::Push(push) => self.push(push).await,
-                Action::SetCommitStatus(status) => self.set_commit_status(status).await,
-                Action::Apply { .. }
-                | Action::Create { .. }
-                | Action::Patch { .. }
-                | Action::Replace { .. }
-                | Action::Delete { .. } => Ok(None),
-            };
-        };
-        let server = self.server(site, act.controller_id)?;
-        match action {
-            Action::Apply { object, force, manager: other, impersonate, dry_run, site: _ } => {
+        let manager = act.controller;
+        let server = |site: &Site| self.server(*site, act.controller_id);
+        match act.action() {
+            Action::Apply { object, force, manager: other, impersonate, dry_run, site } => {
+                let server = server(site)?;
                 let manager = other.as_deref().unwrap_or(manager);
                 let params = PatchParams { force: *force, dry_run: *dry_run, ..PatchParams::apply(manager) };
                 let applied = server.impersonating(impersonate.as_deref()).apply(object, &params).await?;
                 if *dry_run { Ok(None) } else { crd::established(server, applied).await.map(Some) }
             }
-            Action::Create { object, site: _ } => server.create(object).await,
-            Action::Patch { target, subresource, patch, precondition, impersonate, site: _ } => {
+            Action::Create { object, site } => server(site)?.create(object).await,
+            Action::Patch { target, subresource, patch, precondition, impersonate, site } => {
+                let server = server(site)?.impersonating(impersonate.as_deref());
                 let mut body = Value::Object(patch.clone());
                 guard(&mut body, precondition);
                 let params = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
-                server.impersonating(impersonate.as_deref()).patch(target, *subresource, &params, &body).await
+                server.patch(target, *subresource, &params, &body).await
             }
-            Action::Replace { object, site: _ } => server.replace(object).await,
-            Action::Delete { target, precondition, orphan, impersonate, site: _ } => {
-                server.impersonating(impersonate.as_deref()).delete(target, precondition, *orphan).await
+            Action::Replace { object, site } => server(site)?.replace(object).await,
+            Action::Delete { target, precondition, orphan, impersonate, site } => {
+                let server = server(site)?.impersonating(impersonate.as_deref());
+                server.delete(target, precondition, *orphan).await
             }
-            Action::Push(push) => self.push(push).await,
-            Action::SetCommitStatus(status) => self.set_commit_status(status).await,
+            Action::Push(push) => {
+                let none = "this process has no git remote to push to";
+                self.write_to_git(self.push.as_ref(), push, none).await
+            }
+            Action::SetCommitStatus(status) => {
+                let none = "this process reaches no git provider";
+                self.write_to_git(self.commit_status.as_ref(), status, none).await
+            }
         }
     }
 
@@ -108,35 +104,14 @@ impl Executor {
         Ok(ApiServer { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
     }
 
-    /// Checks that this process may still write to servers that do not know the lease.
-    fn check_leadership(&self) -> Result<(), Failure> {
-        match self.leadership.as_ref().map(Leadership::check) {
-            Some(Err(not_leading)) => {
-                Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() })
-            }
-            Some(Ok(())) | None => Ok(()),
+    /// Writes to a git server or to its provider, which do not know the lease: the leadership is checked first.
+    async fn write_to_git<T: Clone>(&self, write: Option<&GitWriteFn<T>>, what: &T, none: &str) -> Outcome {
+        if let Some(Err(not_leading)) = self.leadership.as_ref().map(Leadership::check) {
+            return Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() });
         }
-    }
-
-    async fn set_commit_status(&self, status: &CommitStatus) -> Outcome {
-        self.check_leadership()?;
-        match &self.commit_status {
-            Some(at_provider) => at_provider(CommitStatus::clone(status)).await.map(|()| None),
-            None => Err(Failure {
-                kind: FailureKind::Invalid,
-                message: "this process reaches no git provider".into(),
-            }),
-        }
-    }
-
-    async fn push(&self, push: &Push) -> Outcome {
-        self.check_leadership()?;
-        match &self.push {
-            Some(to_remote) => to_remote(Push::clone(push)).await.map(|()| None),
-            None => Err(Failure {
-                kind: FailureKind::Invalid,
-                message: "this process has no git remote to push to".into(),
-            }),
+        match write {
+            Some(write) => write(what.clone()).await.map(|()| None),
+            None => Err(Failure { kind: FailureKind::Invalid, message: none.into() }),
         }
     }
 }

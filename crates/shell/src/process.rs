@@ -37,11 +37,14 @@ const COALESCE: SignedDuration = SignedDuration::from_millis(50);
 /// Time limit of the writes that are in flight at a stop. The end of the leadership ends them too.
 const DRAIN: Duration = Duration::from_secs(4);
 
+/// Writes to a git server or to its provider.
+pub(super) type GitWriteFn<T> = Arc<dyn Fn(T) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+
 /// Commits and pushes files; supplied by the source controller.
-pub type PushFn = Arc<dyn Fn(Push) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+pub type PushFn = GitWriteFn<Push>;
 
 /// Sets the status of a commit at a git provider; supplied by the source controller.
-pub type CommitStatusFn = Arc<dyn Fn(CommitStatus) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+pub type CommitStatusFn = GitWriteFn<CommitStatus>;
 
 /// The options of a shell.
 pub struct ShellOptions {
@@ -80,8 +83,16 @@ pub struct Handle {
 impl Shell {
     /// Registers controllers; none runs yet.
     pub fn new(options: ShellOptions, register: impl FnOnce(&mut Registrar)) -> Self {
-        let ShellOptions { hub, spoke, scope, controllers: selection, .. } = options;
-        let ShellOptions { push, commit_status, leadership, attempts, .. } = options;
+        let ShellOptions {
+            hub,
+            spoke,
+            scope,
+            controllers: selection,
+            push,
+            commit_status,
+            leadership,
+            attempts,
+        } = options;
         let limits = Limits { coalesce: COALESCE, computations: threads::cores() };
         let mut registrar = Registrar { selection, dispatcher: Dispatcher::new(limits, spoke.is_some()) };
         register(&mut registrar);

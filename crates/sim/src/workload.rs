@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use object::duration::later;
 use object::hex;
 use object::{Object, merge_diff};
 
@@ -62,7 +63,7 @@ pub fn step(object: &Object, environment: &Environment, now: Timestamp) -> Step 
         Some((of, at)) if of == revision => (at.parse().unwrap_or(now), None),
         _ => (now, Some(json!({"annotations": {ROLLED_AT: format!("{revision}@{now}")}}))),
     };
-    let ready_at = changed_at.saturating_add(environment.ready_after).unwrap_or(Timestamp::MAX);
+    let ready_at = later(changed_at, environment.ready_after);
     let progress = match () {
         () if !images(pod).all(|image| environment.images.contains(image)) => Progress::Stuck,
         () if ready_at > now => Progress::Starting,

@@ -14,6 +14,7 @@ use super::check::{Checker, Invariant, InvariantViolation, Write};
 use super::execute::{Branches, Execute, Servers, execute};
 use super::process::{Faults, Process};
 use api::crds;
+use object::duration::later;
 use object::{Key, Random};
 use reconcile::{CommitStatus, Dispatcher, Event, Scope, Source};
 use store::Store;
@@ -109,7 +110,7 @@ impl World {
         limit: SignedDuration,
         mut done: impl FnMut(&Self) -> bool,
     ) -> Result<bool, InvariantViolation> {
-        let end = self.now.saturating_add(limit).unwrap_or(Timestamp::MAX);
+        let end = later(self.now, limit);
         loop {
             self.settle()?;
             if done(self) {

@@ -13,6 +13,7 @@ use pgp::types::{KeyDetails, Tag, VerifyingKey};
 
 use super::Refusal;
 use super::object::Signed;
+use object::duration::later;
 
 const PUBLIC_KEY_END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
 const PUBLIC_KEY_BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
@@ -305,8 +306,7 @@ fn within(
         return Err(Refusal::NotYetValid { signer, at: begin });
     }
     let seconds = length.map_or(0, pgp::types::Duration::as_secs);
-    let at =
-        begin.saturating_add(jiff::SignedDuration::from_secs(i64::from(seconds))).unwrap_or(Timestamp::MAX);
+    let at = later(begin, jiff::SignedDuration::from_secs(i64::from(seconds)));
     if seconds > 0 && now >= at {
         return Err(Refusal::Expired { signer, at });
     }

@@ -20,6 +20,7 @@ use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
 use object::duration;
+use object::duration::later;
 use reconcile::{Query, Source, SourceFailure, SourceIdentity, View};
 
 /// Time between two checks for repositories that are due.
@@ -147,7 +148,7 @@ impl SourceController {
                 _ = tick.tick() => {}
                 Some(key) = changes.recv() => {
                     if let Some(one) = states.get_mut(&key) {
-                        one.due = Some(now().saturating_add(LOCAL_CHANGE_DELAY).unwrap_or(Timestamp::MAX));
+                        one.due = Some(later(now(), LOCAL_CHANGE_DELAY));
                     }
                     continue;
                 }
@@ -197,7 +198,7 @@ impl SourceController {
 impl RepoState {
     /// Asks for a fetch now, or soon if the last one has just begun.
     fn hint(&mut self, now: Timestamp) {
-        let rest = |began: Timestamp| began.saturating_add(SHORTEST_INTERVAL).unwrap_or(Timestamp::MAX);
+        let rest = |began: Timestamp| later(began, SHORTEST_INTERVAL);
         let at = self.began.map_or(now, rest).max(now);
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }

@@ -18,7 +18,7 @@ use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED, JOIN
 use api::names::{CLUSTER_LEASE, KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
 use engine::registration::lease;
 use object::quantity::{self, NANO};
-use object::{Key, Metadata as _, ObjectRef};
+use object::{Key, Metadata as _};
 use reconcile::{
     Controller, Event, EventType, Plan, Query, Read, ServerHealth, Site, StatusWrite, View, Watches,
 };
@@ -126,15 +126,7 @@ fn availability_event(cluster: &ManagedCluster, is_available: bool) -> Event {
 
 /// Returns an event in the namespace of the cluster, where an agent may write.
 fn event(cluster: &ManagedCluster, event_type: EventType, reason: &str, message: String) -> Event {
-    Event {
-        regarding: ObjectRef::of::<ManagedCluster>(Key::namespaced(cluster.name(), cluster.name())),
-        uid: cluster.uid().to_owned(),
-        related: None,
-        event_type,
-        reason: reason.into(),
-        action: "Report".into(),
-        message,
-    }
+    Event::new(cluster, event_type, reason, "Report", message).of_cluster()
 }
 
 fn own_cluster(view: &impl View) -> Vec<Key> {

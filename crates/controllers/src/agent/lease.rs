@@ -8,6 +8,7 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
 use api::names::{CLUSTER_LEASE, cluster_conditions};
 use engine::registration::lease;
+use object::duration::later;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Controller, Plan, Read, Site, View, Watches};
 
@@ -39,7 +40,7 @@ impl Controller for LeaseController {
         let renewed = renewed.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let period = lease::period(cluster.spec.lease_duration_seconds);
         let wait = period.saturating_sub(head_start(&key.namespace, period));
-        let due = renewed.saturating_add(wait).unwrap_or(Timestamp::MAX);
+        let due = later(renewed, wait);
         // A time in the future was written by a clock that was ahead, so it does not count.
         if due > now && renewed <= now {
             plan.wake(due);
@@ -49,7 +50,7 @@ impl Controller for LeaseController {
         let time = MicroTime(now.round(Unit::Microsecond).unwrap_or(now));
         new.spec.get_or_insert_default().renew_time = Some(time);
         plan.step([Action::Replace { site: Site::Hub, object: Object::from_typed(&new) }]);
-        plan.wake(now.saturating_add(wait).unwrap_or(Timestamp::MAX));
+        plan.wake(later(now, wait));
         Ok(plan)
     }
 }

@@ -16,6 +16,7 @@ use crate::agent_identity;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::AGENT_CLAIM;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
+use object::duration::later;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Plan, Query, Read, Site, Subresource, View, Watches};
 
@@ -91,7 +92,7 @@ fn evict(applied: &Arc<AppliedManifestWork>, management: &Management, now: Times
         Some(_) if is_managed => plan.step([mark(None)]),
         None => plan.step([mark(Some(now))]),
         Some(since) => {
-            let at = since.saturating_add(grace).unwrap_or(Timestamp::MAX);
+            let at = later(since, grace);
             if at > now {
                 plan.wake(at);
             } else if has_works {

@@ -25,7 +25,7 @@ use api::names::{
 };
 use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
-use object::{Key, Metadata as _, Object, ObjectRef, refers_to};
+use object::{Key, Metadata as _, Object, refers_to};
 use reconcile::{Action, Controller, Event, EventType, Plan, Read, View, Watches};
 
 pub(crate) struct AddonInstallController;
@@ -195,13 +195,6 @@ fn held(cma: &ClusterManagementAddOn, removal: &Removal, before: &RemovalStatus)
     let (kept, approval) = (removal.decision.kept.len(), removal.decision.approval.as_deref());
     let was_told =
         usize::try_from(before.held) == Ok(kept) && before.approval == approval.unwrap_or_default();
-    (kept > 0 && !was_told).then(|| Event {
-        regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::of(cma)),
-        uid: cma.uid().to_owned(),
-        related: None,
-        event_type: EventType::Warning,
-        reason: "RemovalHeld".into(),
-        action: "Remove".into(),
-        message: removal.to_string(),
-    })
+    (kept > 0 && !was_told)
+        .then(|| Event::new(cma, EventType::Warning, "RemovalHeld", "Remove", removal.to_string()))
 }

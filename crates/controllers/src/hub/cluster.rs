@@ -21,7 +21,7 @@ use api::names::{
 };
 use api::work::v1::ManifestWork;
 use engine::registration::rbac;
-use object::{Key, Kind, Metadata as _, ObjectRef};
+use object::{Key, Kind, Metadata as _};
 use reconcile::{
     Action, Change, Controller, Event, EventType, Plan, Query, Read, StatusWrite, View, Watches,
 };
@@ -85,15 +85,8 @@ fn decision_event(cluster: &ManagedCluster) -> Option<Event> {
         true => ("ManagedClusterAccepted", "accepted"),
         false => ("ManagedClusterDenied", "denied"),
     };
-    Some(Event {
-        regarding: ObjectRef::of::<ManagedCluster>(Key::namespaced(cluster.name(), cluster.name())),
-        uid: cluster.uid().to_owned(),
-        related: None,
-        event_type: EventType::Normal,
-        reason: reason.into(),
-        action: "Accept".into(),
-        message: format!("managed cluster {} is {word} by hub cluster admin", cluster.name()),
-    })
+    let message = format!("managed cluster {} is {word} by hub cluster admin", cluster.name());
+    Some(Event::new(cluster, EventType::Normal, reason, "Accept", message).of_cluster())
 }
 
 /// Returns the cluster whose namespace an object was deleted from: it may be the last object that a leaving

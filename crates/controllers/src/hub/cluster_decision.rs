@@ -17,7 +17,7 @@ use api::gitops::v1alpha1::{ClusterDecision, ClusterDecisionStatus, ConfigRepo};
 use api::names::{APPROVE_DELETION_ANNOTATION, CLUSTER_DECISION_ANNOTATION, CONFIG_REPO_ANNOTATION};
 use engine::addon::selection::Selection;
 use engine::placement::{Entry, decision_list};
-use object::{Key, Metadata as _, ObjectRef};
+use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
 /// Most characters of a value. A claim may be longer than any application needs.
@@ -131,15 +131,8 @@ fn describe(entry: &mut Entry, cluster: &ManagedCluster, wanted: &[&str]) {
 /// Reports that the list stays as it is.
 fn too_large(placement: &Placement, refused: &str) -> Event {
     let hint = format!("name fewer labels and claims in the annotation {CLUSTER_DECISION_ANNOTATION}");
-    Event {
-        regarding: ObjectRef::of::<Placement>(Key::of(placement)),
-        uid: placement.uid().to_owned(),
-        related: None,
-        event_type: EventType::Warning,
-        reason: "ClusterDecisionTooLarge".into(),
-        action: "Publish".into(),
-        message: format!("{refused}; it stays as it is: {hint}"),
-    }
+    let message = format!("{refused}; it stays as it is: {hint}");
+    Event::new(placement, EventType::Warning, "ClusterDecisionTooLarge", "Publish", message)
 }
 
 fn object(placement: &Placement, status: ClusterDecisionStatus) -> ClusterDecision {

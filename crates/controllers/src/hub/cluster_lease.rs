@@ -20,7 +20,7 @@ use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED};
 use api::names::{ACCEPT_FAILED, CLUSTER_LEASE, CLUSTER_NAME_LABEL, SKIP_CLOCK_SYNC_ANNOTATION};
 use engine::registration::lease;
 use engine::registration::liveness::{Heartbeat, Liveness};
-use object::{Key, Metadata as _, Object, ObjectRef};
+use object::{Key, Metadata as _, Object};
 use reconcile::{
     Action, Change, Controller, Event, EventType, Index, Observes, Plan, Read, StatusWrite, View, Watches,
 };
@@ -136,16 +136,8 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
         "The {} is successfully imported. However, the connection check from the managed cluster to the hub cluster has failed",
         cluster.name()
     );
-    plan.events.push(Event {
-        // The agent reports in the namespace of the cluster too.
-        regarding: ObjectRef::of::<ManagedCluster>(Key::namespaced(cluster.name(), cluster.name())),
-        uid: cluster.uid().to_owned(),
-        related: None,
-        event_type: EventType::Warning,
-        reason: "AvailableUnknown".into(),
-        action: "Check".into(),
-        message,
-    });
+    let event = Event::new(cluster, EventType::Warning, "AvailableUnknown", "Check", message);
+    plan.events.push(event.of_cluster());
 }
 
 /// Sets the condition about the clock of a cluster, in OCM's words. While the clock is wrong, agents report

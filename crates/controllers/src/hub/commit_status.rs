@@ -14,6 +14,7 @@ use api::condition::{Conditions as _, Observation, set_condition};
 use api::gitops::v1alpha1::{CommitState, CommitStatusProvider, ConfigRepo, LastCommitStatus};
 use api::names::gitops_conditions::{COMMIT_STATUS_REPORTED, STALLED};
 use engine::report::{self, commit_state, is_news};
+use object::duration::later;
 use object::{Key, text};
 use reconcile::{
     Action, CommitStatus, Controller, Executed, Failure, FailureKind, Plan, Read, Source, SourceIdentity,
@@ -182,10 +183,6 @@ fn held_until(repo: &ConfigRepo, changed: Option<Timestamp>, now: Timestamp) -> 
     let revisions = [&status.seen, &status.applied].into_iter().flatten();
     let since = revisions.filter_map(|revision| revision.since.as_ref().map(|since| since.0));
     since.filter(|since| *since <= now).chain(changed).max().map(|last| later(last, DEBOUNCE))
-}
-
-fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
-    time.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// Returns when a status that failed may be tried again. After an edit of the spec it is tried at once.

@@ -24,7 +24,7 @@ use api::names::{
     REQUESTER_ANNOTATION,
 };
 use engine::registration::csr::{Certificate, is_decided, requested};
-use object::{Key, Metadata as _, ObjectRef};
+use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
 pub(crate) struct CsrController;
@@ -205,15 +205,7 @@ impl Approval {
 
 fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Approval, now: Timestamp) {
     plan.step([Action::approve(request, approval.message, now)]);
-    plan.events.push(Event {
-        regarding: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
-        uid: request.uid().to_owned(),
-        related: None,
-        event_type: EventType::Normal,
-        reason: approval.event.into(),
-        action: "Approve".into(),
-        message: approval.message.into(),
-    });
+    plan.events.push(Event::new(request, EventType::Normal, approval.event, "Approve", approval.message));
 }
 
 #[cfg(test)]

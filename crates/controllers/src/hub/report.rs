@@ -18,8 +18,9 @@ use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
 use object::duration;
+use object::duration::later;
 use object::text;
-use object::{Key, Metadata as _, ObjectRef};
+use object::{Key, Metadata as _};
 use reconcile::{
     Action, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Read, StatusWrite,
     View, Watches,
@@ -115,10 +116,9 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
     let fenced = condition.is_some_and(|condition| condition.reason == FENCED) && !answered;
     let wait = if refused && !answered { REJECTED_RETRY.max(interval) } else { interval };
-    let at = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
     // A time in the future was written by a clock that was ahead, so it does not count.
     let past = last.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
-    let not_before = past.map(|time| at(time.0, wait));
+    let not_before = past.map(|time| later(time.0, wait));
     let mut plan = Plan::default();
     if let Some(later) = not_before.filter(|later| *later > now) {
         plan.wake(later);
@@ -129,8 +129,8 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     // Changes that keep arriving delay a report by an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
-    let deadline = since.map_or(Timestamp::MIN, |time| at(time.0, interval + interval));
-    let debounced = changed.map_or(Timestamp::MIN, |changed| at(changed, DEBOUNCE));
+    let deadline = since.map_or(Timestamp::MIN, |time| later(time.0, interval + interval));
+    let debounced = changed.map_or(Timestamp::MIN, |changed| later(changed, DEBOUNCE));
     if debounced > now && deadline > now {
         plan.wake(debounced.min(deadline));
         return Ok(plan);
@@ -166,15 +166,8 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
 
 /// Returns the event that a report arrived after one that did not.
 fn pushed_again(repo: &ConfigRepo, spec: &Report) -> Event {
-    Event {
-        regarding: ObjectRef::of::<ConfigRepo>(Key::of(repo)),
-        uid: repo.uid().to_owned(),
-        related: None,
-        event_type: EventType::Normal,
-        reason: "Pushed".into(),
-        action: "Report".into(),
-        message: format!("the report is on the branch {} again", spec.branch),
-    }
+    let message = format!("the report is on the branch {} again", spec.branch);
+    Event::new(repo, EventType::Normal, "Pushed", "Report", message)
 }
 
 /// Returns the uid of the namespace `kube-system`, which is that of the hub, as usual for clusters.

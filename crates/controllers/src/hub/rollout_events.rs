@@ -7,7 +7,7 @@ use api::cluster::v1beta1::Placement;
 use engine::plural::counted;
 use engine::rollout::state::{ClusterState, Wait};
 use engine::rollout::{Input, RolloutDecision};
-use object::{Key, Kind, Metadata as _, ObjectRef};
+use object::{Key, Kind, ObjectRef};
 use reconcile::{Event, EventType, Plan, StatusWrite};
 
 /// The rollout of a revision on the clusters of a placement, before and after a decision.
@@ -122,13 +122,5 @@ pub(super) fn event<K: Kind>(object: &K, event_type: EventType, reason: &str, me
         "RolledBack" => "Rollback",
         _ => "RollOut",
     };
-    Event {
-        regarding: ObjectRef::of::<K>(Key::of(object)),
-        uid: object.uid().to_owned(),
-        related: None,
-        event_type,
-        reason: reason.into(),
-        action: action.into(),
-        message,
-    }
+    Event::new(object, event_type, reason, action, message)
 }

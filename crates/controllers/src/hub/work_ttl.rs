@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use api::condition::find_condition;
 use api::names::{WORK_REPLICA_SET_LABEL, work_conditions::COMPLETE};
 use api::work::v1::ManifestWork;
+use object::duration::later;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Plan, Read, View, Watches};
 
@@ -38,6 +39,5 @@ fn expires_at(work: &ManifestWork) -> Option<Timestamp> {
     let complete = find_condition(&work.status.as_ref()?.conditions, COMPLETE).filter(|c| c.is_true())?;
     let is_current = complete.observed_generation.is_none_or(|seen| Some(seen) == work.metadata.generation);
     let ended = complete.last_transition_time.0;
-    is_current
-        .then(|| ended.saturating_add(SignedDuration::from_secs(seconds.max(0))).unwrap_or(Timestamp::MAX))
+    is_current.then(|| later(ended, SignedDuration::from_secs(seconds.max(0))))
 }

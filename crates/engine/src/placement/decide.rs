@@ -20,6 +20,7 @@ use super::schedule::Schedule;
 use super::select::Selection;
 use super::status;
 use api::cluster::v1beta1::{ClusterDecision, PlacementDecision};
+use object::duration::later;
 
 /// Decides the writes, given the clusters whose published decisions are not the wanted ones.
 ///
@@ -69,7 +70,7 @@ fn refresh_scores_at(cycle: &Cycle<'_>, input: &Input<'_>, selection: &Selection
     input.decisions.iter().flat_map(|decision| entries(decision)).find(|entry| is_stale(entry))?;
     let last = input.placement.status.as_ref().and_then(|status| status.last_score_update_time.as_ref());
     let interval = cycle.policy.score_interval;
-    Some(last.map_or(cycle.now, |last| last.0.saturating_add(interval).unwrap_or(Timestamp::MAX)))
+    Some(last.map_or(cycle.now, |last| later(last.0, interval)))
 }
 
 fn entries(decision: &PlacementDecision) -> &[ClusterDecision] {

@@ -9,6 +9,7 @@ use super::fleet::Id;
 use super::input::Cycle;
 use super::select::Selection;
 use super::sets::SetMembers;
+use object::duration::later;
 
 /// How long a cluster must be unselected before it leaves the decisions.
 pub(super) const SETTLE: SignedDuration = SignedDuration::from_secs(10);
@@ -27,7 +28,7 @@ impl Removal {
     pub(super) fn ends(self) -> Option<Timestamp> {
         match self {
             Self::Now => None,
-            Self::Since(since) => Some(since.saturating_add(SETTLE).unwrap_or(Timestamp::MAX)),
+            Self::Since(since) => Some(later(since, SETTLE)),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! nor available for ever. The node controller of Kubernetes judges nodes in the same way.
 
 use jiff::{SignedDuration, Timestamp};
+use object::duration::later;
 
 use super::lease;
 use api::condition::ConditionStatus;
@@ -71,7 +72,7 @@ impl Liveness {
 
     /// Returns when the lease expires, so that the cluster becomes unknown.
     pub fn expires(&self, lease_duration_seconds: i32) -> Timestamp {
-        self.seen.checked_add(lease::grace(lease_duration_seconds)).unwrap_or(Timestamp::MAX)
+        later(self.seen, lease::grace(lease_duration_seconds))
     }
 
     /// Returns when the hub has to check again: when the lease expires, or when a renewal is late by half of
@@ -79,7 +80,7 @@ impl Liveness {
     /// renewed lease expire.
     pub fn next_check(&self, lease_duration_seconds: i32) -> Timestamp {
         let period = lease::period(lease_duration_seconds);
-        let late = self.checked.checked_add(period.saturating_add(period / 2)).unwrap_or(Timestamp::MAX);
+        let late = later(self.checked, period.saturating_add(period / 2));
         late.min(self.expires(lease_duration_seconds))
     }
 

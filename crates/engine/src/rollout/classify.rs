@@ -4,6 +4,7 @@
 //! soak begins no earlier than the assignment of the hash that it is about.
 
 use jiff::{SignedDuration, Timestamp};
+use object::duration::later;
 
 use super::input::{Cluster, Hash, Health, Report};
 use super::state::ClusterState;
@@ -33,9 +34,7 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
         return is_left.then_some(ClusterState::Unreachable { moved: false });
     }
     let (report, begin) = report_on(cluster, &cluster.wants);
-    let after = |begin: Option<Timestamp>, span: SignedDuration| {
-        begin.unwrap_or(now).checked_add(span).unwrap_or(Timestamp::MAX)
-    };
+    let after = |begin: Option<Timestamp>, span: SignedDuration| later(begin.unwrap_or(now), span);
     let soaked = after(begin, limits.soak.unwrap_or_default());
     let deadline = limits.deadline.map(|span| after(begin.max(cluster.answers_since), span));
     let is_expired = deadline.is_some_and(|deadline| deadline <= now);

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::policy::Policy;
 use super::refused::Refused;
+use object::duration::later;
 use object::hex;
 
 /// Limit of the removals of a window that are recorded by name: about 100 kB in a status.
@@ -87,7 +88,7 @@ pub fn within_window(
 }
 
 fn end(at: Timestamp, policy: &Policy) -> Timestamp {
-    at.checked_add(policy.removal_window).unwrap_or(Timestamp::MAX)
+    later(at, policy.removal_window)
 }
 
 /// Returns the approval token for the removal of exactly these clusters.

@@ -14,6 +14,7 @@ use crate::{
     AccessReview, Backoff, Decoded, Failure, FailureKind, Lookup, LookupAnswer, Representation, ServerHealth,
     Site, Wake, WatchEvent, WatchedKind,
 };
+use object::duration::later;
 use object::{Gvk, Key, Object, ObjectRef, Stored as _, version};
 
 /// How long the answer "not served" holds for a kind: discovery is a small request.
@@ -65,14 +66,14 @@ impl Dispatcher {
                     LookupAnswer::Mapping(Some(_)) | LookupAnswer::Object(_) => None,
                 };
                 if let Some(valid) = valid {
-                    self.lookups.schedule(lookup, now.saturating_add(valid).unwrap_or(Timestamp::MAX));
+                    self.lookups.schedule(lookup, later(now, valid));
                 }
                 self.take_answer(lookup, Ok(answer), self.wake_of_others(now));
             }
             Err(failure) => {
                 state.failures = state.failures.saturating_add(1);
                 let wait = Backoff::wait(failure.kind, state.failures).min(AccessReview::VALID);
-                self.lookups.schedule(lookup, now.saturating_add(wait).unwrap_or(Timestamp::MAX));
+                self.lookups.schedule(lookup, later(now, wait));
                 // A key waits for an answer that is coming. It can read a refusal.
                 if failure.kind != FailureKind::Unavailable {
                     self.take_answer(lookup, Err(failure.message), self.wake_of_others(now));

@@ -9,6 +9,7 @@ use super::state::Dispatcher;
 use crate::{
     Change, Decoded, Event, EventType, Priority, Site, Source, Unreadable, Wake, WatchEvent, WatchedKind,
 };
+use object::duration::later;
 use object::{Gvk, Key, Kind, ObjectRef, Stored, version};
 
 /// A report about one kind.
@@ -117,7 +118,7 @@ impl Dispatcher {
 
     /// Returns the time at which the dispatcher plans a change that arrives now.
     pub(super) fn coalesced(&self, now: Timestamp) -> Timestamp {
-        now.saturating_add(self.limits.coalesce).unwrap_or(Timestamp::MAX)
+        later(now, self.limits.coalesce)
     }
 
     pub(super) fn wake(&mut self, keys: impl IntoIterator<Item = (usize, Key)>, wake: Wake) {

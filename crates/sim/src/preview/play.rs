@@ -19,6 +19,7 @@ use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, Con
 use api::names::gitops_conditions::READY;
 use engine::rollout;
 use engine::sync::{self, Inventory, ObjectId};
+use object::duration::later;
 use object::tree::Checkout;
 use object::{Gvk, Key};
 use reconcile::{Source, SourceIdentity};
@@ -223,8 +224,4 @@ fn check_read(
     let wanted: BTreeSet<Gvk> = if snapshot.kinds.is_some() { asked.clone() } else { owned.collect() };
     let unread: Vec<Gvk> = wanted.into_iter().filter(|kind| !snapshot.has_read(kind)).collect();
     if unread.is_empty() { Ok(()) } else { Err(PreviewError::Unread(unread)) }
-}
-
-fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
-    at.saturating_add(by).unwrap_or(Timestamp::MAX)
 }

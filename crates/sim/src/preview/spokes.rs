@@ -17,6 +17,7 @@ use api::work::v1::ManifestWork;
 use engine::addon::hosting::addon_of;
 use engine::addon::{config_refs, progress};
 use engine::work::{Attempt, Live, ManifestResult, Served, Wanted, read, work_status};
+use object::duration::later;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 use store::{Entry, Patch, ResourcePath, Store, WriteOptions};
 
@@ -78,7 +79,7 @@ impl Spokes {
     }
 
     fn expect(&mut self, who: Reports, generation: i64, now: Timestamp) {
-        let at = now.saturating_add(self.succeeds_after).unwrap_or(Timestamp::MAX);
+        let at = later(now, self.succeeds_after);
         let due = self.due.entry(who).or_insert((at, generation));
         if due.1 != generation {
             *due = (at, generation);

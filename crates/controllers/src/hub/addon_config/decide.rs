@@ -42,6 +42,8 @@ pub(super) struct DecidedRollouts {
     pub(super) ready: BTreeSet<String>,
     /// The removal of the add-on from clusters that no placement selects any more.
     pub(super) removal: Removal,
+    /// The RolloutPolicy of the add-on.
+    pub(super) policy: Option<Arc<RolloutPolicy>>,
     /// Clusters on which the add-on is installed now, because the policy rolls out its installation.
     pub(super) installed: BTreeSet<String>,
 }
@@ -74,6 +76,7 @@ impl AddOnInput {
         }
         self.placements = placements;
         self.decide_rest(&mut decided, view)?;
+        decided.policy = pass.memory;
         Ok(decided)
     }
 

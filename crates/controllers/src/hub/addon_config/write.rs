@@ -15,7 +15,8 @@ use crate::hub::addon_install;
 use crate::hub::rollout_events::{self, RolloutChange};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{
-    ClusterManagementAddOn, ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn,
+    ClusterManagementAddOn, ClusterManagementAddOnStatus, ConfigSpecHash, InstallProgression,
+    ManagedClusterAddOn,
 };
 use api::cluster::v1alpha1::{RolloutStrategy, RolloutType};
 use api::condition::{find_condition, set_condition};
@@ -40,10 +41,9 @@ impl AddOnInput {
         for at in decisions.filter_map(|decision| decision.recheck) {
             plan.wake(at);
         }
-        let policy = rollout_policy::object_for(RolloutOwner::AddOn(&self.name), view)?;
         let rollouts = decided.rollouts.iter().zip(&decided.progressions);
         let events: Vec<_> = rollouts
-            .flat_map(|(rollout, progression)| self.events(rollout, progression, policy.as_deref()))
+            .flat_map(|(rollout, progression)| self.events(rollout, progression, decided.policy.as_deref()))
             .collect();
         let status = ClusterManagementAddOnStatus {
             default_config_references: config_refs::default_references(&self.defaults),
@@ -75,24 +75,19 @@ impl AddOnInput {
         let is_same =
             |p: &&InstallProgression| (&p.namespace, &p.name) == (&progression.namespace, &progression.name);
         let mut known = self.cma.status.iter().flat_map(|status| &status.install_progressions);
-        let before = known.find(is_same).cloned().unwrap_or_default();
-        let ((old_reason, old), (reason, message)) = (progressing(&before), progressing(progression));
+        let unknown = InstallProgression::default();
+        let before = known.find(is_same).unwrap_or(&unknown);
+        let ((old_reason, old), (reason, message)) = (progressing(before), progressing(progression));
         let (Some(input), Ok(decision)) = (&rollout.input, &rollout.decision) else {
             let told = format!("on placement {}: {message}", rollout.placement);
             let event = rollout_events::event(&*self.cma, EventType::Warning, reason, told);
             return if old_reason == reason { Vec::new() } else { vec![event] };
         };
-        let revision = |p: &InstallProgression| {
-            let desired = p.config_references.iter();
-            desired
-                .map(|r| (r.group.clone(), r.resource.clone(), r.desired_config.clone()))
-                .collect::<Vec<_>>()
-        };
         let good = |p: &InstallProgression| config_refs::last_known_good(&p.config_references);
         let remembered = policy.and_then(|policy| {
             rollout_policy::remembered(policy, RolloutOwner::AddOn(&self.name), &rollout.placement)
         });
-        let old = if revision(&before) == revision(progression) { old } else { "" };
+        let old = if desired(before).eq(desired(progression)) { old } else { "" };
         let counts = &decision.counts;
         let begun = counts.starting + counts.progressing + counts.soaking + counts.failed + counts.timed_out;
         let change = RolloutChange {
@@ -105,14 +100,14 @@ impl AddOnInput {
             starts: begun > 0 && (old.is_empty() || progress::waits(old)),
             completes: decision.counts.is_complete()
                 && !progression.config_references.is_empty()
-                && good(&before) != good(progression),
+                && good(before) != good(progression),
         };
         change.events(&*self.cma)
     }
 
     /// Writes snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedRollouts, view: &impl View, now: Timestamp) -> Read<()> {
-        let DecidedRollouts { assigned, ready, memories, installed, .. } = decided;
+        let DecidedRollouts { assigned, ready, memories, policy, installed, .. } = decided;
         let mut snapshots = Vec::new();
         for (config, content) in self.contents.iter().filter(|_| !assigned.is_empty()) {
             if view.get::<ControllerRevision>(&snapshot::key(&self.name, config))?.is_none() {
@@ -126,7 +121,6 @@ impl AddOnInput {
         }
         plan.step(snapshots);
         let subject = RolloutOwner::AddOn(&self.name);
-        let policy = rollout_policy::object_for(subject, view)?;
         // A strategy in stages stays in force when an invalid one follows, so it must be remembered before.
         let has_stages = memories.iter().any(|memory| memory.strategy.as_ref().is_some_and(is_staged));
         let needs_policy = policy.is_none() && has_stages;
@@ -173,6 +167,14 @@ impl AddOnInput {
 fn progressing(progression: &InstallProgression) -> (&str, &str) {
     let condition = find_condition(&progression.conditions, PROGRESSING);
     condition.map(|condition| (condition.reason.as_str(), condition.message.as_str())).unwrap_or_default()
+}
+
+/// Returns the configurations that are rolled out on a placement.
+fn desired(progression: &InstallProgression) -> impl Iterator<Item = (&str, &str, Option<&ConfigSpecHash>)> {
+    progression
+        .config_references
+        .iter()
+        .map(|r| (r.group.as_str(), r.resource.as_str(), r.desired_config.as_ref()))
 }
 
 /// Returns whether clusters follow each other. With any other strategy all go at once.

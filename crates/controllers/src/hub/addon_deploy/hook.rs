@@ -13,7 +13,8 @@ use api::names::{ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER, HOSTING_PRE_DELETE
 use engine::addon::config_refs;
 use engine::addon::hook::{self, Wait};
 use engine::addon::hosting::Place;
-use object::{Key, Metadata as _, ObjectRef};
+use object::duration::later;
+use object::{Key, Metadata as _};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
 /// Time limit of the jobs, after which an event reports them.
@@ -108,19 +109,12 @@ impl Deployment {
         set_condition(&mut new.status.get_or_insert_default().conditions, wait.condition(), now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
-        let until = deleted.saturating_add(HOOK_TIMEOUT).unwrap_or(Timestamp::MAX);
+        let until = later(deleted, HOOK_TIMEOUT);
         if until > now && !wait.has_failed {
             plan.wake(until);
         } else {
-            plan.events.push(Event {
-                regarding: ObjectRef::of::<ManagedClusterAddOn>(Key::of(&*self.addon)),
-                uid: self.addon.uid().to_owned(),
-                related: None,
-                event_type: EventType::Warning,
-                reason: if wait.has_failed { "HookFailed".into() } else { "HookNotCompleted".into() },
-                action: "Delete".into(),
-                message: wait.message.clone(),
-            });
+            let reason = if wait.has_failed { "HookFailed" } else { "HookNotCompleted" };
+            plan.events.push(Event::new(&*self.addon, EventType::Warning, reason, "Delete", &wait.message));
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use object::duration::later;
 
 use super::identity::Identity;
-use super::plan::{Draft, MAX_LISTED, later};
+use super::plan::{Draft, MAX_LISTED};
 use super::status::{Phase, Readiness};
 use api::gitops::v1alpha1::DriftStatus;
 use api::names::{IGNORE_FIELDS_ANNOTATION, RECONCILE_AT_ANNOTATION};

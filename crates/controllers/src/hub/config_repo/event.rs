@@ -5,7 +5,7 @@ use super::status::{Phase, Readiness};
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision};
 use api::names::gitops_conditions::READY;
-use object::{Key, Metadata as _, ObjectRef, text};
+use object::text;
 use reconcile::{Event, EventType};
 
 /// Longest note of an event is 1024 bytes (`events.k8s.io/v1`); a character has four bytes at most.
@@ -30,15 +30,7 @@ pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readi
             (!was_told || commit(&before.seen) != commit(&new.seen), EventType::Warning)
         }
     };
-    is_new.then(|| Event {
-        regarding: ObjectRef::of::<ConfigRepo>(Key::of(repo)),
-        uid: repo.uid().to_owned(),
-        related: None,
-        event_type,
-        reason: reason.clone(),
-        action: "Apply".into(),
-        message: text::plain(message, NOTE),
-    })
+    is_new.then(|| Event::new(repo, event_type, reason, "Apply", text::plain(message, NOTE)))
 }
 
 #[cfg(test)]

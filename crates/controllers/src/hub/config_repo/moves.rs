@@ -11,11 +11,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::depends::is_same_source;
 use super::identity::Identity;
-use super::plan::later;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, ObjectId};
+use object::duration::later;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 

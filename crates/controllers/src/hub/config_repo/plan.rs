@@ -19,6 +19,7 @@ use super::{approval, commit, deletion, depends, drift, event, freeze, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
 use engine::sync::{self, Claimant, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy};
+use object::duration::later;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
@@ -374,8 +375,4 @@ fn missing_namespaces(desired: &Desired, view: &impl View) -> Read<BTreeSet<Stri
         }
     }
     Ok(missing)
-}
-
-pub(super) fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
-    at.saturating_add(by).unwrap_or(Timestamp::MAX)
 }

@@ -112,14 +112,10 @@ impl Writes<'_> {
 
     fn event(&self, event: ScheduleEvent) -> Event {
         let uid = self.known.get(event.decision.as_str()).map(|decision| decision.uid());
+        let event_type = if event.is_warning { EventType::Warning } else { EventType::Normal };
         Event {
-            regarding: ObjectRef::of::<Placement>(Key::of(self.placement)),
-            uid: self.placement.uid().to_owned(),
             related: Some((self.target(&event.decision), uid.unwrap_or_default().to_owned())),
-            event_type: if event.is_warning { EventType::Warning } else { EventType::Normal },
-            reason: event.reason.into(),
-            action: event.action.into(),
-            message: event.message,
+            ..Event::new(self.placement, event_type, event.reason, event.action, event.message)
         }
     }
 }

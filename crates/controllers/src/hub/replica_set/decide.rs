@@ -23,6 +23,8 @@ use reconcile::{Read, View};
 pub(super) struct DecidedRollouts {
     /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
+    /// The RolloutPolicy of the set.
+    pub(super) policy: Option<Arc<RolloutPolicy>>,
     /// The record of each placement in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
     /// The clusters that have a work or get one.
@@ -49,6 +51,7 @@ impl SetInput {
         let pass = SetContext { view, now, policy, granted, object };
         let mut decided = DecidedRollouts {
             rollouts: Vec::new(),
+            policy: None,
             memories: Vec::new(),
             clusters: BTreeMap::new(),
             removed: BTreeSet::new(),
@@ -56,6 +59,7 @@ impl SetInput {
         for node in &self.placements {
             self.decide_placement(node, &pass, &mut decided)?;
         }
+        decided.policy = pass.object;
         Ok(decided)
     }
 

@@ -42,8 +42,8 @@ impl SetInput {
         };
         plan.step(missing.map(create).collect::<Vec<_>>());
         let subject = RolloutOwner::ReplicaSet(&self.key);
-        let policy = rollout_policy::object_for(subject, view)?;
-        plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
+        let policy = decided.policy.as_ref();
+        plan.step(policy.and_then(|policy| rollout_policy::remember(policy, subject, memories)));
         writes.extend(self.deletions(&decided));
         let old = self.snapshots.iter().filter(|(hash, _)| !kept.contains(*hash));
         writes.extend(old.map(|(_, snapshot)| Action::delete(snapshot.as_ref())));

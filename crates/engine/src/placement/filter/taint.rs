@@ -1,6 +1,7 @@
 //! Taints and tolerations.
 
 use jiff::{SignedDuration, Timestamp};
+use object::duration::later;
 
 use crate::placement::Misconfigured;
 use api::cluster::v1::{Taint, TaintEffect};
@@ -92,7 +93,7 @@ fn tolerance(tolerations: &[Toleration], taint: &Taint) -> Tolerance {
         let Some(seconds) = toleration.toleration_seconds else { return Tolerance::Always };
         // In Go a taint without a time is as old as year 1, so that its toleration has expired.
         let Some(added) = &taint.time_added else { continue };
-        let end = added.0.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+        let end = later(added.0, SignedDuration::from_secs(seconds));
         best = match best {
             Tolerance::Until(at) if at >= end => best,
             Tolerance::Until(_) | Tolerance::Never | Tolerance::Always => Tolerance::Until(end),

@@ -1,6 +1,7 @@
 //! Takes the scores that add-ons publish for their cluster.
 
 use jiff::{SignedDuration, Timestamp};
+use object::duration::later;
 
 use super::{Prioritizer, Scale, Score, ScoreInput};
 use api::cluster::v1alpha1::AddOnPlacementScore;
@@ -29,5 +30,5 @@ fn read(scores: Option<&AddOnPlacementScore>, name: &str, now: Timestamp) -> Sco
 
 /// Returns the first moment after `validUntil`, which itself still counts, as in Open Cluster Management.
 pub(crate) fn first_invalid(valid_until: Timestamp) -> Timestamp {
-    valid_until.saturating_add(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MAX)
+    later(valid_until, SignedDuration::from_nanos(1))
 }

@@ -10,6 +10,7 @@ use super::trace::{Row, Trace};
 use crate::rollout::input::{Cluster, Hash, Health, Report};
 use crate::rollout::state::ClusterState;
 use crate::rollout::{Input, RolloutDecision, advance};
+use object::duration::later;
 
 /// Limit of passes at one moment. Each pass moves at least one cluster, so more passes than clusters are a
 /// loop.
@@ -32,7 +33,7 @@ pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> Result<Trace,
     for event in &outcomes.events {
         play.schedule(event.at, Step::Event(event.what.clone()));
     }
-    let end = start.checked_add(outcomes.until).unwrap_or(Timestamp::MAX);
+    let end = later(start, outcomes.until);
     let mut happened = Vec::new();
     loop {
         let recheck = play.settle(happened);
@@ -64,7 +65,7 @@ enum Step {
 
 impl SimulationRun<'_> {
     fn schedule(&mut self, after: SignedDuration, step: Step) {
-        let at = self.now.checked_add(after).unwrap_or(Timestamp::MAX);
+        let at = later(self.now, after);
         self.queued += 1;
         self.queue.insert((at, self.queued), step);
     }

@@ -18,6 +18,7 @@ use crate::rollout::policy::{OnBreach, Superseding};
 use crate::rollout::strategy::{Mandatory, Options, Progressive, ProgressivePerGroup};
 use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strategy, advance, oracle};
 use object::Random;
+use object::duration::later;
 
 /// How much goes wrong; shares are in a thousand.
 #[derive(Clone, Copy, Debug)]
@@ -198,15 +199,12 @@ impl Fleet {
     fn schedule(&mut self, after: u64, cluster: String, event: Event) {
         let after = SignedDuration::from_secs(i64::try_from(after).unwrap_or(i64::MAX));
         self.queued += 1;
-        self.queue.insert(
-            (self.now.saturating_add(after).unwrap_or(Timestamp::MAX), self.queued),
-            (cluster, event),
-        );
+        self.queue.insert((later(self.now, after), self.queued), (cluster, event));
     }
 
     /// Plays one step of time for everything but the hub.
     fn live(&mut self) {
-        self.now = self.now.saturating_add(self.faults.step).unwrap_or(Timestamp::MAX);
+        self.now = later(self.now, self.faults.step);
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
         for (at, cluster) in self.input.clusters.iter().enumerate() {
             known.insert(cluster.name.clone(), at);
