@@ -32,8 +32,8 @@ chaos: ## Kill the embedded hub and every process of the chain, crash before and
 	HUB_KILLS=200 CHAIN_KILLS=200 FUZZ_SEQUENCES=10000 $(CARGO) test --test it -- hub:: faults:: both_hubs_answer --nocapture
 
 .PHONY: fuzz
-fuzz: ## Feed everything that reads from outside with random bytes, five minutes each, in 512 MiB
-	FUZZ_PROFILE=release tests/fuzz/run 300
+fuzz: ## Run libFuzzer on everything that reads from outside, five minutes each; TARGETS names some
+	tests/fuzz/run $(or $(SECONDS),300) $(TARGETS)
 
 .PHONY: sbom
 sbom: ## Write the software bill of materials of the binary (CycloneDX) to sbom.json

@@ -17,6 +17,5 @@ pub mod serve;
 pub use ::shell;
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "it runs for a time that a person chooses")]
 #[path = "../tests/fuzz/driver.rs"]
 mod fuzz;

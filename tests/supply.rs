@@ -24,6 +24,34 @@ fn once_the_crates_are_there_a_build_needs_no_network() {
 }
 
 #[test]
+fn an_advisory_about_a_crate_of_the_lock_file_is_an_error() {
+    let database = tempfile::tempdir().unwrap();
+    let write = |package: &str| {
+        let dir = database.path().join("crates").join(package);
+        std::fs::create_dir_all(&dir).unwrap();
+        let advisory = format!(
+            "```toml\n[advisory]\nid = \"RUSTSEC-2026-9999\"\npackage = \"{package}\"\ndate = \"2026-01-01\"\n\n[versions]\npatched = []\n```\n\n# It is broken\n\nDo not use it.\n"
+        );
+        std::fs::write(dir.join("RUSTSEC-2026-9999.md"), advisory).unwrap();
+        let git = |arguments: &[&str]| {
+            let author = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+            run("git", &[&["-C", database.path().to_str().unwrap()], &author[..], arguments].concat());
+        };
+        git(&["init", "--quiet"]);
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message", package]);
+    };
+    let deny = || Command::new("tests/deny").env("RUSTSEC_DB", database.path()).output().unwrap();
+    let text = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    write("a-crate-that-nobody-uses");
+    let checked = deny();
+    assert!(checked.status.success(), "{}", text(&checked));
+    write("serde_json");
+    let refused = deny();
+    assert!(!refused.status.success() && text(&refused).contains("RUSTSEC-2026-9999"), "{}", text(&refused));
+}
+
+#[test]
 fn the_bill_of_materials_names_every_package_that_is_compiled_with_digest_and_licence() {
     let bill: Value = serde_json::from_slice(&run("tools/sbom.py", &[]).stdout).unwrap();
     let text = |component: &Value, field: &str| component[field].as_str().unwrap_or_default().to_owned();

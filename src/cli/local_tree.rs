@@ -1,17 +1,18 @@
 //! Reads directories of this machine as trees for the renderer.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
 use super::CommandError;
 use object::tree::FileTree;
+use render::limits::MAX_FILE_BYTES;
 use render::{Reason, RenderError, Rendered, render};
 
 /// Most files that are read; a directory with more is hardly a config repository.
 const MAX_FILES: usize = 200_000;
-/// Largest file that is read; a larger one counts as absent.
-const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A directory, and an overlay in it.
 pub(crate) struct Local {
@@ -71,8 +72,7 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
                 tree.insert_link(path, target.to_string_lossy().into_owned());
             }
         } else if kind.is_file()
-            && entry.metadata().is_ok_and(|metadata| metadata.len() <= MAX_FILE_BYTES)
-            && let Ok(bytes) = std::fs::read(&full)
+            && let Ok(bytes) = read_file(&full)
         {
             tree.insert(path, bytes);
         }
@@ -86,6 +86,13 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
         }
     }
     Ok(())
+}
+
+/// Reads a file. Of one that is too large for the renderer, it reads as much as makes the renderer refuse it.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Makes the paths of an error relative to the working directory.

@@ -1,96 +1,113 @@
-//! Runs fuzz targets with random changes of their seeds: for the examples `fuzz_render` and `fuzz_store`, and
-//! for the tests of the root package.
+//! Runs a fuzz target: a test of what takes bytes from outside.
 //!
-//! Environment variables configure it: each target runs for `FUZZ_SECONDS`, or takes 500 inputs without it;
-//! `FUZZ_SEED` is 1 by default; `FUZZ_TARGET` names a single target.
+//! In a usual build a target takes its seeds and its corpus. A build with `--cfg fuzzing`, as `tests/fuzz/run` makes
+//! it, hands them to libFuzzer, which changes them and keeps what reaches other code.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
-use object::Random;
-
-/// Number of inputs of a target without a time limit. Their time is not measured.
-const INPUTS: u64 = 500;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 /// A target, and the material for its inputs.
 pub(crate) struct Target<'a> {
+    /// What the name of the test has between `any_bytes_are_` and `_or_`, without an article.
     pub(crate) name: &'a str,
+    /// Panics if it handles the input wrongly.
     pub(crate) run: &'a dyn Fn(&[u8]),
     pub(crate) seeds: &'a [Vec<u8>],
     /// Texts that have a meaning for the target.
+    #[cfg_attr(not(fuzzing), allow(dead_code, reason = "it is libFuzzer that inserts them"))]
     pub(crate) words: &'a [&'a str],
-    /// The longest time for one input, where a time limit is set.
-    pub(crate) slow: Duration,
-}
-
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl Target<'_> {
-    /// Runs the target. Returns false after an input that panics or is slow, and writes that input to the
-    /// working directory.
-    pub(crate) fn survives(&self) -> bool {
-        let Self { name, run, slow, .. } = *self;
-        if variable("FUZZ_TARGET").is_some_and(|wanted| wanted != name) {
-            return true;
-        }
-        let number = |name: &str| variable(name)?.parse().ok();
-        let time = number("FUZZ_SECONDS").map(Duration::from_secs);
-        let mut random = Random::new(number("FUZZ_SEED").unwrap_or(1));
-        let (start, mut runs, mut slowest) = (Instant::now(), 0u64, Duration::ZERO);
-        while time.map_or(runs < INPUTS, |time| start.elapsed() < time) {
-            let input = self.changed(&mut random);
-            let began = Instant::now();
-            let survived = catch_unwind(AssertUnwindSafe(|| run(&input))).is_ok();
-            let took = began.elapsed();
-            slowest = slowest.max(took);
-            runs += 1;
-            let is_slow = time.is_some() && took > slow;
-            if !survived || is_slow {
-                let file = format!("fuzz-{name}-{runs}.bin");
-                let written = std::fs::write(&file, &input).is_ok();
-                let what = if survived { "slow" } else { "panic" };
-                eprintln!("{name}: {what} after {runs} runs, {took:.1?}; {file} written: {written}");
-                return false;
-            }
-        }
-        println!("{name}: {runs} runs in {:.0?}, the slowest {slowest:.1?}", start.elapsed());
-        true
+    /// Runs the target with each input that is known.
+    #[cfg(not(fuzzing))]
+    pub(crate) fn fuzz(&self) {
+        self.inputs().iter().for_each(|input| (self.run)(input));
     }
 
-    /// Returns one seed, or the head of one and the tail of another, with some bytes or lines changed.
-    fn changed(&self, random: &mut Random) -> Vec<u8> {
-        let Self { seeds, words, .. } = *self;
-        let below = |random: &mut Random, end: usize| random.below(end as u64) as usize;
-        let pick = |random: &mut Random| seeds.get(below(random, seeds.len())).cloned().unwrap_or_default();
-        let mut input = pick(random);
-        if random.below(3) == 0 {
-            let other = pick(random);
-            input.truncate(below(random, input.len() + 1));
-            input.extend_from_slice(other.get(below(random, other.len() + 1)..).unwrap_or_default());
+    /// Returns the seeds, and the inputs that libFuzzer found before: a line each, in base64.
+    fn inputs(&self) -> Vec<Vec<u8>> {
+        let file = format!("tests/fuzz/corpus/{}.txt", self.name);
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|dir| dir.join(&file)).find(|f| f.exists());
+        let text = std::fs::read_to_string(file.expect("a corpus, which may be empty")).expect("text");
+        let found = text.lines().map(|line| STANDARD.decode(line).expect("a line in base64"));
+        self.seeds.iter().cloned().chain(found).collect()
+    }
+}
+
+#[cfg(fuzzing)]
+mod libfuzzer {
+    #![allow(unsafe_code, reason = "libFuzzer is a library in C++")]
+
+    use std::cell::Cell;
+    use std::ffi::{CString, c_char, c_int};
+    use std::path::PathBuf;
+
+    use libfuzzer_sys as _;
+
+    use super::Target;
+
+    type Run = &'static dyn Fn(&[u8]);
+
+    thread_local! {
+        static RUN: Cell<Option<Run>> = const { Cell::new(None) };
+    }
+
+    unsafe extern "C" {
+        fn LLVMFuzzerTestOneInput(data: *const u8, size: usize) -> c_int;
+        fn LLVMFuzzerRunDriver(
+            count: *mut c_int,
+            arguments: *mut *mut *mut c_char,
+            run: unsafe extern "C" fn(*const u8, usize) -> c_int,
+        ) -> c_int;
+    }
+
+    /// The name is that of the declaration in `libfuzzer-sys`.
+    #[unsafe(no_mangle)]
+    extern "C" fn rust_fuzzer_test_input(input: &[u8]) -> i32 {
+        if let Some(run) = RUN.get() {
+            run(input);
         }
-        for _ in 0..random.below(8) {
-            let at = below(random, input.len() + 1);
-            match random.below(5) {
-                0 => input.insert(at, random.draw() as u8),
-                1 if at < input.len() => drop(input.remove(at)),
-                2 => {
-                    let word = words.get(below(random, words.len())).copied().unwrap_or_default();
-                    input.splice(at..at, word.bytes());
-                }
-                3 => {
-                    let end = (at + below(random, 40)).min(input.len());
-                    let copied: Vec<u8> = input.get(at..end).unwrap_or_default().to_vec();
-                    let to = below(random, input.len() + 1);
-                    input.splice(to..to, copied);
-                }
-                _ => {
-                    let end = (at + below(random, 20)).min(input.len());
-                    input.drain(at..end);
-                }
+        0
+    }
+
+    impl Target<'_> {
+        /// Hands the target to libFuzzer, with the arguments in `FUZZ_ARGUMENTS`; its inputs are in a directory of
+        /// `FUZZ_DIR` that is named like the target. At its end libFuzzer ends the process.
+        pub(crate) fn fuzz(&self) {
+            let dir = PathBuf::from(std::env::var_os("FUZZ_DIR").expect("a directory"));
+            let inputs = dir.join(self.name);
+            std::fs::create_dir_all(&inputs).expect("a directory for inputs");
+            for (i, input) in self.inputs().iter().enumerate() {
+                std::fs::write(inputs.join(format!("known-{i}")), input).expect("an input");
             }
+            let escape = |word: &&str| word.bytes().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+            let words: String = self.words.iter().map(|word| format!("\"{}\"\n", escape(word))).collect();
+            let dictionary = dir.join(format!("{}.dict", self.name));
+            std::fs::write(&dictionary, words).expect("a dictionary");
+            let given = std::env::var("FUZZ_ARGUMENTS").unwrap_or_default();
+            let given = given.split_whitespace().map(str::to_owned);
+            let ours = [
+                "fuzz".to_owned(),
+                format!("-dict={}", dictionary.display()),
+                format!("-artifact_prefix={}/{}-", dir.display(), self.name),
+            ];
+            let all = ours.into_iter().chain(given).chain([inputs.display().to_string()]);
+            let all: Vec<_> =
+                all.map(|argument| CString::new(argument).expect("a text").into_raw()).collect();
+            let (mut count, mut all) = (c_int::try_from(all.len()).expect("few arguments"), all);
+            all.push(std::ptr::null_mut());
+            let mut all = all.as_mut_ptr();
+            // SAFETY: the driver calls the target on this thread only, and ends the process before it returns, so
+            // neither the target nor the arguments are used after they are gone.
+            unsafe {
+                RUN.set(Some(std::mem::transmute::<&dyn Fn(&[u8]), Run>(self.run)));
+                LLVMFuzzerRunDriver(&raw mut count, &raw mut all, LLVMFuzzerTestOneInput);
+            }
+            panic!("libFuzzer did not start");
         }
-        input
     }
 }

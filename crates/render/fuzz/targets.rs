@@ -1,18 +1,92 @@
-//! What is fuzzed: each function takes any bytes and must neither panic nor take long.
-//!
-//! `cargo +nightly fuzz run yaml` drives one of them with coverage; `tests/fuzz/run` drives all of
-//! them on a stable toolchain with random changes of `tests/golden/render`.
-#![allow(dead_code, reason = "each fuzz binary uses one of the targets")]
-#![allow(clippy::panic, reason = "a finding is a panic")]
+//! What of the renderer takes bytes from outside: no input may panic, take long or grow (`tests/fuzz/run`).
+#![allow(clippy::panic, clippy::expect_used, reason = "a finding is a panic")]
+
+#[path = "../../../tests/fuzz/driver.rs"]
+mod driver;
+
+use std::path::Path;
 
 use object::tree::FileTree;
 use render::render;
 use render::yaml::{Reading, documents, print};
 
+/// Texts that mean something to the targets.
+const WORDS: [&str; 24] = [
+    "$patch: replace",
+    "- ",
+    ": ",
+    "{",
+    "}",
+    "[",
+    "]",
+    "&a ",
+    "*a",
+    "<<: *a",
+    "null",
+    "|\n",
+    ">-\n",
+    "\"",
+    "'",
+    "\n---\n",
+    "../",
+    "%",
+    "!!str ",
+    "0x",
+    "\t",
+    "\\",
+    "[name=",
+    "*",
+];
+
+/// Runs a target with the files of the golden cases and with its corpus.
+fn fuzz(name: &str, run: fn(&[u8])) {
+    let mut seeds = Vec::new();
+    read_seeds(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/render")), &mut seeds);
+    driver::Target { name, run: &run, seeds: &seeds, words: &WORDS }.fuzz();
+}
+
+fn read_seeds(dir: &Path, seeds: &mut Vec<Vec<u8>>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            read_seeds(&path, seeds);
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            seeds.push(bytes);
+        }
+    }
+}
+
+#[test]
+fn any_bytes_are_yaml_or_refused() {
+    fuzz("yaml", yaml);
+}
+
+#[test]
+fn any_bytes_are_a_kustomization_or_refused() {
+    fuzz("kustomization", kustomization);
+}
+
+#[test]
+fn any_bytes_are_a_strategic_merge_patch_or_refused() {
+    fuzz("strategic_merge_patch", patch_strategic);
+}
+
+#[test]
+fn any_bytes_are_a_json_patch_or_refused() {
+    fuzz("json_patch", patch_json);
+}
+
+#[test]
+fn any_bytes_are_replacements_or_refused() {
+    fuzz("replacements", replacements);
+}
+
 const OBJECTS: &str = include_str!("objects.yaml");
 
 /// The YAML door: what is read is printed, and the print reads as the same again.
-pub(crate) fn yaml(data: &[u8]) {
+fn yaml(data: &[u8]) {
     let Ok(nodes) = documents(data) else { return };
     for node in nodes {
         let Ok(serde_json::Value::Object(map)) = node.to_json(Reading::Objects) else { continue };
@@ -29,12 +103,12 @@ pub(crate) fn yaml(data: &[u8]) {
 }
 
 /// Any bytes as the kustomization of a directory with a base, a component and other files.
-pub(crate) fn kustomization(data: &[u8]) {
+fn kustomization(data: &[u8]) {
     rendered(&[("overlay/kustomization.yaml", data)]);
 }
 
 /// Any bytes as a patch, by the names it carries and by a target.
-pub(crate) fn patch_strategic(data: &[u8]) {
+fn patch_strategic(data: &[u8]) {
     let by_name = b"resources: [../base]\npatches: [{path: p.yaml}]\n";
     rendered(&[("overlay/kustomization.yaml", by_name), ("overlay/p.yaml", data)]);
     let by_target =
@@ -47,13 +121,13 @@ pub(crate) fn patch_strategic(data: &[u8]) {
 }
 
 /// Any bytes as a JSON patch.
-pub(crate) fn patch_json(data: &[u8]) {
+fn patch_json(data: &[u8]) {
     let text = b"resources: [../base]\npatchesJson6902: [{path: p.yaml, target: {kind: Deployment, name: web, version: v1}}]\n";
     rendered(&[("overlay/kustomization.yaml", text), ("overlay/p.yaml", data)]);
 }
 
 /// Any bytes as a file of replacements.
-pub(crate) fn replacements(data: &[u8]) {
+fn replacements(data: &[u8]) {
     rendered(&[
         ("overlay/kustomization.yaml", b"resources: [../base]\nreplacements: [{path: r.yaml}]\n"),
         ("overlay/r.yaml", data),

@@ -184,7 +184,7 @@ impl<'a> Source<'a> {
             };
             match seen {
                 PathEntry::File(bytes) if bytes.len() > MAX_FILE_BYTES => {
-                    let message = format!("{next:?} has {} bytes, more than {MAX_FILE_BYTES}", bytes.len());
+                    let message = format!("{next:?} has more than {MAX_FILE_BYTES} bytes");
                     return Err(bare(Reason::TooLarge, message));
                 }
                 PathEntry::File(bytes) => return Ok(Some(PathTarget::File(next, bytes))),

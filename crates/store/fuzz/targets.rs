@@ -1,6 +1,4 @@
-//! What is fuzzed: each function takes any bytes and must neither panic, nor take long, nor grow.
-//!
-//! `tests/fuzz/run` runs them, with a limit of memory and of time for each input.
+//! What of the API machine takes bytes from outside: no input may panic, take long or grow (`tests/fuzz/run`).
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -8,6 +6,8 @@
     reason = "a finding is a panic, an error is none"
 )]
 
+#[path = "../../../tests/fuzz/driver.rs"]
+mod driver;
 #[path = "../../../src/apiserver/protobuf/mod.rs"]
 mod protobuf;
 
@@ -18,20 +18,86 @@ use object::{Object, Selector};
 use serde_json::{Value, json};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-pub(crate) type Target = (&'static str, fn(&[u8]));
-
-/// The targets by their names.
-pub(crate) const TARGETS: [Target; 9] = [
-    ("admission", admission),
-    ("apply", apply),
-    ("jsonpath", jsonpath),
-    ("patch", patch),
-    ("protobuf", protobufs),
-    ("rule", rule),
-    ("schema", schema),
-    ("selector", selector),
-    ("text", text),
+/// Texts that mean something to the targets.
+const WORDS: [&str; 24] = [
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    "\"",
+    ",",
+    ":",
+    ".",
+    "null",
+    "-1",
+    "1e309",
+    "true",
+    "\n",
+    "self",
+    ".map(x, x + x)",
+    ".all(y, y == self)",
+    "/-",
+    "~1",
+    "\\u0000",
+    "$patch",
+    "99999999999999999999",
+    "\u{e4}",
 ];
+
+/// Runs a target with the inputs in `seeds/` and with its corpus.
+fn fuzz(name: &str, run: fn(&[u8])) {
+    let path = format!("{}/fuzz/seeds/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("a file of seeds");
+    let seeds: Vec<Vec<u8>> = text.split("\n----\n").map(|seed| seed.as_bytes().to_vec()).collect();
+    driver::Target { name, run: &run, seeds: &seeds, words: &WORDS }.fuzz();
+}
+
+#[test]
+fn any_bytes_are_an_admission_policy_or_refused() {
+    fuzz("admission_policy", admission);
+}
+
+#[test]
+fn any_bytes_are_configurations_to_apply_or_refused() {
+    fuzz("configurations_to_apply", apply);
+}
+
+#[test]
+fn any_bytes_are_a_json_path_or_refused() {
+    fuzz("json_path", jsonpath);
+}
+
+#[test]
+fn any_bytes_are_a_patch_or_refused() {
+    fuzz("patch", patch);
+}
+
+#[test]
+fn any_bytes_are_a_protobuf_body_or_refused() {
+    fuzz("protobuf_body", protobufs);
+}
+
+#[test]
+fn any_bytes_are_a_rule_or_refused() {
+    fuzz("rule", rule);
+}
+
+#[test]
+fn any_bytes_are_a_schema_or_refused() {
+    fuzz("schema", schema);
+}
+
+#[test]
+fn any_bytes_are_a_selector_or_refused() {
+    fuzz("selector", selector);
+}
+
+#[test]
+fn any_bytes_are_durations_quantities_names_and_times_or_refused() {
+    fuzz("durations_quantities_names_and_times", text);
+}
 
 fn now() -> Timestamp {
     Timestamp::UNIX_EPOCH

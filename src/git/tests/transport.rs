@@ -3,6 +3,8 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
+use flate2::{Compression, write::GzEncoder};
+
 use super::forge::{Forge, Server};
 use super::web::{Behaviour, Web};
 use crate::git::{Commit, Credentials, Error, History, Mirror, RefSpec, Retry, TransportLimits};
@@ -93,15 +95,18 @@ fn a_server_that_does_not_prove_its_name_is_refused() {
     forge.commit("main", &[("a", "1")]);
     let other_name = Web::start(&forge, Behaviour { names: vec!["git.example"], ..Behaviour::default() });
     let unknown_authority = Web::start(&forge, Behaviour::default());
+    let expired =
+        Web::start(&forge, Behaviour { issued_ago: Duration::from_hours(2), ..Behaviour::default() });
     let token = [("token", "hunter22")];
     for (url, credentials) in [
         (&other_name.url, other_name.credentials(&token)),
         (&unknown_authority.url, other_name.credentials(&token)),
+        (&expired.url, expired.credentials(&token)),
     ] {
         let error = fetch(&mut mirror(&forge, url, credentials)).unwrap_err();
         assert_eq!(error.reason(), "HostKeyMismatch", "{error}");
     }
-    assert!(other_name.requests().is_empty() && unknown_authority.requests().is_empty());
+    assert!([other_name, unknown_authority, expired].iter().all(|web| web.requests().is_empty()));
 }
 
 #[test]
@@ -198,6 +203,43 @@ fn a_pack_that_is_too_large_is_refused_while_it_arrives() {
     assert!(error.to_string().contains("an answer of more than"), "{error}");
     mirror.transport = TransportLimits::default();
     assert!(fetch(&mut mirror).is_ok());
+}
+
+#[test]
+fn a_pack_that_is_cut_changed_or_compressed_is_an_error_and_the_next_one_is_taken() {
+    let forge = Forge::new();
+    let noise: String = (0_u32..20_000).map(|i| format!("{:08x}", i.wrapping_mul(2_654_435_761))).collect();
+    let commit = forge.commit("main", &[("noise", &noise)]);
+    let cut = |mut answer: Vec<u8>| {
+        answer.truncate(answer.len() / 2);
+        answer
+    };
+    // The checksum of the pack ends before the last packet line, which is empty.
+    let changed = |mut answer: Vec<u8>| {
+        let last = answer.len() - 5;
+        answer[last] ^= 1;
+        answer
+    };
+    let compressed = |answer: Vec<u8>| {
+        let body = answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap() + 4;
+        let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+        bomb.write_all(&vec![b'0'; 64 << 20]).unwrap();
+        let bomb = bomb.finish().unwrap();
+        let head = String::from_utf8_lossy(&answer[..body])
+            .replace("Connection:", "Content-Encoding: gzip\r\nConnection:");
+        let length = format!("Content-Length: {}", answer.len() - body);
+        let head = head.replace(&length, &format!("Content-Length: {}", bomb.len()));
+        [head.as_bytes(), &bomb].concat()
+    };
+    let damages: [(fn(Vec<u8>) -> Vec<u8>, &str); 3] =
+        [(cut, "SourceUnreachable"), (changed, "SourceRefused"), (compressed, "SourceUnreachable")];
+    for (damage, reason) in damages {
+        let web = Web::start(&forge, Behaviour { damage: Some(damage), ..Behaviour::default() });
+        let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&[]))).unwrap_err();
+        assert_eq!(error.reason(), reason, "{error}");
+        let web = Web::start(&forge, Behaviour::default());
+        assert_eq!(fetch(&mut mirror(&forge, &web.url, web.credentials(&[]))), Ok(commit.clone()));
+    }
 }
 
 #[test]

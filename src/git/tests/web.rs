@@ -72,6 +72,10 @@ pub(super) struct Behaviour {
     pub(super) app: Option<App>,
     /// Where it redirects every request to.
     pub(super) redirect: Option<String>,
+    /// How long ago its certificate was issued, for an hour.
+    pub(super) issued_ago: Duration,
+    /// What it makes of an answer with a pack.
+    pub(super) damage: Option<fn(Vec<u8>) -> Vec<u8>>,
 }
 
 /// The server, until it is dropped.
@@ -89,11 +93,12 @@ impl Web {
     pub(super) fn start(forge: &Forge, behaviour: Behaviour) -> Self {
         #[expect(clippy::disallowed_methods, reason = "TLS compares certificates with the real clock")]
         let now = jiff::Timestamp::now();
-        let authority = Authority::create("test", now).unwrap();
+        let issued = now - behaviour.issued_ago;
+        let authority = Authority::create("test", issued).unwrap();
         let issue = |names: &[&str], usage| {
             let subject = Subject::new("test", &[]);
             let lifetime = Duration::from_secs(3600);
-            authority.issue(&Profile { subject, names, usage, lifetime }, now).unwrap()
+            authority.issue(&Profile { subject, names, usage, lifetime }, issued).unwrap()
         };
         let names = if behaviour.names.is_empty() { vec!["127.0.0.1"] } else { behaviour.names.clone() };
         let config = Arc::new(tls(&authority, &issue(&names, Usage::Server), behaviour.client_certificate));
@@ -221,11 +226,13 @@ fn answer(
     let head = String::from_utf8_lossy(&output[..end]).into_owned();
     let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
     let rest = &output[(end + 4).min(output.len())..];
-    write!(
-        out,
-        "HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        rest.len()
-    )?;
-    out.write_all(rest)?;
+    let head =
+        format!("HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", rest.len());
+    let answer = [head.as_bytes(), rest].concat();
+    let answer = match behaviour.damage {
+        Some(damage) if path.ends_with("/git-upload-pack") => damage(answer),
+        Some(_) | None => answer,
+    };
+    out.write_all(&answer)?;
     out.flush()
 }

@@ -68,10 +68,7 @@ fn read(bytes: &[u8], repeated: DuplicateKeys) -> Result<Vec<Node>> {
 
 fn decode(bytes: &[u8]) -> Result<String> {
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(Malformed {
-            line: 1,
-            why: format!("the file has {} bytes, more than {MAX_FILE_BYTES}", bytes.len()),
-        });
+        return Err(Malformed { line: 1, why: format!("the file has more than {MAX_FILE_BYTES} bytes") });
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(Malformed { line: 1, why: "the file is in UTF-16; write it in UTF-8".into() });

@@ -217,6 +217,17 @@ fn a_bad_field_names_object_and_file_and_leaves_what_is_applied() {
 }
 
 #[test]
+fn annotations_that_are_too_large_are_refused_with_object_and_file() {
+    let mut hub = Hub::new(json!({}));
+    let text = map("a", "1")
+        .replace("metadata:", &format!("metadata:\n  annotations: {{k: {}}}", "x".repeat(256 << 10)));
+    let message = hub.commit(&[("maps.yaml", &text)]);
+    let refused = "metadata.annotations: Too long: may not be more than 262144 bytes";
+    assert!(message.starts_with("Stalled InvalidObject: cannot apply 000000000000: "), "{message}");
+    assert!(message.contains(refused) && message.contains("(maps.yaml:1)"), "{message}");
+}
+
+#[test]
 fn a_failed_fetch_is_reported_and_the_applied_commit_stays() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);

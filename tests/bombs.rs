@@ -1,0 +1,117 @@
+//! Repositories that multiply what they hold, in `wheelwright render` with the memory that the chart gives the
+//! operator.
+
+use std::process::Command;
+
+/// `resources.limits.memory` of the chart, in bytes.
+const MEMORY: usize = 512 << 20;
+const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+const RESOURCES: &str = "resources: [a.yaml]\n";
+
+/// Renders a directory of files. Returns the first line of the refusal.
+fn refusal(files: &[(&str, String)]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--data={MEMORY}")).args([env!("CARGO_BIN_EXE_wheelwright"), "render", "."]);
+    let output = command.current_dir(dir.path()).output().expect("prlimit of util-linux is installed");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(output.stdout.is_empty());
+    error.lines().next().unwrap().to_owned()
+}
+
+/// Returns the refusal of a file that one kustomization names.
+fn refusal_of(object: String, kustomization: &str) -> String {
+    refusal(&[("a.yaml", object), ("kustomization.yaml", format!("{RESOURCES}{kustomization}"))])
+}
+
+fn config_map(data: &str) -> String {
+    format!("{CONFIG_MAP}data: {data}\n")
+}
+
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect()
+}
+
+#[test]
+fn a_file_that_multiplies_itself_is_refused_by_name_and_line() {
+    let copies = lines(10_000, |n| format!("  k{n}: *a\n"));
+    let scalar = format!("{CONFIG_MAP}data:\n  k: &a {}\n{copies}", "x".repeat(1 << 20));
+    assert_eq!(
+        refusal_of(scalar, ""),
+        "error: a.yaml:20: anchors and aliases copy more than 16777216 bytes in one file"
+    );
+    let merged = lines(9_999, |n| format!("  a{}: &a{} {{<<: *a{n}, k{n}: v}}\n", n + 1, n + 1));
+    let merges = format!("{CONFIG_MAP}data:\n  a0: &a0 {{k: v}}\n{merged}");
+    assert_eq!(
+        refusal_of(merges, ""),
+        "error: a.yaml:319: anchors and aliases make more than 100000 values in one file"
+    );
+    let itself = config_map("&a {k: *a}");
+    assert_eq!(refusal_of(itself, ""), "error: a.yaml:4: the alias refers to the value it stands in");
+    let nested = config_map(&"[".repeat(100_000));
+    assert_eq!(refusal_of(nested, ""), "error: a.yaml:4: recursion limit exceeded");
+    let line = config_map(&"x".repeat(50 << 20));
+    assert_eq!(
+        refusal_of(line, ""),
+        "error: kustomization.yaml:1: resources[0]: \"a.yaml\" has more than 16777216 bytes"
+    );
+}
+
+#[test]
+fn a_kustomization_that_multiplies_objects_is_refused_by_field() {
+    let operations = lines(40, |n| format!("  - {{op: copy, from: /data, path: /data/c{n}}}\n"));
+    let patch = format!(
+        "patches:\n- target: {{kind: ConfigMap}}\n  patch: |-\n  {}",
+        operations.replace("\n  ", "\n    ").trim()
+    );
+    assert_eq!(
+        refusal_of(config_map("{k: v}"), &patch),
+        "error: kustomization.yaml:3: patches[0]: the overlay takes more than 128 MiB of memory"
+    );
+    let doubled = "- source: {kind: ConfigMap, fieldPath: data.k}\n  targets:\n  - select: {kind: ConfigMap}\n    fieldPaths: [data.k]\n    options: {delimiter: \"|\", index: 9}\n";
+    let text = format!("{{k: {}}}", "x".repeat(1000));
+    assert_eq!(
+        refusal_of(config_map(&text), &format!("replacements:\n{}", doubled.repeat(40))),
+        "error: kustomization.yaml:86: replacements[16].targets[0].fieldPaths[0]: the overlay takes more than 128 MiB of memory"
+    );
+    let variables = lines(20, |n| format!("{{name: e{n}, value: v}},"));
+    let containers = lines(20, |n| format!("{{name: c{n}, env: [{variables}]}},"));
+    let deployments = lines(50, |n| {
+        format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d{n}}}\nspec: {{template: {{spec: {{containers: [{containers}]}}}}}}\n"
+        )
+    });
+    let objects = config_map(&format!("{{k: {}}}", "x".repeat(200 << 10))) + &deployments;
+    let wildcards = "replacements:\n- source: {kind: ConfigMap, fieldPath: data.k}\n  targets:\n  - select: {kind: Deployment}\n    fieldPaths: [spec.template.spec.containers.*.env.*.value]\n";
+    assert_eq!(
+        refusal_of(objects, wildcards),
+        "error: kustomization.yaml:6: replacements[0].targets[0].fieldPaths[0]: the overlay takes more than 128 MiB of memory"
+    );
+}
+
+#[test]
+fn a_chain_of_diamonds_is_refused() {
+    let mut files = vec![("base0/a.yaml".to_owned(), config_map("{k: v}"))];
+    let mut kustomization =
+        |dir: String, text: String| files.push((format!("{dir}kustomization.yaml"), text));
+    kustomization("base0/".into(), RESOURCES.into());
+    for level in 1..=20 {
+        for side in ["l", "r"] {
+            kustomization(
+                format!("{side}{level}/"),
+                format!("resources: [../base{}]\nnamePrefix: {side}-\n", level - 1),
+            );
+        }
+        kustomization(format!("base{level}/"), format!("resources: [../l{level}, ../r{level}]\n"));
+    }
+    kustomization(String::new(), "resources: [base20]\n".into());
+    let files: Vec<(&str, String)> = files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
+    let refusal = refusal(&files);
+    assert!(refusal.ends_with(": more than 10000 directories are read for one overlay"), "{refusal}");
+}
