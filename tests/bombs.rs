@@ -1,5 +1,5 @@
-//! Repositories that multiply what they hold, in `wheelwright render` with the memory that the chart gives the
-//! operator.
+//! Repositories that multiply what they hold, in `wheelwright render` with the memory that the chart
+//! gives the operator.
 
 use std::process::Command;
 
@@ -44,13 +44,13 @@ fn a_file_that_multiplies_itself_is_refused_by_name_and_line() {
     let scalar = format!("{CONFIG_MAP}data:\n  k: &a {}\n{copies}", "x".repeat(1 << 20));
     assert_eq!(
         refusal_of(scalar, ""),
-        "error: a.yaml:20: anchors and aliases copy more than 16777216 bytes in one file"
+        "error: a.yaml:21: anchors and aliases copy more than 16777216 bytes in one file"
     );
     let merged = lines(9_999, |n| format!("  a{}: &a{} {{<<: *a{n}, k{n}: v}}\n", n + 1, n + 1));
     let merges = format!("{CONFIG_MAP}data:\n  a0: &a0 {{k: v}}\n{merged}");
     assert_eq!(
         refusal_of(merges, ""),
-        "error: a.yaml:319: anchors and aliases make more than 100000 values in one file"
+        "error: a.yaml:320: anchors and aliases make more than 100000 values in one file"
     );
     let itself = config_map("&a {k: *a}");
     assert_eq!(refusal_of(itself, ""), "error: a.yaml:4: the alias refers to the value it stands in");
@@ -65,14 +65,13 @@ fn a_file_that_multiplies_itself_is_refused_by_name_and_line() {
 
 #[test]
 fn a_kustomization_that_multiplies_objects_is_refused_by_field() {
-    let operations = lines(40, |n| format!("  - {{op: copy, from: /data, path: /data/c{n}}}\n"));
-    let patch = format!(
-        "patches:\n- target: {{kind: ConfigMap}}\n  patch: |-\n  {}",
-        operations.replace("\n  ", "\n    ").trim()
-    );
+    let operations = lines(40, |n| format!("- {{op: copy, from: /data, path: /data/c{n}}}\n"));
+    let kustomization = format!("{RESOURCES}patches: [{{path: p.yaml, target: {{kind: ConfigMap}}}}]\n");
+    let files =
+        [("a.yaml", config_map("{k: v}")), ("p.yaml", operations), ("kustomization.yaml", kustomization)];
     assert_eq!(
-        refusal_of(config_map("{k: v}"), &patch),
-        "error: kustomization.yaml:3: patches[0]: the overlay takes more than 128 MiB of memory"
+        refusal(&files),
+        "error: kustomization.yaml:2: patches[0]: the overlay takes more than 128 MiB of memory"
     );
     let doubled = "- source: {kind: ConfigMap, fieldPath: data.k}\n  targets:\n  - select: {kind: ConfigMap}\n    fieldPaths: [data.k]\n    options: {delimiter: \"|\", index: 9}\n";
     let text = format!("{{k: {}}}", "x".repeat(1000));

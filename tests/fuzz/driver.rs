@@ -1,7 +1,7 @@
 //! Runs a fuzz target: a test of what takes bytes from outside.
 //!
-//! In a usual build a target takes its seeds and its corpus. A build with `--cfg fuzzing`, as `tests/fuzz/run` makes
-//! it, hands them to libFuzzer, which changes them and keeps what reaches other code.
+//! In a usual build a target takes its seeds and its corpus. A build with `--cfg fuzzing`, as
+//! `tests/fuzz/run` makes it, hands them to libFuzzer, which changes them and keeps what reaches other code.
 
 use std::path::Path;
 
@@ -75,8 +75,8 @@ mod libfuzzer {
     }
 
     impl Target<'_> {
-        /// Hands the target to libFuzzer, with the arguments in `FUZZ_ARGUMENTS`; its inputs are in a directory of
-        /// `FUZZ_DIR` that is named like the target. At its end libFuzzer ends the process.
+        /// Hands the target to libFuzzer, with the arguments in `FUZZ_ARGUMENTS`; its inputs are in a
+        /// directory of `FUZZ_DIR` that is named like the target. At its end libFuzzer ends the process.
         pub(crate) fn fuzz(&self) {
             let dir = PathBuf::from(std::env::var_os("FUZZ_DIR").expect("a directory"));
             let inputs = dir.join(self.name);
@@ -101,8 +101,8 @@ mod libfuzzer {
             let (mut count, mut all) = (c_int::try_from(all.len()).expect("few arguments"), all);
             all.push(std::ptr::null_mut());
             let mut all = all.as_mut_ptr();
-            // SAFETY: the driver calls the target on this thread only, and ends the process before it returns, so
-            // neither the target nor the arguments are used after they are gone.
+            // SAFETY: the driver calls the target on this thread only, and ends the process before it
+            // returns, so neither the target nor the arguments are used after they are gone.
             unsafe {
                 RUN.set(Some(std::mem::transmute::<&dyn Fn(&[u8]), Run>(self.run)));
                 LLVMFuzzerRunDriver(&raw mut count, &raw mut all, LLVMFuzzerTestOneInput);

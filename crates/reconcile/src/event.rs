@@ -44,8 +44,8 @@ impl Event {
         }
     }
 
-    /// Returns the event in the namespace that is named like its object, a cluster: the agent of a cluster may
-    /// write there only.
+    /// Returns the event in the namespace that is named like its object, a cluster: the agent of the
+    /// cluster may write there only.
     #[must_use]
     pub fn of_cluster(mut self) -> Self {
         self.regarding.key.namespace = self.regarding.key.name.clone();

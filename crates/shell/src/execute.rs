@@ -104,7 +104,8 @@ impl Executor {
         Ok(ApiServer { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
     }
 
-    /// Writes to a git server or to its provider, which do not know the lease: the leadership is checked first.
+    /// Writes to a git server or to its provider. They do not know the lease, so the leadership is checked
+    /// first.
     async fn write_to_git<T: Clone>(&self, write: Option<&GitWriteFn<T>>, what: &T, none: &str) -> Outcome {
         if let Some(Err(not_leading)) = self.leadership.as_ref().map(Leadership::check) {
             return Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() });

@@ -1,4 +1,5 @@
-//! What of the API machine takes bytes from outside: no input may panic, take long or grow (`tests/fuzz/run`).
+//! What of the API machine takes bytes from outside: no input may panic, take long or grow
+//! (`tests/fuzz/run`).
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -52,6 +52,37 @@ fn short_texts_that_take_much_memory_are_refused() {
     assert!(refused["message"].as_str().unwrap().contains("60000 maps"), "{refused}");
 }
 
+#[test]
+fn any_bytes_are_a_conversion_review_or_refused() {
+    let mut newer = addon("addon.open-cluster-management.io/v1beta1");
+    newer["spec"]["configs"] = json!([{"group": "g", "resource": "r", "name": "n", "namespace": "m"}]);
+    let older = addon("addon.open-cluster-management.io/v1alpha1");
+    let mut seeds =
+        [older.clone(), newer.clone(), json!([])].map(|object| review(json!([object])).to_string().into());
+    seeds[2] = review(json!([newer, older])).to_string().replace("v1beta1", "v1alpha1").into();
+    let run = |bytes: &[u8]| {
+        let Ok(answer) = convert(bytes) else { return };
+        let (review, answer): (Value, Value) =
+            (serde_json::from_slice(bytes).unwrap(), serde_json::from_slice(&answer).unwrap());
+        // A list is a struct for serde too, so some reviews have no field of this name.
+        let objects = review["request"]["objects"].as_array().map(Vec::len);
+        let converted = answer["response"]["convertedObjects"].as_array().map_or(0, Vec::len);
+        let is_success = answer["response"]["result"]["status"] == "Success";
+        assert!(objects.is_none_or(|objects| converted == if is_success { objects } else { 0 }), "{answer}");
+    };
+    let words = [
+        "v1alpha1",
+        "v1beta1",
+        "ClusterManagementAddOn",
+        "\"installStrategy\":",
+        "\"configs\":",
+        "null",
+        "[",
+        "{",
+    ];
+    crate::fuzz::Target { name: "conversion_review", run: &run, seeds: &seeds, words: &words }.fuzz();
+}
+
 #[tokio::test(start_paused = true)]
 async fn bodies_that_do_not_end_keep_nobody_waiting() {
     let limits = Limits::default();
