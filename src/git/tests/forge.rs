@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use git2::{Oid, Repository, Signature};
 use tempfile::TempDir;
@@ -163,10 +164,10 @@ pub(super) fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid
 }
 
 /// A server on a loopback socket.
-pub(super) struct Server {
-    pub(super) url: String,
+pub(crate) struct Server {
+    pub(crate) url: String,
     pub(super) address: std::net::SocketAddr,
-    pub(super) connections: Arc<AtomicUsize>,
+    pub(crate) connections: Arc<AtomicUsize>,
     ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -198,6 +199,23 @@ impl Server {
             ending,
             thread: Some(thread),
         }
+    }
+
+    /// Sends `bytes` again and again after `first`, with a pause after each.
+    pub(super) fn endless(first: &'static [u8], bytes: &'static [u8], pause: Duration) -> Self {
+        Self::start("git", "config.git", move |mut stream| {
+            let _ = stream.read(&mut [0; 1024]);
+            let mut next = first;
+            while stream.write_all(next).is_ok() {
+                std::thread::sleep(pause);
+                next = bytes;
+            }
+        })
+    }
+
+    /// Sends the length of a line of the protocol, and then one byte of the line at a time.
+    pub(crate) fn trickling() -> Self {
+        Self::endless(b"fff0", b"x", Duration::from_millis(50))
     }
 
     /// Accepts connections and never sends a byte.

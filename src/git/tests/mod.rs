@@ -2,7 +2,7 @@
 
 mod author;
 mod commit_status;
-mod forge;
+pub(crate) mod forge;
 mod github;
 mod hostile;
 mod mirror;

@@ -141,23 +141,10 @@ fn https_goes_through_the_proxy_of_the_secret() {
     assert!(!error.to_string().contains("wrong"), "{error}");
 }
 
-/// Returns a server that sends `bytes` again and again, with a pause before each, after `first`.
-fn endless(first: &'static [u8], bytes: &'static [u8], pause: Duration) -> Server {
-    Server::start("git", "config.git", move |mut stream| {
-        let _ = stream.read(&mut [0; 1024]);
-        let mut next = first;
-        while stream.write_all(next).is_ok() {
-            std::thread::sleep(pause);
-            next = bytes;
-        }
-    })
-}
-
 #[test]
 fn a_server_that_trickles_is_given_up_on() {
     let forge = Forge::new();
-    // The length of a line that never ends, and then one byte at a time.
-    let server = endless(b"fff0", b"x", Duration::from_millis(50));
+    let server = Server::trickling();
     let mut mirror = forge.mirror("cache", &server.url);
     mirror.transport = TransportLimits { total: Duration::from_secs(1), ..TransportLimits::default() };
     let error = fetch(&mut mirror).unwrap_err();
@@ -167,7 +154,7 @@ fn a_server_that_trickles_is_given_up_on() {
 #[test]
 fn a_fetch_from_a_trickling_server_ends_when_it_is_cancelled() {
     let forge = Forge::new();
-    let server = endless(b"fff0", b"x", Duration::from_millis(50));
+    let server = Server::trickling();
     let mut mirror = forge.mirror("cache", &server.url);
     let cancel = mirror.cancel.clone();
     let fetching = std::thread::spawn(move || fetch(&mut mirror));
@@ -183,7 +170,7 @@ fn references_without_end_are_refused() {
     let forge = Forge::new();
     const LINE: &[u8] = b"003d1111111111111111111111111111111111111111 refs/heads/abcd\n";
     assert_eq!(LINE.len(), 0x3d);
-    let server = endless(LINE, LINE, Duration::ZERO);
+    let server = Server::endless(LINE, LINE, Duration::ZERO);
     let mut mirror = forge.mirror("cache", &server.url);
     mirror.transport = TransportLimits { advertisement_bytes: 1 << 20, ..TransportLimits::default() };
     let error = fetch(&mut mirror).unwrap_err();

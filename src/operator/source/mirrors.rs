@@ -8,11 +8,11 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::failure::failure;
+use super::places::{Place, Places};
 use crate::git::{
     Cancel, Commit, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry, SignedPart,
     Signer, Verification,
@@ -36,8 +36,9 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The limit of operations on one remote that do not end. Each of them holds a thread until the process ends.
 const MAX_ABANDONED: usize = 3;
 
-/// Number of concurrent fetches.
-const MAX_CONCURRENT_FETCHES: usize = 4;
+/// Time after which a fetch counts as slow and hands its place to the next one. A fetch that brings nothing new
+/// takes less than a second.
+const TURN: Duration = Duration::from_secs(10);
 
 /// The options of fetches and pushes.
 #[derive(Clone, Debug)]
@@ -91,13 +92,14 @@ pub(super) struct Mirrors {
     hub: Client,
     options: SourceOptions,
     slots: Mutex<BTreeMap<MirrorKey, Slot>>,
-    fetches: Semaphore,
+    places: Places,
     /// Names this process in reports. A process ends when it has lost its leadership.
     writer: String,
     /// The places with a report of this process: remote, branch, directory and owner. Once it has written
     /// there, a report of another process is that of another hub with the same identity.
     pushed: Mutex<BTreeSet<(String, String, String, String)>>,
     longest: Duration,
+    turn: Duration,
     grace: Duration,
 }
 
@@ -110,15 +112,15 @@ fn process_name() -> String {
 
 impl Mirrors {
     pub(super) fn new(hub: Client, options: SourceOptions) -> Self {
-        let fetches = Semaphore::new(MAX_CONCURRENT_FETCHES);
         Self {
             hub,
             options,
             slots: Mutex::default(),
-            fetches,
+            places: Places::new(),
             writer: process_name(),
             pushed: Mutex::default(),
             longest: OPERATION_TIMEOUT,
+            turn: TURN,
             grace: CANCEL_TIMEOUT,
         }
     }
@@ -214,7 +216,8 @@ impl Mirrors {
     /// most.
     ///
     /// An operation waits for its mirror before it takes one of the places for fetches, so a slow remote
-    /// holds one place at most. The operation is cancelled when its caller goes away.
+    /// holds one place at most, and that of the hub for [`TURN`] at most. The operation is cancelled when its
+    /// caller goes away.
     async fn with_mirror<T: Send + 'static>(
         &self,
         key: MirrorKey,
@@ -227,8 +230,10 @@ impl Mirrors {
         let (shared, dir) = self.slot(&key).ok_or_else(|| Error::Abandoned { url: url.clone() })?;
         let wait_until = Instant::now() + self.longest;
         let mut held = timeout_at(wait_until, Arc::clone(&shared).lock_owned()).await.map_err(|_| late())?;
-        let _place = match key.purpose {
-            Purpose::Read => Some(timeout_at(wait_until, self.fetches.acquire()).await.map_err(|_| late())?),
+        let mut place = match key.purpose {
+            Purpose::Read => {
+                Some(timeout_at(wait_until, self.places.take(&key.namespace)).await.map_err(|_| late())?)
+            }
             Purpose::Write => None,
         };
         let cancel = Cancel::new();
@@ -252,7 +257,15 @@ impl Mirrors {
             *held = Some(mirror);
             Ok(done)
         });
-        if let Ok(done) = timeout(self.longest, &mut task).await {
+        let end = Instant::now() + self.longest;
+        let ended = match timeout(self.turn.min(self.longest), &mut task).await {
+            Err(_) => {
+                place.iter_mut().for_each(Place::hand_on);
+                timeout_at(end, &mut task).await
+            }
+            ended => ended,
+        };
+        if let Ok(done) = ended {
             return done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
         }
         cancel.cancel();

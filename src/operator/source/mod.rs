@@ -10,6 +10,7 @@ mod controller;
 mod delivery;
 mod failure;
 mod mirrors;
+mod places;
 mod webhook;
 
 pub use controller::SourceController;

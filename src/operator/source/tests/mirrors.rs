@@ -1,11 +1,14 @@
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 
 use git2::{Repository, Signature};
 use serde_json::json;
 
 use super::*;
+use crate::git::tests::forge::Server;
+use crate::operator::source::places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
 use api::gitops::v1alpha1::{ConfigRepoStatus, Revision};
 use reconcile::FailureKind;
 
@@ -54,6 +57,61 @@ async fn a_slow_remote_delays_no_other_repository() {
     let fetched = timeout(Duration::from_secs(20), mirrors.fetch(&fast, &Source::default())).await;
     assert_eq!(fetched.expect("it waits for nobody").ok().unwrap().revision, commit);
     assert!(waiting.try_join_next().is_none(), "the others still wait");
+}
+
+/// Begins the fetches of trickling servers, each of its own URL, until `connected` of them are under way.
+async fn trickle(
+    mirrors: &Arc<Mirrors>,
+    namespaces: &[&str],
+    connected: usize,
+) -> (Vec<Server>, tokio::task::JoinSet<bool>) {
+    let mut fetching = tokio::task::JoinSet::new();
+    let mut servers = Vec::new();
+    for namespace in namespaces {
+        let server = Server::trickling();
+        let (mirrors, repo) = (Arc::clone(mirrors), repo(namespace, &server.url));
+        fetching.spawn(async move { mirrors.fetch(&repo, &Source::default()).await.is_ok() });
+        servers.push(server);
+    }
+    let under_way = || servers.iter().filter(|server| server.connections.load(Relaxed) > 0).count();
+    let all = async {
+        while under_way() < connected {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(20), all).await.expect("the trickling servers have connections");
+    (servers, fetching)
+}
+
+#[tokio::test]
+async fn slow_remotes_of_one_namespace_delay_no_repository_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, commit) = repository(dir.path());
+    let mut mirrors = mirrors(&dir.path().join("cache"), true);
+    mirrors.turn = OPERATION_TIMEOUT;
+    let mirrors = Arc::new(mirrors);
+    let (servers, mut fetching) = trickle(&mirrors, &["evil"; 8], MAX_NAMESPACE_FETCHES).await;
+    let good = repo("good", &url);
+    let fetched = timeout(Duration::from_secs(20), mirrors.fetch(&good, &Source::default())).await;
+    assert_eq!(fetched.expect("it waits for nobody").ok().unwrap().revision, commit);
+    assert!(fetching.try_join_next().is_none(), "the slow fetches still run or wait");
+    let connected = servers.iter().filter(|server| server.connections.load(Relaxed) > 0).count();
+    assert_eq!(connected, MAX_NAMESPACE_FETCHES, "the others wait for their own namespace");
+}
+
+#[tokio::test]
+async fn slow_remotes_of_many_namespaces_hand_their_places_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, commit) = repository(dir.path());
+    let mut mirrors = mirrors(&dir.path().join("cache"), true);
+    mirrors.turn = Duration::from_millis(100);
+    let mirrors = Arc::new(mirrors);
+    let namespaces = ["evil-1", "evil-2", "evil-3"].repeat(MAX_NAMESPACE_FETCHES);
+    let (_servers, mut fetching) = trickle(&mirrors, &namespaces, namespaces.len()).await;
+    let good = repo("good", &url);
+    let fetched = timeout(Duration::from_secs(20), mirrors.fetch(&good, &Source::default())).await;
+    assert_eq!(fetched.expect("it waits for no slow fetch").ok().unwrap().revision, commit);
+    assert!(fetching.try_join_next().is_none(), "the slow fetches still run");
 }
 
 #[tokio::test]
