@@ -25,15 +25,15 @@ use wheelwright::shell::now;
 use crate::running::Running;
 use crate::wait::eventually;
 
-const NAMESPACE: &str = "wheelwright-system";
+pub(crate) const NAMESPACE: &str = "wheelwright-system";
 
-struct Hub {
-    server: Server,
-    dir: tempfile::TempDir,
+pub(crate) struct Hub {
+    pub(crate) server: Server,
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Hub {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let objects = crds::hub().iter().map(Object::from_typed).collect();
         let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
@@ -50,7 +50,7 @@ impl Hub {
     }
 
     /// Returns a repository with a ConfigMap of a name at its root, and another one at `other/`.
-    fn repository(&self, name: &str) -> String {
+    pub(crate) fn repository(&self, name: &str) -> String {
         let path = self.dir.path().join(format!("{name}.git"));
         let repo = Repository::init_bare(&path).unwrap();
         let mut index = Index::new().unwrap();
@@ -69,7 +69,7 @@ impl Hub {
         Api::namespaced(self.server.client(), "default")
     }
 
-    async fn exists(&self, name: &str) -> bool {
+    pub(crate) async fn exists(&self, name: &str) -> bool {
         self.maps().get_opt(name).await.unwrap().is_some()
     }
 }

@@ -18,8 +18,8 @@ use object::hex;
 /// How often the process may end during one computation. A process ends for other reasons too, and a single
 /// end proves little.
 const MAX_ENDS: usize = 3;
-/// Time without an attempt after which the record expires, so that a computation is not refused after the
-/// cause is gone.
+/// Time without an attempt after which a record of fewer ends expires. Once a computation is refused, it has
+/// one attempt each time that this has passed, because the cause may be gone.
 const EXPIRES_AFTER: Duration = Duration::from_secs(3600);
 
 /// The directory of the computations that have begun.
@@ -55,8 +55,8 @@ impl Attempts {
     /// computation is refused.
     pub(super) fn begin(&self, name: &str, input: &str) -> Result<Attempt<'_>, String> {
         let file = self.dir.join(hex(Sha256::digest(format!("{name}\n{input}"))));
-        let ends = ends(&file);
-        if ends >= MAX_ENDS {
+        let (ends, is_recent) = ends(&file);
+        if ends >= MAX_ENDS && is_recent {
             return Err(format!(
                 "the process ended {ends} times during it; it starts again an hour after the last time, \
                  or for another commit"
@@ -92,14 +92,14 @@ impl Attempts {
     }
 }
 
-/// Returns how often the process ended during the computation of a file.
-fn ends(file: &Path) -> usize {
+/// Returns how often the process ended during the computation of a file, and whether that was a short time
+/// ago.
+fn ends(file: &Path) -> (usize, bool) {
     let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     // A time in the future comes from a clock that was set back since.
-    if !written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < EXPIRES_AFTER)) {
-        return 0;
-    }
-    fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
+    let is_recent = written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < EXPIRES_AFTER));
+    let ends = fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default();
+    if is_recent || ends >= MAX_ENDS { (ends, is_recent) } else { (0, false) }
 }
 
 impl Attempt<'_> {
@@ -130,8 +130,21 @@ mod tests {
         attempts().begin("rendered commit", "two").unwrap().end();
 
         let file = dir.path().join("attempts").read_dir().unwrap().next().unwrap().unwrap().path();
-        let written = fs::metadata(&file).unwrap().modified().unwrap();
-        fs::File::options().write(true).open(file).unwrap().set_modified(written - EXPIRES_AFTER).unwrap();
+        let an_hour_passes = || {
+            let written = fs::metadata(&file).unwrap().modified().unwrap();
+            fs::File::options()
+                .write(true)
+                .open(&file)
+                .unwrap()
+                .set_modified(written - EXPIRES_AFTER)
+                .unwrap();
+        };
+        an_hour_passes();
+        let _ = attempts().begin("rendered commit", "one").unwrap();
+        let refused = attempts().begin("rendered commit", "one").unwrap_err();
+        assert!(refused.starts_with("the process ended 4 times during it"), "{refused}");
+        an_hour_passes();
+        attempts().begin("rendered commit", "one").unwrap().end();
         attempts().begin("rendered commit", "one").unwrap().end();
     }
 

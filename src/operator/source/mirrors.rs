@@ -36,8 +36,8 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The limit of operations on one remote that do not end. Each of them holds a thread until the process ends.
 const MAX_ABANDONED: usize = 3;
 
-/// Time after which a fetch counts as slow and hands its place to the next one. A fetch that brings nothing new
-/// takes less than a second.
+/// Time after which a fetch counts as slow and hands its place to the next one. A fetch that brings nothing
+/// new takes less than a second.
 const TURN: Duration = Duration::from_secs(10);
 
 /// The options of fetches and pushes.

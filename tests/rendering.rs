@@ -1,0 +1,92 @@
+//! The operator as a process while it renders a commit for a long time, and after it was killed then.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use api::gitops::v1alpha1::ConfigRepo;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+
+use crate::kube::free_port;
+use crate::running::Running;
+use crate::sources::{Hub, NAMESPACE};
+use crate::wait::eventually;
+
+/// Ends during a rendering after which the operator refuses it.
+const MAX_ENDS: usize = 3;
+
+/// Commits ConfigMaps with many entries that all pass many patches, which takes minutes.
+fn commit_slow(repository: &Path) {
+    let mut objects = String::new();
+    for i in 0..100 {
+        writeln!(objects, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: slow-{i}}}\ndata:")
+            .unwrap();
+        for entry in 0..400 {
+            writeln!(objects, "  entry-{entry}: value").unwrap();
+        }
+    }
+    let patch = |i: usize| {
+        let operation = format!("[{{op: add, path: /data/patch, value: v{i}}}]");
+        json!({"target": {"kind": "ConfigMap"}, "patch": operation})
+    };
+    let patches: Vec<_> = (0..3500).map(patch).collect();
+    let kustomization = json!({"resources": ["objects.yaml"], "patches": patches}).to_string();
+    let git = git2::Repository::init_bare(repository).unwrap();
+    let mut builder = git.treebuilder(None).unwrap();
+    for (name, text) in [("objects.yaml", objects), ("kustomization.yaml", kustomization)] {
+        builder.insert(name, git.blob(text.as_bytes()).unwrap(), 0o100_644).unwrap();
+    }
+    let tree = git.find_tree(builder.write().unwrap()).unwrap();
+    let author = git2::Signature::now("Test", "test@example.com").unwrap();
+    git.commit(Some("refs/heads/main"), &author, &author, "slow", &tree, &[]).unwrap();
+}
+
+/// Returns the record of the rendering that runs or was killed.
+fn record(attempts: &Path) -> Option<String> {
+    let file = attempts.read_dir().ok()?.next()?.ok()?;
+    std::fs::read_to_string(file.path()).ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rendering_that_kills_the_operator_is_refused_at_last_and_holds_up_nobody() {
+    let hub = Hub::start().await;
+    let (dir, client) = (hub.dir.path(), hub.server.client());
+    let (slow, good) = (dir.join("slow.git"), hub.repository("good"));
+    commit_slow(&slow);
+    let (kubeconfig, cache) = (dir.join("kubeconfig"), dir.join("mirrors"));
+    let health = format!("127.0.0.1:{}", free_port());
+    let paths = [&kubeconfig, &cache, &slow].map(|path| path.to_str().unwrap());
+    let args = ["operator", "--local-repositories", "--listen", &health, "--kubeconfig", paths[0]];
+    let args = [&args[..], &["--cache-dir", paths[1], "--repo", paths[2]]].concat();
+    let start = || Running::start("operator", dir, &args);
+    let is_rendering = |ends: usize| record(&cache.join("attempts")).is_some_and(|n| n == ends.to_string());
+    let is_ready = async || {
+        let mut config = kube::Config::new(format!("http://{health}").parse().unwrap());
+        config.default_retry = false;
+        let request = http::Request::get("/readyz").body(Vec::new()).unwrap();
+        kube::Client::try_from(config).unwrap().request_text(request).await.is_ok()
+    };
+
+    for ends in 1..=MAX_ENDS {
+        let operator = start();
+        eventually("the commit is rendered", async || is_rendering(ends)).await;
+        eventually("the operator is ready", is_ready).await;
+        assert!(is_rendering(ends), "the operator answered only after the rendering");
+        operator.kill_9();
+    }
+    let _operator = start();
+    let repos: Api<ConfigRepo> = Api::namespaced(client, NAMESPACE);
+    let conditions = async || {
+        let status = repos.get("slow").await.unwrap().status.unwrap_or_default();
+        status.conditions.into_iter().map(|c| format!("{} {}: {}", c.type_, c.reason, c.message))
+    };
+    let refused = format!("the process ended {MAX_ENDS} times during it");
+    eventually("a condition says why", async || {
+        conditions().await.any(|text| text.starts_with("Ready RenderFailed") && text.contains(&refused))
+    })
+    .await;
+    let other = json!({"metadata": {"name": "good"}, "spec": {"url": good, "ref": {"branch": "main"}}});
+    repos.create(&PostParams::default(), &serde_json::from_value(other).unwrap()).await.unwrap();
+    eventually("another repository is applied", async || hub.exists("good").await).await;
+}
