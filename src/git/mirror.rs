@@ -65,9 +65,7 @@ impl Mirror {
     pub fn open(cache: &Path, remote: Remote, credentials: Credentials) -> Result<Self, Error> {
         process::set_up();
         credentials.check(&remote)?;
-        let digest = Sha256::digest(remote.identity());
-        let name = object::hex(digest.get(..10).unwrap_or_default());
-        let dir = cache.join(format!("{name}.git"));
+        let dir = Self::directory(cache, &remote);
         if Repository::open_bare(&dir).is_err() || is_too_large(&dir) {
             create(&dir)?;
         }
@@ -85,6 +83,12 @@ impl Mirror {
             checkouts,
             verified: BTreeSet::new(),
         })
+    }
+
+    /// Returns the directory of the mirror of a remote below a cache directory.
+    pub(crate) fn directory(cache: &Path, remote: &Remote) -> PathBuf {
+        let digest = Sha256::digest(remote.identity());
+        cache.join(format!("{}.git", object::hex(digest.get(..10).unwrap_or_default())))
     }
 
     /// Replaces the credentials.
@@ -299,6 +303,17 @@ fn create(dir: &Path) -> Result<(), Error> {
 
 /// Returns whether the object database has more files or bytes than a mirror may have.
 fn is_too_large(dir: &Path) -> bool {
+    let (files, bytes) = object_files(dir);
+    files > MAX_OBJECT_FILES || bytes > MAX_MIRROR_BYTES
+}
+
+/// Returns the bytes of the object database of a mirror.
+pub(crate) fn object_bytes(dir: &Path) -> u64 {
+    object_files(dir).1
+}
+
+/// Returns the number of files of the object database of a mirror, and their bytes.
+fn object_files(dir: &Path) -> (usize, u64) {
     let (mut files, mut bytes) = (0, 0);
     let folders = std::fs::read_dir(dir.join("objects")).into_iter().flatten().flatten();
     for folder in folders {
@@ -307,7 +322,7 @@ fn is_too_large(dir: &Path) -> bool {
             bytes += file.metadata().map_or(0, |metadata| metadata.len());
         }
     }
-    files > MAX_OBJECT_FILES || bytes > MAX_MIRROR_BYTES
+    (files, bytes)
 }
 
 /// Returns whether a repository of this machine names its objects by SHA-256, which libgit2 does not read.

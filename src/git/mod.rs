@@ -32,6 +32,7 @@ pub use commit::entry;
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;
+pub(crate) use mirror::object_bytes;
 pub use mirror::{Cancel, History, Mirror};
 pub use push::{Commit, Retry};
 pub use read::Limits;

@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::cache::Cache;
 use super::failure::failure;
 use super::places::{Place, Places};
 use crate::git::{
@@ -59,12 +60,12 @@ enum Purpose {
 }
 
 pub(crate) type SecretData = BTreeMap<String, ByteString>;
-type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
+pub(super) type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
 /// Namespaces share no mirrors: a client that knows a commit of a private repository is not thereby allowed
 /// to read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct MirrorKey {
+pub(super) struct MirrorKey {
     purpose: Purpose,
     namespace: String,
     /// [`Remote::identity`].
@@ -93,6 +94,7 @@ pub(super) struct Mirrors {
     options: SourceOptions,
     slots: Mutex<BTreeMap<MirrorKey, Slot>>,
     places: Places,
+    pub(super) cache: Arc<Cache>,
     /// Names this process in reports. A process ends when it has lost its leadership.
     writer: String,
     /// The places with a report of this process: remote, branch, directory and owner. Once it has written
@@ -114,6 +116,7 @@ impl Mirrors {
     pub(super) fn new(hub: Client, options: SourceOptions) -> Self {
         Self {
             hub,
+            cache: Arc::new(Cache::new(&options.cache)),
             options,
             slots: Mutex::default(),
             places: Places::new(),
@@ -218,7 +221,7 @@ impl Mirrors {
     /// An operation waits for its mirror before it takes one of the places for fetches, so a slow remote
     /// holds one place at most, and that of the hub for [`TURN`] at most. The operation is cancelled when its
     /// caller goes away.
-    async fn with_mirror<T: Send + 'static>(
+    pub(super) async fn with_mirror<T: Send + 'static>(
         &self,
         key: MirrorKey,
         remote: Remote,
@@ -238,8 +241,11 @@ impl Mirrors {
         };
         let cancel = Cancel::new();
         let (ours, egress) = (cancel.clone(), self.egress());
+        let (cache, in_use) = (Arc::clone(&self.cache), Arc::clone(&shared));
         let _cancels = cancel.clone().drop_guard();
         let mut task = spawn_blocking(move || -> Result<T, Error> {
+            let mirror_dir = Mirror::directory(&dir, &remote);
+            cache.begin(&mirror_dir, &in_use);
             // A mirror that a panic leaves behind is opened again.
             let mut mirror = match held.take() {
                 Some(mut mirror) => {
@@ -255,6 +261,7 @@ impl Mirrors {
             (mirror.cancel, mirror.egress) = (ours, egress);
             let done = work(&mut mirror);
             *held = Some(mirror);
+            cache.end(&mirror_dir);
             Ok(done)
         });
         let end = Instant::now() + self.longest;
@@ -388,4 +395,4 @@ fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String
 
 #[cfg(test)]
 #[path = "tests/mirrors.rs"]
-mod tests;
+pub(super) mod tests;

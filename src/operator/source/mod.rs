@@ -5,6 +5,7 @@
 //! annotation asks for a fetch, and after a failure with growing waits. The controllers decide what a commit
 //! means.
 
+mod cache;
 mod commit_status;
 mod controller;
 mod delivery;

@@ -13,20 +13,20 @@ use api::gitops::v1alpha1::{ConfigRepoStatus, Revision};
 use reconcile::FailureKind;
 
 /// Returns a hub that is never asked: no ConfigRepo here has a Secret.
-fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
+pub(in crate::operator::source) fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let options = SourceOptions { cache: cache.to_owned(), local_repositories, hosts: Vec::new() };
     Mirrors::new(Client::try_from(hub).unwrap(), options)
 }
 
-fn repo(namespace: &str, url: &str) -> ConfigRepo {
+pub(in crate::operator::source) fn repo(namespace: &str, url: &str) -> ConfigRepo {
     let metadata = json!({"namespace": namespace, "name": "fleet", "uid": "u"});
     serde_json::from_value(json!({"metadata": metadata, "spec": {"url": url}})).unwrap()
 }
 
 /// Returns a repository with one commit, and its URL.
-fn repository(dir: &Path) -> (String, String) {
+pub(in crate::operator::source) fn repository(dir: &Path) -> (String, String) {
     let path = dir.join("config.git");
     let repo = Repository::init_bare(&path).unwrap();
     let me = Signature::new("u", "u@x", &git2::Time::new(0, 0)).unwrap();
@@ -35,7 +35,7 @@ fn repository(dir: &Path) -> (String, String) {
     (format!("file://{}", path.display()), commit.to_string())
 }
 
-fn key(namespace: &str, remote: &str) -> MirrorKey {
+pub(in crate::operator::source) fn key(namespace: &str, remote: &str) -> MirrorKey {
     MirrorKey { purpose: Purpose::Read, namespace: namespace.into(), remote: remote.into() }
 }
 

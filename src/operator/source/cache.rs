@@ -1,0 +1,113 @@
+//! The disk space of all mirrors together.
+//!
+//! Each mirror has a limit of its own, and whoever may create ConfigRepos may name any number of
+//! repositories. If the mirrors take too much, the one that was used least recently is deleted. Its
+//! repository is fetched from the beginning the next time.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tracing::{info, warn};
+
+use super::mirrors::SharedMirror;
+use crate::git::object_bytes;
+
+/// Most bytes of all mirrors: half of the volume of the chart. The other half is for the packs that arrive,
+/// which have at most 2 GiB each.
+const MAX_CACHE_BYTES: u64 = 10 << 30;
+
+/// The mirrors of a directory.
+pub(super) struct Cache {
+    dir: PathBuf,
+    limit: u64,
+    /// `None` before the first use.
+    mirrors: Mutex<Option<CachedMirrors>>,
+}
+
+/// By directory.
+type CachedMirrors = BTreeMap<PathBuf, CachedMirror>;
+
+#[derive(Default)]
+struct CachedMirror {
+    /// The bytes at the end of the last operation.
+    bytes: u64,
+    /// Grows with each operation on any mirror; 0 if this process has not used the mirror.
+    used: u64,
+    /// Its lock is held during an operation; `None` if this process has not used the mirror.
+    shared: Option<SharedMirror>,
+}
+
+impl Cache {
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), limit: MAX_CACHE_BYTES, mirrors: Mutex::default() }
+    }
+
+    /// Records that an operation on a mirror begins. The caller holds the lock of the mirror.
+    pub(super) fn begin(&self, dir: &Path, shared: &SharedMirror) {
+        self.with(|mirrors| {
+            let used = mirrors.values().map(|mirror| mirror.used).max().unwrap_or_default() + 1;
+            let mirror = mirrors.entry(dir.to_owned()).or_default();
+            (mirror.used, mirror.shared) = (used, Some(SharedMirror::clone(shared)));
+        });
+    }
+
+    /// Records the size of a mirror after an operation, and deletes other mirrors if all take too much.
+    pub(super) fn end(&self, dir: &Path) {
+        let bytes = object_bytes(dir);
+        self.with(|mirrors| {
+            mirrors.entry(dir.to_owned()).or_default().bytes = bytes;
+            self.evict(mirrors);
+        });
+    }
+
+    fn evict(&self, mirrors: &mut CachedMirrors) {
+        let mut total: u64 = mirrors.values().map(|mirror| mirror.bytes).sum();
+        let mut oldest: Vec<_> = mirrors.iter().map(|(dir, mirror)| (mirror.used, dir.clone())).collect();
+        oldest.sort();
+        for (_, dir) in oldest {
+            let Some(mirror) = mirrors.get(&dir).filter(|_| total > self.limit) else { return };
+            let shared = mirror.shared.clone();
+            // An operation holds the lock.
+            let Ok(mut held) = shared.as_ref().map(|shared| shared.try_lock()).transpose() else { continue };
+            held.iter_mut().for_each(|held| **held = None);
+            if let Err(error) = std::fs::remove_dir_all(&dir)
+                && dir.exists()
+            {
+                warn!(mirror = %dir.display(), %error, "cannot delete a mirror");
+                continue;
+            }
+            let bytes = mirror.bytes;
+            info!(mirror = %dir.display(), bytes, "the mirrors take too much disk space; one is deleted");
+            total -= bytes;
+            mirrors.remove(&dir);
+        }
+    }
+
+    fn with(&self, act: impl FnOnce(&mut CachedMirrors)) {
+        let mut mirrors = self.mirrors.lock().expect("no thread panics while it holds the map");
+        act(mirrors.get_or_insert_with(|| {
+            let mut found = BTreeMap::new();
+            find(&self.dir.join("read"), &mut found);
+            find(&self.dir.join("write"), &mut found);
+            found
+        }));
+    }
+}
+
+/// Adds the mirrors below a directory.
+fn find(dir: &Path, found: &mut CachedMirrors) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "git") {
+            let mirror = CachedMirror { bytes: object_bytes(&path), ..CachedMirror::default() };
+            found.insert(path, mirror);
+        } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            find(&path, found);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/cache.rs"]
+mod tests;
