@@ -218,7 +218,8 @@ fn a_pack_that_is_cut_changed_or_compressed_is_an_error_and_the_next_one_is_take
         let head = head.replace(&length, &format!("Content-Length: {}", bomb.len()));
         [head.as_bytes(), &bomb].concat()
     };
-    let damages: [(fn(Vec<u8>) -> Vec<u8>, &str); 3] =
+    type Damage = fn(Vec<u8>) -> Vec<u8>;
+    let damages: [(Damage, &str); 3] =
         [(cut, "SourceUnreachable"), (changed, "SourceRefused"), (compressed, "SourceUnreachable")];
     for (damage, reason) in damages {
         let web = Web::start(&forge, Behaviour { damage: Some(damage), ..Behaviour::default() });
