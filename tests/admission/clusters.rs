@@ -255,4 +255,49 @@ pub(super) const ROWS: &[Row] = &[
         may: &["argo", "admin", "operator"],
         refused: &[],
     },
+    // The role of an agent allows updates alone, neither patches nor applies.
+    Row {
+        what: "move c1 to another set, by a patch",
+        request: "PATCH /apis/cluster.open-cluster-management.io/v1/managedclusters/c1",
+        body: r#"{"metadata": {"labels": {"cluster.open-cluster-management.io/clusterset": "payments"}}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[(
+            &["tenant"],
+            "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"payments\"",
+        )],
+    },
+    Row {
+        what: "move c1 to another set, by an apply",
+        request: "APPLY /apis/cluster.open-cluster-management.io/v1/managedclusters/c1",
+        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c1", "labels": {"cluster.open-cluster-management.io/clusterset": "payments"}}, "spec": {}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[(
+            &["tenant"],
+            "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"payments\"",
+        )],
+    },
+    Row {
+        what: "accept a cluster that waits, by a patch",
+        request: "PATCH /apis/cluster.open-cluster-management.io/v1/managedclusters/waiting",
+        body: r#"{"spec": {"hubAcceptsClient": true}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[(&["tenant"], "cannot update the HubAcceptsClient field")],
+    },
+    Row {
+        what: "accept a cluster that waits, by an apply",
+        request: "APPLY /apis/cluster.open-cluster-management.io/v1/managedclusters/waiting",
+        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "waiting"}, "spec": {"hubAcceptsClient": true}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[(&["tenant"], "cannot update the HubAcceptsClient field")],
+    },
+    Row {
+        what: "create a cluster that is accepted, by an apply",
+        request: "APPLY /apis/cluster.open-cluster-management.io/v1/managedclusters/new",
+        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "new"}, "spec": {"hubAcceptsClient": true}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[
+            (&["tenant"], "cannot update the HubAcceptsClient field"),
+            (&["tenant"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"default\""),
+        ],
+    },
 ];

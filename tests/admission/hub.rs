@@ -6,12 +6,15 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use api::crds;
-use api::names::HOSTING_CLUSTER_ANNOTATION;
+use api::names::{HOSTING_CLUSTER_ANNOTATION, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 use engine::registration::rbac;
 
 use super::rows::{Identity, Row};
 use crate::kube::{Kubectl, helm};
 use crate::wait::eventually;
+
+/// The content type of a server-side apply.
+const APPLY: &str = "application/apply-patch+yaml";
 
 pub(super) struct Hub {
     pub(super) client: ::kube::Client,
@@ -19,11 +22,13 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    /// Installs the objects of the table, and waits until the policies are in force.
-    pub(super) async fn prepare(&self) {
+    /// Installs the objects of the table and those of the chart, and waits until the policies are in force.
+    pub(super) async fn prepare(&self, chart: Vec<Value>) {
         self.kubectl.install(crds::hub().into_iter());
         let mut objects: Vec<Value> = ["c1", "c2", "team", "argocd", helm::NAMESPACE].map(namespace).into();
-        objects.extend(helm::render("wheelwright", &[]).unwrap());
+        objects.push(json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "config", "labels": {OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED}}}));
+        objects.extend(chart);
         for cluster in ["c1", "c2"] {
             objects.extend(permissions(cluster));
         }
@@ -83,6 +88,12 @@ impl Hub {
             answer["message"].as_str().is_some_and(|message| message.contains("cannot create manifestworks"))
         })
         .await;
+        let lent = json!({"metadata": {"labels": {OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED}}});
+        eventually("the policy of namespaces is in force", async || {
+            let path = "/api/v1/namespaces/team?dryRun=All";
+            self.send(tenant, Method::PATCH, path, Some(&lent)).await.0 >= 400
+        })
+        .await;
         let foreground = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground", "dryRun": ["All"]});
         eventually("the policy of held add-ons is in force", async || {
             let path = "/apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons/a?dryRun=All";
@@ -104,20 +115,29 @@ impl Hub {
 
     /// Sends the request of a row as an identity; returns the code and message of the answer.
     pub(super) async fn attempt(&self, identity: &Identity, row: &Row) -> (u16, String) {
+        let (code, answer) = self.answer(identity, row).await;
+        (code, answer["message"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Sends the request of a row as an identity; returns the code and the body of the answer.
+    pub(super) async fn answer(&self, identity: &Identity, row: &Row) -> (u16, Value) {
         let (method, path) = row.request.split_once(' ').unwrap();
-        let method = Method::from_bytes(method.as_bytes()).unwrap();
         let body: Option<Value> = (!row.body.is_empty()).then(|| serde_json::from_str(row.body).unwrap());
-        let path = if method == Method::GET { path.to_owned() } else { format!("{path}?dryRun=All") };
+        if method == "APPLY" {
+            let path = format!("{path}?dryRun=All&fieldManager=test&force=true");
+            return self.send_as(Some(identity), Method::PATCH, &path, APPLY, body.as_ref()).await;
+        }
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
         // A PUT merges the row's body into the live object.
         let body = match (method == Method::PUT, body) {
             (true, Some(change)) => {
-                let live = path.trim_end_matches("?dryRun=All").trim_end_matches("/status");
+                let live = path.trim_end_matches("/status").trim_end_matches("/finalize");
                 Some(merged(self.send(None, Method::GET, live, None).await.1, &change))
             }
             (_, body) => body,
         };
-        let (code, answer) = self.send(Some(identity), method, &path, body.as_ref()).await;
-        (code, answer["message"].as_str().unwrap_or_default().to_owned())
+        let path = if method == Method::GET { path.to_owned() } else { format!("{path}?dryRun=All") };
+        self.send(Some(identity), method, &path, body.as_ref()).await
     }
 
     async fn send(
@@ -129,6 +149,17 @@ impl Hub {
     ) -> (u16, Value) {
         let content =
             if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        self.send_as(identity, method, path, content, body).await
+    }
+
+    async fn send_as(
+        &self,
+        identity: Option<&Identity>,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Option<&Value>,
+    ) -> (u16, Value) {
         let mut request = Request::builder().method(method).uri(path).header("content-type", content);
         if let Some(identity) = identity {
             request = request.header("impersonate-user", identity.user);
@@ -189,10 +220,13 @@ fn users() -> Vec<Value> {
             "roleRef": role_ref("set-admin"), "subjects": tenant}),
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "team-admin"}, "rules": [
             {"apiGroups": [cluster], "resources": ["managedclustersetbindings", "placements"], "verbs": ["*"]},
-            {"apiGroups": ["gitops.wheelwright.dev"], "resources": ["configrepos"], "verbs": ["*"]},
+            {"apiGroups": ["gitops.wheelwright.dev"], "resources": ["*"], "verbs": ["*"]},
+            {"apiGroups": [""], "resources": ["namespaces", "namespaces/status", "namespaces/finalize"], "verbs": ["get", "update", "patch"]},
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworkreplicasets"], "verbs": ["*"]},
         ]}),
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "team-admin", "namespace": "team"},
+            "roleRef": role_ref("team-admin"), "subjects": tenant}),
+        json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "team-admin", "namespace": "config"},
             "roleRef": role_ref("team-admin"), "subjects": tenant}),
         // The permissions that the template of an add-on gives to its agents.
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "addon-agent"}, "rules": [

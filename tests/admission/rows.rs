@@ -68,7 +68,7 @@ pub(super) const IDENTITIES: &[Identity] = &[
 /// mention have no role that allows it.
 pub(super) struct Row {
     pub(super) what: &'static str,
-    /// Method and path.
+    /// Method and path. PATCH is a JSON merge patch, APPLY a forced server-side apply.
     pub(super) request: &'static str,
     /// JSON; for a PUT the change of the live object.
     pub(super) body: &'static str,
@@ -77,5 +77,10 @@ pub(super) struct Row {
 }
 
 /// The table, in parts.
-pub(super) const ROWS: &[&[Row]] =
-    &[super::addons::ROWS, super::clusters::ROWS, super::namespaced::ROWS, super::operator::ROWS];
+pub(super) const ROWS: &[&[Row]] = &[
+    super::addons::ROWS,
+    super::clusters::ROWS,
+    super::namespaced::ROWS,
+    super::namespaces::ROWS,
+    super::operator::ROWS,
+];

@@ -1,5 +1,5 @@
-//! The ValidatingAdmissionPolicies of a hub: who may accept clusters, move them between sets, bind sets and
-//! write works.
+//! The ValidatingAdmissionPolicies of a hub: who may accept clusters, move them between sets, bind sets,
+//! write works and lend the identity of the operator.
 //! They are a file of the chart, so that the chart and the embedded hub use the same text.
 
 /// The policies and their bindings, as YAML documents.
