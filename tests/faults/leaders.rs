@@ -16,9 +16,8 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 const CLUSTERS: usize = 20;
-/// Longest time until another leader writes after the last one stopped renewing, with a second for the writes
-/// themselves.
-const HANDOVER: Duration = Duration::from_secs(16);
+/// Longest time until another leader writes after the last one stopped renewing.
+const HANDOVER: Duration = Duration::from_secs(15);
 /// Time for which a leader is stopped.
 const STOPPED: Duration = Duration::from_secs(60);
 

@@ -1,8 +1,10 @@
 //! Elections against API servers that misbehave, on a paused clock.
 
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use http::{Method, Request, Response, StatusCode};
+use jiff::SignedDuration;
 use kube::client::Body;
 use tokio::time::timeout;
 
@@ -34,6 +36,35 @@ impl Server {
     fn client(&self) -> Client {
         let server = self.clone();
         Client::new(tower::service_fn(move |request| server.clone().answer(request)), "default")
+    }
+
+    /// Returns a client of a process whose wall clock is wrong by these seconds, as the times that it writes.
+    fn client_of_wrong_clock(&self, seconds: Arc<AtomicI64>) -> Client {
+        let service = move |server: Self, seconds: i64, request: Request<Body>| async move {
+            let (head, body) = request.into_parts();
+            let mut bytes = body.collect_bytes().await.unwrap().to_vec();
+            if let Ok(mut lease) = serde_json::from_slice::<Lease>(&bytes) {
+                let spec = lease.spec.as_mut().unwrap();
+                for time in [&mut spec.renew_time, &mut spec.acquire_time].into_iter().flatten() {
+                    time.0 += SignedDuration::from_secs(seconds);
+                }
+                bytes = serde_json::to_vec(&lease).unwrap();
+            }
+            server.answer(Request::from_parts(head, Body::from(bytes))).await
+        };
+        let server = self.clone();
+        Client::new(
+            tower::service_fn(move |request| service(server.clone(), seconds.load(Relaxed), request)),
+            "default",
+        )
+    }
+
+    /// Returns whether the lease was last renewed at a time that is about an hour from now.
+    fn has_wrong_time(&self) -> bool {
+        let lease = self.0.lock().unwrap().lease.clone().unwrap();
+        let lease: Lease = serde_json::from_value(lease).unwrap();
+        let renewed = lease.spec.unwrap().renew_time.unwrap().0;
+        renewed.duration_since(now()).abs() > SignedDuration::from_mins(50)
     }
 
     fn behave(&self, behaviour: Behaviour) {
@@ -161,6 +192,38 @@ async fn a_leader_that_dies_is_replaced_within_fifteen_seconds_and_after_its_dea
         assert!(second.acquire(&stop).await);
         assert!(died.elapsed() <= Duration::from_secs(15), "{:?}", died.elapsed());
         assert!(!leadership.holds(), "never two at one time");
+    }
+}
+
+/// A candidate whose wall clock jumps, by an hour in either direction, keeps its lease as others do, and
+/// neither takes nor loses one before its time.
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_jumps_gives_nobody_the_lease_early() {
+    for (hours, leader_jumps) in [(1, true), (-1, true), (1, false), (-1, false)] {
+        let (server, stop) = (Server::default(), CancellationToken::new());
+        let wrong = Arc::new(AtomicI64::new(0));
+        let jumping = Election::new(
+            server.client_of_wrong_clock(Arc::clone(&wrong)),
+            ElectionOptions::new("default", "leader", "jumping"),
+        );
+        let steady = candidate(&server, "steady");
+        let (mut first, mut second) = if leader_jumps { (jumping, steady) } else { (steady, jumping) };
+        assert!(first.acquire(&stop).await);
+        let leadership = first.leadership();
+        let jumps = async {
+            sleep(Duration::from_secs(5)).await;
+            wrong.store(hours * 3600, Relaxed);
+        };
+        let lives = Duration::from_secs(60);
+        let (_, waited, ()) =
+            tokio::join!(timeout(lives, first.renew(&stop)), timeout(lives, second.acquire(&stop)), jumps);
+        assert!(waited.is_err() && leadership.holds(), "the first renewed it all the time");
+        assert_eq!(server.has_wrong_time(), leader_jumps);
+        let died = Instant::now();
+        assert!(second.acquire(&stop).await);
+        assert!(died.elapsed() <= Duration::from_secs(15), "{:?}", died.elapsed());
+        assert!(!leadership.holds(), "never two at one time");
+        assert_eq!(server.has_wrong_time(), !leader_jumps);
     }
 }
 
