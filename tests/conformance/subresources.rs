@@ -143,10 +143,18 @@ async fn a_signing_request_says_who_asked(api: Api) {
 }
 
 async fn nobody_asks_to_be_master(api: Api) {
-    api.post(REQUESTS, &signing_request("master", &["system:masters"]))
-        .await
-        .refused(403, "Forbidden")
-        .says("system:masters");
+    let body = signing_request("master", &["system:masters"]);
+    api.post(REQUESTS, &body).await.refused(403, "Forbidden").says("system:masters");
+    let path = format!("{REQUESTS}/master");
+    api.apply(&path, "x", &body).await.refused(403, "Forbidden").says("system:masters");
+    // A request never changes, so nobody becomes master by a later patch.
+    let text = body["spec"]["request"].clone();
+    let before = api.post(REQUESTS, &signing_request("modest", &["one"])).await.is(201).body;
+    let path = format!("{REQUESTS}/modest");
+    api.patch(&path, MERGE, &json!({ "spec": { "request": text } })).await;
+    api.patch(&format!("{path}/status"), MERGE, &json!({ "spec": { "request": text } })).await;
+    api.patch(&format!("{path}/approval"), MERGE, &json!({ "spec": { "request": text } })).await;
+    api.get(&path).await.is(200).has("/spec/request", before["spec"]["request"].clone());
 }
 
 async fn account(api: &Api) -> String {
