@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use api::names::CONFIG_REPO_MANAGER;
 use object::Object;
-use object::fields::{Manager, Operation, Owners};
+use object::fields::{FieldSet, Manager, Operation, Owners};
 
 /// Managed fields in which kubectl owns nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,20 +25,33 @@ pub struct ManagedFields {
 /// Moves the fields that kubectl applied to our field manager. Other managers, such as `kubectl edit`, keep
 /// theirs.
 pub(super) fn take_over(live: &Object, desired: &Object) -> Option<ManagedFields> {
-    let ours = Manager {
+    Some(ManagedFields {
+        uid: live.uid().into(),
+        resource_version: live.resource_version().into(),
+        entries: taken_over(live, &our_manager(desired))?.to_values(),
+    })
+}
+
+/// Returns the fields of a live object that our field manager owns, with those of kubectl: an apply removes
+/// those that it does not have and that nobody else owns.
+pub(super) fn applied_fields(live: &Object, desired: &Object) -> FieldSet {
+    let ours = our_manager(desired);
+    let owners = taken_over(live, &ours);
+    owners.unwrap_or_else(|| Owners::read(live.at(&["metadata", "managedFields"]))).fields_of(&ours)
+}
+
+fn taken_over(live: &Object, ours: &Manager) -> Option<Owners> {
+    let time = live.at(&["metadata", "creationTimestamp"]).and_then(Value::as_str).unwrap_or_default();
+    Owners::read(live.at(&["metadata", "managedFields"])).given(ours, is_kubectl_apply, time)
+}
+
+fn our_manager(desired: &Object) -> Manager {
+    Manager {
         operation: Operation::Apply,
         name: CONFIG_REPO_MANAGER.into(),
         api_version: desired.api_version().into(),
         subresource: String::new(),
-    };
-    let time = live.at(&["metadata", "creationTimestamp"]).and_then(Value::as_str).unwrap_or_default();
-    let owners =
-        Owners::read(live.at(&["metadata", "managedFields"])).given(&ours, is_kubectl_apply, time)?;
-    Some(ManagedFields {
-        uid: live.uid().into(),
-        resource_version: live.resource_version().into(),
-        entries: owners.to_values(),
-    })
+    }
 }
 
 fn is_kubectl_apply(manager: &Manager) -> bool {

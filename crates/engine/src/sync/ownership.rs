@@ -1,10 +1,11 @@
 //! Ownership of a live object that has the name of a desired one.
 
 use super::argo::{self, Tracking};
+use super::kubectl::applied_fields;
 use super::plan::{Claimant, Input};
 use super::{DesiredObject, ObjectId};
 use api::names;
-use object::fields::first_difference;
+use object::fields::{Element, first_difference};
 use object::{Gvk, Key, Object, ObjectRef};
 
 /// The rule for an object of the repository that another user or tool created.
@@ -95,16 +96,21 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
 const GUARDED_FIELDS: [&str; 6] =
     ["url", "ref", "serviceAccountName", "deletionBudget", "takeover", "rewind"];
 
-/// Names the guarded field that a repository changes in its own ConfigRepo.
+/// Names the guarded field that a repository changes in its own ConfigRepo, or that its apply would remove.
 ///
 /// A commit could otherwise raise its own budget and use it.
 pub(super) fn changed_guard(repo: &Key, desired: &Object, live: &Object) -> Option<&'static str> {
-    let is_own = is_self(repo, &desired.reference());
-    let is_changed = |field: &&'static str| {
-        let wanted = desired.at(&["spec", field]);
-        wanted.is_some() && wanted != live.at(&["spec", field])
+    if !is_self(repo, &desired.reference()) {
+        return None;
+    }
+    let applied = applied_fields(live, desired);
+    let of = |name: &str| Element::Field(name.to_owned());
+    let applied = applied.at(&of("spec")).map(|(_, fields)| fields);
+    let is_changed = |field: &&'static str| match desired.at(&["spec", field]) {
+        None => applied.is_some_and(|fields| fields.at(&of(field)).is_some()),
+        wanted => wanted != live.at(&["spec", field]),
     };
-    GUARDED_FIELDS.into_iter().filter(|_| is_own).find(is_changed)
+    GUARDED_FIELDS.into_iter().find(is_changed)
 }
 
 /// Returns whether an object is the ConfigRepo itself.

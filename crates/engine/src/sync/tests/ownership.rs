@@ -150,3 +150,34 @@ fn a_repository_cannot_loosen_its_own_config_repo() {
     assert_eq!(namesake("x.io/v1", "ConfigRepo"), None);
     assert_eq!(namesake("gitops.wheelwright.dev/v1alpha1", "Other"), None);
 }
+
+/// An apply removes what its manager owned and no longer names. Then the default counts, which may allow more.
+#[test]
+fn a_repository_cannot_loosen_its_own_config_repo_by_leaving_a_field_out() {
+    let own = |spec: Value, managers: &[(&str, &str)]| {
+        let entries: Vec<_> = managers
+            .iter()
+            .map(|(manager, operation)| {
+                json!({"manager": manager, "operation": operation, "apiVersion": "gitops.wheelwright.dev/v1alpha1",
+                    "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:path": {}, "f:deletionBudget": {"f:objects": {}}, "f:takeover": {}}}})
+            })
+            .collect();
+        let metadata = json!({"name": "repo", "namespace": "ns", "managedFields": entries});
+        object(
+            json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}),
+        )
+    };
+    let spec = json!({"path": "prod", "deletionBudget": {"objects": 1}, "takeover": "Never"});
+    let changed = |wanted: Value, managers: &[(&str, &str)]| {
+        changed_guard(&repo(), &own(wanted, &[]), &own(spec.clone(), managers))
+    };
+    let ours = ("wheelwright-gitops", "Apply");
+    let budget = json!({"path": "prod", "deletionBudget": {"objects": 1}});
+    for owner in [ours, ("kubectl", "Apply"), ("kubectl-client-side-apply", "Update")] {
+        assert_eq!(changed(budget.clone(), &[owner]), Some("takeover"), "{owner:?}");
+        assert_eq!(changed(json!({"takeover": "Never"}), &[owner]), Some("deletionBudget"), "{owner:?}");
+        assert_eq!(changed(spec.clone(), &[owner]), None, "{owner:?}");
+    }
+    // What an administrator set beside the repository stays without it.
+    assert_eq!(changed(json!({}), &[("kubectl-edit", "Update"), ("wheelwright-cli", "Apply")]), None);
+}
