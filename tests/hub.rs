@@ -1,5 +1,7 @@
 //! The embedded hub as a process whose disk fills up, and which is killed many times.
 
+mod shares;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -27,7 +29,10 @@ struct Hub {
 impl Hub {
     /// Starts the hub, and returns when it listens. It uses the same port again, if there is one.
     fn start(data: &Path, listen: &str) -> (Self, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        Self::start_with(Command::new(env!("CARGO_BIN_EXE_wheelwright")), data, listen)
+    }
+
+    fn start_with(mut command: Command, data: &Path, listen: &str) -> (Self, String) {
         command.args(["hub", "--listen", listen, "--data"]).arg(data);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::connections::UnknownPeer;
+use super::connections::Connection;
 use super::hub::Hub;
 use super::token::{Claims, ISSUER};
 use crate::pki::Certificate;
@@ -22,19 +22,14 @@ const AUTHENTICATED: &str = "system:authenticated";
 /// The identity of the peer of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Peer {
+    /// It is in the same process.
+    Trusted(Arc<User>),
     /// It sent no certificate; its requests may carry tokens.
-    Unknown(UnknownPeer),
+    Unknown(Arc<Connection>),
     /// It sent a certificate that this server issued.
-    Certified { user: Arc<User>, until: Timestamp },
+    Certified { user: Arc<User>, until: Timestamp, connection: Arc<Connection> },
     /// It sent a certificate that is not valid.
     Refused,
-}
-
-impl Peer {
-    /// Returns a caller in the same process.
-    pub(super) fn trusted(user: User) -> Self {
-        Self::Certified { user: Arc::new(user), until: Timestamp::MAX }
-    }
 }
 
 /// Returns the user of a request without credentials.
@@ -54,20 +49,22 @@ pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
 /// bearer token. Invalid credentials are refused.
 ///
 /// # Errors
-/// 401 for a certificate or a token that is not valid.
+/// 401 for a certificate or a token that is not valid, 429 if the user has too many connections.
 pub(super) fn authenticate(hub: &Hub, peer: &Peer, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
-    match peer {
-        Peer::Certified { user, until } if (hub.clock)() < *until => return Ok(user.clone()),
+    let connection = match peer {
+        Peer::Trusted(user) => return Ok(user.clone()),
+        Peer::Certified { user, until, connection } if (hub.clock)() < *until => {
+            connection.identify(user)?;
+            return Ok(user.clone());
+        }
         Peer::Certified { .. } | Peer::Refused => return Err(ApiError::unauthorized()),
-        Peer::Unknown(_) => {}
-    }
+        Peer::Unknown(connection) => connection,
+    };
     let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
     match given.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
             let known = of_token(hub, token.trim(), &[]).ok_or_else(ApiError::unauthorized)?;
-            if let Peer::Unknown(unknown_peer) = peer {
-                unknown_peer.leave();
-            }
+            connection.identify(&known.user)?;
             Ok(known.user)
         }
         _ => Ok(Arc::new(anonymous())),

@@ -1,10 +1,10 @@
-//! Limits on connections: how many unauthenticated clients can hold, and how long a client can hold one
-//! without reading.
+//! Limits on connections: how many unauthenticated clients and one user can hold, and how long a client can
+//! hold one without reading.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,14 +12,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::places::{Place, Places};
+use store::{ApiError, User};
+
 /// Limit of the connections with an unknown peer: half of the file descriptors that a process has by default.
 const MAX_UNKNOWN_PEERS: usize = 512;
-/// The connections without a valid certificate or token so far, oldest first.
+/// File descriptors that stay for everything else: files, and connections of administrators.
+const RESERVED: usize = 128;
+/// Limit of the connections with a known peer, however many file descriptors there are.
+const MAX_KNOWN_PEERS: u64 = 65_536;
+
+/// The open connections.
 ///
-/// A connection above the limit closes the oldest one, so that a flood of silent connections cannot keep out
-/// a client that sends a request at once.
-#[derive(Debug, Default)]
-pub(super) struct UnknownPeers(Mutex<Queue>);
+/// One of an unknown peer above the limit closes the oldest of them, so that a flood of silent connections
+/// cannot keep out a client that sends a request at once. Those with a valid certificate or token have a
+/// [`Place`] of their user.
+#[derive(Debug)]
+pub(super) struct Connections {
+    /// Of peers without a valid certificate or token so far, oldest first.
+    unknown: Mutex<Queue>,
+    known: Arc<Places>,
+}
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -27,17 +40,25 @@ struct Queue {
     open: BTreeMap<u64, CancellationToken>,
 }
 
-/// One connection of an unknown peer, until it ends or its peer is known.
-#[derive(Clone, Debug)]
-pub(super) struct UnknownPeer {
+/// One connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Connection {
     number: u64,
-    of: Arc<UnknownPeers>,
+    of: Arc<Connections>,
+    place: OnceLock<Place>,
 }
 
-impl UnknownPeers {
+impl Connections {
+    /// Returns the limits of a process that may have this many files open.
+    pub(super) fn new(descriptors: u64) -> Arc<Self> {
+        let known = usize::try_from(descriptors.min(MAX_KNOWN_PEERS)).unwrap_or_default();
+        let known = Places::new(known.saturating_sub(MAX_UNKNOWN_PEERS + RESERVED));
+        Arc::new(Self { unknown: Mutex::default(), known })
+    }
+
     /// Counts a new connection; the token is cancelled when the connection has to be closed.
-    pub(super) fn enter(self: &Arc<Self>) -> (UnknownPeer, CancellationToken) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn enter(self: &Arc<Self>) -> (Arc<Connection>, CancellationToken) {
+        let mut queue = self.unknown();
         let (number, token) = (queue.next, CancellationToken::new());
         queue.next += 1;
         queue.open.insert(number, token.clone());
@@ -46,14 +67,34 @@ impl UnknownPeers {
                 oldest.cancel();
             }
         }
-        (UnknownPeer { number, of: self.clone() }, token)
+        (Arc::new(Connection { number, of: self.clone(), place: OnceLock::new() }), token)
+    }
+
+    fn unknown(&self) -> MutexGuard<'_, Queue> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl UnknownPeer {
-    /// Stops counting the connection, because its peer is known or it has ended.
-    pub(super) fn leave(&self) {
-        self.of.0.lock().unwrap_or_else(PoisonError::into_inner).open.remove(&self.number);
+impl Connection {
+    /// Counts the connection as one of this user from now on. Later users of the same connection do not
+    /// count.
+    ///
+    /// # Errors
+    /// 429 if the user has too many.
+    pub(super) fn identify(&self, user: &User) -> Result<(), ApiError> {
+        if self.place.get().is_none() {
+            let place = self.of.known.take(user).ok_or_else(ApiError::too_many_requests)?;
+            // If two first requests arrive at once, the second place is free again.
+            drop(self.place.set(place));
+            self.of.unknown().open.remove(&self.number);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.of.unknown().open.remove(&self.number);
     }
 }
 
@@ -115,15 +156,36 @@ mod tests {
 
     use super::*;
 
+    fn user(name: &str) -> User {
+        User { name: name.into(), ..User::default() }
+    }
+
     #[test]
     fn one_unknown_peer_too_many_closes_the_oldest() {
-        let unknown_peers = Arc::new(UnknownPeers::default());
-        let (known, known_token) = unknown_peers.enter();
-        known.leave();
-        let entered: Vec<_> = (0..MAX_UNKNOWN_PEERS + 2).map(|_| unknown_peers.enter()).collect();
+        let connections = Connections::new(1_024);
+        let (known, known_token) = connections.enter();
+        known.identify(&user("a")).unwrap();
+        let entered: Vec<_> = (0..MAX_UNKNOWN_PEERS + 2).map(|_| connections.enter()).collect();
         let closed: Vec<bool> = entered.iter().map(|(_, token)| token.is_cancelled()).collect();
         assert!(closed[..2].iter().all(|closed| *closed) && !closed[2..].iter().any(|closed| *closed));
         assert!(!known_token.is_cancelled());
+    }
+
+    #[test]
+    fn one_user_leaves_connections_to_others_and_gets_them_back_at_their_end() {
+        let connections = Connections::new(1_024);
+        let open = |name: &str| {
+            let (connection, _) = connections.enter();
+            connection.identify(&user(name)).map(|()| connection)
+        };
+        let of_a: Vec<_> = std::iter::from_fn(|| open("a").ok()).collect();
+        assert_eq!(of_a.len(), (1_024 - MAX_UNKNOWN_PEERS - RESERVED) / 2);
+        assert_eq!(open("a").unwrap_err().code(), 429);
+        // Another request of the same connection is no further connection.
+        of_a[0].identify(&user("a")).unwrap();
+        open("b").unwrap();
+        drop(of_a);
+        open("a").unwrap();
     }
 
     #[tokio::test]

@@ -47,7 +47,7 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> Ha
         if announced.is_some_and(|length| length > BODY_LIMIT) {
             return Err(too_large());
         }
-        let _permit = if verb == Verb::Watch { None } else { Some(hub.in_flight.request()?) };
+        let _place = if verb == Verb::Watch { None } else { Some(hub.in_flight.request(&request.user)?) };
         let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_LIMIT)).await;
         let body = body.map_err(|_| ApiError::request_timeout())?.map_err(|_| too_large())?;
         return objects(hub, &request, &target, verb, &body).await;

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rustls::server::danger::ClientCertVerifier;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::journal::{Durable, Journal, Stores};
 use super::openapi::Documents;
+use super::places::{Place, Places};
 use super::token::TokenKey;
 use crate::pki::Authority;
 use store::{ApiError, Entry, GroupResource, Store, User};
@@ -33,38 +34,38 @@ pub(super) struct Hub {
     pub(super) stop: CancellationToken,
 }
 
-/// Limits of the requests that are answered at once.
+/// Limits of what is answered at once.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    requests: Arc<Semaphore>,
-    watches: Arc<Semaphore>,
+    requests: Arc<Places>,
+    watches: Arc<Places>,
 }
 
 impl Default for InFlight {
     fn default() -> Self {
         // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together; a body
         // takes 3 MiB.
-        let requests = Arc::new(Semaphore::new(600));
+        let requests = Places::new(600);
         // A watch takes a connection and 64 KiB.
-        Self { requests, watches: Arc::new(Semaphore::new(8_192)) }
+        Self { requests, watches: Places::new(8_192) }
     }
 }
 
 impl InFlight {
-    /// Counts a request, until the permit is dropped.
+    /// Counts a request of a user, until the place is dropped.
     ///
     /// # Errors
     /// 429 if there are too many.
-    pub(super) fn request(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        self.requests.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
+    pub(super) fn request(&self, user: &User) -> Result<Place, ApiError> {
+        self.requests.take(user).ok_or_else(ApiError::too_many_requests)
     }
 
-    /// Counts a watch, until the permit is dropped.
+    /// Counts a watch of a user, until the place is dropped.
     ///
     /// # Errors
     /// 429 if there are too many.
-    pub(super) fn watch(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        self.watches.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
+    pub(super) fn watch(&self, user: &User) -> Result<Place, ApiError> {
+        self.watches.take(user).ok_or_else(ApiError::too_many_requests)
     }
 }
 

@@ -26,6 +26,7 @@ mod kubeconfig;
 mod lock;
 mod openapi;
 mod percent;
+mod places;
 mod protobuf;
 mod request;
 mod resources;

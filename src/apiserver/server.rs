@@ -13,12 +13,13 @@ use jiff::Timestamp;
 use kube::config::Kubeconfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::authn::{self, Peer};
-use super::connections::{TimeoutStream, UnknownPeer, UnknownPeers};
+use super::connections::{Connection, Connections, TimeoutStream};
 use super::handler;
 use super::hub::{Hub, Parts, Signals};
 use super::journal::{self, Journal, Stores};
@@ -186,7 +187,7 @@ impl Server {
 
     /// Returns a client of any user, in process.
     pub fn client_as(&self, user: User) -> kube::Client {
-        let (hub, peer) = (self.hub.clone(), Peer::trusted(user));
+        let (hub, peer) = (self.hub.clone(), Peer::Trusted(Arc::new(user)));
         let service = tower::service_fn(move |request: axum::http::Request<kube::client::Body>| {
             handler::handle(hub.clone(), peer.clone(), request.map(Body::new))
         });
@@ -258,7 +259,7 @@ fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartE
 }
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tasks: TaskTracker) {
-    let unknown_peers = Arc::new(UnknownPeers::default());
+    let connections = Connections::new(open_files());
     loop {
         let stream = tokio::select! {
             () = hub.stop.cancelled() => return,
@@ -266,14 +267,15 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
         };
         match stream {
             Ok((stream, _)) => {
-                let (unknown_peer, evicted) = unknown_peers.enter();
+                // Watch events are small and must not wait for more data.
+                drop(stream.set_nodelay(true));
+                let (connection, evicted) = connections.enter();
                 let (acceptor, hub) = (acceptor.clone(), hub.clone());
                 tasks.spawn(async move {
                     tokio::select! {
-                        () = serve(stream, acceptor, hub, unknown_peer.clone()) => {}
+                        () = serve(stream, acceptor, hub, connection) => {}
                         () = evicted.cancelled() => {}
                     }
-                    unknown_peer.leave();
                 });
             }
             Err(error) => {
@@ -285,9 +287,17 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
     }
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, unknown_peer: UnknownPeer) {
-    // Watch events are small and must not wait for more data.
-    drop(stream.set_nodelay(true));
+/// Returns how many files and connections the process may have open.
+fn open_files() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    acceptor: TlsAcceptor,
+    hub: Arc<Hub>,
+    connection: Arc<Connection>,
+) {
     let Ok(Ok(stream)) =
         tokio::time::timeout(HANDSHAKE, acceptor.accept(TimeoutStream::new(stream, WRITE_TIMEOUT))).await
     else {
@@ -295,7 +305,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, unknown_
     };
     let (_, session) = stream.get_ref();
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let peer = tls::peer(&hub, session, unknown_peer);
+    let peer = tls::peer(&hub, session, &connection);
     let stop = hub.stop.clone();
     let service = tower::service_fn(move |request: axum::http::Request<hyper::body::Incoming>| {
         handler::handle(hub.clone(), peer.clone(), request.map(Body::new))
@@ -313,6 +323,65 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, unknown_
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             drop(connection.await);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::ServerName;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// The beginning of a connection of HTTP/2.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    /// The head of a request of 20 bytes, and 4 of them.
+    const HEADERS: &[u8] = b"\0\0\x14\x01\x05\0\0\0\x01half";
+
+    /// The time of the certificates.
+    #[derive(Debug)]
+    struct Then;
+
+    impl rustls::time_provider::TimeProvider for Then {
+        fn current_time(&self) -> Option<UnixTime> {
+            Some(UnixTime::since_unix_epoch(Duration::from_secs(1_000_000_000)))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_with_half_a_head_is_closed() {
+        let hub = Arc::new(open(&Options::new(|| Timestamp::constant(1_000_000_000, 0))).unwrap());
+        let names = Profile {
+            subject: Subject::new("server", &[]),
+            names: &["localhost"],
+            usage: Usage::Server,
+            lifetime: LIFETIME,
+        };
+        let acceptor =
+            tls::acceptor(&hub.authority, &hub.authority.issue(&names, (hub.clock)()).unwrap()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from(hub.authority.certificate_der())).unwrap();
+        let head_of_http_1 = b"GET /version HTTP/1.1\r\nHost: half".to_vec();
+        for (protocol, half) in [("http/1.1", head_of_http_1), ("h2", [PREFACE, HEADERS].concat())] {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let client = rustls::ClientConfig::builder_with_details(provider, Arc::new(Then));
+            let client = client.with_safe_default_protocol_versions().unwrap();
+            let mut client = client.with_root_certificates(roots.clone()).with_no_client_auth();
+            client.alpn_protocols = vec![protocol.into()];
+            let (near, far) = tokio::io::duplex(1 << 16);
+            let (connection, _) = Connections::new(1_024).enter();
+            tokio::spawn(serve(far, acceptor.clone(), hub.clone(), connection));
+            let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
+            let name = ServerName::try_from("localhost").unwrap();
+            let mut stream = connector.connect(name, near).await.unwrap();
+            stream.write_all(&half).await.unwrap();
+            let start = tokio::time::Instant::now();
+            let mut answer = Vec::new();
+            // The end of the stream may come without TLS's own.
+            drop(stream.read_to_end(&mut answer).await);
+            let taken = start.elapsed();
+            assert!(taken >= HEAD && taken < 2 * HEAD, "{protocol}: {taken:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use rustls::{
 use tokio_rustls::TlsAcceptor;
 
 use super::authn::{self, Peer};
-use super::connections::UnknownPeer;
+use super::connections::Connection;
 use super::hub::Hub;
 use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity};
@@ -92,18 +92,17 @@ pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsA
 }
 
 /// Returns the identity of the peer, by its certificate.
-pub(super) fn peer(hub: &Hub, session: &ServerConnection, unknown_peer: UnknownPeer) -> Peer {
+pub(super) fn peer(hub: &Hub, session: &ServerConnection, connection: &Arc<Connection>) -> Peer {
     let Some((leaf, intermediates)) = session.peer_certificates().and_then(|chain| chain.split_first())
     else {
-        return Peer::Unknown(unknown_peer);
+        return Peer::Unknown(connection.clone());
     };
     let seconds = u64::try_from((hub.clock)().as_second()).unwrap_or_default();
     let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     let good = hub.verifier.verify_client_cert(leaf, intermediates, now).is_ok();
     match authn::of_certificate(leaf).filter(|_| good) {
         Some((user, until)) => {
-            unknown_peer.leave();
-            Peer::Certified { user: Arc::new(user), until }
+            Peer::Certified { user: Arc::new(user), until, connection: connection.clone() }
         }
         None => Peer::Refused,
     }

@@ -10,10 +10,10 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures::Stream;
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 use super::hub::Hub;
+use super::places::Place;
 use super::request::{Accept, ApiRequest};
 use super::respond::{self, HandlerResult};
 use super::table;
@@ -33,7 +33,7 @@ struct Events {
     watch: Watch,
     /// Events that are not written yet; when this is empty, `watch` is polled.
     queue: VecDeque<WatchEvent>,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
     changed: tokio::sync::watch::Receiver<u64>,
     accept: Accept,
     include: table::Include,
@@ -66,7 +66,7 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
                 hub: hub.clone(),
                 watch,
                 queue: VecDeque::new(),
-                _permit: hub.in_flight.watch()?,
+                _place: hub.in_flight.watch(&request.user)?,
                 changed,
                 accept: request.accept,
                 include,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::apiserver::{Options, Server, write_private};
 use crate::cli::output::Ui;
@@ -35,6 +36,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     super::block_on(async {
         let _limit = refuse_large_files();
+        raise_open_files();
         let options = Options {
             listen: args.listen,
             data: Some(args.data.clone()),
@@ -73,6 +75,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 fn refuse_large_files() -> std::io::Result<tokio::signal::unix::Signal> {
     const SIGXFSZ: i32 = 25;
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(SIGXFSZ))
+}
+
+/// Raises the limit of open files, and so of connections, to what the process may have, as programs in Go do.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // With the lower limit there are fewer connections.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Returns the definitions of the kinds with all versions served, because this hub converts between them.

@@ -1,0 +1,108 @@
+//! Places that users share fairly: requests that are answered at once, open watches, and connections.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use store::User;
+use store::rbac::MASTERS;
+
+/// A number of places.
+///
+/// A user may take a place while more places are free than this user holds. So one user alone gets half of
+/// the places, and a user who holds none finds one, however much the others want. As places come back and are
+/// taken again, the shares of `n` users who want all approach `1/(n + 1)` each. (Switches share their buffers
+/// in this way: "Dynamic queue length thresholds for shared-memory packet switches", Choudhury and Hahne,
+/// 1998.) Members of `system:masters` are exempt, as in API Priority and Fairness of kube-apiserver.
+#[derive(Debug)]
+pub(super) struct Places(Mutex<Shares>);
+
+#[derive(Debug)]
+struct Shares {
+    free: usize,
+    held: BTreeMap<String, usize>,
+}
+
+/// One place, until it is dropped; without a holder for those who are exempt.
+#[derive(Debug)]
+pub(super) struct Place(Option<(Arc<Places>, String)>);
+
+impl Places {
+    pub(super) fn new(count: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Shares { free: count, held: BTreeMap::new() })))
+    }
+
+    /// Takes a place; returns `None` if the user has a fair share already.
+    pub(super) fn take(self: &Arc<Self>, user: &User) -> Option<Place> {
+        if user.groups.iter().any(|group| group == MASTERS) {
+            return Some(Place(None));
+        }
+        let mut shares = self.shares();
+        let held = shares.held.get(&user.name).copied().unwrap_or_default();
+        if held >= shares.free {
+            return None;
+        }
+        shares.free -= 1;
+        shares.held.insert(user.name.clone(), held + 1);
+        Some(Place(Some((self.clone(), user.name.clone()))))
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some((places, user)) = &self.0 else { return };
+        let mut shares = places.shares();
+        shares.free += 1;
+        if let Some(held) = shares.held.get_mut(user) {
+            *held -= 1;
+            if *held == 0 {
+                shares.held.remove(user);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str) -> User {
+        User { name: name.into(), ..User::default() }
+    }
+
+    /// Takes as many places as the user gets.
+    fn all(places: &Arc<Places>, user: &User) -> Vec<Place> {
+        std::iter::from_fn(|| places.take(user)).collect()
+    }
+
+    #[test]
+    fn users_who_want_all_get_shares_and_leave_places_to_others() {
+        let places = Places::new(600);
+        let greedy: Vec<_> = ["a", "b", "c", "d"].map(|name| all(&places, &user(name))).into();
+        assert_eq!(greedy.iter().map(Vec::len).collect::<Vec<_>>(), [300, 150, 75, 38]);
+        let others: Vec<_> = (0..20).map(|i| places.take(&user(&format!("other-{i}")))).collect();
+        assert!(others.iter().all(Option::is_some));
+        assert!(places.take(&user("a")).is_none());
+    }
+
+    #[test]
+    fn a_place_is_free_when_it_is_dropped() {
+        let places = Places::new(2);
+        let one = places.take(&user("a")).unwrap();
+        assert!(places.take(&user("a")).is_none());
+        drop(one);
+        assert!(places.take(&user("a")).is_some());
+        assert!(places.shares().held.is_empty() && places.shares().free == 2);
+    }
+
+    #[test]
+    fn administrators_are_exempt() {
+        let places = Places::new(1);
+        let _last = places.take(&user("a")).unwrap();
+        let admins: Vec<_> = (0..10).map(|_| places.take(&User::admin())).collect();
+        assert!(admins.iter().all(Option::is_some) && places.take(&user("b")).is_none());
+    }
+}
