@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::lock::private;
@@ -100,7 +101,7 @@ pub(in super::super) fn read(dir: &Path) -> Result<Content, JournalError> {
 #[derive(Debug)]
 pub(super) struct JournalFile {
     path: PathBuf,
-    file: File,
+    pub(super) file: File,
     /// Bytes that are synced.
     length: u64,
     /// Bytes of its initial content.
@@ -158,10 +159,25 @@ impl JournalFile {
         let mut bytes = Vec::new();
         line::encode_mark(reserved, &mut bytes);
         bytes.append(&mut lines);
+        self.check_present()?;
         self.file.write_all(&bytes).map_err(io("append to", &self.path))?;
         self.file.sync_data().map_err(io("sync", &self.path))?;
         self.length += u64::try_from(bytes.len()).unwrap_or_default();
         self.reserved = reserved;
+        Ok(())
+    }
+
+    /// Checks that the file has a name still. What is appended to a removed file is lost at the next start.
+    ///
+    /// # Errors
+    /// Fails if the file was removed or replaced by somebody else. No new one is written then, because the
+    /// directory may be another hub's.
+    pub(super) fn check_present(&self) -> Result<(), JournalError> {
+        let metadata = self.file.metadata().map_err(io("read", &self.path))?;
+        if metadata.nlink() == 0 {
+            let why = std::io::Error::other("the file was removed; stop the hub, and restore the file");
+            return Err(io("append to", &self.path)(why));
+        }
         Ok(())
     }
 

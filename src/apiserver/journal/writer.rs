@@ -79,9 +79,16 @@ pub(in super::super) struct Journal {
 }
 
 #[derive(Debug)]
-struct Batch {
+pub(super) struct Batch {
     entries: Vec<Entry>,
     done: oneshot::Sender<Result<(), String>>,
+}
+
+impl Batch {
+    pub(super) fn new(entries: Vec<Entry>) -> (Self, Durable) {
+        let (done, wait) = oneshot::channel();
+        (Self { entries, done }, Durable(wait))
+    }
 }
 
 impl Drop for Journal {
@@ -107,9 +114,7 @@ impl Journal {
         directory_lock: DirectoryLock,
     ) -> Result<Self, JournalError> {
         let failure = Arc::new(Mutex::new(None));
-        let mut writer =
-            Writer { dir: dir.to_owned(), file: None, stores, signals, failure: failure.clone() };
-        writer.begin()?;
+        let mut writer = Writer::start(dir, stores, signals, failure.clone())?;
         let (batches, inbox) = mpsc::channel();
         let run = move || {
             // The directory stays locked for as long as this thread may write to it.
@@ -124,12 +129,12 @@ impl Journal {
     /// Queues writes in the order of versions, under the lock of the head. An empty list only waits for the
     /// writes before it.
     pub(in super::super) fn append(&self, entries: Vec<Entry>) -> Durable {
-        let (done, wait) = oneshot::channel();
+        let (batch, durable) = Batch::new(entries);
         if let Some(batches) = &self.batches {
-            // A writer that has ended drops `done`, and the caller sees that.
-            let _ = batches.send(Batch { entries, done });
+            // A writer that has ended drops the batch, and the caller sees that.
+            let _ = batches.send(batch);
         }
-        Durable(wait)
+        durable
     }
 
     /// Returns why the last write was refused, if it was.
@@ -138,17 +143,30 @@ impl Journal {
     }
 }
 
-struct Writer {
+pub(super) struct Writer {
     dir: PathBuf,
     /// `None` if the file must be written anew.
-    file: Option<JournalFile>,
+    pub(super) file: Option<JournalFile>,
     stores: Arc<Stores>,
     signals: Arc<Signals>,
     failure: Arc<Mutex<Option<String>>>,
 }
 
 impl Writer {
-    fn run(&mut self, inbox: &mpsc::Receiver<Batch>) {
+    /// Writes the first file.
+    pub(super) fn start(
+        dir: &Path,
+        stores: Arc<Stores>,
+        signals: Arc<Signals>,
+        failure: Arc<Mutex<Option<String>>>,
+    ) -> Result<Self, JournalError> {
+        let mut writer = Self { dir: dir.to_owned(), file: None, stores, signals, failure };
+        writer.begin()?;
+        Ok(writer)
+    }
+
+    /// Writes batches until nobody sends them.
+    pub(super) fn run(&mut self, inbox: &mpsc::Receiver<Batch>) {
         while let Ok(first) = inbox.recv() {
             // Batches that were queued while the disk was busy are written together.
             let batches: Vec<Batch> = std::iter::once(first).chain(inbox.try_iter()).collect();
@@ -228,7 +246,8 @@ impl Writer {
         if !self.file.as_ref().is_some_and(JournalFile::is_long) {
             return;
         }
-        if let Err(error) = self.begin() {
+        let begun = self.file.as_ref().map_or(Ok(()), JournalFile::check_present);
+        if let Err(error) = begun.and_then(|()| self.begin().map(drop)) {
             tracing::warn!(%error, "cannot write a new journal file; the present one keeps growing");
             if let Some(old) = &mut self.file {
                 old.postpone();

@@ -1,5 +1,7 @@
 //! The journal on a disk that tears writes, and its two stores.
 
+mod disk;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,92 @@
+//! The journal on a disk that refuses: a sync, a truncation, a rename, and a file that is gone.
+
+use std::fs::OpenOptions;
+use std::sync::{Mutex, mpsc};
+
+use super::super::writer::{Batch, Writer};
+use super::*;
+
+/// A journal whose writer runs when it is told to.
+struct Disk {
+    dir: tempfile::TempDir,
+    stores: Arc<Stores>,
+    writer: Writer,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let stores = Arc::new(Stores::on_disk(Store::new(1, now())));
+        let signals = Arc::new(Signals::default());
+        let failure = Arc::new(Mutex::new(None));
+        let writer = Writer::start(dir.path(), stores.clone(), signals, failure).unwrap();
+        Self { dir, stores, writer }
+    }
+
+    /// Writes a config map.
+    async fn write(&mut self, name: &str) -> Result<(), String> {
+        let written = {
+            let mut head = self.stores.head();
+            create(&mut head, name);
+            head.take_journal()
+        };
+        let (batch, durable) = Batch::new(written);
+        let (batches, inbox) = mpsc::channel();
+        batches.send(batch).unwrap();
+        drop(batches);
+        self.writer.run(&inbox);
+        durable.wait().await
+    }
+
+    /// Checks what requests see, what the next write is decided on, and what a restart reads.
+    fn holds(&self, expected: &[&str]) {
+        assert_eq!(names(&self.stores.shown()), expected, "shown");
+        assert_eq!(names(&self.stores.head()), expected, "the head");
+        assert_eq!(names(&restored(self.dir.path())), expected, "restored");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_sync_shows_nothing_and_loses_nothing() {
+    let mut disk = Disk::new();
+    disk.write("a").await.unwrap();
+    // This file takes writes, and refuses to be synced and to be truncated.
+    disk.writer.file.as_mut().unwrap().file = OpenOptions::new().write(true).open("/dev/null").unwrap();
+    let refused = disk.write("b").await.unwrap_err();
+    assert!(refused.starts_with("cannot sync "), "{refused}");
+    disk.holds(&["a"]);
+    // The file could not be truncated, so the next write begins a new one.
+    disk.write("c").await.unwrap();
+    disk.holds(&["a", "c"]);
+}
+
+#[tokio::test]
+async fn a_failed_rename_shows_nothing_and_loses_nothing() {
+    let mut disk = Disk::new();
+    disk.write("a").await.unwrap();
+    let (path, kept) = (disk.dir.path().join(FILE), disk.dir.path().join("kept"));
+    disk.writer.file = None;
+    // No file takes the name of a directory.
+    fs::rename(&path, &kept).unwrap();
+    fs::create_dir(&path).unwrap();
+    let refused = disk.write("b").await.unwrap_err();
+    assert!(refused.starts_with("cannot replace "), "{refused}");
+    fs::remove_dir(&path).unwrap();
+    fs::rename(&kept, &path).unwrap();
+    disk.holds(&["a"]);
+    disk.write("c").await.unwrap();
+    disk.holds(&["a", "c"]);
+}
+
+#[tokio::test]
+async fn a_journal_whose_file_is_gone_refuses_writes() {
+    let mut disk = Disk::new();
+    disk.write("a").await.unwrap();
+    fs::remove_file(disk.dir.path().join(FILE)).unwrap();
+    for name in ["b", "c"] {
+        let refused = disk.write(name).await.unwrap_err();
+        assert!(refused.contains("the file was removed"), "{refused}");
+    }
+    assert_eq!(names(&disk.stores.shown()), ["a"]);
+    assert!(!disk.dir.path().join(FILE).exists(), "the directory may be another hub's");
+}
