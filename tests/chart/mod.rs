@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::kube::{Cluster, Directory, Process, free_port, helm};
 use crate::wait::eventually;
 
-/// The permissions of the operator beyond the kinds of OCM and its own, and beyond reading. The list is
-/// complete, so that a review sees a new permission.
+/// The permissions of the operator beyond the kinds of OCM and its own, and beyond reading anything but
+/// Secrets. The list is complete, so that a review sees a new permission.
 const REACHED: &[&str] = &[
     "apiextensions.k8s.io/customresourcedefinitions[clustermanagementaddons.addon.open-cluster-management.io,managedclusteraddons.addon.open-cluster-management.io]: patch",
     "apps/controllerrevisions: create,patch,delete",
@@ -34,6 +34,29 @@ const REACHED: &[&str] = &[
     "register.open-cluster-management.io/managedclusters/clientcertificates: update,renew",
 ];
 
+/// What it may do beyond that in the namespace of the release.
+const REACHED_IN_RELEASE: &[&str] = &[
+    "coordination.k8s.io/leases[wheelwright-operator]: update,patch",
+    "core/secrets: create",
+    "core/secrets: get",
+    "core/secrets[wheelwright-webhook]: get,update",
+];
+
+/// What it may do beyond that in a namespace of `configNamespaces`.
+const REACHED_IN_CONFIG: &[&str] = &["core/secrets: get"];
+
+/// What it may do beyond that, everywhere, with `addonRoles`, `tokenAddOns` and `customSigners`.
+const REACHED_WITH_VALUES: &[&str] = &[
+    "certificates.k8s.io/certificatesigningrequests/status: patch",
+    "certificates.k8s.io/signers[example.com/foo]: approve,sign",
+    "core/serviceaccounts/token: subscribe",
+    "core/serviceaccounts/token[signed-agent]: create",
+    "core/serviceaccounts[signed-agent]: create,patch,delete",
+    "rbac.authorization.k8s.io/clusterroles[agent]: bind",
+    "rbac.authorization.k8s.io/roles[agent]: bind",
+    "rbac.authorization.k8s.io/roles[signed-token-role]: create,patch,delete",
+];
+
 fn find<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
     objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("the chart has no {kind}"))
 }
@@ -43,7 +66,9 @@ async fn install(name: &str, values: &[&str]) -> (Cluster, Vec<Value>) {
     let hub = Cluster::start(name).await;
     let kubectl = hub.kubectl();
     kubectl.install(crds::hub().into_iter());
-    kubectl.run(&["create", "namespace", helm::NAMESPACE]);
+    for namespace in [helm::NAMESPACE, "team"] {
+        kubectl.run(&["create", "namespace", namespace]);
+    }
     let objects = helm::render("wheelwright", values).unwrap();
     let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
@@ -168,11 +193,10 @@ async fn get(port: u16, path: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-#[tokio::test]
-async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
-    let (hub, _) = install("reach", &[]).await;
+/// Returns what the operator may do in a namespace, one line for each resource of a rule.
+async fn reached(hub: &Cluster, namespace: &str) -> Vec<String> {
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
-        "spec": {"namespace": "kube-system"}});
+        "spec": {"namespace": namespace}});
     let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews")
         .header("content-type", "application/json")
         .header("impersonate-user", format!("system:serviceaccount:{}:wheelwright-operator", helm::NAMESPACE))
@@ -186,16 +210,19 @@ async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
         let texts = |field: &str| -> Vec<&str> {
             rule[field].as_array().into_iter().flatten().map(|text| text.as_str().unwrap()).collect()
         };
-        let verbs: Vec<&str> =
-            texts("verbs").into_iter().filter(|verb| !matches!(*verb, "get" | "list" | "watch")).collect();
         let names = texts("resourceNames").join(",");
         let names = if names.is_empty() { names } else { format!("[{names}]") };
         for group in texts("apiGroups") {
             let own = ["cluster", "work", "addon"].map(|group| format!("{group}.open-cluster-management.io"));
             let own = own.iter().any(|one| one == group) || group == "gitops.wheelwright.dev";
             let group = if group.is_empty() { "core" } else { group };
-            for resource in texts("resources").into_iter().filter(|_| !own && !verbs.is_empty()) {
-                reached.push(format!("{group}/{resource}{names}: {}", verbs.join(",")));
+            for resource in texts("resources").into_iter().filter(|_| !own) {
+                let counts =
+                    |verb: &&str| resource == "secrets" || !matches!(*verb, "get" | "list" | "watch");
+                let verbs: Vec<&str> = texts("verbs").into_iter().filter(counts).collect();
+                if !verbs.is_empty() {
+                    reached.push(format!("{group}/{resource}{names}: {}", verbs.join(",")));
+                }
             }
         }
     }
@@ -203,7 +230,44 @@ async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
     reached.retain(|line| !line.contains("/self"));
     reached.sort_unstable();
     reached.dedup();
-    assert_eq!(reached, REACHED);
+    reached
+}
+
+fn beyond(reached: Vec<String>, known: &[&str]) -> Vec<String> {
+    assert!(known.iter().all(|line| reached.iter().any(|one| one == line)), "{reached:?}");
+    reached.into_iter().filter(|line| !known.contains(&line.as_str())).collect()
+}
+
+#[tokio::test]
+async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
+    let (hub, _) = install("reach", &["configNamespaces=[\"team\"]"]).await;
+    // The operator has no more in the namespace of a cluster than in that of the hub's own components.
+    hub.kubectl().run(&["create", "namespace", "c1"]);
+    for namespace in ["kube-system", "c1"] {
+        assert_eq!(reached(&hub, namespace).await, REACHED, "{namespace}");
+    }
+    assert_eq!(beyond(reached(&hub, helm::NAMESPACE).await, REACHED), REACHED_IN_RELEASE);
+    assert_eq!(beyond(reached(&hub, "team").await, REACHED), REACHED_IN_CONFIG);
+
+    let values = [
+        "configNamespaces=[\"team\"]",
+        "addonRoles=[\"agent\"]",
+        "tokenAddOns=[\"signed\"]",
+        "customSigners=[\"example.com/foo\"]",
+    ];
+    let documents = helm::render("wheelwright", &values).unwrap();
+    let documents: Vec<String> = documents.iter().map(ToString::to_string).collect();
+    hub.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
+    eventually("the roles of the values are in force", async || {
+        beyond(reached(&hub, "kube-system").await, REACHED) == REACHED_WITH_VALUES
+    })
+    .await;
+    let places = [(helm::NAMESPACE, REACHED_IN_RELEASE), ("team", REACHED_IN_CONFIG), ("c1", &[])];
+    for (namespace, expected) in places {
+        let mut more = beyond(reached(&hub, namespace).await, REACHED);
+        more.retain(|line| !REACHED_WITH_VALUES.contains(&line.as_str()));
+        assert_eq!(more, expected, "{namespace}");
+    }
 }
 
 #[tokio::test]
