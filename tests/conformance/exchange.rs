@@ -1,8 +1,9 @@
 //! Requests in a short notation, and answers without the parts that differ from run to run.
 //!
 //! A step is one line and a body: `POST configmaps`, `MERGE widgets/a?fieldManager=x`, `GET configmaps/a as
-//! bob`, `GET roles/a until 404`. `{ns}` stands for the namespace of the case, `$2` for the resource version
-//! and `$uid2` for the uid in the second answer.
+//! bob`, `GET roles/a until 404`. `MAKE` is a `POST` whose success is recorded without the object. `{ns}`
+//! stands for the namespace of the case, `$2` for the resource version and `$uid2` for the uid in the second
+//! answer.
 
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,13 @@ const RESOURCES: &[(&str, &str, &str, bool)] = &[
     ("customresourcedefinitions", "apiextensions.k8s.io/v1", "CustomResourceDefinition", false),
     ("selfsubjectaccessreviews", "authorization.k8s.io/v1", "SelfSubjectAccessReview", false),
     ("subjectaccessreviews", "authorization.k8s.io/v1", "SubjectAccessReview", false),
+    ("validatingadmissionpolicies", "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", false),
+    (
+        "validatingadmissionpolicybindings",
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicyBinding",
+        false,
+    ),
     ("widgets", "conformance.wheelwright.dev/v1", "Widget", true),
     ("klusterlets", "operator.open-cluster-management.io/v1", "Klusterlet", false),
     ("clustermanagers", "operator.open-cluster-management.io/v1", "ClusterManager", false),
@@ -102,6 +110,9 @@ impl Exchange {
             }
         };
         self.answers.push(reply.body.clone());
+        if line.starts_with("MAKE ") && reply.code == 201 {
+            return json!({ "code": reply.code });
+        }
         self.normal(&reply)
     }
 
@@ -129,7 +140,7 @@ impl Exchange {
         let (path, kind) = self.path(path);
         let (method, content_type) = match word {
             "GET" => (Method::GET, ""),
-            "POST" => (Method::POST, "application/json"),
+            "POST" | "MAKE" => (Method::POST, "application/json"),
             "PUT" => (Method::PUT, "application/json"),
             "DELETE" => (Method::DELETE, "application/json"),
             "JSON" => (Method::PATCH, JSON_PATCH),
@@ -139,7 +150,7 @@ impl Exchange {
             other => panic!("{other} is no verb of a step"),
         };
         let mut body = body.clone();
-        if let (Some((api_version, kind)), Some(fields), "POST" | "PUT" | "APPLY") =
+        if let (Some((api_version, kind)), Some(fields), "POST" | "MAKE" | "PUT" | "APPLY") =
             (kind, body.as_object_mut(), word)
         {
             fields.entry("apiVersion").or_insert_with(|| api_version.into());
@@ -205,6 +216,13 @@ impl Exchange {
         let body = &reply.body;
         if body["kind"] == "Status" && body["status"] == "Failure" {
             answer["reason"] = body["reason"].clone();
+            // The words of a policy are its author's.
+            let denial = body["message"].as_str().filter(|text| text.contains("ValidatingAdmissionPolicy '"));
+            if let Some(message) = denial {
+                // The error of an expression has the words of the implementation of CEL.
+                let message = message.split(" resulted in error: ").next().unwrap_or_default();
+                answer["message"] = self.plain_text(message).into();
+            }
             for field in ["name", "group", "kind"] {
                 if let Some(value) = body["details"].get(field) {
                     answer[field] = self.plain(value);

@@ -99,17 +99,17 @@ impl Store {
             if binding.constraints.as_ref().is_some_and(|constraints| bound(constraints).is_none()) {
                 continue;
             }
-            let Some(denial) = self.evaluate_policy(policy, request, &version, namespace.as_deref())? else {
-                continue;
-            };
+            let denials = self.evaluate_policy(policy, request, &version, namespace.as_deref())?;
             if binding.warns {
-                warnings.push(format!(
-                    "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
-                    policy.name, binding.name, denial.message
-                ));
+                warnings.extend(denials.iter().map(|denial| {
+                    format!(
+                        "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
+                        policy.name, binding.name, denial.message
+                    )
+                }));
             }
-            if binding.denies {
-                return Err(refusal(request.target, policy, binding, &denial));
+            if let (Some(denial), true) = (denials.first(), binding.denies) {
+                return Err(refusal(request.target, policy, binding, denial));
             }
         }
         Ok(warnings)
@@ -130,7 +130,7 @@ impl Store {
         request: &Admission<'_>,
         version: &str,
         namespace: Option<&Object>,
-    ) -> Result<Option<Denial>, ApiError> {
+    ) -> Result<Vec<Denial>, ApiError> {
         let api_version = request.scope.resource().api_version(version);
         let shown = |object: Option<&Object>| -> Result<Value, ApiError> {
             let converted = object.map(|object| self.convert(object, request.scope.resource(), &api_version));
@@ -177,17 +177,25 @@ impl Store {
     }
 }
 
-/// Returns the denial of one policy for a request; `None` if the policy does not match it or admits it.
-fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Option<Denial> {
+/// Returns the denials of one policy for a request; none if the policy does not match it or admits it.
+fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Vec<Denial> {
     let failed =
         |message: String| policy.fails_closed.then(|| Denial { message, reason: "Invalid".to_owned() });
+    let mut failure = None;
     for (name, condition) in &policy.conditions {
         match condition.evaluate(context, &mut meter).map(|evaluated| evaluated.value) {
             Ok(Cel::Bool(true)) => {}
-            Ok(Cel::Bool(false)) => return None,
-            Ok(_) => return failed(format!("match condition '{name}' is not a boolean")),
-            Err(why) => return failed(format!("match condition '{name}' resulted in error: {why}")),
+            Ok(Cel::Bool(false)) => return Vec::new(),
+            Ok(_) => failure = failure.or(Some(format!("match condition '{name}' is not a boolean"))),
+            Err(why) => {
+                let message = format!("expression '{}' resulted in error: {why}", condition.source);
+                failure = failure.or(Some(message));
+            }
         }
+    }
+    // Another condition that does not hold counts before one that failed.
+    if let Some(message) = failure {
+        return failed(message).into_iter().collect();
     }
     // A variable that fails is absent, so an expression that needs it fails.
     let mut variables = Vec::new();
@@ -203,7 +211,7 @@ fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Option
         context.add_variable_from_value("variables", map(variables.clone()));
     }
     let value = |evaluated: Bounded| evaluated.value;
-    policy.validations.iter().find_map(|check| {
+    let denials = policy.validations.iter().filter_map(|check| {
         match check.expression.evaluate(context, &mut meter).map(value) {
             Ok(Cel::Bool(true)) => None,
             Ok(Cel::Bool(false)) => Some(denial(check, context, &mut meter)),
@@ -214,7 +222,8 @@ fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Option
                 broken.concat()
             )),
         }
-    })
+    });
+    denials.collect()
 }
 
 fn denial(check: &Check, context: &Context<'_>, meter: &mut Meter) -> Denial {
@@ -243,13 +252,15 @@ fn refusal(target: &ResourcePath, policy: &Policy, binding: &Binding, denial: &D
 fn about(request: &Admission<'_>, version: &str) -> Value {
     let ResourcePath { group, version: asked, resource, namespace, name, subresource } = request.target;
     let kind = &request.scope.resource().kind;
+    // A namespace counts as one that is in itself, as in kube-apiserver.
+    let namespace = if group.is_empty() && resource == "namespaces" { name } else { namespace };
     let User { name: username, uid, groups, extra } = request.user;
     let options = request.propagation.map(|propagation| match propagation {
         Propagation::Background => json!({"propagationPolicy": "Background"}),
         Propagation::Foreground => json!({"propagationPolicy": "Foreground"}),
         Propagation::Orphan => json!({"propagationPolicy": "Orphan"}),
     });
-    json!({
+    let mut about = json!({
         "kind": { "group": group, "version": version, "kind": kind },
         "resource": { "group": group, "version": version, "resource": resource },
         "subResource": subresource,
@@ -262,5 +273,10 @@ fn about(request: &Admission<'_>, version: &str) -> Value {
         "userInfo": { "username": username, "uid": uid, "groups": groups, "extra": extra },
         "dryRun": request.dry_run,
         "options": options.unwrap_or_else(|| json!({})),
-    })
+    });
+    // Fields without a value are absent, so an expression that reads one of them fails.
+    if let Some(fields) = about.as_object_mut() {
+        fields.retain(|_, value| value.as_str() != Some(""));
+    }
+    about
 }

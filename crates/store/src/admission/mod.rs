@@ -10,10 +10,12 @@
 //! scaled object and not the Scale.
 
 mod authorizer;
+mod checks;
 mod evaluate;
 mod expression;
 mod matching;
 mod policy;
 
+pub(super) use checks::{check_binding, check_policy};
 pub(super) use evaluate::{Admission, Operation};
-pub(super) use policy::{Policies, check_binding, check_policy};
+pub(super) use policy::Policies;

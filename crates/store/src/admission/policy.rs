@@ -6,13 +6,12 @@ use std::sync::Arc;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicyBindingSpec, ValidatingAdmissionPolicySpec, Validation,
 };
-use serde_json::Value;
 
 use object::Object;
 
 use super::expression::Expression;
 use super::matching::Constraints;
-use crate::{FieldError, GroupResource};
+use crate::GroupResource;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -79,7 +78,7 @@ pub(super) struct Binding {
 }
 
 impl Policy {
-    fn read(object: &Object) -> Self {
+    pub(super) fn read(object: &Object) -> Self {
         let spec = spec::<ValidatingAdmissionPolicySpec>(object);
         let conditions = spec.match_conditions.into_iter().flatten();
         let variables = spec.variables.into_iter().flatten();
@@ -121,72 +120,6 @@ impl Binding {
 }
 
 /// Returns the spec of an object, which the schema of its kind has accepted.
-fn spec<T: serde::de::DeserializeOwned + Default>(object: &Object) -> T {
+pub(super) fn spec<T: serde::de::DeserializeOwned + Default>(object: &Object) -> T {
     object.0.get("spec").and_then(|spec| T::deserialize(spec).ok()).unwrap_or_default()
-}
-
-/// Finds the parts of a policy that cannot be evaluated.
-pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
-    let spec = spec::<ValidatingAdmissionPolicySpec>(new);
-    let refuse = |field: &str, why: &str| FieldError::forbidden(format!("spec.{field}"), why);
-    if spec.param_kind.is_some() {
-        errors.push(refuse("paramKind", "this API server evaluates no policies with parameters"));
-    }
-    if spec.audit_annotations.as_ref().is_some_and(|annotations| !annotations.is_empty()) {
-        errors.push(refuse("auditAnnotations", "this API server keeps no audit log"));
-    }
-    if spec.validations.as_ref().is_none_or(Vec::is_empty) && spec.audit_annotations.is_none() {
-        let why = "validations or auditAnnotations must contain at least one item";
-        errors.push(FieldError::required("spec.validations", why));
-    }
-    match &spec.match_constraints {
-        None => errors.push(FieldError::required("spec.matchConstraints", "")),
-        Some(constraints) if constraints.resource_rules.as_ref().is_none_or(Vec::is_empty) => {
-            errors.push(FieldError::required("spec.matchConstraints.resourceRules", ""));
-        }
-        Some(_) => {}
-    }
-    let policy = Policy::read(new);
-    let mut check = |field: String, expression: &Expression| {
-        if let Some(why) = expression.error() {
-            let source = Value::String(expression.source.clone());
-            errors.push(FieldError::invalid(format!("spec.{field}"), &source, why));
-        }
-    };
-    for (index, (_, condition)) in policy.conditions.iter().enumerate() {
-        check(format!("matchConditions[{index}].expression"), condition);
-    }
-    for (index, (_, variable)) in policy.variables.iter().enumerate() {
-        check(format!("variables[{index}].expression"), variable);
-    }
-    for (index, one) in policy.validations.iter().enumerate() {
-        check(format!("validations[{index}].expression"), &one.expression);
-        if let Some(message) = &one.message_expression {
-            check(format!("validations[{index}].messageExpression"), message);
-        }
-    }
-}
-
-/// Finds the parts of a binding that have no effect.
-pub(crate) fn check_binding(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
-    let spec = spec::<ValidatingAdmissionPolicyBindingSpec>(new);
-    if spec.policy_name.is_empty() {
-        errors.push(FieldError::required("spec.policyName", ""));
-    }
-    if spec.param_ref.is_some() {
-        let why = "this API server evaluates no policies with parameters";
-        errors.push(FieldError::forbidden("spec.paramRef", why));
-    }
-    let actions = spec.validation_actions;
-    if actions.is_empty() {
-        errors.push(FieldError::required(
-            "spec.validationActions",
-            "at least one validation action is required",
-        ));
-    }
-    for action in actions.iter().filter(|action| !matches!(action.as_str(), "Deny" | "Warn" | "Audit")) {
-        let supported = ["Audit", "Deny", "Warn"].into_iter();
-        let field = "spec.validationActions";
-        errors.push(FieldError::unsupported(field, &Value::String(action.clone()), supported));
-    }
 }

@@ -66,3 +66,81 @@ pub(crate) fn conversions() -> BTreeMap<(String, String), Convert> {
     let with_key = |kind: &BuiltinKind| Some(((kind.group.to_owned(), kind.kind.to_owned()), kind.convert?));
     kinds().filter_map(with_key).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kinds that the store, the hub's front or their readers act upon, or that hold data.
+    const IN_FORCE: &[&str] = &[
+        "CertificateSigningRequest",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ConfigMap",
+        "ControllerRevision",
+        "CustomResourceDefinition",
+        "Event",
+        "Lease",
+        "Namespace",
+        "Role",
+        "RoleBinding",
+        "Secret",
+        "ServiceAccount",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ];
+    /// Kinds that are refused because the API server cannot act upon them.
+    const REFUSED: &[&str] =
+        &["MutatingAdmissionPolicy", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+    /// Kinds that promise a limit or a protection, of which a warning says that there is none.
+    const WARNED_OF: &[&str] = &[
+        "HorizontalPodAutoscaler",
+        "LimitRange",
+        "MutatingAdmissionPolicyBinding",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "ResourceQuota",
+    ];
+    /// Kinds about pods, nodes and volumes, which the embedded hub has none of. They promise nothing to who
+    /// writes them, their status says that nothing runs, and simulated spokes hold many of them.
+    const OF_WORKLOADS: &[&str] = &[
+        "CSIDriver",
+        "CSINode",
+        "CSIStorageCapacity",
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "EndpointSlice",
+        "Endpoints",
+        "Ingress",
+        "IngressClass",
+        "Job",
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodTemplate",
+        "PriorityClass",
+        "ReplicaSet",
+        "ReplicationController",
+        "RuntimeClass",
+        "Service",
+        "StatefulSet",
+        "StorageClass",
+        "VolumeAttachment",
+    ];
+
+    #[test]
+    fn every_kind_is_in_force_refused_warned_of_or_of_workloads() {
+        let mut listed: Vec<&str> = [IN_FORCE, REFUSED, WARNED_OF, OF_WORKLOADS].concat();
+        let mut known: Vec<&str> = kinds().map(|kind| kind.kind).collect();
+        listed.sort_unstable();
+        known.sort_unstable();
+        known.dedup();
+        assert_eq!(listed, known);
+        for kind in kinds() {
+            let expected = WARNED_OF.contains(&kind.kind);
+            assert_eq!(kind.not_enforced.is_some(), expected, "{} warns", kind.kind);
+        }
+    }
+}

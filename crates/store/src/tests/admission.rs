@@ -191,7 +191,7 @@ fn what_cannot_be_evaluated_is_refused_when_it_is_written() {
         ("objekt.a == 1", "undeclared reference to 'objekt'"),
         ("object.list.all(x, y == 1)", "undeclared reference to 'y'"),
         ("launch(object)", "undeclared reference to function 'launch'"),
-        ("", "the expression is empty"),
+        ("", "expression is not specified"),
         (nested.as_str(), "operators are allowed"),
     ] {
         let (code, _, message) = refusal(policy(json!({ "validations": [{ "expression": expression }] })));
@@ -223,13 +223,16 @@ fn what_is_not_enforced_is_refused_or_warned_of() {
         let (code, _, message) = refusal(created);
         assert!(code == 422 && message.contains("this API server calls no webhooks"), "{message}");
     }
-    for kind in ["ResourceQuota", "LimitRange"] {
-        let object = json!({
-            "apiVersion": "v1", "kind": kind, "metadata": { "name": "a" },
-            "spec": if kind == "LimitRange" { json!({ "limits": [] }) } else { json!({}) },
-        });
+    for (api_version, kind, plural, spec) in [
+        ("v1", "ResourceQuota", "ResourceQuotas", json!({})),
+        ("v1", "LimitRange", "LimitRanges", json!({ "limits": [] })),
+        ("networking.k8s.io/v1", "NetworkPolicy", "NetworkPolicies", json!({ "podSelector": {} })),
+        ("policy/v1", "PodDisruptionBudget", "PodDisruptionBudgets", json!({ "minAvailable": 1 })),
+    ] {
+        let metadata = json!({ "name": "a" });
+        let object = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec });
         let written = world.create(object).unwrap();
-        let expected = format!("this API server stores {kind}s and does not enforce them");
+        let expected = format!("this API server stores {plural} and does not enforce them");
         assert_eq!(written.warnings, [expected]);
     }
 }

@@ -8,5 +8,6 @@ use crate::builtin::BuiltinKind;
 pub(super) static KIND: BuiltinKind = BuiltinKind {
     categories: &["api-extensions"],
     generation: Generation::Spec,
+    not_enforced: Some("this API server stores MutatingAdmissionPolicyBindings and does not enforce them"),
     ..BuiltinKind::of::<MutatingAdmissionPolicyBinding>()
 };

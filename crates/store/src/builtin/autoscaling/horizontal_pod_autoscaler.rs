@@ -9,5 +9,6 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     categories: &["all"],
     has_status: true,
     defaults: &[("autoscaling.v2.HorizontalPodAutoscalerSpec", "minReplicas", "1")],
+    not_enforced: Some("this API server stores HorizontalPodAutoscalers and does not enforce them"),
     ..BuiltinKind::of::<HorizontalPodAutoscaler>()
 };

@@ -16,5 +16,6 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         let types: &[&str] = if egress { &["Ingress", "Egress"] } else { &["Ingress"] };
         spec.entry("policyTypes").or_insert_with(|| json!(types));
     },
+    not_enforced: Some("this API server stores NetworkPolicies and does not enforce them"),
     ..BuiltinKind::of::<NetworkPolicy>()
 };

@@ -16,5 +16,6 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
             json!({ "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0 }),
         );
     },
+    not_enforced: Some("this API server stores PodDisruptionBudgets and does not enforce them"),
     ..BuiltinKind::of::<PodDisruptionBudget>()
 };
