@@ -20,8 +20,9 @@ mod fleet_commit;
 mod hub;
 #[path = "../tests/kube/mod.rs"]
 mod kube;
+#[path = "../tests/slow_commit.rs"]
+mod slow_commit;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -44,10 +45,8 @@ const POLL: Duration = Duration::from_millis(20);
 const WITHIN: Duration = Duration::from_secs(180);
 /// Number of rollouts of each kind; the median counts.
 const ROLLOUTS: usize = 3;
-/// ConfigMaps of the slow repository, the entries of each, and the patches that each of them passes.
+/// ConfigMaps of the slow repository.
 const OBJECTS: usize = 50;
-const ENTRIES: usize = 400;
-const PATCHES: usize = 3500;
 
 #[tokio::main]
 async fn main() {
@@ -57,7 +56,7 @@ async fn main() {
     let client = server.client().await;
     let dir = tempfile::tempdir().unwrap();
     let (repository, slow) = (dir.path().join("fleet.git"), dir.path().join("slow.git"));
-    commit_slow(&slow);
+    slow_commit::commit(&slow, OBJECTS);
     commit(&repository, "install");
     join(&client, clusters).await;
     let mut operator = Operator::start(&server.kubeconfig, &repository, dir.path(), &["--leader-elect"]);
@@ -212,32 +211,6 @@ fn longest_gap(leases: &[(Instant, LeaseSpec)], begin: Instant, end: Instant) ->
     (gap, Duration::from_secs(respected.try_into().unwrap()))
 }
 
-/// Commits ConfigMaps with many entries that all pass many patches.
-fn commit_slow(repository: &Path) {
-    let mut objects = String::new();
-    for i in 0..OBJECTS {
-        let header = "apiVersion: v1\nkind: ConfigMap\nmetadata:";
-        writeln!(objects, "---\n{header} {{name: slow-{i}, namespace: default}}\ndata:").unwrap();
-        for entry in 0..ENTRIES {
-            writeln!(objects, "  entry-{entry}: value").unwrap();
-        }
-    }
-    let patch = |i: usize| {
-        let operation = format!("[{{op: add, path: /data/patch, value: v{i}}}]");
-        json!({"target": {"kind": "ConfigMap"}, "patch": operation})
-    };
-    let patches: Vec<_> = (0..PATCHES).map(patch).collect();
-    let kustomization = json!({"resources": ["objects.yaml"], "patches": patches}).to_string();
-    let git = git2::Repository::init_bare(repository).unwrap();
-    let mut builder = git.treebuilder(None).unwrap();
-    for (name, text) in [("objects.yaml", objects), ("kustomization.yaml", kustomization)] {
-        builder.insert(name, git.blob(text.as_bytes()).unwrap(), 0o100_644).unwrap();
-    }
-    let tree = git.find_tree(builder.write().unwrap()).unwrap();
-    let author = git2::Signature::now("Test", "test@example.com").unwrap();
-    git.commit(Some("refs/heads/main"), &author, &author, "slow", &tree, &[]).unwrap();
-}
-
 async fn create_slow(client: &Client, repository: &Path) {
     let repo = json!({
         "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
@@ -250,7 +223,7 @@ async fn create_slow(client: &Client, repository: &Path) {
 /// Waits until the last object of the slow repository is applied, as its last patch leaves it.
 async fn applied(client: &Client) {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let (name, last) = (format!("slow-{}", OBJECTS - 1), format!("v{}", PATCHES - 1));
+    let (name, last) = (format!("slow-{}", OBJECTS - 1), format!("v{}", slow_commit::PATCHES - 1));
     let begin = Instant::now();
     loop {
         let data = maps.get_opt(&name).await.unwrap().and_then(|map| map.data);

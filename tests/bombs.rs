@@ -1,6 +1,7 @@
 //! Repositories that multiply what they hold, in `wheelwright render` with the memory that the chart
 //! gives the operator.
 
+use std::path::Path;
 use std::process::Command;
 
 /// `resources.limits.memory` of the chart, in bytes.
@@ -9,7 +10,7 @@ const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n
 const RESOURCES: &str = "resources: [a.yaml]\n";
 
 /// Renders a directory of files. Returns the first line of the refusal.
-fn refusal(files: &[(&str, String)]) -> String {
+fn refusal(files: &[(impl AsRef<Path>, String)]) -> String {
     let dir = tempfile::tempdir().unwrap();
     for (path, text) in files {
         let path = dir.path().join(path);
@@ -110,7 +111,6 @@ fn a_chain_of_diamonds_is_refused() {
         kustomization(format!("base{level}/"), format!("resources: [../l{level}, ../r{level}]\n"));
     }
     kustomization(String::new(), "resources: [base20]\n".into());
-    let files: Vec<(&str, String)> = files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
     let refusal = refusal(&files);
     assert!(refusal.ends_with(": more than 10000 directories are read for one overlay"), "{refusal}");
 }

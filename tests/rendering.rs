@@ -1,6 +1,5 @@
 //! The operator as a process while it renders a commit for a long time, and after it was killed then.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use api::gitops::v1alpha1::ConfigRepo;
@@ -10,37 +9,14 @@ use serde_json::json;
 
 use crate::kube::free_port;
 use crate::running::Running;
+use crate::slow_commit;
 use crate::sources::{Hub, NAMESPACE};
 use crate::wait::eventually;
 
 /// Ends during a rendering after which the operator refuses it.
 const MAX_ENDS: usize = 3;
-
-/// Commits ConfigMaps with many entries that all pass many patches, which takes minutes.
-fn commit_slow(repository: &Path) {
-    let mut objects = String::new();
-    for i in 0..100 {
-        writeln!(objects, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: slow-{i}}}\ndata:")
-            .unwrap();
-        for entry in 0..400 {
-            writeln!(objects, "  entry-{entry}: value").unwrap();
-        }
-    }
-    let patch = |i: usize| {
-        let operation = format!("[{{op: add, path: /data/patch, value: v{i}}}]");
-        json!({"target": {"kind": "ConfigMap"}, "patch": operation})
-    };
-    let patches: Vec<_> = (0..3500).map(patch).collect();
-    let kustomization = json!({"resources": ["objects.yaml"], "patches": patches}).to_string();
-    let git = git2::Repository::init_bare(repository).unwrap();
-    let mut builder = git.treebuilder(None).unwrap();
-    for (name, text) in [("objects.yaml", objects), ("kustomization.yaml", kustomization)] {
-        builder.insert(name, git.blob(text.as_bytes()).unwrap(), 0o100_644).unwrap();
-    }
-    let tree = git.find_tree(builder.write().unwrap()).unwrap();
-    let author = git2::Signature::now("Test", "test@example.com").unwrap();
-    git.commit(Some("refs/heads/main"), &author, &author, "slow", &tree, &[]).unwrap();
-}
+/// ConfigMaps of the slow repository. To render them takes minutes.
+const OBJECTS: usize = 100;
 
 /// Returns the record of the rendering that runs or was killed.
 fn record(attempts: &Path) -> Option<String> {
@@ -53,7 +29,7 @@ async fn a_rendering_that_kills_the_operator_is_refused_at_last_and_holds_up_nob
     let hub = Hub::start().await;
     let (dir, client) = (hub.dir.path(), hub.server.client());
     let (slow, good) = (dir.join("slow.git"), hub.repository("good"));
-    commit_slow(&slow);
+    slow_commit::commit(&slow, OBJECTS);
     let (kubeconfig, cache) = (dir.join("kubeconfig"), dir.join("mirrors"));
     let health = format!("127.0.0.1:{}", free_port());
     let paths = [&kubeconfig, &cache, &slow].map(|path| path.to_str().unwrap());

@@ -63,6 +63,9 @@ impl Cache {
 
     fn evict(&self, mirrors: &mut CachedMirrors) {
         let mut total: u64 = mirrors.values().map(|mirror| mirror.bytes).sum();
+        if total <= self.limit {
+            return;
+        }
         let mut oldest: Vec<_> = mirrors.iter().map(|(dir, mirror)| (mirror.used, dir.clone())).collect();
         oldest.sort();
         for (_, dir) in oldest {

@@ -19,8 +19,7 @@ use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
-use object::duration;
-use object::duration::later;
+use object::duration::{self, later};
 use reconcile::{Query, Source, SourceFailure, SourceIdentity, View};
 
 /// Time between two checks for repositories that are due.

@@ -17,8 +17,7 @@ use api::gitops::v1alpha1::{ConfigRepo, Report, ReportStatus};
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
-use object::duration;
-use object::duration::later;
+use object::duration::{self, later};
 use object::text;
 use object::{Key, Metadata as _};
 use reconcile::{
@@ -120,8 +119,8 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     let past = last.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
     let not_before = past.map(|time| later(time.0, wait));
     let mut plan = Plan::default();
-    if let Some(later) = not_before.filter(|later| *later > now) {
-        plan.wake(later);
+    if let Some(at) = not_before.filter(|at| *at > now) {
+        plan.wake(at);
         return Ok(plan);
     }
     let workloads = Workloads::read(repo, &identity, view)?;
