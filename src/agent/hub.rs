@@ -198,3 +198,64 @@ async fn connect(kubeconfig: Kubeconfig) -> Result<kube::Client, JoinError> {
     shell::client(config)
         .map_err(|source| JoinError::Api { attempt: "use the kubeconfig of the hub", source })
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use k8s_openapi::api::core::v1::Secret;
+
+    use super::*;
+    use crate::agent::join::Credentials;
+
+    const BOOTSTRAP: &str = "apiVersion: v1
+kind: Config
+current-context: bootstrap
+contexts: [{name: bootstrap, context: {cluster: hub, user: bootstrap, namespace: a}}]
+clusters: [{name: hub, cluster: {server: 'https://hub:6443', proxy-url: 'http://p:1', certificate-authority-data: QUJD}}]
+users: [{name: bootstrap, user: {token: first}}]
+";
+
+    /// The kubeconfig of a bootstrap secret, and the secret in which the agent keeps its identity.
+    #[test]
+    fn any_bytes_are_a_kubeconfig_or_refused() {
+        let other = BOOTSTRAP.replace("current-context: bootstrap\n", "").replace("QUJD", "'no base64'");
+        let json = r#"{"clusters": [{"name": "", "cluster": {"server": ""}}], "contexts": [{"name": "", "context": {"cluster": ""}}]}"#;
+        let certificate = include_str!("../pki/tests/p384-ca.crt");
+        let seeds = [BOOTSTRAP, &other, json, certificate].map(|text| text.as_bytes().to_vec());
+        let run = |bytes: &[u8]| {
+            let data = ["tls.crt", "tls.key", "kubeconfig"].map(|key| (key.into(), ByteString(bytes.into())));
+            let kept = Secret { data: Some(data.into()), ..Secret::default() };
+            if let Some(credentials) = Credentials::of_secret(&kept) {
+                assert!(credentials.renew_at() <= credentials.expires(), "it is renewed when it has expired");
+            }
+            let Ok(kubeconfig) = Kubeconfig::from_yaml(&String::from_utf8_lossy(bytes)) else { return };
+            let Ok(hub) = Hub::read(&Bootstrap::Given(Box::new(kubeconfig))) else { return };
+            assert!(hub.is_same(&hub), "a hub is the same as itself");
+            for stored in [hub.stored_kubeconfig(), hub.stored_kubeconfig_of_token()] {
+                let stored = stored.expect("what was read is written");
+                assert!(hub.is_named_by(&stored) && hub.has_name_of(&stored), "{stored}");
+            }
+        };
+        let words = [
+            "clusters:",
+            "contexts:",
+            "users:",
+            "current-context:",
+            "certificate-authority-data:",
+            "server:",
+            "cluster:",
+            "- name:",
+            "extensions:",
+            "\n---\n",
+            "&a ",
+            "*a",
+            "<<: *a",
+            "!!binary ",
+            "\\u0000",
+            "'",
+            "\"",
+            "|\n",
+        ];
+        crate::fuzz::Target { name: "kubeconfig", run: &run, seeds: &seeds, words: &words }.fuzz();
+    }
+}

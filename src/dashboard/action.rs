@@ -35,7 +35,7 @@ pub(super) enum Verb {
 pub(super) struct ActionForm {
     verb: Verb,
     /// Name of an add-on, or NAMESPACE/NAME of a ConfigRepo.
-    subject: String,
+    pub(super) subject: String,
     /// The approval.
     #[serde(default)]
     token: String,
@@ -62,12 +62,7 @@ pub(super) async fn act(
     form: &ActionForm,
 ) -> Result<(), (StatusCode, String)> {
     let ActionForm { verb, subject, token: approval } = form;
-    // Names become parts of paths.
-    let is_name = |text: &str| {
-        let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
-        !text.is_empty() && text.chars().all(is_label) && !text.starts_with('.')
-    };
-    if !subject.split('/').all(is_name) {
+    if !is_subject(subject) {
         return Err((StatusCode::BAD_REQUEST, format!("there is nothing with the name {subject:?}")));
     }
     let auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
@@ -93,6 +88,15 @@ pub(super) async fn act(
         }
     };
     done.map_err(|error| (status(&error), format!("the change of {subject} is not made: {error}")))
+}
+
+/// Returns whether the names of a subject are names, because they become parts of paths.
+pub(super) fn is_subject(subject: &str) -> bool {
+    let is_name = |text: &str| {
+        let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+        !text.is_empty() && text.chars().all(is_label) && !text.starts_with('.')
+    };
+    subject.split('/').all(is_name)
 }
 
 /// Returns the status of a refusal by the hub; 502 if the hub does not answer, or fails.

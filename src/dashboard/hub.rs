@@ -292,11 +292,16 @@ struct Login {
     token: String,
 }
 
+/// Returns whether a token may stand in a cookie.
+fn is_token(token: &str) -> bool {
+    let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
+    !token.is_empty() && token.chars().all(fits)
+}
+
 async fn login(State(site): State<Arc<PageState>>, request: Request) -> Result<Response, Refusal> {
     let Login { token } = form(request).await?;
     let token = token.trim();
-    let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
-    if token.is_empty() || !token.chars().all(fits) {
+    if !is_token(token) {
         return Err(Refusal::WrongToken);
     }
     if token.len() > MAX_TOKEN {
@@ -325,3 +330,7 @@ async fn change(State(site): State<Arc<PageState>>, request: Request) -> Result<
     act(&site.config, token, &form).await.map_err(|(code, why)| Refusal::Change(code, why))?;
     see_page(None)
 }
+
+#[cfg(test)]
+#[path = "tests/form.rs"]
+mod tests;

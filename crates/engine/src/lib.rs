@@ -5,6 +5,9 @@ pub mod addon;
 mod applier;
 pub mod cluster_manager;
 #[cfg(test)]
+#[path = "../../../tests/fuzz/driver.rs"]
+mod fuzz;
+#[cfg(test)]
 #[path = "../../../tests/golden.rs"]
 mod golden;
 pub mod installation;

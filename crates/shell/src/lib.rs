@@ -16,6 +16,9 @@ mod election;
 mod events;
 mod execute;
 mod freshness;
+#[cfg(test)]
+#[path = "../../../tests/fuzz/driver.rs"]
+mod fuzz;
 mod lookup;
 mod metrics;
 mod process;

@@ -27,7 +27,7 @@ use super::message;
 use super::metrics::Metrics;
 use super::restarts::Restarts;
 use object::{Key, version};
-use reconcile::{Representation, WatchEvent, WatchedKind};
+use reconcile::{Decoded, Representation, WatchEvent, WatchedKind};
 
 /// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Pages become smaller if an answer would be too
 /// long.
@@ -194,17 +194,23 @@ async fn list(target: &WatchTarget) -> Result<(WatchEvent, String), Error> {
         if bytes > LIST_BYTES {
             return Err(Error::Service(format!("the list has more than {LIST_BYTES} bytes").into()));
         }
-        let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
-        objects.extend(page.items.into_iter().flatten().map(|item| target.kind.decode(item.get())));
-        match page.metadata.continue_ {
+        let (of_page, metadata) = read_page(&target.kind, &text).map_err(Error::SerdeError)?;
+        objects.extend(of_page);
+        match metadata.continue_ {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
             Some(_) | None => {
-                let resource_version = page.metadata.resource_version.unwrap_or_default();
+                let resource_version = metadata.resource_version.unwrap_or_default();
                 let listed = WatchEvent::Listed { objects, resource_version: resource_version.clone() };
                 return Ok((listed, resource_version));
             }
         }
     }
+}
+
+fn read_page(kind: &WatchedKind, text: &str) -> serde_json::Result<(Vec<Decoded>, ListMeta)> {
+    let page: Page<'_> = serde_json::from_str(text)?;
+    let objects = page.items.into_iter().flatten().map(|item| kind.decode(item.get()));
+    Ok((objects.collect(), page.metadata))
 }
 
 async fn page(target: &WatchTarget, params: &ListParams) -> Result<String, Error> {
@@ -243,7 +249,7 @@ async fn follow(
         let mut line = Vec::new();
         match timeout(IDLE_TIMEOUT, next_line(&mut stream, &mut line)).await {
             Ok(Ok(())) if line.is_empty() => return WatchEnd::resume("the server ended the watch", at),
-            Ok(Ok(())) => match take(target, &line, tell) {
+            Ok(Ok(())) => match take(&target.kind, &line, tell) {
                 // A server that was restored continues from an earlier version, and does not report the
                 // writes that were lost.
                 Ok(Some(newer)) if is_older(&newer, &at) => {
@@ -314,7 +320,7 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
 
 /// Handles one event; returns the resource version to continue from, or why the watch ends.
 fn take(
-    target: &WatchTarget,
+    kind: &WatchedKind,
     line: &[u8],
     tell: &mut impl FnMut(WatchEvent),
 ) -> Result<Option<String>, String> {
@@ -322,7 +328,7 @@ fn take(
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
     match event.event_type {
         "ADDED" | "MODIFIED" => {
-            tell(WatchEvent::Applied(target.kind.decode(event.object.get())));
+            tell(WatchEvent::Applied(kind.decode(event.object.get())));
             Ok(Some(identity().resource_version))
         }
         "DELETED" => {

@@ -64,6 +64,18 @@ impl Log {
     }
 }
 
+/// Returns a dispatcher with the kind that it watches.
+fn watching() -> (Dispatcher, Arc<WatchedKind>) {
+    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
+    dispatcher.add::<Idle>();
+    let mut commands = VecDeque::from(dispatcher.due(Timestamp::UNIX_EPOCH));
+    loop {
+        if let Command::Watch(kind) = commands.pop_front().expect("the kind is watched") {
+            return (dispatcher, kind);
+        }
+    }
+}
+
 /// Watches for a while on a server that answers by `answer`, which is given the number of lists and watches
 /// before.
 async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usize)) -> Reply) -> Log {
@@ -82,14 +94,7 @@ async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usiz
             async move { answer }
         }
     });
-    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
-    dispatcher.add::<Idle>();
-    let mut commands = VecDeque::from(dispatcher.due(Timestamp::UNIX_EPOCH));
-    let kind = loop {
-        if let Command::Watch(kind) = commands.pop_front().expect("the kind is watched") {
-            break kind;
-        }
-    };
+    let (_, kind) = watching();
     let target = WatchTarget {
         client: Client::new(service, "default"),
         kind,
@@ -267,4 +272,46 @@ fn an_empty_list_of_metadata_has_null_for_its_items() {
         (page.items.into_iter().flatten().count(), page.metadata.resource_version.as_deref()),
         (0, Some("7"))
     );
+}
+
+/// The answers of a server: a page of a list, or lines of a watch.
+#[test]
+fn any_bytes_are_an_answer_to_a_watch_or_refused() {
+    let event = |kind: &str, version: &str| {
+        let metadata =
+            json!({ "namespace": "a", "name": "m", "resourceVersion": version, "labels": { "k": "v" } });
+        let object =
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": { "a": "b" } });
+        json!({ "type": kind, "object": object })
+    };
+    let events = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"].map(|kind| event(kind, "8").to_string());
+    let page = json!({ "metadata": { "resourceVersion": "7", "continue": "" }, "items": [event("", "6")["object"]] });
+    let gone = json!({ "type": "ERROR", "object": { "kind": "Status", "code": 410, "message": "too old" } });
+    let wrong =
+        json!({ "type": "ADDED", "object": { "metadata": { "name": "m", "labels": [] }, "data": 1 } });
+    let seeds = [page.to_string(), events.join("\n"), gone.to_string(), format!("{page}\n{wrong}")];
+    let run = |bytes: &[u8]| {
+        let (mut dispatcher, kind) = watching();
+        let mut told = 0;
+        for line in bytes.split(|byte| *byte == b'\n') {
+            if let Ok((objects, metadata)) = read_page(&kind, &String::from_utf8_lossy(line)) {
+                let resource_version = metadata.resource_version.unwrap_or_default();
+                told = objects.len();
+                let listed = WatchEvent::Listed { objects, resource_version };
+                dispatcher.watched(&kind, listed, Timestamp::UNIX_EPOCH);
+            }
+            let mut events = Vec::new();
+            let taken = take(&kind, line, &mut |event| events.push(event));
+            let is_taken = matches!(taken, Ok(Some(_)));
+            assert!(events.len() <= usize::from(is_taken), "a line that is refused is no event: {taken:?}");
+            told += events.len();
+            events.into_iter().for_each(|event| dispatcher.watched(&kind, event, Timestamp::UNIX_EPOCH));
+        }
+        let unreadable: usize = dispatcher.unreadable().iter().map(|(_, count)| count).sum();
+        assert!(unreadable <= told, "{unreadable} of {told} objects cannot be read");
+    };
+    let words =
+        ["\"resourceVersion\":", "\"type\":", "\"object\":", "null", "\n", "18446744073709551616", "{", "["];
+    let seeds = seeds.map(String::into_bytes);
+    crate::fuzz::Target { name: "answer_to_a_watch", run: &run, seeds: &seeds, words: &words }.fuzz();
 }

@@ -163,3 +163,55 @@ fn the_rules_of_a_work_have_the_limit_of_one_cluster() {
     assert_eq!(refusal, format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
     assert_eq!(Expressions::compile(&["1 + 1 == 2".to_owned()]).unwrap().hold(&[]), Ok(true));
 }
+
+#[test]
+fn any_bytes_are_a_placement_expression_or_refused() {
+    let seeds = [
+        "managedCluster.metadata.labels['env'] == 'prod' && managedCluster.scores('usage').size() > 0",
+        "managedCluster.status.clusterClaims.exists(c, c.name == 'region' && c.value in ['eu', 'us'])",
+        "quantity(managedCluster.status.allocatable.cpu).isGreaterThan(quantity('50'))",
+        "semver(managedCluster.metadata.labels.version).isLessThan(semver('1.29.0')) ? true : 1u < 2u",
+        "managedCluster.metadata.annotations.inventory.parseJSON().gpus + 1 == 5",
+        "[1, 2].map(x, x * 2).filter(x, x % 3 == 0).size() == dyn({'a': 1.5e3}.size())",
+        "'%s-%d'.format(['a', 1]).replace('a', 'b', 1).split('-').join('').matches('^b[0-9]+$')",
+        "duration('1h').getHours() == 1 && timestamp('2026-01-01T00:00:00Z').getFullYear() == 2026",
+        "ip('10.0.0.1').family() == 4 && cidr('10.0.0.0/8').containsIP('10.0.0.1') && url('https://a/b').getHost() == 'a'",
+    ];
+    let seeds = seeds.map(|seed| seed.as_bytes().to_vec());
+    let (cluster, scores) =
+        (cluster(), || BTreeMap::from([("usage".to_owned(), vec![("cpu".to_owned(), 60)])]));
+    let run = |bytes: &[u8]| {
+        // libFuzzer installs a hook that ends the process at a panic, also at those that are caught.
+        drop(std::panic::take_hook());
+        let sources = [String::from_utf8_lossy(bytes).into_owned()];
+        let Ok(compiled) = Expressions::compile(&sources) else { return };
+        let mut budget = Budget::default();
+        let matches = compiled.matches(&cluster, &scores, &mut budget);
+        assert!(!budget.exhausted || matches.is_err(), "it cost too much and counts");
+        assert_eq!(budget.spent, USED_STEPS.get());
+        let _ = compiled.hold(&[("object", &serde_json::json!({ "status": { "a": [1, "b", null] } }))]);
+    };
+    let words = [
+        "managedCluster",
+        ".scores('usage')",
+        ".parseJSON()",
+        ".map(x, x + x)",
+        ".all(y, y == 1)",
+        ".exists(",
+        "has(",
+        "quantity('1')",
+        "semver('1.0.0')",
+        "duration(",
+        ".format([",
+        ".replace(",
+        " in ",
+        "9223372036854775807",
+        "b'\\xff'",
+        "1e309",
+        "? :",
+        "&&",
+        "||",
+        "optional.of(",
+    ];
+    crate::fuzz::Target { name: "placement_expression", run: &run, seeds: &seeds, words: &words }.fuzz();
+}

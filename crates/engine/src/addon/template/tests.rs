@@ -1,0 +1,211 @@
+use super::*;
+use serde_json::json;
+
+fn check(manifests: Value, config: Value, want: Value) {
+    let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": manifests}}});
+    assert_eq!(json!(rendered(&template, &config, None).unwrap()), want);
+}
+
+fn rendered(template: &Value, config: &Value, registries: Option<&str>) -> Result<Vec<Object>, RenderError> {
+    let template: AddOnTemplateSpec = serde_json::from_value(template.clone()).unwrap();
+    let config: Option<AddOnDeploymentConfigSpec> = serde_json::from_value(config.clone()).unwrap();
+    render(&Input { addon: "a", cluster: "c1", template: &template, config: config.as_ref(), registries })
+}
+
+fn config_map(data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "ns"}, "data": data})
+}
+
+#[test]
+fn variables_are_replaced_wherever_they_stand() {
+    let config = json!({"agentInstallNamespace": "", "customizedVariables": [{"name": "X", "value": "x"}, {"name": "CLUSTER_NAME", "value": "no"}]});
+    let manifest = config_map(
+        json!({"k-{{X}}": "{{X}}-{{CLUSTER_NAME}}{{UNKNOWN}}{{ X }}", "n": "{{INSTALL_NAMESPACE}}"}),
+    );
+    check(json!([manifest]), config, json!([config_map(json!({"k-x": "x-c1", "n": ""}))]));
+}
+
+#[test]
+fn a_value_cannot_leave_its_string() {
+    let config = json!({"agentInstallNamespace": "", "customizedVariables": [{"name": "X", "value": "\", \"evil\": \""}]});
+    check(
+        json!([config_map(json!({"a": "{{X}}"}))]),
+        config,
+        json!([config_map(json!({"a": "\", \"evil\": \""}))]),
+    );
+}
+
+#[test]
+fn an_open_variable_is_an_error_and_no_crash() {
+    let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [config_map(json!({"a": "{{X"}))]}}});
+    let error = rendered(&template, &Value::Null, None).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"manifest 0 of the template: "{{X" opens a variable with {{ and does not close it"#
+    );
+}
+
+fn deployment(container: Value, pod: Value) -> Value {
+    let mut spec = json!({"containers": [container]});
+    spec.as_object_mut().unwrap().extend(pod.as_object().unwrap().clone());
+    let metadata = json!({"name": "d", "namespace": "ns"});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": spec}, "newField": 1}})
+}
+
+#[test]
+fn workloads_get_environment_credentials_and_mirrors_and_keep_unknown_fields() {
+    let manifests = json!([deployment(json!({"name": "c", "image": "quay.io/ocm/x:1"}), json!({}))]);
+    let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": manifests}}, "registration": [{"type": "KubeClient"}]});
+    let config =
+        json!({"agentInstallNamespace": "", "registries": [{"source": "quay.io/ocm", "mirror": "my.io/"}]});
+    let want = deployment(
+        json!({
+            "name": "c", "image": "my.io/x:1",
+            "env": [{"name": "HUB_KUBECONFIG", "value": "/managed/hub-kubeconfig/kubeconfig"}, {"name": "CLUSTER_NAME", "value": "c1"}],
+            "volumeMounts": [{"name": "hub-kubeconfig", "mountPath": "/managed/hub-kubeconfig"}],
+        }),
+        json!({"volumes": [{"name": "hub-kubeconfig", "secret": {"secretName": "a-hub-kubeconfig"}}]}),
+    );
+    assert_eq!(json!(rendered(&template, &config, None).unwrap()), json!([want]));
+}
+
+#[test]
+fn tolerations_need_no_node_selector() {
+    let config = json!({"agentInstallNamespace": "", "nodePlacement": {"tolerations": [{"key": "k", "operator": "Exists"}]}});
+    let container = json!({"name": "c", "env": [{"name": "CLUSTER_NAME", "value": "c1"}]});
+    let want = deployment(container, json!({"tolerations": [{"key": "k", "operator": "Exists"}]}));
+    check(json!([deployment(json!({"name": "c"}), json!({}))]), config, json!([want]));
+}
+
+#[test]
+fn the_proxy_certificates_go_where_the_workloads_are() {
+    let config =
+        json!({"agentInstallNamespace": "", "proxyConfig": {"httpsProxy": "https://p", "caBundle": "Q0E="}});
+    let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [deployment(json!({"name": "c"}), json!({}))]}}});
+    let objects = rendered(&template, &config, None).unwrap();
+    assert_eq!((objects[1].namespace(), objects[1].name()), ("ns", "a-proxy-ca"));
+    assert_eq!(objects[1].at(&["data", "ca-bundle.crt"]), Some(&json!("CA")));
+    let env = objects[0].at(&["spec", "template", "spec", "containers"]).unwrap()[0]["env"].to_string();
+    assert!(
+        env.contains("HTTPS_PROXY") && env.contains("https_proxy") && env.contains("CA_BUNDLE_FILE_PATH"),
+        "{env}"
+    );
+}
+
+#[test]
+fn a_mirror_takes_whole_path_segments() {
+    let manifests = json!([deployment(json!({"name": "c", "image": "quay.io/ocm-evil/x:1"}), json!({}))]);
+    let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": manifests}}});
+    let objects = rendered(
+        &template,
+        &Value::Null,
+        Some(r#"{"registries":[{"source":"quay.io/ocm","mirror":"my.io"}]}"#),
+    )
+    .unwrap();
+    assert_eq!(
+        objects[0].at(&["spec", "template", "spec", "containers"]).unwrap()[0]["image"],
+        "quay.io/ocm-evil/x:1"
+    );
+}
+
+#[test]
+fn the_install_namespace_moves_objects_and_service_accounts_only() {
+    let binding = |namespace: &str, subject: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b", "namespace": namespace},
+            "subjects": [{"kind": "ServiceAccount", "name": "s", "namespace": subject}, {"kind": "User", "name": "u"}],
+        })
+    };
+    check(
+        json!([binding("ns", "ns")]),
+        json!({"agentInstallNamespace": "there"}),
+        json!([binding("there", "there")]),
+    );
+}
+
+/// Returns whether only texts differ, and fields whose names have become the same.
+fn is_alike(before: &Value, after: &Value) -> bool {
+    match (before, after) {
+        (Value::String(_), Value::String(_)) => true,
+        (Value::Array(before), Value::Array(after)) => {
+            before.len() == after.len()
+                && before.iter().zip(after).all(|(before, after)| is_alike(before, after))
+        }
+        (Value::Object(before), Value::Object(after)) => {
+            after.len() <= before.len()
+                && after.values().all(|after| before.values().any(|before| is_alike(before, after)))
+        }
+        (before, after) => before == after,
+    }
+}
+
+/// A template, a configuration and the registries of a cluster.
+#[test]
+fn any_bytes_are_a_template_with_variables_or_refused() {
+    #[derive(serde::Deserialize)]
+    struct Inputs {
+        template: AddOnTemplateSpec,
+        config: Option<AddOnDeploymentConfigSpec>,
+        registries: Option<String>,
+    }
+    let config = json!({
+        "agentInstallNamespace": "there", "customizedVariables": [{"name": "X", "value": "x\", \"{{Y}}"}],
+        "registries": [{"source": "quay.io/ocm", "mirror": "my.io"}],
+        "nodePlacement": {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]},
+        "proxyConfig": {"httpsProxy": "https://p", "noProxy": "a,b", "caBundle": "Q0E="},
+        "resourceRequirements": [{"containerID": "deployments:d:*", "resources": {"limits": {"cpu": "1"}}}],
+    });
+    let manifests = json!([
+        config_map(
+            json!({"k-{{X}}": "{{X}}-{{CLUSTER_NAME}}{{UNKNOWN}}", "n": ["{{INSTALL_NAMESPACE}}"], "o": "{{"})
+        ),
+        deployment(
+            json!({"name": "c", "image": "quay.io/ocm/x:{{X}}", "env": [{"name": "A", "value": "{{X}}"}]}),
+            json!({})
+        ),
+    ]);
+    let registration =
+        json!([{"type": "KubeClient"}, {"type": "CustomSigner", "customSigner": {"signerName": "a.io/b"}}]);
+    let inputs = |manifests: &Value| {
+        let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": manifests}}, "registration": registration});
+        let registries = json!({"registries": [{"source": "a", "mirror": "b"}]}).to_string();
+        json!({"template": template, "config": config, "registries": registries}).to_string().into_bytes()
+    };
+    let seeds = [inputs(&manifests), inputs(&json!([manifests[1]]))];
+    let run = |bytes: &[u8]| {
+        let Ok(Inputs { template, config, registries }) = serde_json::from_slice(bytes) else { return };
+        let input = Input {
+            addon: "a",
+            cluster: "c1",
+            template: &template,
+            config: config.as_ref(),
+            registries: registries.as_deref(),
+        };
+        let variables = variables(&input, install_namespace(config.as_ref()));
+        let manifests = &template.agent_spec.workload.manifests;
+        for manifest in manifests {
+            let Ok(replaced) = substitute_map(manifest, &variables) else { continue };
+            let (before, after) = (Value::Object(manifest.clone()), Value::Object(replaced));
+            assert!(is_alike(&before, &after), "a value leaves its string: {before} becomes {after}");
+        }
+        if let Ok(objects) = render(&input) {
+            assert!((0..=1).contains(&(objects.len() - manifests.len())), "{} objects", objects.len());
+        }
+    };
+    let words = [
+        "{{X}}",
+        "{{CLUSTER_NAME}}",
+        "{{",
+        "}}",
+        "\"kind\":\"Deployment\"",
+        "\"apiVersion\":\"apps/v1\"",
+        "\"containers\":",
+        "\"customizedVariables\":",
+        "\"caBundle\":",
+        "\"containerID\":",
+        "null",
+        "[",
+        "{",
+    ];
+    crate::fuzz::Target { name: "template_with_variables", run: &run, seeds: &seeds, words: &words }.fuzz();
+}
