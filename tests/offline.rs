@@ -1,14 +1,18 @@
 //! An agent whose hub is away continues with the works that it kept on its cluster, or goes to another hub.
+//! It continues too while nobody approves its renewal, and comes back to a hub with a new authority.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
 use api::crds;
-use api::names::AGENT_NAMESPACE;
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use api::work::v1::ManifestWork;
+use jiff::SignedDuration;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -40,11 +44,15 @@ struct Task {
 }
 
 impl Task {
-    fn operator(hub: ::kube::Client, cache: &std::path::Path) -> Self {
+    fn operator(hub: ::kube::Client, cache: &Path) -> Self {
+        Self::operator_with(Selection::default(), hub, cache)
+    }
+
+    fn operator_with(controllers: Selection, hub: ::kube::Client, cache: &Path) -> Self {
         let stop = CancellationToken::new();
         let options = OperatorOptions {
             hub,
-            controllers: Selection::default(),
+            controllers,
             election: None,
             listen: None,
             webhook: None,
@@ -57,15 +65,18 @@ impl Task {
     }
 
     fn agent(hubs: &[&Kubeconfig], spoke: ::kube::Client, health: SocketAddr) -> Self {
-        let stop = CancellationToken::new();
         let mut hubs = hubs.iter().map(|hub| Bootstrap::Given(Box::new(Kubeconfig::clone(hub))));
         let first = hubs.next().unwrap();
-        let options = AgentOptions {
+        Self::agent_with(AgentOptions {
             other_hubs: hubs.collect(),
             hub_timeout: Duration::from_secs(15),
             listen: Some(Listen { address: health, tls: true }),
             ..AgentOptions::new(first, spoke, "c1")
-        };
+        })
+    }
+
+    fn agent_with(options: AgentOptions) -> Self {
+        let stop = CancellationToken::new();
         Self { task: tokio::spawn(agent::run(options, stop.clone())), stop }
     }
 
@@ -211,4 +222,85 @@ async fn an_agent_goes_to_its_other_hub_when_the_first_denies_it_or_is_away() {
     .await;
     let_in(&on_first).await;
     agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_renewal_nobody_approves_renews_its_lease_and_applies_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let objects = crds::hub().iter().map(Object::from_typed).collect();
+    // A certificate of 100,000 s by this clock has 19,000 s left, so the agent renews it at once.
+    let slow = || now().checked_sub(SignedDuration::from_secs(81_000)).unwrap();
+    let hub = Server::start(Options { objects, ..Options::new(slow) }).await.unwrap();
+    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let (on_hub, on_spoke) = (client(&admin(&hub)).await, client(&admin(&spoke)).await);
+    let nobody = Selection::parse("*,-csr", &["csr"]).unwrap();
+    let operator = Task::operator_with(nobody, on_hub.clone(), dir.path());
+    let bootstrap = Bootstrap::Given(Box::new(admin(&hub)));
+    let agent = Task::agent_with(AgentOptions {
+        certificate_seconds: Some(100_000),
+        ..AgentOptions::new(bootstrap, on_spoke.clone(), "c1")
+    });
+    let_in(&on_hub).await;
+
+    let requests: Api<CertificateSigningRequest> = Api::all(on_hub.clone());
+    let waiting = async || {
+        let all = requests.list(&ListParams::default()).await.unwrap().items;
+        let undecided =
+            all.into_iter().filter(|one| one.status.as_ref().is_none_or(|s| s.conditions.is_none()));
+        undecided.filter_map(|one| one.metadata.uid).collect::<Vec<_>>()
+    };
+    eventually("a renewal waits", async || !waiting().await.is_empty()).await;
+    let renewal = waiting().await;
+    let secrets: Api<Secret> = Api::namespaced(on_spoke.clone(), AGENT_NAMESPACE);
+    let identity = async || secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap().data;
+    let held = identity().await;
+    let leases: Api<Lease> = Api::namespaced(on_hub.clone(), "c1");
+    let renewed =
+        async || leases.get("managed-cluster-lease").await.unwrap().spec.and_then(|spec| spec.renew_time);
+    for _ in 0..2 {
+        let before = renewed().await;
+        eventually("the lease is renewed", async || renewed().await > before).await;
+    }
+    send_work(&on_hub, "meanwhile").await;
+    let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
+    eventually("a work is applied", async || maps.get_opt("meanwhile").await.unwrap().is_some()).await;
+    assert_eq!((waiting().await, identity().await), (renewal, held), "the renewal still waits");
+    agent.end().await;
+    operator.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_comes_back_without_a_restart_when_its_hub_has_a_new_authority() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, bootstrap) = (dir.path().join("hub"), dir.path().join("bootstrap.kubeconfig"));
+    let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
+    let options = || Options { objects: definitions.clone(), data: Some(data.clone()), ..Options::new(now) };
+    let hub = Server::start(options()).await.unwrap();
+    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let (on_hub, on_spoke) = (client(&admin(&hub)).await, client(&admin(&spoke)).await);
+    let operator = Task::operator(on_hub.clone(), dir.path());
+    std::fs::write(&bootstrap, hub.admin_kubeconfig_yaml().unwrap()).unwrap();
+    let file = Bootstrap::File(bootstrap.clone());
+    let agent = Task::agent_with(AgentOptions::new(file, on_spoke.clone(), "c1"));
+    let_in(&on_hub).await;
+    operator.end().await;
+    let address = hub.url.strip_prefix("https://").unwrap().parse().unwrap();
+    hub.stop().await;
+
+    std::fs::remove_file(data.join("ca.crt")).unwrap();
+    let hub = Server::start(Options { listen: address, ..options() }).await.unwrap();
+    let on_hub = client(&admin(&hub)).await;
+    let operator = Task::operator(on_hub.clone(), dir.path());
+    let clusters: Api<ManagedCluster> = Api::all(on_hub.clone());
+    eventually("the hub does not hear of the cluster", async || {
+        !clusters.get("c1").await.unwrap().holds("ManagedClusterConditionAvailable")
+    })
+    .await;
+    std::fs::write(&bootstrap, hub.admin_kubeconfig_yaml().unwrap()).unwrap();
+    let_in(&on_hub).await;
+    send_work(&on_hub, "after").await;
+    let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
+    eventually("a work is applied", async || maps.get_opt("after").await.unwrap().is_some()).await;
+    agent.end().await;
+    operator.end().await;
 }
