@@ -14,11 +14,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("api", &["object"]),
     ("render", &["object"]),
     ("reconcile", &["api", "object"]),
-    ("engine", &["api", "object"]),
+    ("cel", &[]),
+    ("engine", &["api", "cel", "object"]),
     ("controllers", &["api", "engine", "object", "reconcile", "render"]),
     // It knows none of our kinds, so it runs the controllers of hub, agent and add-ons alike.
     ("shell", &["object", "reconcile"]),
-    ("store", &["object"]),
+    ("store", &["cel", "object"]),
     ("sim", &["api", "controllers", "engine", "object", "reconcile", "store"]),
 ];
 

@@ -29,7 +29,7 @@ impl Rules {
     /// Returns the rules of a schema; `None` where it has none.
     pub(super) fn compile(schema: &Value) -> Option<Self> {
         has_rules(schema).then(|| {
-            let mut compiled = compile_schema(schema);
+            let mut compiled = cel::with_stack_of_parser(|| compile_schema(schema));
             prune(&mut compiled);
             Self { compiled }
         })
@@ -84,11 +84,20 @@ struct Ruled<'v> {
 impl Ruled<'_> {
     fn check(&self, root: &RootContext) -> Vec<FieldError> {
         let root = self.path.is_empty().then_some(root);
-        let checked = VALIDATOR.with(|validator| {
-            validator.validate_compiled_with_context(self.rules, self.value, self.old, root)
+        let checked = cel::guarded(|| {
+            let validate = |validator: &Validator| {
+                validator.validate_compiled_with_context(self.rules, self.value, self.old, root)
+            };
+            Ok(VALIDATOR.with(validate))
         });
-        let errors = checked.err().map(kube_cel::ValidationErrors::into_vec).unwrap_or_default();
-        errors.into_iter().map(|error| self.error(error)).collect()
+        match checked {
+            Ok(Ok(())) => Vec::new(),
+            Ok(Err(errors)) => errors.into_vec().into_iter().map(|error| self.error(error)).collect(),
+            Err(why) => {
+                let path = if self.path.is_empty() { "<nil>" } else { &self.path };
+                vec![FieldError::invalid(path, self.value, why)]
+            }
+        }
     }
 
     fn error(&self, error: kube_cel::ValidationError) -> FieldError {

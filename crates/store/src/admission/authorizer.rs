@@ -13,8 +13,8 @@ use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, ExecutionError, Value};
 
-use super::expression::map;
 use crate::ResourcePath;
+use cel::map;
 
 /// The functions of the authorizer and of the values that they return.
 pub(super) const FUNCTIONS: &[&str] = &[

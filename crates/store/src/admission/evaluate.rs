@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use object::{Key, Object};
 
 use super::authorizer::{self, Question};
-use super::expression::{Bounded, map, value, with_functions};
+use super::expression::{Bounded, with_functions};
 use super::policy::{Binding, Check, Policy};
 use crate::cost::Meter;
 use crate::rbac::Attributes;
 use crate::request_scope::RequestScope;
 use crate::write_request::WriteRequest;
 use crate::{ApiError, GroupResource, Propagation, ResourcePath, Store, User};
+use cel::{map, value};
 
 /// The operation of a request on its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

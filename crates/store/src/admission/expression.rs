@@ -1,22 +1,13 @@
 //! CEL expressions of policies: their checks and their evaluation.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
-use kube_cel::cel::objects::{Key, Map};
-use kube_cel::cel::{Context, Program, Value};
+use kube_cel::cel::{Context, Value};
 
 use super::authorizer;
 use crate::cost::{Bound, Meter};
-
-/// Longest expression in bytes: an expression of a real policy has some hundreds.
-const MAX_LENGTH: usize = 8192;
-/// Most brackets, operators and calls of one expression: the parser recurses at each.
-const MAX_OPERATORS: usize = 512;
-/// Deepest nesting of an expression: the evaluator recurses on the stack of its thread.
-const MAX_DEPTH: usize = 100;
 
 /// The variables of every expression of a policy.
 pub(super) const VARIABLES: &[&str] =
@@ -143,10 +134,8 @@ impl Expression {
     pub(super) fn evaluate(&self, context: &Context<'_>, meter: &mut Meter) -> Result<Bounded, String> {
         let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
         let bound = meter.spend(&compiled.expr)?;
-        // Some functions of the CEL crates panic on unexpected input, which must not end the process.
-        let evaluated = catch_unwind(AssertUnwindSafe(|| context.resolve(compiled)));
-        let evaluated = evaluated.map_err(|_| "the expression failed unexpectedly".to_owned())?;
-        Ok(Bounded { value: evaluated.map_err(|e| e.to_string())?, bound })
+        let value = cel::guarded(|| context.resolve(compiled).map_err(|e| e.to_string()))?;
+        Ok(Bounded { value, bound })
     }
 }
 
@@ -154,22 +143,14 @@ fn compile(source: &str) -> Result<IdedExpr, String> {
     if source.trim().is_empty() {
         return Err("the expression is empty".into());
     }
-    let operators = source.chars().filter(|c| ".([{!-+*/%&|<>=?:".contains(*c)).count();
-    if source.len() > MAX_LENGTH || operators > MAX_OPERATORS {
-        return Err(format!("at most {MAX_LENGTH} bytes and {MAX_OPERATORS} operators are allowed"));
-    }
-    let program =
-        Program::compile(source).map_err(|e| format!("compilation failed: {}", e.to_string().trim_end()))?;
-    check(program.expression(), &mut Vec::new(), 0).map_err(|why| format!("compilation failed: {why}"))?;
-    Ok(program.expression().clone())
+    let failed = |why: String| format!("compilation failed: {why}");
+    let expression = cel::parse(source).map_err(failed)?;
+    check(&expression, &mut Vec::new()).map_err(failed)?;
+    Ok(expression)
 }
 
 /// Refuses variables and functions that do not exist; `bound` has the variables of the enclosing macros.
-fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>, depth: usize) -> Result<(), String> {
-    if depth > MAX_DEPTH {
-        return Err("such deep nesting is not supported".into());
-    }
-    let below = depth + 1;
+fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>) -> Result<(), String> {
     match &expression.expr {
         Expr::Literal(_) => Ok(()),
         Expr::Ident(name) => {
@@ -177,24 +158,24 @@ fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>, depth: usize) -
                 name.starts_with('@') || bound.contains(&name.as_str()) || VARIABLES.contains(&name.as_str());
             if known { Ok(()) } else { Err(format!("undeclared reference to '{name}'")) }
         }
-        Expr::Select(select) => check(&select.operand, bound, below),
-        Expr::List(list) => list.elements.iter().try_for_each(|element| check(element, bound, below)),
+        Expr::Select(select) => check(&select.operand, bound),
+        Expr::List(list) => list.elements.iter().try_for_each(|element| check(element, bound)),
         Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
             EntryExpr::MapEntry(entry) => {
-                check(&entry.key, bound, below)?;
-                check(&entry.value, bound, below)
+                check(&entry.key, bound)?;
+                check(&entry.value, bound)
             }
             EntryExpr::StructField(_) => Err("message literals are not supported".into()),
         }),
-        Expr::Call(call) => check_call(call, bound, below),
+        Expr::Call(call) => check_call(call, bound),
         Expr::Comprehension(loops) => {
-            check(&loops.iter_range, bound, below)?;
-            check(&loops.accu_init, bound, below)?;
+            check(&loops.iter_range, bound)?;
+            check(&loops.accu_init, bound)?;
             let outside = bound.len();
             bound.extend([loops.iter_var.as_str(), loops.accu_var.as_str()]);
             bound.extend(loops.iter_var2.as_deref());
             let inside = [&loops.loop_cond, &loops.loop_step, &loops.result];
-            let checked = inside.into_iter().try_for_each(|part| check(part, bound, below));
+            let checked = inside.into_iter().try_for_each(|part| check(part, bound));
             bound.truncate(outside);
             checked
         }
@@ -203,7 +184,7 @@ fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>, depth: usize) -
     }
 }
 
-fn check_call<'e>(call: &'e CallExpr, bound: &mut Vec<&'e str>, depth: usize) -> Result<(), String> {
+fn check_call<'e>(call: &'e CallExpr, bound: &mut Vec<&'e str>) -> Result<(), String> {
     let library = call.target.as_deref().is_some_and(
         |target| matches!(&target.expr, Expr::Ident(name) if LIBRARIES.contains(&name.as_str())),
     );
@@ -213,9 +194,9 @@ fn check_call<'e>(call: &'e CallExpr, bound: &mut Vec<&'e str>, depth: usize) ->
         return Err(format!("undeclared reference to function '{name}'"));
     }
     if let Some(target) = call.target.as_deref().filter(|_| !library) {
-        check(target, bound, depth)?;
+        check(target, bound)?;
     }
-    call.args.iter().try_for_each(|arg| check(arg, bound, depth))
+    call.args.iter().try_for_each(|arg| check(arg, bound))
 }
 
 thread_local! {
@@ -231,28 +212,4 @@ thread_local! {
 /// Runs a function with a context that has every CEL function.
 pub(super) fn with_functions<T>(run: impl FnOnce(&Context<'static>) -> T) -> T {
     ROOT.with(run)
-}
-
-/// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go.
-pub(super) fn value(json: &serde_json::Value) -> Value {
-    match json {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(bool) => Value::Bool(*bool),
-        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(int), _) => Value::Int(int),
-            (None, Some(uint)) => Value::UInt(uint),
-            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        serde_json::Value::String(text) => Value::String(Arc::new(text.clone())),
-        serde_json::Value::Array(list) => Value::List(Arc::new(list.iter().map(value).collect())),
-        serde_json::Value::Object(fields) => {
-            map(fields.iter().map(|(name, json)| (name.as_str(), value(json))))
-        }
-    }
-}
-
-/// Returns a map of CEL with these entries.
-pub(super) fn map<'n>(entries: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
-    let key = |name: &str| Key::String(Arc::new(name.to_owned()));
-    Value::Map(Map { map: Arc::new(entries.into_iter().map(|(name, value)| (key(name), value)).collect()) })
 }

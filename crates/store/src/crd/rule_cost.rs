@@ -4,7 +4,6 @@
 //! The estimate follows cel-go's `checker.Cost`. An unknown value counts as small, so that no rule is refused
 //! by mistake; the evaluation of such a rule is bounded by [`cost`](crate::cost).
 
-use kube_cel::cel::Program;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr};
 use serde_json::Value;
 
@@ -25,13 +24,11 @@ const PER_PATTERN: f64 = 0.25;
 const NEW_LIST: f64 = 10.0;
 const NEW_MAP: f64 = 30.0;
 
-/// Returns the upper bound of the cost of a rule on one value of a schema; 0 for a rule that cannot be
-/// parsed.
-pub(super) fn of_rule(rule: &str, schema: &Value) -> f64 {
-    let Ok(program) = Program::compile(rule) else { return 0.0 };
+/// Returns the upper bound of the cost of a rule on one value of a schema.
+pub(super) fn of_rule(rule: &Expr, schema: &Value) -> f64 {
     let value = Shape { size: size(schema), schema: Some(schema) };
     let names = ["self", "oldSelf"].map(|name| (name.to_owned(), value));
-    Estimate { variables: names.to_vec() }.of(&program.expression().expr).0
+    Estimate { variables: names.to_vec() }.of(rule).0
 }
 
 /// Returns the most values that a schema `below` has in a list or a map, if there are so many of that list or
@@ -220,6 +217,10 @@ impl<'s> Estimate<'s> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn of_rule(rule: &str, schema: &Value) -> f64 {
+        super::of_rule(&cel::parse(rule).unwrap().expr, schema)
+    }
 
     #[test]
     fn limits_of_the_schema_bound_what_a_rule_costs() {

@@ -4,6 +4,7 @@
 //! See
 //! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
 
+use kube_cel::cel::common::ast::IdedExpr;
 use serde_json::{Map, Value};
 
 use super::definition::{flag, list, text, texts};
@@ -318,16 +319,16 @@ impl Check<'_> {
             let expression = text(rule, "rule");
             if expression.trim().is_empty() {
                 self.required(format!("{path}.rule"), "rule is not specified");
-            } else if let Err(error) = kube_cel::cel::Program::compile(expression) {
-                let why = format!("compilation failed: {error}");
-                self.errors.push(FieldError::invalid(format!("{path}.rule"), &expression.into(), why));
-            } else {
-                let cost = rule_cost::of_rule(expression, value) * self.cardinality;
+            } else if let Some(parsed) = self.expression(expression, format!("{path}.rule"), "") {
+                let cost = rule_cost::of_rule(&parsed.expr, value) * self.cardinality;
                 self.cost += cost;
                 if cost > rule_cost::RULE {
                     let why = "estimated rule cost exceeds budget; set maxItems, maxProperties and maxLength where arrays, maps and strings are used";
                     self.forbidden(format!("{path}.rule"), why);
                 }
+            }
+            if let Some(message) = rule.get("messageExpression").and_then(Value::as_str) {
+                self.expression(message, format!("{path}.messageExpression"), "messageExpression ");
             }
             if rule.get("message").is_some() && text(rule, "message").trim().is_empty() {
                 self.errors.push(FieldError::invalid(
@@ -343,5 +344,10 @@ impl Check<'_> {
                 );
             }
         }
+    }
+    fn expression(&mut self, source: &str, path: String, which: &str) -> Option<IdedExpr> {
+        let failed =
+            |why| FieldError::invalid(path, &source.into(), format!("{which}compilation failed: {why}"));
+        cel::parse(source).map_err(|why| self.errors.push(failed(why))).ok()
     }
 }

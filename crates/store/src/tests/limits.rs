@@ -102,6 +102,27 @@ fn a_definition_with_a_rule_that_may_take_too_long_is_refused() {
 }
 
 #[test]
+fn no_rule_of_a_definition_ends_the_process() {
+    let refused = |rule: &str| {
+        let (code, _, message) = refusal(ruled(rule, 1));
+        assert!(
+            code == 422 && message.contains("x-kubernetes-validations[0].rule: Invalid value"),
+            "{message}"
+        );
+        message
+    };
+    let around =
+        |open: &str, close: &str, times: usize| format!("{}true{}", open.repeat(times), close.repeat(times));
+    assert!(refused(&around("(", ")", 30_000)).contains("bytes, at most 8192 are allowed"));
+    assert!(refused(&around("(", ")", 1_000)).contains("more than 96 brackets are inside one another"));
+    let sum = |lists: usize| format!("self{} == self", " + []".repeat(lists));
+    assert!(refused(&sum(100)).contains("nested more than 100 levels deep"));
+    for rule in [around("(", ")", 90), around("[true].all(x, ", ")", 20), sum(90)] {
+        ruled(&rule, 1).unwrap();
+    }
+}
+
+#[test]
 fn replicas_nest_an_object_no_deeper_than_what_can_be_read_back() {
     let mut world = World::new();
     let spec = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });

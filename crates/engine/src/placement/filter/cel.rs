@@ -7,25 +7,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, operators};
 use kube_cel::cel::extractors::This;
-use kube_cel::cel::objects::{Key, Map};
-use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, Value};
+use kube_cel::cel::objects::Key;
+use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
 
 use api::cluster::v1::ManagedCluster;
 
-/// Longest expression in bytes.
-const MAX_LENGTH: usize = 4096;
-/// Most operators, calls and brackets of one expression: each may be a level of nesting, and parser and
-/// evaluator recurse.
-const MAX_OPERATORS: usize = 128;
-/// Deepest nesting, where an operator counts 1, a macro 3 and a call 6: the evaluator recurses on the stack
-/// of its thread.
-const MAX_DEPTH: usize = 100;
 /// Most expressions of one predicate.
 const MAX_EXPRESSIONS: usize = 64;
 /// The steps that the expressions of one predicate may take for one cluster: 1 to 4 µs each, 40 ms at most.
@@ -75,23 +66,10 @@ impl Expressions {
         }
         let mut all = Self { sources: sources.to_vec(), ..Self::default() };
         for source in sources {
-            if source.len() > MAX_LENGTH {
-                return Err(format!(
-                    "compilation failed: the expression has {} bytes, at most {MAX_LENGTH} are allowed",
-                    source.len()
-                ));
-            }
-            if operators_in(source) > MAX_OPERATORS {
-                return Err(format!(
-                    "compilation failed: the expression has more than {MAX_OPERATORS} operators"
-                ));
-            }
-            let program = Program::compile(source)
-                .map_err(|e| format!("compilation failed: {}", e.to_string().trim_end()))?;
-            let mut expression = program.expression().clone();
-            limit(&mut expression, 0)
-                .map_err(|what| format!("compilation failed: {what} is not supported"))?;
-            all.read_scores |= program.references().has_function("scores");
+            let failed = |why: String| format!("compilation failed: {why}");
+            let mut expression = cel::parse(source).map_err(failed)?;
+            all.read_scores |= expression.references().has_function("scores");
+            limit(&mut expression).map_err(|what| failed(format!("{what} is not supported")))?;
             all.compiled.push(expression);
         }
         Ok(all)
@@ -120,10 +98,8 @@ impl Expressions {
         let subject = serde_json::to_value(cluster).map_err(|e| e.to_string())?;
         let result = ROOT.with(|root| {
             let mut context = root.new_inner_scope();
-            context.add_variable_from_value("managedCluster", value(&subject));
-            // Some functions of the CEL crates panic on unexpected input, which must not end the process.
-            catch_unwind(AssertUnwindSafe(|| self.all_true(&context)))
-                .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
+            context.add_variable_from_value("managedCluster", cel::value(&subject));
+            cel::guarded(|| self.all_true(&context))
         });
         budget.spent = budget.spent.saturating_add(USED_STEPS.get());
         if USED_STEPS.get() > MAX_STEPS_PER_CLUSTER {
@@ -168,24 +144,6 @@ impl Expressions {
     }
 }
 
-/// Counts operators, calls and brackets outside of quotes.
-fn operators_in(source: &str) -> usize {
-    let mut quote = None;
-    let mut escaped = false;
-    let mut count = 0;
-    for c in source.chars() {
-        match quote {
-            Some(_) if escaped => escaped = false,
-            Some(_) if c == '\\' => escaped = true,
-            Some(end) if c == end => quote = None,
-            Some(_) => {}
-            None if c == '\'' || c == '"' => quote = Some(c),
-            None => count += usize::from(".([{!-+*/%&|<>=?:".contains(c)),
-        }
-    }
-    count
-}
-
 thread_local! {
     static USED_STEPS: Cell<u64> = const { Cell::new(0) };
     static SCORES: RefCell<BTreeMap<String, Vec<(String, i32)>>> = const { RefCell::new(BTreeMap::new()) };
@@ -202,11 +160,9 @@ fn within<T>(
     let result = OBJECTS.with(|root| {
         let mut context = root.new_inner_scope();
         for (name, json) in variables {
-            context.add_variable_from_value(*name, value(json));
+            context.add_variable_from_value(*name, cel::value(json));
         }
-        // Some functions of the CEL crates panic on unexpected input, which must not end the process.
-        catch_unwind(AssertUnwindSafe(|| evaluate(&context)))
-            .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
+        cel::guarded(|| evaluate(&context))
     });
     if USED_STEPS.get() > MAX_STEPS_PER_CLUSTER {
         return Err(format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
@@ -247,13 +203,13 @@ fn root() -> Context<'static> {
     );
     context.add_function("parseJSON", |ftx: &FunctionContext<'_, '_>, This(text): This<Arc<String>>| {
         let parsed: serde_json::Value = serde_json::from_str(&text).map_err(|e| ftx.error(e))?;
-        Ok::<_, ExecutionError>(value(&parsed))
+        Ok::<_, ExecutionError>(cel::value(&parsed))
     });
     context
 }
 
 fn score((name, score): &(String, i32)) -> Value {
-    value(&serde_json::json!({ "name": name, "value": score }))
+    cel::value(&serde_json::json!({ "name": name, "value": score }))
 }
 
 fn spend(steps: u64) -> Result<(), ExecutionError> {
@@ -287,43 +243,20 @@ fn sum<'a>(values: impl Iterator<Item = &'a Value>) -> u64 {
     total
 }
 
-/// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go; the crate's own
-/// conversion makes them `uint`.
-fn value(json: &serde_json::Value) -> Value {
-    match json {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(bool) => Value::Bool(*bool),
-        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(int), _) => Value::Int(int),
-            (None, Some(uint)) => Value::UInt(uint),
-            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        serde_json::Value::String(text) => Value::String(Arc::new(text.clone())),
-        serde_json::Value::Array(list) => Value::List(Arc::new(list.iter().map(value).collect())),
-        serde_json::Value::Object(map) => {
-            let entries = map.iter().map(|(key, json)| (Key::String(Arc::new(key.clone())), value(json)));
-            Value::Map(Map { map: Arc::new(entries.collect()) })
-        }
-    }
-}
-
 /// Rewrites an expression so that it takes steps from the budget.
-fn limit(expression: &mut IdedExpr, depth: usize) -> Result<(), &'static str> {
-    if depth > MAX_DEPTH {
-        return Err("such deep nesting");
-    }
+fn limit(expression: &mut IdedExpr) -> Result<(), &'static str> {
     match &mut expression.expr {
         Expr::Ident(_) | Expr::Literal(_) => {}
-        Expr::Select(select) => limit(&mut select.operand, depth + 1)?,
-        Expr::List(list) => list.elements.iter_mut().try_for_each(|element| limit(element, depth + 1))?,
+        Expr::Select(select) => limit(&mut select.operand)?,
+        Expr::List(list) => list.elements.iter_mut().try_for_each(limit)?,
         Expr::Map(map) => {
             for entry in &mut map.entries {
                 let EntryExpr::MapEntry(entry) = &mut entry.expr else { return Err("a message literal") };
-                limit(&mut entry.key, depth + 1)?;
-                limit(&mut entry.value, depth + 1)?;
+                limit(&mut entry.key)?;
+                limit(&mut entry.value)?;
             }
         }
-        Expr::Call(call) => limit_call(call, depth)?,
+        Expr::Call(call) => limit_call(call)?,
         Expr::Comprehension(loops) => {
             for part in [
                 &mut loops.iter_range,
@@ -332,7 +265,7 @@ fn limit(expression: &mut IdedExpr, depth: usize) -> Result<(), &'static str> {
                 &mut loops.loop_step,
                 &mut loops.result,
             ] {
-                limit(part, depth + 3)?;
+                limit(part)?;
             }
             let condition = std::mem::take(&mut loops.loop_cond);
             loops.loop_cond = call(operators::LOGICAL_AND, vec![call(STEP, vec![]), condition]);
@@ -350,10 +283,9 @@ fn limit(expression: &mut IdedExpr, depth: usize) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn limit_call(call_expr: &mut CallExpr, depth: usize) -> Result<(), &'static str> {
-    let depth = if is_function(&call_expr.func_name) { depth + 6 } else { depth + 1 };
-    call_expr.target.iter_mut().try_for_each(|target| limit(target, depth))?;
-    call_expr.args.iter_mut().try_for_each(|arg| limit(arg, depth))?;
+fn limit_call(call_expr: &mut CallExpr) -> Result<(), &'static str> {
+    call_expr.target.iter_mut().try_for_each(|target| limit(target))?;
+    call_expr.args.iter_mut().try_for_each(limit)?;
     if matches!(call_expr.func_name.as_str(), "replace" | "join" | "format") {
         for part in call_expr.target.iter_mut().map(|target| &mut **target).chain(&mut call_expr.args) {
             let inner = std::mem::take(part);

@@ -1,0 +1,116 @@
+//! CEL expressions from outside: read within limits, and evaluated on a stack that suffices.
+//!
+//! Parser, evaluator and whatever walks an expression recurse, and a stack that ends takes the process with
+//! it. So every expression of a Placement, a ManifestWork, an admission policy and a
+//! CustomResourceDefinition goes through [`parse`], and every evaluation through [`guarded`].
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::{Program, Value};
+
+mod tokens;
+
+/// Longest expression in bytes: an expression of a real policy has some hundreds.
+pub const MAX_LENGTH: usize = 8192;
+/// Deepest nesting of a parsed expression, in which a macro is about four levels.
+pub const MAX_DEPTH: usize = 100;
+
+/// Bytes of stack for the parser: 96 brackets take 17 MiB of a build without optimisation, and a chain of
+/// 4,000 fields takes 11 MiB.
+const PARSER_STACK: usize = 64 << 20;
+/// Bytes of stack for an evaluation: a level takes up to 2 KiB, and 60 KiB in a build without optimisation.
+/// The threads of tokio have 2 MiB, so an optimised build evaluates on them.
+const EVALUATION_STACK: usize = if cfg!(debug_assertions) { 32 << 20 } else { 1 << 20 };
+
+/// Reads an expression.
+///
+/// # Errors
+/// Says where the expression is wrong, or which limit it exceeds.
+pub fn parse(source: &str) -> Result<IdedExpr, String> {
+    if source.len() > MAX_LENGTH {
+        return Err(format!("the expression has {} bytes, at most {MAX_LENGTH} are allowed", source.len()));
+    }
+    tokens::check(source)?;
+    contained(PARSER_STACK, || {
+        let program = Program::compile(source).map_err(|e| e.to_string().trim_end().to_owned())?;
+        let expression = program.expression();
+        let is_admitted = is_within(expression, MAX_DEPTH);
+        is_admitted
+            .then(|| expression.clone())
+            .ok_or_else(|| format!("the expression is nested more than {MAX_DEPTH} levels deep"))
+    })
+}
+
+/// Runs a parser of CEL that is not ours.
+pub fn with_stack_of_parser<T>(parse: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(PARSER_STACK, PARSER_STACK, parse)
+}
+
+/// Evaluates expressions.
+///
+/// # Errors
+/// Says what failed.
+pub fn guarded<T>(evaluate: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    contained(EVALUATION_STACK, evaluate)
+}
+
+/// Runs what needs a stack of so many bytes. The CEL crates panic on some input, which does not end the
+/// process.
+fn contained<T>(stack: usize, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    stacker::maybe_grow(stack, stack, || catch_unwind(AssertUnwindSafe(run)))
+        .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
+}
+
+fn is_within(expression: &IdedExpr, levels: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else { return false };
+    let all = |parts: &[&IdedExpr]| parts.iter().all(|part| is_within(part, levels));
+    let entry = |entry: &EntryExpr| match entry {
+        EntryExpr::StructField(field) => all(&[&field.value]),
+        EntryExpr::MapEntry(entry) => all(&[&entry.key, &entry.value]),
+    };
+    match &expression.expr {
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => true,
+        Expr::Select(select) => all(&[&select.operand]),
+        Expr::List(list) => list.elements.iter().all(|element| is_within(element, levels)),
+        Expr::Map(map) => map.entries.iter().all(|of| entry(&of.expr)),
+        Expr::Struct(message) => message.entries.iter().all(|of| entry(&of.expr)),
+        Expr::Call(call) => {
+            call.target.iter().all(|target| is_within(target, levels))
+                && call.args.iter().all(|argument| is_within(argument, levels))
+        }
+        Expr::Comprehension(of) => {
+            all(&[&of.iter_range, &of.accu_init, &of.loop_cond, &of.loop_step, &of.result])
+        }
+    }
+}
+
+/// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go; the crate's own
+/// conversion makes them `uint`.
+pub fn value(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(bool) => Value::Bool(*bool),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(int), _) => Value::Int(int),
+            (None, Some(uint)) => Value::UInt(uint),
+            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        serde_json::Value::String(text) => Value::String(Arc::new(text.clone())),
+        serde_json::Value::Array(list) => Value::List(Arc::new(list.iter().map(value).collect())),
+        serde_json::Value::Object(fields) => {
+            map(fields.iter().map(|(name, json)| (name.as_str(), value(json))))
+        }
+    }
+}
+
+/// Returns a map of CEL with these entries.
+pub fn map<'n>(entries: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
+    let key = |name: &str| Key::String(Arc::new(name.to_owned()));
+    Value::Map(Map { map: Arc::new(entries.into_iter().map(|(name, value)| (key(name), value)).collect()) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use std::thread;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::Context;
+
+use super::tokens::MAX_BRACKETS;
+use super::*;
+
+/// Expressions that are nested, or chained, `times` times.
+fn deep(times: usize) -> Vec<String> {
+    let around = |open: &str, close: &str| format!("{}1{}", open.repeat(times), close.repeat(times));
+    let behind = |first: &str, each: &str| format!("{first}{}", each.repeat(times));
+    vec![
+        around("(", ")"),
+        around("[", "]"),
+        around("{1:", "}"),
+        around("-(", ")"),
+        around("string(", ")"),
+        around("[1].all(x,", ")"),
+        around("[1].map(x,", ")"),
+        around("false ? 1 : ", ""),
+        around("true ? ", " : 1"),
+        behind("self", ".a"),
+        behind("self", "[0]"),
+        behind("1", "+1"),
+        behind("1", "==1"),
+        behind("true", "&&true"),
+        behind("true", "||true"),
+        behind("'a'", ".trim()"),
+        behind("'a'", ".replace('a','a')"),
+    ]
+}
+
+/// Runs a test on a thread whose stack has no room for parser or evaluator.
+fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().stack_size(128 << 10).spawn(test).unwrap().join().unwrap();
+}
+
+#[test]
+fn no_nesting_ends_the_process() {
+    on_a_small_stack(|| {
+        for times in [10, 20, 90, 100, 1_000, 4_000, 100_000] {
+            for source in deep(times) {
+                let Ok(expression) = parse(&source) else { continue };
+                let mut context = Context::default();
+                context.register_all();
+                let _ = guarded(|| context.resolve(&expression).map_err(|e| e.to_string()));
+            }
+        }
+    });
+}
+
+#[test]
+fn expressions_are_limited_in_length_brackets_and_depth_to_the_last_one() {
+    let text = |length: usize| parse(&format!("'{}'", "x".repeat(length - 2)));
+    assert!(text(MAX_LENGTH).is_ok());
+    assert_eq!(text(MAX_LENGTH + 1).unwrap_err(), "the expression has 8193 bytes, at most 8192 are allowed");
+    let fields = |levels: usize| parse(&format!("self{}", ".a".repeat(levels - 1)));
+    assert!(fields(MAX_DEPTH).is_ok());
+    assert_eq!(fields(MAX_DEPTH + 1).unwrap_err(), "the expression is nested more than 100 levels deep");
+    let lists = |nested: usize| parse(&format!("{}{}", "[".repeat(nested), "]".repeat(nested)));
+    assert!(lists(MAX_BRACKETS - 1).is_ok());
+    assert_eq!(lists(MAX_BRACKETS + 1).unwrap_err(), "more than 96 brackets are inside one another");
+    assert!(parse("self.").unwrap_err().contains("Syntax error"), "{:?}", parse("self."));
+}
+
+#[test]
+fn a_sign_that_the_crate_would_leave_out_is_refused() {
+    for source in
+        ["!!true", "! ! true", "!\n// no\n!true", "--1", "1 - --1", "1 in --1", "f(--1)", "!!(!!(!!(true)))"]
+    {
+        assert!(parse(source).unwrap_err().contains("is not supported"), "{source}");
+    }
+    for (source, result) in [
+        ("!(!true)", Value::Bool(true)),
+        ("1--1", Value::Int(2)),
+        ("-(-1)", Value::Int(1)),
+        ("[1][0] - -1", Value::Int(2)),
+        ("'!!' + \"--\"", value(&"!!--".into())),
+        (r"'\'!!'", value(&"'!!".into())),
+        (r"size(r'\' + '!!')", Value::Int(3)),
+        ("1 // !!", Value::Int(1)),
+    ] {
+        let expression = parse(source).unwrap();
+        let resolved = guarded(|| Context::default().resolve(&expression).map_err(|e| e.to_string()));
+        assert_eq!(resolved, Ok(result), "{source}");
+    }
+}
+
+/// After an error the parser goes on with the rest, which may take it hours.
+#[test]
+fn what_is_no_token_is_not_parsed() {
+    let signs = "!!(".repeat(60);
+    for start in ["'a", "'a\n", r"'\q ", "#", "!&", r#""\u12"#, "r'a\n", r"1r'\'!#!", "`a"] {
+        let source = format!("{start}{signs}");
+        let why = parse(&source).unwrap_err();
+        assert!(
+            why.contains("no token of CEL begins at") || why.contains("is not supported"),
+            "{source}: {why}"
+        );
+    }
+}
+
+#[test]
+fn long_conditions_are_not_deep() {
+    assert!(parse(&format!("true{}", " && self.a == 1".repeat(300))).is_ok());
+}
+
+#[test]
+fn a_panic_is_an_error() {
+    let failed = guarded(|| -> Result<(), String> { panic!("unexpected") });
+    assert_eq!(failed, Err("the expression failed unexpectedly".into()));
+}
+
+#[test]
+fn whole_numbers_are_int_where_they_fit() {
+    assert_eq!(value(&serde_json::json!(1)), Value::Int(1));
+    assert_eq!(value(&serde_json::json!(u64::MAX)), Value::UInt(u64::MAX));
+    assert_eq!(value(&serde_json::json!(1.5)), Value::Float(1.5));
+}
