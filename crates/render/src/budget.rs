@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::decode::Result;
 use super::error::{Reason, RenderError};
 use super::limits::MAX_RENDER_BYTES;
+use object::Location;
 
 /// The bytes that a rendering may still allocate for texts and values, and a check whether it was cancelled.
 pub(super) struct Budget<'a> {
@@ -38,5 +39,15 @@ impl<'a> Budget<'a> {
         };
         self.left.set(left);
         Ok(())
+    }
+
+    /// [`Budget::spend`] for something at a place, which the error names.
+    ///
+    /// # Errors
+    /// As [`Budget::spend`].
+    pub(super) fn spend_at(&self, location: &Location, bytes: usize) -> Result<()> {
+        self.spend(bytes).map_err(|error| {
+            Box::new(RenderError { file: location.file.clone(), ..*error }.line(location.line))
+        })
     }
 }

@@ -140,21 +140,24 @@ impl<'a> Build<'a> {
                 "the kustomization is empty",
             )));
         };
-        self.spend(file, node.memory())?;
+        self.spend(file, &nodes)?;
         Ok(Some((file.clone(), Kustomization::read(file, node)?)))
     }
 
     /// Adds the objects of a kustomization to an accumulator, and transforms them.
+    ///
+    /// # Errors
+    /// The first mistake. Of a limit that the kustomization itself exceeds, the caller knows the place.
     pub(super) fn accumulate(
         &mut self,
         frame: Frame,
         kustomization: &Kustomization,
         into: ResAccumulator,
     ) -> Result<ResAccumulator> {
-        self.source.enter(&frame.file)?;
+        self.source.enter()?;
         if self.stack.len() >= MAX_NESTING {
             let message = format!("kustomizations refer to each other more than {MAX_NESTING} levels deep");
-            return Err(Box::new(RenderError::new(Reason::TooLarge, frame.file, message)));
+            return Err(Box::new(RenderError::new(Reason::TooLarge, "", message)));
         }
         let (dir, file) = (frame.dir.clone(), frame.file.clone());
         self.stack.push(frame);
@@ -261,12 +264,18 @@ impl<'a> Build<'a> {
     /// Reads the objects of a file, and spends the memory that they take.
     pub(super) fn read_objects(&self, file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
         let read = objects(file, bytes)?;
-        self.spend(file, read.iter().map(|resource| resource.node.memory()).sum())?;
+        for resource in &read {
+            self.source.budget.spend_at(&resource.location, resource.node.memory())?;
+        }
         Ok(read)
     }
 
-    fn spend(&self, file: &str, bytes: usize) -> Result<()> {
-        self.source.budget.spend(bytes).map_err(|error| Box::new(RenderError { file: file.into(), ..*error }))
+    /// Spends the memory that the documents of a file take.
+    fn spend(&self, file: &str, nodes: &[Node]) -> Result<()> {
+        nodes.iter().try_for_each(|node| {
+            let location = Location { file: file.into(), line: node.line };
+            self.source.budget.spend_at(&location, node.memory())
+        })
     }
 
     /// Returns the documents of a file that a kustomization names.
@@ -274,7 +283,7 @@ impl<'a> Build<'a> {
         let (file, bytes) = self.source.read(dir, &path.text).map_err(|error| at(path, error))?;
         let nodes = documents(&bytes)
             .map_err(|malformed| Box::new(RenderError::malformed(file.clone(), malformed)))?;
-        self.spend(&file, nodes.iter().map(Node::memory).sum())?;
+        self.spend(&file, &nodes)?;
         Ok((file, nodes))
     }
 
@@ -288,11 +297,11 @@ impl<'a> Build<'a> {
                         resource.origin = Some(Origin { path: origin.clone(), ..Origin::default() });
                     }
                 }
-                accumulator.resmap.append(read)
+                accumulator.resmap.append(read).map_err(|error| at(path, error))
             }
             PathTarget::Directory(below) => {
                 let inner = self.part(&below, path)?;
-                accumulator.merge(inner)
+                accumulator.merge(inner).map_err(|error| at(path, error))
             }
         }
     }

@@ -175,7 +175,7 @@ impl Build<'_> {
             (Role::Kustomization, false) | (Role::Component, true) => {
                 let origin = self.origin_of(&path.text).unwrap_or_default();
                 let frame = Frame { dir: dir.into(), file, origin };
-                return self.accumulate(frame, &kustomization, into);
+                return self.accumulate(frame, &kustomization, into).map_err(|error| at(path, error));
             }
         };
         let error = refuse(Reason::InvalidValue, format!("{:?} is {is}", path.text));

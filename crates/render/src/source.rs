@@ -94,12 +94,12 @@ impl<'a> Source<'a> {
     /// Counts a directory that is entered.
     ///
     /// # Errors
-    /// More directories than the limit were entered.
-    pub(super) fn enter(&self, file: &str) -> Result<()> {
+    /// More directories than the limit were entered. The error knows no file yet.
+    pub(super) fn enter(&self) -> Result<()> {
         self.directories.set(self.directories.get() + 1);
         if self.directories.get() > MAX_DIRECTORIES {
             let message = format!("more than {MAX_DIRECTORIES} directories are read for one overlay");
-            return Err(RenderError::new(Reason::TooLarge, file, message)
+            return Err(RenderError::new(Reason::TooLarge, "", message)
                 .hint("let a shared base be read once, not by each of its users")
                 .into());
         }

@@ -10,6 +10,8 @@ fn tree(files: &[(&str, &str)]) -> FileTree {
 fn refused(files: &[(&str, &str)]) -> RenderError {
     let error = render(&tree(files), "").unwrap_err();
     assert_eq!(error.reason, Reason::TooLarge, "{error}");
+    assert!(!error.file.is_empty() && error.line.is_some(), "it names no line: {error}");
+    assert!(error.message.contains("more than "), "it names no limit: {error}");
     error
 }
 
@@ -49,6 +51,113 @@ fn a_replacement_that_doubles_a_text_again_and_again_is_refused() {
     let kustomization = format!("resources: [a.yaml]\nreplacements:\n{}", once.repeat(40));
     let object = format!("{CONFIG_MAP}data: {{k: \"{}\"}}\n", "x".repeat(1000));
     refused(&[("a.yaml", &object), ("kustomization.yaml", &kustomization)]);
+}
+
+/// Returns many objects with one text each, which any change multiplies.
+fn objects(count: usize) -> String {
+    (0..count)
+        .map(|n| format!("---\n{}data: {{k: $(V)}}\n", CONFIG_MAP.replace(": a\n", &format!(": a{n}\n"))))
+        .collect()
+}
+
+#[test]
+fn whatever_multiplies_a_text_is_refused_with_its_line() {
+    let text = "x".repeat(256 << 10);
+    let adder = "apiVersion: builtin\nkind: ValueAddTransformer\nmetadata: {name: v}\ntargets: [{fieldPath: data/k}]\n";
+    let adder = format!("{adder}value: {text}\n");
+    let source =
+        format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\nstringData: {{k: {text}}}\n");
+    let kustomizations = [
+        format!("namePrefix: {text}\n"),
+        format!("nameSuffix: {text}\n"),
+        format!("namespace: {text}\n"),
+        format!("commonLabels: {{k: {text}}}\n"),
+        format!("commonAnnotations: {{k: {text}}}\n"),
+        "transformers: [adder.yaml]\n".to_owned(),
+        "vars: [{name: V, objref: {apiVersion: v1, kind: Secret, name: s}, fieldref: {fieldpath: stringData.k}}]\nconfigurations: [c.yaml]\n".to_owned(),
+        "replacements:\n- source: {kind: Secret, fieldPath: stringData.k}\n  targets: [{select: {kind: ConfigMap}, fieldPaths: [data.k]}]\n".to_owned(),
+    ];
+    for kustomization in kustomizations {
+        refused(&[
+            ("a.yaml", &(objects(600) + &source)),
+            ("adder.yaml", &adder),
+            ("c.yaml", "varReference: [{path: data/k, kind: ConfigMap}]\n"),
+            ("kustomization.yaml", &format!("resources: [a.yaml]\n{kustomization}")),
+        ]);
+    }
+}
+
+#[test]
+fn files_that_are_too_large_together_are_refused_at_the_one_that_is_too_much() {
+    let large = format!("# of many\n{CONFIG_MAP}data: {{k: {}}}\n", "x".repeat(15 << 20));
+    let names: Vec<String> = (0..9).map(|n| format!("a{n}.yaml")).collect();
+    let kustomization = format!("resources: [{}]\n", names.join(", "));
+    let texts: Vec<String> =
+        names.iter().map(|name| large.replace("name: a", &format!("name: {}", &name[..2]))).collect();
+    let mut files: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
+    files.push(("kustomization.yaml", &kustomization));
+    let error = refused(&files);
+    assert_eq!((error.file.as_str(), error.line), ("a8.yaml", Some(2)));
+}
+
+#[test]
+fn too_many_objects_and_kustomizations_are_refused_at_what_names_them() {
+    let objects: Vec<String> = (0..11)
+        .map(|file| {
+            (0..9_999)
+                .map(|n| format!("{{apiVersion: v1, kind: A, metadata: {{name: a{file}-{n}}}}}\n---\n"))
+                .collect()
+        })
+        .collect();
+    let names: Vec<String> = (0..11).map(|n| format!("a{n}.yaml")).collect();
+    let mut files: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(objects.iter().map(String::as_str)).collect();
+    let kustomization = format!("resources:\n- {}\n", names.join("\n- "));
+    files.push(("kustomization.yaml", &kustomization));
+    let error = refused(&files);
+    assert_eq!((error.file.as_str(), error.line), ("kustomization.yaml", Some(12)));
+    let nested: Vec<(String, String)> = (0..=100)
+        .map(|n| (format!("d{n}/kustomization.yaml"), format!("namePrefix: a\nresources: [../d{}]\n", n + 1)))
+        .collect();
+    let mut files: Vec<(&str, &str)> =
+        nested.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    files.push(("kustomization.yaml", "resources: [d0]\n"));
+    let error = refused(&files);
+    assert_eq!((error.file.as_str(), error.line), ("d98/kustomization.yaml", Some(2)));
+}
+
+/// The check whether a rendering is cancelled is made at each spending, so it counts what is read and built.
+#[test]
+fn a_base_under_a_diamond_is_read_and_built_once() {
+    let patches: String = (0..200)
+        .map(|n| {
+            format!("- target: {{kind: ConfigMap}}\n  patch: '[{{op: add, path: /data/k{n}, value: v}}]'\n")
+        })
+        .collect();
+    let base = format!("resources: [a.yaml]\npatches:\n{patches}");
+    let object = format!("{CONFIG_MAP}data: {{k: v}}\n");
+    let mut files = vec![("base/a.yaml".to_owned(), object), ("base/kustomization.yaml".to_owned(), base)];
+    for side in 0..20 {
+        let text = format!("resources: [../base]\nnamePrefix: s{side}-\n");
+        files.push((format!("s{side}/kustomization.yaml"), text));
+    }
+    let sides = |count: usize| (0..count).map(|side| format!("- s{side}\n")).collect::<String>();
+    let spent = |count: usize| {
+        let top = format!("resources:\n{}", sides(count));
+        let all = files.iter().map(|(path, text)| (path.as_str(), text.as_bytes()));
+        let tree: FileTree = all.chain([("kustomization.yaml", top.as_bytes())]).collect();
+        let spent = std::cell::Cell::new(0);
+        let count_one = || {
+            spent.set(spent.get() + 1);
+            false
+        };
+        render_again(&tree, "", &mut RenderMemo::default(), &count_one).unwrap();
+        spent.get()
+    };
+    let (one, twenty) = (spent(1), spent(20));
+    assert!(one > 200, "the base costs {one} spendings");
+    assert!(twenty < one + 20 * 10, "{twenty} spendings for twenty users of a base, {one} for one");
 }
 
 #[test]

@@ -137,7 +137,7 @@ pub(crate) fn apply(
     }
     let memory = pairs.iter().map(|(key, value)| key.len() + value.len() + VALUE_BYTES).sum();
     for resource in resources {
-        budget.spend(memory)?;
+        budget.spend_at(&resource.location, memory)?;
         let pairs: Vec<(&String, Node)> =
             pairs.iter().map(|(key, value)| (key, resource.share(value))).collect();
         for spec in specs {

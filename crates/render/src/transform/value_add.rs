@@ -97,7 +97,7 @@ fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &Budg
         return Err(wrong("the path does not lead to a text"));
     }
     let old = at.get(last).map(Node::text).unwrap_or_default();
-    budget.spend(old.len() + value.len())?;
+    budget.spend_at(&location, old.len() + value.len())?;
     let new = if target.position > 0 { insert_part(old, target.position, value) } else { value.to_owned() };
     set_text(at, last, &new);
     Ok(())

@@ -74,7 +74,7 @@ pub(crate) fn resolve(
     let mut values = BTreeMap::new();
     for var in vars {
         let value = value_of(resources, var)?;
-        budget.spend(value.text.len())?;
+        budget.spend_at(&var.location, value.text.len())?;
         values.insert(var.name.clone(), value);
     }
     for resource in resources.iter_mut() {
