@@ -1,6 +1,8 @@
 //! The chart as helm renders it: the operator runs with its arguments, environment, service account and
 //! permissions, on a read-only root.
 
+mod agent;
+
 use std::fs;
 use std::process::Command;
 
@@ -44,6 +46,9 @@ const REACHED_IN_RELEASE: &[&str] = &[
 
 /// What it may do beyond that in a namespace of `configNamespaces`.
 const REACHED_IN_CONFIG: &[&str] = &["core/secrets: get"];
+
+/// The same with `configSecrets`.
+const REACHED_IN_CONFIG_WITH_SECRETS: &[&str] = &["core/secrets[git]: get"];
 
 /// What it may do beyond that, everywhere, with `addonRoles`, `tokenAddOns` and `customSigners`.
 const REACHED_WITH_VALUES: &[&str] = &[
@@ -251,6 +256,7 @@ async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
 
     let values = [
         "configNamespaces=[\"team\"]",
+        "configSecrets={\"team\":[\"git\"]}",
         "addonRoles=[\"agent\"]",
         "tokenAddOns=[\"signed\"]",
         "customSigners=[\"example.com/foo\"]",
@@ -258,11 +264,16 @@ async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
     let documents = helm::render("wheelwright", &values).unwrap();
     let documents: Vec<String> = documents.iter().map(ToString::to_string).collect();
     hub.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
+    let in_team = [REACHED_IN_CONFIG_WITH_SECRETS, REACHED_WITH_VALUES].concat();
     eventually("the roles of the values are in force", async || {
+        let mut in_team = in_team.clone();
+        in_team.sort_unstable();
         beyond(reached(&hub, "kube-system").await, REACHED) == REACHED_WITH_VALUES
+            && beyond(reached(&hub, "team").await, REACHED) == in_team
     })
     .await;
-    let places = [(helm::NAMESPACE, REACHED_IN_RELEASE), ("team", REACHED_IN_CONFIG), ("c1", &[])];
+    let places =
+        [(helm::NAMESPACE, REACHED_IN_RELEASE), ("team", REACHED_IN_CONFIG_WITH_SECRETS), ("c1", &[])];
     for (namespace, expected) in places {
         let mut more = beyond(reached(&hub, namespace).await, REACHED);
         more.retain(|line| !REACHED_WITH_VALUES.contains(&line.as_str()));
@@ -372,17 +383,6 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
     ] {
         assert_eq!((count(&[], kind), count(&[values], kind)), (default, with), "{kind} with {values}");
     }
-}
-
-#[test]
-fn the_agent_of_the_chart_has_the_given_environment() {
-    let environment = |values: &[&str]| {
-        let values = [&["clusterName=\"c1\""][..], values].concat();
-        let objects = helm::render("wheelwright-agent", &values).unwrap();
-        find(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["env"].clone()
-    };
-    let proxy = json!([{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}]);
-    assert_eq!((environment(&[]), environment(&[&format!("env={proxy}")])), (Value::Null, proxy));
 }
 
 #[test]
