@@ -2,12 +2,24 @@
 //! gives the operator.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
+
+use tokio::net::TcpStream;
+
+use crate::kube::free_port;
+use crate::running::Running;
+use crate::wait::eventually;
 
 /// `resources.limits.memory` of the chart, in bytes.
 const MEMORY: usize = 512 << 20;
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
 const RESOURCES: &str = "resources: [a.yaml]\n";
+
+fn render(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--data={MEMORY}")).args([env!("CARGO_BIN_EXE_wheelwright"), "render"]).args(args);
+    command.current_dir(dir).output().expect("prlimit of util-linux is installed")
+}
 
 /// Renders a directory of files. Returns the first line of the refusal.
 fn refusal(files: &[(impl AsRef<Path>, String)]) -> String {
@@ -17,9 +29,7 @@ fn refusal(files: &[(impl AsRef<Path>, String)]) -> String {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    let mut command = Command::new("prlimit");
-    command.arg(format!("--data={MEMORY}")).args([env!("CARGO_BIN_EXE_wheelwright"), "render", "."]);
-    let output = command.current_dir(dir.path()).output().expect("prlimit of util-linux is installed");
+    let output = render(dir.path(), &["."]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(output.stdout.is_empty());
@@ -113,4 +123,61 @@ fn a_chain_of_diamonds_is_refused() {
     kustomization(String::new(), "resources: [base20]\n".into());
     let refusal = refusal(&files);
     assert!(refusal.ends_with(": more than 10000 directories are read for one overlay"), "{refusal}");
+}
+
+/// Runs git in a repository, with this input. Returns its output.
+fn git(repo: &Path, args: &[&str], input: &str) -> String {
+    let file = repo.join("input");
+    std::fs::write(&file, input).unwrap();
+    let mut command = Command::new("git");
+    let identity = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
+    command.envs(identity.map(|name| (name, "u"))).env("GIT_DIR", repo).args(args);
+    let output = command.stdin(std::fs::File::open(file).unwrap()).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Points the main branch to a commit with a tree of these entries.
+fn commit(repo: &Path, entries: &str) -> String {
+    let tree = git(repo, &["mktree"], entries);
+    let commit = git(repo, &["commit-tree", "-m", "m", &tree], "");
+    git(repo, &["update-ref", "refs/heads/main", &commit], "");
+    commit
+}
+
+#[tokio::test]
+async fn a_repository_of_a_million_entries_or_references_is_refused_and_one_of_fewer_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = dir.path().join("a.git");
+    std::fs::create_dir(&repo).unwrap();
+    git(&repo, &["init", "--quiet", "--bare"], "");
+    let blob = git(&repo, &["hash-object", "-w", "--stdin"], CONFIG_MAP);
+    let (port, base) = (free_port(), format!("--base-path={}", dir.path().display()));
+    let listens = format!("--port={port}");
+    let args = ["daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1", &listens, &base];
+    let _daemon = Running::start_program("git", "daemon", dir.path(), &args);
+    let connects = async || TcpStream::connect(("127.0.0.1", port)).await.is_ok();
+    eventually("the daemon listens", connects).await;
+    let url = format!("git://127.0.0.1:{port}/a.git");
+    let error = || {
+        let output = render(dir.path(), &["--repo", &url, "--revision", "main", "."]);
+        String::from_utf8(output.stderr).unwrap()
+    };
+
+    let files = |count: usize| lines(count, |n| format!("100644 blob {blob}\tf{n:06}\n"));
+    commit(&repo, &files(1_000_000));
+    let flat = error();
+    assert!(flat.contains("an object of more than 32 MiB"), "{flat}");
+    let below = git(&repo, &["mktree"], &files(50_000));
+    commit(&repo, &lines(20, |n| format!("040000 tree {below}\td{n:02}\n")));
+    let deep = error();
+    assert!(deep.contains("the commit holds more than 50000 files"), "{deep}");
+
+    let one = commit(&repo, &format!("100644 blob {blob}\ta.yaml\n"));
+    let references = |count: usize| lines(count, |n| format!("{one} refs/heads/branch-{n:07}\n"));
+    std::fs::write(repo.join("packed-refs"), references(1_000_000)).unwrap();
+    let many = error();
+    assert!(many.contains("sends a list of references of more than 16 MiB"), "{many}");
+    std::fs::write(repo.join("packed-refs"), references(100_000)).unwrap();
+    assert_eq!(error(), "");
 }

@@ -53,18 +53,18 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: wheelwright-imp
 subjects: [{kind: User, name: operator, apiGroup: rbac.authorization.k8s.io}]
 "#;
 
-fn config_repo(repository: &Repository, account: &str) -> String {
+fn config_repo(repository: &Repository, namespace: &str, account: &str) -> String {
     serde_json::json!({
-        "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": "app", "namespace": "team"},
+        "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": "app", "namespace": namespace},
         "spec": {"url": repository.path, "path": "app", "serviceAccountName": account, "interval": "1s"},
     })
     .to_string()
 }
 
 /// Returns the reason and message of the condition Ready.
-fn ready_message(kubectl: &Kubectl) -> String {
+fn ready_message(kubectl: &Kubectl, namespace: &str) -> String {
     let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]['reason','message']}";
-    kubectl.run(&["get", "configrepo", "app", "-n", "team", "-o", ready])
+    kubectl.run(&["get", "configrepo", "app", "-n", namespace, "-o", ready])
 }
 
 fn set_account(kubectl: &Kubectl, account: &str) {
@@ -96,28 +96,28 @@ async fn a_config_repo_writes_what_its_service_account_may_write() {
     repository.commit("one");
     let operator = start_operator(&hub, dir.path());
 
-    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &config_repo(&repository, "powerless"));
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &config_repo(&repository, "team", "powerless"));
     eventually("the account without rights is refused", async || {
-        let ready_message = ready_message(&kubectl);
+        let ready_message = ready_message(&kubectl, "team");
         ready_message.starts_with("Forbidden")
             && ready_message.contains("system:serviceaccount:team:powerless")
     })
     .await;
     set_account(&kubectl, "private");
     eventually("an account that the operator may not impersonate is refused", async || {
-        ready_message(&kubectl).contains("cannot impersonate resource \"serviceaccounts\"")
+        ready_message(&kubectl, "team").contains("cannot impersonate resource \"serviceaccounts\"")
     })
     .await;
     set_account(&kubectl, "");
     eventually("the tenant cannot act as the operator", async || {
-        ready_message(&kubectl).starts_with("NotAllowed")
+        ready_message(&kubectl, "team").starts_with("NotAllowed")
     })
     .await;
     assert!(kubectl.fails(&["get", "configmap", "settings", "-n", "team"]).contains("NotFound"));
 
     set_account(&kubectl, "deployer");
     eventually("the account that may write it applies it", async || {
-        ready_message(&kubectl).starts_with("Applied")
+        ready_message(&kubectl, "team").starts_with("Applied")
     })
     .await;
     assert!(kubectl.run(&["get", "configmap", "settings", "-n", "team", "-o", "yaml"]).contains("k: one"));
@@ -129,8 +129,73 @@ async fn a_config_repo_writes_what_its_service_account_may_write() {
     );
     repository.commit("escalate");
     eventually("the account gives itself no more rights", async || {
-        ready_message(&kubectl).starts_with("Forbidden")
+        ready_message(&kubectl, "team").starts_with("Forbidden")
     })
     .await;
+    drop(operator);
+}
+
+/// kube-apiserver takes the namespace `default` in objects that have none.
+#[tokio::test]
+async fn a_cluster_scoped_kind_that_nobody_knows_is_not_written_from_the_namespace_default() {
+    const THINGS: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {plural: things, singular: thing, kind: Thing}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: things}
+rules:
+- {apiGroups: [example.com], resources: [things], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: things}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: things}
+subjects: [{kind: User, name: operator, apiGroup: rbac.authorization.k8s.io}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: things, namespace: default}
+rules:
+- {apiGroups: [example.com], resources: [things], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: things, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: things}
+subjects:
+- {kind: ServiceAccount, name: deployer, namespace: default}
+"#;
+    let hub = Cluster::start("scopes").await;
+    let dir = tempfile::tempdir().unwrap();
+    let kubectl = hub.kubectl();
+    prepare_hub(&hub);
+    let tenant = TENANT.replace("team", "default") + "---" + THINGS;
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &tenant);
+    kubectl.run(&["wait", "--for=condition=Established", "crd/things.example.com"]);
+    let mut repository = Repository::create(dir.path());
+    let thing = "{apiVersion: example.com/v1, kind: Thing, metadata: {name: all, namespace: default}}";
+    repository.write("app/thing.yaml", thing);
+    repository.commit("one");
+    let operator = start_operator(&hub, dir.path());
+    let deployer = config_repo(&repository, "default", "deployer");
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &deployer);
+    eventually("the account may write it in its namespace only", async || {
+        let message = ready_message(&kubectl, "default");
+        message.starts_with("Forbidden") && message.contains("at the cluster scope")
+    })
+    .await;
+    assert_eq!(kubectl.run(&["get", "things", "-o", "name"]), "");
     drop(operator);
 }

@@ -211,7 +211,8 @@ mod tests {
 kind: Config
 current-context: bootstrap
 contexts: [{name: bootstrap, context: {cluster: hub, user: bootstrap, namespace: a}}]
-clusters: [{name: hub, cluster: {server: 'https://hub:6443', proxy-url: 'http://p:1', certificate-authority-data: QUJD}}]
+clusters:
+- {name: hub, cluster: {server: 'https://hub:6443', proxy-url: 'http://p:1', certificate-authority-data: QUJD}}
 users: [{name: bootstrap, user: {token: first}}]
 ";
 

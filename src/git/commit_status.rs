@@ -6,6 +6,8 @@
 //! | Gitea, Forgejo | the same, below `/api/v1` |
 //! | GitLab | `POST /api/v4/projects/PATH/statuses/SHA` ("Set commit pipeline status") |
 
+use std::sync::Arc;
+
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use jiff::Timestamp;
@@ -68,7 +70,8 @@ impl StatusRequest {
         now: Timestamp,
     ) -> Result<(), Error> {
         let endpoint = self.endpoint()?;
-        let limits = (TransportLimits::default(), egress);
+        let arrivals = Arc::default();
+        let limits = (TransportLimits::default(), egress, &arrivals);
         let secret = credentials.token().map(str::to_owned);
         let session = Session::new(endpoint.clone(), credentials, limits, cancel)?;
         let mut answer = post(&session, &self.body(), |token| self.headers(token))?;

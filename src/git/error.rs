@@ -212,7 +212,7 @@ impl Error {
         let (url, why) = (url.to_owned(), text::plain(e.message(), QUOTED));
         if matches!(e.class(), ErrorClass::Indexer | ErrorClass::Zlib | ErrorClass::Invalid) {
             return Self::Content(format!(
-                "{url} sends a pack that is refused: {why}; it may have {} million objects of at most {} MiB",
+                "{url} sends a pack that is refused: {why}; a pack must be whole, with at most {} million objects of at most {} MiB",
                 process::MAX_PACK_OBJECTS / 1_000_000,
                 process::MAX_OBJECT_BYTES >> 20,
             ));

@@ -12,7 +12,7 @@ use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
 use super::signature::{self, Subject, Verification};
 use super::transport::Session;
-use super::{Credentials, Egress, Error, Remote, TransportLimits, process};
+use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
 /// Most files of the object database of a mirror. Each fetch adds a pack with its index, each push a few
@@ -46,6 +46,8 @@ pub struct Mirror {
     pub transport: TransportLimits,
     /// Where connections may lead.
     pub egress: Egress,
+    /// What arrives from all servers at once.
+    pub(crate) arrivals: Arc<Arrivals>,
     /// Ends the running operation.
     pub cancel: Cancel,
     /// The signatures that commits must have, if any.
@@ -77,6 +79,7 @@ impl Mirror {
             limits: Limits::default(),
             transport: TransportLimits::default(),
             egress: Egress::default(),
+            arrivals: Arc::default(),
             cancel: Cancel::default(),
             verification: None,
             blobs,
@@ -109,7 +112,7 @@ impl Mirror {
 
     /// Begins the connections of one fetch or push.
     pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
-        let limits = (self.transport, self.egress.clone());
+        let limits = (self.transport, self.egress.clone(), &self.arrivals);
         Session::new(self.remote.clone(), self.credentials.clone(), limits, self.cancel.clone())
     }
 

@@ -39,5 +39,6 @@ pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;
 pub use signature::{Keyring, Refusal, SignedPart, Signer, Verification};
+pub(crate) use transport::Arrivals;
 pub use transport::{Egress, TransportLimits};
 pub use watch::{RefWatcher, watch};

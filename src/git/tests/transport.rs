@@ -1,13 +1,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flate2::{Compression, write::GzEncoder};
 
 use super::forge::{Forge, Server};
 use super::web::{Behaviour, Web};
-use crate::git::{Commit, Credentials, Error, History, Mirror, RefSpec, Retry, TransportLimits};
+use crate::git::{Arrivals, Commit, Credentials, Error, History, Mirror, RefSpec, Retry, TransportLimits};
 use k8s_openapi::ByteString;
 
 fn fetch(mirror: &mut Mirror) -> Result<String, Error> {
@@ -74,8 +75,10 @@ fn a_redirect_is_not_followed_with_or_without_credentials() {
     let forge = Forge::new();
     forge.commit("main", &[("a", "1")]);
     let elsewhere = Web::start(&forge, Behaviour::default());
-    let same_host = |path: &str| format!("https://{}{path}", elsewhere.address);
-    for to in [same_host("/config.git/info/refs?service=git-upload-pack"), "/elsewhere".into()] {
+    let to = |scheme: &str| {
+        format!("{scheme}://{}/config.git/info/refs?service=git-upload-pack", elsewhere.address)
+    };
+    for to in [to("https"), to("http"), "http://169.254.169.254/latest".into(), "/elsewhere".into()] {
         let web = Web::start(&forge, Behaviour { redirect: Some(to), ..Behaviour::default() });
         for further in [&[][..], &[("token", "hunter22")]] {
             let mut mirror = mirror(&forge, &web.url, web.credentials(further));
@@ -189,6 +192,10 @@ fn a_pack_that_is_too_large_is_refused_while_it_arrives() {
     let error = fetch(&mut mirror).unwrap_err();
     assert!(error.to_string().contains("an answer of more than"), "{error}");
     mirror.transport = TransportLimits::default();
+    mirror.arrivals = Arc::new(Arrivals::new(100_000));
+    let error = fetch(&mut mirror).unwrap_err();
+    assert!(error.to_string().contains("arrive from all repositories"), "{error}");
+    mirror.arrivals = Arc::default();
     assert!(fetch(&mut mirror).is_ok());
 }
 

@@ -9,6 +9,7 @@
 //! the thread of the operation, so a session is found in that thread.
 
 mod api;
+mod arrivals;
 mod daemon;
 mod duplex;
 mod egress;
@@ -22,6 +23,7 @@ mod subtransport;
 mod tls;
 
 pub(super) use api::{Answer, post};
+pub(crate) use arrivals::Arrivals;
 pub use egress::Egress;
 pub(super) use proxy::Proxy;
 pub(super) use session::Session;

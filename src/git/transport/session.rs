@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout};
 
 use super::Egress;
+use super::arrivals::{Arrival, Arrivals};
 use crate::git::{Cancel, Credentials, Error, Remote};
 
 /// Limits of the connections of one fetch or push.
@@ -68,6 +70,8 @@ pub(in crate::git) struct Session {
     runtime: Runtime,
     ends: Instant,
     received: [AtomicU64; 2],
+    /// The bytes of `received` among those of all sessions.
+    arrival: Arrival,
     failure: Mutex<Option<Error>>,
 }
 
@@ -79,15 +83,26 @@ impl Session {
     pub(in crate::git) fn new(
         remote: Remote,
         credentials: Credentials,
-        (limits, egress): (TransportLimits, Egress),
+        (limits, egress, arrivals): (TransportLimits, Egress, &Arc<Arrivals>),
         cancel: Cancel,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Error::Cache(format!("cannot start a runtime: {e}")))?;
         let received = [AtomicU64::new(0), AtomicU64::new(0)];
         let ends = Instant::now() + limits.total;
-        let failure = Mutex::new(None);
-        Ok(Arc::new(Self { remote, credentials, limits, egress, cancel, runtime, ends, received, failure }))
+        let (arrival, failure) = (Arrivals::begin(arrivals), Mutex::new(None));
+        Ok(Arc::new(Self {
+            remote,
+            credentials,
+            limits,
+            egress,
+            cancel,
+            runtime,
+            ends,
+            received,
+            arrival,
+            failure,
+        }))
     }
 
     /// Runs an operation of libgit2 whose connections belong to this session. [`Session::explain`] says why
@@ -133,6 +148,15 @@ impl Session {
     pub(super) async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Error> {
         self.check_host(host)?;
         let addresses = lookup_host((host, port)).await.map_err(|e| self.unreachable(e))?;
+        self.connect_to(host, addresses).await
+    }
+
+    /// Connects to the first address of a host that may be connected to and answers.
+    async fn connect_to(
+        &self,
+        host: &str,
+        addresses: impl Iterator<Item = SocketAddr>,
+    ) -> Result<TcpStream, Error> {
         let mut failure = self.unreachable("its host has no address");
         for address in addresses {
             if let Err(refused) = self.egress.check_address(host, address.ip()) {
@@ -210,7 +234,13 @@ impl Session {
         };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         if counter.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= limit {
-            return Ok(());
+            return self.arrival.add(bytes).map_err(|limit| {
+                Error::Cache(format!(
+                    "the answers that arrive from all repositories take more than {} MiB at once, and that of {} is one of the larger ones",
+                    limit >> 20,
+                    self.remote
+                ))
+            });
         }
         Err(Error::Content(format!(
             "{} sends {what} more than {} MiB; use a repository of its own for the configuration",
@@ -236,3 +266,7 @@ impl Session {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "tests/session.rs"]
+mod tests;

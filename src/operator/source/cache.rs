@@ -13,8 +13,8 @@ use tracing::{info, warn};
 use super::mirrors::SharedMirror;
 use crate::git::object_bytes;
 
-/// Most bytes of all mirrors: half of the volume of the chart. The other half is for the packs that arrive,
-/// which have at most 2 GiB each.
+/// Most bytes of all mirrors: half of the volume of the chart. The other half is for the packs that arrive
+/// ([`Arrivals`](crate::git::Arrivals)).
 const MAX_CACHE_BYTES: u64 = 10 << 30;
 
 /// The mirrors of a directory.

@@ -15,8 +15,8 @@ use super::cache::Cache;
 use super::failure::failure;
 use super::places::{Place, Places};
 use crate::git::{
-    Cancel, Commit, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry, SignedPart,
-    Signer, Verification,
+    Arrivals, Cancel, Commit, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry,
+    SignedPart, Signer, Verification,
 };
 use crate::pki;
 use crate::shell::{REQUEST_TIMEOUT, now};
@@ -95,6 +95,7 @@ pub(super) struct Mirrors {
     slots: Mutex<BTreeMap<MirrorKey, Slot>>,
     places: Places,
     pub(super) cache: Arc<Cache>,
+    arrivals: Arc<Arrivals>,
     /// Names this process in reports. A process ends when it has lost its leadership.
     writer: String,
     /// The places with a report of this process: remote, branch, directory and owner. Once it has written
@@ -117,6 +118,7 @@ impl Mirrors {
         Self {
             hub,
             cache: Arc::new(Cache::new(&options.cache)),
+            arrivals: Arc::default(),
             options,
             slots: Mutex::default(),
             places: Places::new(),
@@ -240,7 +242,7 @@ impl Mirrors {
             Purpose::Write => None,
         };
         let cancel = Cancel::new();
-        let (ours, egress) = (cancel.clone(), self.egress());
+        let (ours, egress, arrivals) = (cancel.clone(), self.egress(), Arc::clone(&self.arrivals));
         let (cache, in_use) = (Arc::clone(&self.cache), Arc::clone(&shared));
         let _cancels = cancel.clone().drop_guard();
         let mut task = spawn_blocking(move || -> Result<T, Error> {
@@ -258,7 +260,7 @@ impl Mirrors {
                     Mirror::open(&dir, remote, credentials)?
                 }
             };
-            (mirror.cancel, mirror.egress) = (ours, egress);
+            (mirror.cancel, mirror.egress, mirror.arrivals) = (ours, egress, arrivals);
             let done = work(&mut mirror);
             *held = Some(mirror);
             cache.end(&mirror_dir);

@@ -1,0 +1,35 @@
+//! The addresses that a session connects to.
+
+use std::net::TcpListener;
+
+use super::*;
+
+fn session(egress: Egress) -> Arc<Session> {
+    let remote = Remote::parse("https://git.example.com/a").unwrap();
+    let limits = (TransportLimits::default(), egress, &Arc::default());
+    Session::new(remote, Credentials::default(), limits, Cancel::new()).unwrap()
+}
+
+/// A server of names may give other addresses each time, and several at once.
+#[test]
+fn a_name_leads_to_no_address_that_is_forbidden_whatever_it_resolves_to() {
+    const NAME: &str = "git.example.com";
+    let inside = TcpListener::bind("127.0.0.1:0").unwrap();
+    inside.set_nonblocking(true).unwrap();
+    let loopback = inside.local_addr().unwrap();
+    let link: SocketAddr = "169.254.169.254:80".parse().unwrap();
+    let private: SocketAddr = "10.0.0.1:443".parse().unwrap();
+    let hosts = |loopback| Egress::Hosts { names: Vec::new(), loopback };
+    for addresses in [vec![loopback], vec![link], vec![private], vec![link, private, loopback]] {
+        let outside = session(hosts(false));
+        let connected = outside.run(outside.connect_to(NAME, addresses.clone().into_iter()));
+        let error = connected.unwrap_err();
+        assert_eq!(error.reason(), "InvalidURL", "{addresses:?}: {error}");
+    }
+    assert!(inside.accept().is_err(), "somebody connected");
+
+    let here = session(hosts(true));
+    let connected = here.run(here.connect_to(NAME, [link, private, loopback].into_iter())).unwrap();
+    assert_eq!(connected.peer_addr().unwrap(), loopback, "the address that was checked is the one");
+    assert!(inside.accept().is_ok());
+}
