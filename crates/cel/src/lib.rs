@@ -7,10 +7,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Program, Value};
 
+pub use limits::{MAX_RANGE, pattern_steps};
+
+mod limits;
 mod tokens;
 
 /// Longest expression in bytes: an expression of a real policy has some hundreds.
@@ -37,10 +40,8 @@ pub fn parse(source: &str) -> Result<IdedExpr, String> {
     contained(PARSER_STACK, || {
         let program = Program::compile(source).map_err(|e| e.to_string().trim_end().to_owned())?;
         let expression = program.expression();
-        let is_admitted = is_within(expression, MAX_DEPTH);
-        is_admitted
-            .then(|| expression.clone())
-            .ok_or_else(|| format!("the expression is nested more than {MAX_DEPTH} levels deep"))
+        limits::check(expression)?;
+        Ok(expression.clone())
     })
 }
 
@@ -62,29 +63,6 @@ pub fn guarded<T>(evaluate: impl FnOnce() -> Result<T, String>) -> Result<T, Str
 fn contained<T>(stack: usize, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     stacker::maybe_grow(stack, stack, || catch_unwind(AssertUnwindSafe(run)))
         .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
-}
-
-fn is_within(expression: &IdedExpr, levels: usize) -> bool {
-    let Some(levels) = levels.checked_sub(1) else { return false };
-    let all = |parts: &[&IdedExpr]| parts.iter().all(|part| is_within(part, levels));
-    let entry = |entry: &EntryExpr| match entry {
-        EntryExpr::StructField(field) => all(&[&field.value]),
-        EntryExpr::MapEntry(entry) => all(&[&entry.key, &entry.value]),
-    };
-    match &expression.expr {
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => true,
-        Expr::Select(select) => all(&[&select.operand]),
-        Expr::List(list) => list.elements.iter().all(|element| is_within(element, levels)),
-        Expr::Map(map) => map.entries.iter().all(|of| entry(&of.expr)),
-        Expr::Struct(message) => message.entries.iter().all(|of| entry(&of.expr)),
-        Expr::Call(call) => {
-            call.target.iter().all(|target| is_within(target, levels))
-                && call.args.iter().all(|argument| is_within(argument, levels))
-        }
-        Expr::Comprehension(of) => {
-            all(&[&of.iter_range, &of.accu_init, &of.loop_cond, &of.loop_step, &of.result])
-        }
-    }
 }
 
 /// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go; the crate's own

@@ -118,3 +118,28 @@ fn whole_numbers_are_int_where_they_fit() {
     assert_eq!(value(&serde_json::json!(u64::MAX)), Value::UInt(u64::MAX));
     assert_eq!(value(&serde_json::json!(1.5)), Value::Float(1.5));
 }
+
+#[test]
+fn what_takes_long_or_grows_large_at_once_is_refused() {
+    for (source, why) in [
+        ("lists.range(1001)", "lists.range takes a literal of at most 1000"),
+        ("lists.range(size(self))", "lists.range takes a literal of at most 1000"),
+        (r"self.matches('\\w{100}')", "the regular expression of matches is invalid or too large"),
+        ("self.find('(((a{100}){100}){100})')", "the regular expression of find is invalid or too large"),
+        ("self.matches('(')", "the regular expression of matches is invalid or too large"),
+        ("matches(self, 'a' + 'b')", "the regular expression of matches is no literal text"),
+        ("self.findAll(other)", "the regular expression of findAll is no literal text"),
+    ] {
+        assert_eq!(parse(source).unwrap_err(), why, "{source}");
+    }
+    let several = |times: usize| parse(&vec![r"self.matches('\\w{10}')"; times].join(" && "));
+    assert!(several(1).is_ok());
+    assert!(several(3).unwrap_err().contains("too large"));
+    for source in [
+        "lists.range(1000).size() == 1000",
+        r"self.matches('^[\\w.+-]+@[\\w-]+\\.[\\w.-]+$')",
+        r"self.matches(r'^\d{1,3}(\.\d{1,3}){3}$') && self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+    ] {
+        assert_eq!(parse(source).err(), None, "{source}");
+    }
+}

@@ -32,6 +32,10 @@ const SMALL: [&str; 16] = [
     "indexOf",
 ];
 
+/// Elements of the longest list of `lists.range`.
+#[expect(clippy::cast_precision_loss, reason = "a bound needs no precision")]
+const RANGE: f64 = cel::MAX_RANGE as f64;
+
 /// The upper bounds of an expression.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bound {
@@ -192,14 +196,24 @@ impl Estimate {
         let weight = operands.iter().map(|operand| operand.weight).sum::<f64>();
         let length = operands.iter().map(|operand| operand.length).fold(0.0, f64::max);
         match call.func_name.as_str() {
-            "matches" | "contains" => Bound { steps: steps + weight, length: 0.0, weight: 1.0 },
+            "contains" | "equivalent" | "intersects" if is_of_sets(call) => {
+                Bound { steps: steps + length * length, length: 0.0, weight: 1.0 }
+            }
+            "distinct" => Bound { steps: steps + length * length, length, weight },
+            "matches" | "contains" => {
+                let steps = steps + weight + number(cel::pattern_steps(call));
+                Bound { steps, length: 0.0, weight: 1.0 }
+            }
+            "range" | "lists.range" => Bound { steps, length: RANGE, weight: RANGE },
+            "flatten" => Bound { steps: steps + weight, length: weight, weight },
             name if SMALL.contains(&name) => Bound { steps, length: 0.0, weight: 1.0 },
             "_+_" => {
                 let length = operands.iter().map(|operand| operand.length).sum();
                 Bound { steps: steps + weight / 16.0, length, weight }
             }
-            "split" | "findAll" => {
-                Bound { steps: steps + weight, length: weight * 16.0, weight: weight * 16.0 }
+            "split" | "findAll" | "find" => {
+                let steps = steps + weight + number(cel::pattern_steps(call));
+                Bound { steps, length: weight * 16.0, weight: weight * 16.0 }
             }
             "replace" | "join" | "format" => {
                 let weight = operands.iter().map(|operand| operand.weight * 16.0).product::<f64>();
@@ -229,6 +243,10 @@ impl Estimate {
         let steps = range.steps + first.steps + result.steps + times * (1.0 + condition.steps + step.steps);
         Bound { steps, ..result }
     }
+}
+
+fn is_of_sets(call: &CallExpr) -> bool {
+    call.target.as_deref().is_some_and(|target| matches!(&target.expr, Expr::Ident(name) if name == "sets"))
 }
 
 /// Returns the expressions of an entry.

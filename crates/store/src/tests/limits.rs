@@ -88,7 +88,9 @@ fn a_rule_that_would_take_too_long_is_not_evaluated() {
     ruled(cubic, 10).unwrap();
     ruled("self.all(x, self.exists_one(y, x == y))", 100).unwrap();
     let doubling = format!("self{}.size() > 0", ".map(x, x + x)".repeat(40));
-    for (rule, entries) in [(cubic, 60), (doubling.as_str(), 2)] {
+    let ranges = "lists.range(1000).all(x, lists.range(1000).all(y, x + y >= 0))";
+    let square = format!("{}.distinct().size() > 0", ["lists.range(1000)"; 2].join(" + "));
+    for (rule, entries) in [(cubic, 60), (doubling.as_str(), 2), (ranges, 1), (square.as_str(), 1)] {
         let (code, _, message) = refusal(ruled(rule, entries));
         assert!(code == 422 && message.contains("cost budget"), "{message}");
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, operators};
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::Key;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
@@ -26,10 +26,14 @@ const MAX_STEPS_PER_CLUSTER: u64 = 10_000;
 const MAX_FACTOR: u64 = 8 * 1024;
 /// The bytes of a value that cost one step.
 const BYTES_PER_STEP: u64 = 256;
+/// The comparisons of two values that cost one step.
+const COMPARISONS_PER_STEP: u64 = 32;
 
 const STEP: &str = "@step";
 const BOUND: &str = "@bound";
 const FACTOR: &str = "@factor";
+const CHARGE: &str = "@charge";
+const SQUARE: &str = "@square";
 
 /// Reads the valid scores of a cluster, by resource, then by name; it is called only for expressions that
 /// read scores.
@@ -188,6 +192,14 @@ fn root() -> Context<'static> {
     context.register_all();
     context.add_function(STEP, || spend(1).map(|()| true));
     context.add_function(BOUND, |value: Value| spend(1 + size(&value) / BYTES_PER_STEP).map(|()| value));
+    context.add_function(CHARGE, |value: Value, steps: i64| spend(steps.unsigned_abs()).map(|()| value));
+    context.add_function(SQUARE, |value: Value| {
+        let elements = match &value {
+            Value::List(list) => list.len() as u64,
+            _ => 0,
+        };
+        spend(elements * elements / COMPARISONS_PER_STEP).map(|()| value)
+    });
     context.add_function(FACTOR, |ftx: &FunctionContext<'_, '_>, value: Value| match size(&value) {
         size if size > MAX_FACTOR => Err(ftx.error("the value is too large")),
         _ => Ok(value),
@@ -286,13 +298,28 @@ fn limit(expression: &mut IdedExpr) -> Result<(), &'static str> {
 fn limit_call(call_expr: &mut CallExpr) -> Result<(), &'static str> {
     call_expr.target.iter_mut().try_for_each(|target| limit(target))?;
     call_expr.args.iter_mut().try_for_each(limit)?;
-    if matches!(call_expr.func_name.as_str(), "replace" | "join" | "format") {
-        for part in call_expr.target.iter_mut().map(|target| &mut **target).chain(&mut call_expr.args) {
-            let inner = std::mem::take(part);
-            *part = call(FACTOR, vec![inner]);
-        }
+    let wrapper = match call_expr.func_name.as_str() {
+        "replace" | "join" | "format" => Some(FACTOR),
+        // These compare each value with each.
+        "distinct" | "contains" | "equivalent" | "intersects" => Some(SQUARE),
+        _ => None,
+    };
+    let steps = i64::try_from(cel::pattern_steps(call_expr)).unwrap_or(i64::MAX);
+    let library = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == "sets");
+    let parts = call_expr.target.iter_mut().map(|target| &mut **target).filter(|target| !library(target));
+    for (i, part) in parts.chain(&mut call_expr.args).enumerate() {
+        let inner = std::mem::take(part);
+        *part = match wrapper {
+            Some(wrapper) => call(wrapper, vec![inner]),
+            None if i == 0 && steps > 0 => call(CHARGE, vec![inner, int(steps)]),
+            None => inner,
+        };
     }
     Ok(())
+}
+
+fn int(value: i64) -> IdedExpr {
+    IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Int(value.into())) }
 }
 
 /// Returns whether a call is a function; the names of operators contain characters that no function name has.

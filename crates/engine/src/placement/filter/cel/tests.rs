@@ -100,6 +100,23 @@ fn the_deepest_expressions_are_evaluated() {
 }
 
 #[test]
+fn what_compares_each_value_with_each_costs_their_square() {
+    let numbers = |times: usize| vec!["[1,2,3,4,5,6,7,8,9]"; times].join(" + ");
+    let check = |source: String| {
+        let compiled = Expressions::compile(&[source]).unwrap();
+        let mut budget = Budget::default();
+        let result = compiled.matches(&cluster(), &BTreeMap::new, &mut budget);
+        (result, budget.spent)
+    };
+    let (few, spent) = check(format!("({}).distinct().size() == 9", numbers(2)));
+    assert!(few == Ok(true) && spent < 50, "{spent}");
+    let many = format!("sets.contains({0}, {0})", "lists.range(1000)");
+    assert!(check(many).0.unwrap_err().contains("cost more than 10000 steps"));
+    let pattern = r"['a'].exists(x, x.matches('\\w{10}'))".to_owned();
+    assert!(check(pattern).1 > 500);
+}
+
+#[test]
 fn texts_are_replaced_up_to_the_largest_factor() {
     let replaced = |length: u64| {
         let text = "a".repeat(usize::try_from(length).unwrap());

@@ -1,0 +1,115 @@
+//! What a parsed expression may not have, because its evaluation could take long or grow large at once.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+use regex::RegexBuilder;
+
+use super::MAX_DEPTH;
+
+/// The largest number that `lists.range` takes; the crate makes the list at once.
+pub const MAX_RANGE: i64 = 1000;
+/// Bytes of all compiled regular expressions of an expression. The CEL crate compiles each at every
+/// evaluation, which takes about 2 ms for so many.
+const MAX_PATTERNS: usize = 512 << 10;
+/// Bytes of a compiled regular expression that cost a step of an evaluation, of about 2 µs.
+const PATTERN_BYTES_PER_STEP: usize = 512;
+
+/// The sizes that a thread keeps.
+const MAX_SIZES: usize = 1000;
+
+thread_local! {
+    /// The sizes of regular expressions that were looked at last.
+    static SIZES: RefCell<BTreeMap<String, Option<usize>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Checks an expression.
+///
+/// # Errors
+/// Says which limit it exceeds.
+pub(crate) fn check(expression: &IdedExpr) -> Result<(), String> {
+    check_below(expression, MAX_DEPTH, &mut MAX_PATTERNS.clone())
+}
+
+/// Checks an expression that may have so many levels, and regular expressions of so many bytes.
+fn check_below(expression: &IdedExpr, levels: usize, patterns: &mut usize) -> Result<(), String> {
+    let Some(levels) = levels.checked_sub(1) else {
+        return Err(format!("the expression is nested more than {MAX_DEPTH} levels deep"));
+    };
+    let mut check = |part: &IdedExpr| check_below(part, levels, patterns);
+    let mut entry = |entry: &EntryExpr| match entry {
+        EntryExpr::StructField(field) => check(&field.value),
+        EntryExpr::MapEntry(entry) => check(&entry.key).and_then(|()| check(&entry.value)),
+    };
+    match &expression.expr {
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Ok(()),
+        Expr::Select(select) => check(&select.operand),
+        Expr::List(list) => list.elements.iter().try_for_each(check),
+        Expr::Map(map) => map.entries.iter().try_for_each(|of| entry(&of.expr)),
+        Expr::Struct(message) => message.entries.iter().try_for_each(|of| entry(&of.expr)),
+        Expr::Call(call) => {
+            call.target.iter().try_for_each(|target| check(target))?;
+            call.args.iter().try_for_each(check)?;
+            check_call(call, patterns)
+        }
+        Expr::Comprehension(of) => {
+            let parts = [&of.iter_range, &of.accu_init, &of.loop_cond, &of.loop_step, &of.result];
+            parts.into_iter().try_for_each(check)
+        }
+    }
+}
+
+fn check_call(call: &CallExpr, patterns: &mut usize) -> Result<(), String> {
+    match call.func_name.as_str() {
+        "range" | "lists.range" => match call.args.first().map(|argument| &argument.expr) {
+            Some(Expr::Literal(LiteralValue::Int(length))) if *length.inner() <= MAX_RANGE => Ok(()),
+            _ => Err(format!("lists.range takes a literal of at most {MAX_RANGE}")),
+        },
+        name if is_pattern(name) => {
+            let Some(pattern) = pattern(call) else {
+                return Err(format!("the regular expression of {name} is no literal text"));
+            };
+            let rest = size(pattern).and_then(|size| patterns.checked_sub(size));
+            *patterns =
+                rest.ok_or_else(|| format!("the regular expression of {name} is invalid or too large"))?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_pattern(function: &str) -> bool {
+    matches!(function, "matches" | "find" | "findAll")
+}
+
+/// Returns the steps that it takes to compile the regular expression of a call; 0 for one without.
+#[must_use]
+pub fn pattern_steps(call: &CallExpr) -> usize {
+    let pattern = is_pattern(&call.func_name).then(|| pattern(call)).flatten();
+    pattern.map_or(0, |pattern| size(pattern).unwrap_or(MAX_PATTERNS) / PATTERN_BYTES_PER_STEP)
+}
+
+fn pattern(call: &CallExpr) -> Option<&str> {
+    let argument = call.args.get(usize::from(call.target.is_none()))?;
+    match &argument.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
+    }
+}
+
+/// Returns the power of two that has room for a compiled regular expression, if it is valid and one has.
+fn size(pattern: &str) -> Option<usize> {
+    let known = SIZES.with_borrow(|sizes| sizes.get(pattern).copied());
+    known.unwrap_or_else(|| {
+        let has_room = |limit: &usize| RegexBuilder::new(pattern).size_limit(*limit).build().is_ok();
+        let size = (9..).map(|power| 1 << power).take_while(|limit| *limit <= MAX_PATTERNS).find(has_room);
+        SIZES.with_borrow_mut(|sizes| {
+            if sizes.len() >= MAX_SIZES {
+                sizes.clear();
+            }
+            sizes.insert(pattern.to_owned(), size);
+        });
+        size
+    })
+}
