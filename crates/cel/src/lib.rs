@@ -2,7 +2,7 @@
 //!
 //! Parser, evaluator and whatever walks an expression recurse, and a stack that ends takes the process with
 //! it. So every expression of a Placement, a ManifestWork, an admission policy and a
-//! CustomResourceDefinition goes through [`parse`], and every evaluation through [`guarded`].
+//! CustomResourceDefinition goes through [`parse`], and every evaluation through [`evaluate`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -50,12 +50,12 @@ pub fn with_stack_of_parser<T>(parse: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(PARSER_STACK, PARSER_STACK, parse)
 }
 
-/// Evaluates expressions.
+/// Runs an evaluation of parsed expressions.
 ///
 /// # Errors
 /// Says what failed.
-pub fn guarded<T>(evaluate: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    contained(EVALUATION_STACK, evaluate)
+pub fn evaluate<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    contained(EVALUATION_STACK, run)
 }
 
 /// Runs what needs a stack of so many bytes. The CEL crates panic on some input, which does not end the

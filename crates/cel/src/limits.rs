@@ -29,7 +29,8 @@ thread_local! {
 /// # Errors
 /// Says which limit it exceeds.
 pub(crate) fn check(expression: &IdedExpr) -> Result<(), String> {
-    check_below(expression, MAX_DEPTH, &mut MAX_PATTERNS.clone())
+    let mut patterns = MAX_PATTERNS;
+    check_below(expression, MAX_DEPTH, &mut patterns)
 }
 
 /// Checks an expression that may have so many levels, and regular expressions of so many bytes.

@@ -44,7 +44,7 @@ fn no_nesting_ends_the_process() {
                 let Ok(expression) = parse(&source) else { continue };
                 let mut context = Context::default();
                 context.register_all();
-                let _ = guarded(|| context.resolve(&expression).map_err(|e| e.to_string()));
+                let _ = evaluate(|| context.resolve(&expression).map_err(|e| e.to_string()));
             }
         }
     });
@@ -82,7 +82,7 @@ fn a_sign_that_the_crate_would_leave_out_is_refused() {
         ("1 // !!", Value::Int(1)),
     ] {
         let expression = parse(source).unwrap();
-        let resolved = guarded(|| Context::default().resolve(&expression).map_err(|e| e.to_string()));
+        let resolved = evaluate(|| Context::default().resolve(&expression).map_err(|e| e.to_string()));
         assert_eq!(resolved, Ok(result), "{source}");
     }
 }
@@ -108,7 +108,7 @@ fn long_conditions_are_not_deep() {
 
 #[test]
 fn a_panic_is_an_error() {
-    let failed = guarded(|| -> Result<(), String> { panic!("unexpected") });
+    let failed = evaluate(|| -> Result<(), String> { panic!("unexpected") });
     assert_eq!(failed, Err("the expression failed unexpectedly".into()));
 }
 

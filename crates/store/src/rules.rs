@@ -84,7 +84,7 @@ struct Ruled<'v> {
 impl Ruled<'_> {
     fn check(&self, root: &RootContext) -> Vec<FieldError> {
         let root = self.path.is_empty().then_some(root);
-        let checked = cel::guarded(|| {
+        let checked = cel::evaluate(|| {
             let validate = |validator: &Validator| {
                 validator.validate_compiled_with_context(self.rules, self.value, self.old, root)
             };

@@ -134,7 +134,7 @@ impl Expression {
     pub(super) fn evaluate(&self, context: &Context<'_>, meter: &mut Meter) -> Result<Bounded, String> {
         let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
         let bound = meter.spend(&compiled.expr)?;
-        let value = cel::guarded(|| context.resolve(compiled).map_err(|e| e.to_string()))?;
+        let value = cel::evaluate(|| context.resolve(compiled).map_err(|e| e.to_string()))?;
         Ok(Bounded { value, bound })
     }
 }

@@ -103,7 +103,7 @@ impl Expressions {
         let result = ROOT.with(|root| {
             let mut context = root.new_inner_scope();
             context.add_variable_from_value("managedCluster", cel::value(&subject));
-            cel::guarded(|| self.all_true(&context))
+            cel::evaluate(|| self.all_true(&context))
         });
         budget.spent = budget.spent.saturating_add(USED_STEPS.get());
         if USED_STEPS.get() > MAX_STEPS_PER_CLUSTER {
@@ -166,7 +166,7 @@ fn within<T>(
         for (name, json) in variables {
             context.add_variable_from_value(*name, cel::value(json));
         }
-        cel::guarded(|| evaluate(&context))
+        cel::evaluate(|| evaluate(&context))
     });
     if USED_STEPS.get() > MAX_STEPS_PER_CLUSTER {
         return Err(format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
