@@ -118,6 +118,10 @@ impl Watches for Kinds {
         self.add::<K>(site);
     }
 
+    fn on_readability<K: Kind>(&mut self, _: fn(&Caches) -> Vec<Key>) {
+        self.add::<K>(Site::Hub);
+    }
+
     fn on_observed(&mut self, _: Wakes<Object, Caches>) {}
 
     fn on_source(&mut self, _: fn(&Key) -> Vec<Key>) {}

@@ -11,6 +11,7 @@ pub mod hub;
 mod placement_reads;
 pub(crate) mod registration_operator;
 mod rollout_policy;
+mod unreadable;
 
 use reconcile::Register;
 

@@ -22,6 +22,8 @@ pub(crate) struct Cached<K> {
     by_label: RedBlackTreeMapSync<(&'static str, String), RedBlackTreeSetSync<Key>>,
     /// Objects whose newest state does not fit the type; what was read of them before stays in `objects`.
     unreadable: RedBlackTreeMapSync<Key, Arc<Unreadable>>,
+    /// How often the keys of `unreadable` changed.
+    readability_changes: u64,
     /// The newest resource version that the watch has delivered; a written object that is older and absent
     /// was deleted since. It is beyond all versions while a restored server has not been listed.
     seen: u64,
@@ -37,6 +39,7 @@ impl<K> Default for Cached<K> {
             objects: RedBlackTreeMapSync::new_sync(),
             by_label: RedBlackTreeMapSync::new_sync(),
             unreadable: RedBlackTreeMapSync::new_sync(),
+            readability_changes: 0,
             seen: 0,
             complete: false,
             kept: false,
@@ -50,6 +53,7 @@ impl<K> Clone for Cached<K> {
             objects: self.objects.clone(),
             by_label: self.by_label.clone(),
             unreadable: self.unreadable.clone(),
+            readability_changes: self.readability_changes,
             seen: self.seen,
             complete: self.complete,
             kept: self.kept,
@@ -114,7 +118,18 @@ impl<K: Stored> Cached<K> {
 
     /// Records that an object does not fit the type.
     pub(crate) fn refuse(&mut self, unreadable: Unreadable) {
+        self.readability_changes += u64::from(!self.is_unreadable(&unreadable.key));
         self.unreadable.insert_mut(unreadable.key.clone(), Arc::new(unreadable));
+    }
+
+    /// Records that an object is readable or gone.
+    fn accept(&mut self, key: &Key) {
+        self.readability_changes += u64::from(self.unreadable.remove_mut(key));
+    }
+
+    /// Returns how often an object became unreadable, readable again, or was deleted while unreadable.
+    pub(crate) fn readability_changes(&self) -> u64 {
+        self.readability_changes
     }
 
     /// Returns whether the failure differs from the one that is recorded, or none is recorded.
@@ -160,7 +175,12 @@ impl<K: Stored> Cached<K> {
                 changes.push(self.set(object));
             }
         }
-        self.unreadable = RedBlackTreeMapSync::new_sync();
+        let refused: BTreeSet<&Key> = unreadable.iter().map(|refused| &refused.key).collect();
+        let accepted = self.unreadable.keys().filter(|key| !refused.contains(key));
+        let accepted: Vec<Key> = accepted.cloned().collect();
+        for key in accepted {
+            self.accept(&key);
+        }
         for refused in unreadable {
             self.refuse(refused);
         }
@@ -195,7 +215,7 @@ impl<K: Stored> Cached<K> {
     fn put(&mut self, new: Arc<K>) -> Option<Change<K>> {
         let held = self.objects.get(&new.key());
         if new.version() != OPAQUE && held.is_some_and(|held| held.version() >= new.version()) {
-            self.unreadable.remove_mut(&new.key());
+            self.accept(&new.key());
             return None;
         }
         Some(self.set(new))
@@ -203,7 +223,7 @@ impl<K: Stored> Cached<K> {
 
     fn set(&mut self, new: Arc<K>) -> Change<K> {
         let key = new.key();
-        self.unreadable.remove_mut(&key);
+        self.accept(&key);
         let old = self.objects.get(&key).cloned();
         self.index(&key, old.as_deref(), Some(&new));
         self.objects.insert_mut(key, Arc::clone(&new));
@@ -211,7 +231,7 @@ impl<K: Stored> Cached<K> {
     }
 
     fn take(&mut self, key: &Key) -> Option<Change<K>> {
-        self.unreadable.remove_mut(key);
+        self.accept(key);
         let old = self.objects.get(key).cloned()?;
         self.objects.remove_mut(key);
         self.index(key, Some(&old), None);

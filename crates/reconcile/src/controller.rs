@@ -86,6 +86,10 @@ pub trait Watches {
     /// Keeps an index for the plans of the controller, and wakes the keys that it names.
     fn keep<I: Index>(&mut self);
 
+    /// Wakes the keys that `wakes` names whenever an object of kind `K` on the hub becomes unreadable, or
+    /// stops to be.
+    fn on_readability<K: Kind>(&mut self, wakes: fn(&Self::View) -> Vec<Key>);
+
     /// [`Watches::on_site`] for the hub.
     fn on<K: Kind>(&mut self, wakes: Wakes<K, Self::View>) {
         self.on_site(Site::Hub, wakes);

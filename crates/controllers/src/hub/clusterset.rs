@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
+use crate::unreadable;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta2::{ClusterSelector, ManagedClusterSet, ManagedClusterSetSpec, SelectorType};
 use api::condition::ConditionStatus::{False, True, Unknown};
@@ -82,6 +83,7 @@ impl Controller for ClusterSetController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(joined_or_left);
+        watches.on_readability::<ManagedCluster>(|view| view.keys::<ManagedClusterSet>(Query::ALL));
         watches.keep::<SetCounts>();
     }
 
@@ -137,7 +139,7 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         }
     };
     let mut status = set.status.clone().unwrap_or_default();
-    let empty = match (&members, count) {
+    let mut empty = match (&members, count) {
         (SetMembers::Unknown(_, why), _) => {
             Observation::new(SET_EMPTY, Unknown, "InvalidClusterSelector").message(why.clone())
         }
@@ -145,6 +147,7 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         (_, count) => Observation::new(SET_EMPTY, False, "ClustersSelected")
             .message(format!("{count} ManagedClusters selected")),
     };
+    unreadable::append(&mut empty.message, &unreadable::of_sets(&[members], view)?);
     if set_condition(&mut status.conditions, empty, now) {
         plan.status =
             StatusWrite::between(&*set, &ManagedClusterSet { status: Some(status), ..(*set).clone() });

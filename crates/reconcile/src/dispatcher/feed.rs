@@ -183,7 +183,10 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
         Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. }) | Feed::Own(_) => {}
     }
     let on_spoke = site == Site::Spoke && !matches!(feed, Feed::Own(_));
-    let taken = take(dispatcher.caches.kind_mut::<K>(site), feed);
+    let cached = dispatcher.caches.kind_mut::<K>(site);
+    let readability_changes = cached.readability_changes();
+    let taken = take(cached, feed);
+    let is_readability_changed = cached.readability_changes() != readability_changes;
     let Enqueued { changes, priority, restarts, refused } = taken;
     dispatcher.report_unreadable(&Gvk::of::<K>(), refused);
     let at = dispatcher.coalesced(now);
@@ -205,6 +208,12 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
             for key in (route.wakes)(change, caches) {
                 registered.queue.wake(key, Wake { at, priority, restarts, on_spoke });
             }
+        }
+    }
+    for (controller_id, wakes) in routes.readability.iter().filter(|_| is_readability_changed) {
+        let Some(registered) = controllers.get_mut(*controller_id) else { continue };
+        for key in wakes(caches) {
+            registered.queue.wake(key, Wake { at, priority, restarts: false, on_spoke });
         }
     }
 }

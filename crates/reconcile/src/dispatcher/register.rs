@@ -31,7 +31,11 @@ pub(super) struct KindRoutes<K> {
     pub(super) wakes: Vec<Route<K>>,
     /// The indexes that apply its changes, by controller.
     pub(super) logs: Vec<(usize, Log<K>)>,
+    /// What is woken when one of its objects becomes unreadable, or stops to be, by controller.
+    pub(super) readability: Vec<(usize, ReadabilityWakes)>,
 }
+
+pub(super) type ReadabilityWakes = fn(&Caches) -> Vec<Key>;
 
 pub(super) type Log<K> = Box<dyn Fn(&Change<K>) -> LogEntry + Send + Sync>;
 
@@ -49,7 +53,7 @@ impl Routes {
 
     fn of_mut<K: Kind>(&mut self, site: Site) -> &mut KindRoutes<K> {
         let slot = self.typed.entry((site, TypeId::of::<K>()));
-        let none = || KindRoutes::<K> { wakes: Vec::new(), logs: Vec::new() };
+        let none = || KindRoutes::<K> { wakes: Vec::new(), logs: Vec::new(), readability: Vec::new() };
         let slot = slot.or_insert_with(|| Box::new(none()));
         slot.downcast_mut().expect("each slot is created with the type it is keyed by")
     }
@@ -106,6 +110,12 @@ impl Watches for Dispatcher {
         let controller_id = self.last();
         self.need::<K>(site);
         self.routes.of_mut(site).wakes.push(Route { controller_id, is_primary: false, wakes });
+    }
+
+    fn on_readability<K: Kind>(&mut self, wakes: ReadabilityWakes) {
+        let controller_id = self.last();
+        self.need::<K>(Site::Hub);
+        self.routes.of_mut::<K>(Site::Hub).readability.push((controller_id, wakes));
     }
 
     fn on_observed(&mut self, wakes: Wakes<Object, Caches>) {

@@ -10,6 +10,7 @@ use super::PlacementRollout;
 use super::input::{AddOnInput, INVALID, MISSING, Node, Problem};
 use crate::hub::addon_removal::Removal;
 use crate::rollout_policy::{self, RolloutOwner};
+use crate::unreadable;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression};
 use api::condition::ConditionStatus::False;
 use api::condition::{Condition, Observation, find_condition, set_condition};
@@ -165,14 +166,9 @@ impl AddOnInput {
         if let Some(wait) = node.waits_for {
             condition.message.push_str(&format!(" {wait}"));
         }
-        let unreadable: Vec<&str> = if self.fleet.unreadable.is_empty() {
-            Vec::new()
-        } else {
-            node.clusters().filter(|name| self.fleet.unreadable.contains(*name)).collect()
-        };
-        if let [first, ..] = unreadable.as_slice() {
-            let told = format!(" {} of the clusters cannot be read, such as {first}.", unreadable.len());
-            condition.message.push_str(&told);
+        if !self.fleet.unreadable.is_empty() {
+            let refused = node.clusters().filter(|name| self.fleet.unreadable.contains(*name));
+            unreadable::append(&mut condition.message, &refused.map(str::to_owned).collect::<Vec<_>>());
         }
         if !removal.decision.kept.is_empty() {
             condition.message.push_str(&format!(" {removal}."));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::unreadable;
 use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
@@ -96,9 +97,7 @@ impl Scheduling {
 /// Returns a placeholder for a cluster that cannot be read, with its name and its labels. Its taint keeps it
 /// in the placements that selected it before, and out of all others.
 fn placeholder(refused: &Unreadable) -> ManagedCluster {
-    let mut cluster = ManagedCluster::default();
-    cluster.metadata.name = Some(refused.key.name.clone());
-    cluster.metadata.labels.clone_from(&refused.labels);
+    let mut cluster = unreadable::metadata(refused);
     let effect = TaintEffect::NoSelectIfNew;
     cluster.spec.taints = vec![Taint { key: UNREADABLE_TAINT.into(), effect, ..Taint::default() }];
     cluster

@@ -6,14 +6,20 @@ mod plan;
 mod read;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use self::index::Scheduling;
 use self::read::{bound, decisions_in_status, decisions_to_create, is_disabled};
-use api::cluster::v1beta1::{Placement, PlacementDecision};
+use crate::unreadable;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision, PlacementStatus};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::condition::{Condition, find_condition};
 use api::names::PLACEMENT_LABEL;
+use api::names::placement_conditions::{MISCONFIGURED, SATISFIED};
+use engine::placement::sets::SetMembers;
 use engine::placement::{Input, MAX_STEPS};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
@@ -43,6 +49,7 @@ impl Controller for PlacementController {
             let sets = change.sides().filter(|_| differs).map(|set| set.name());
             users_of_sets(view, &sets.collect())
         });
+        watches.on_readability::<ManagedCluster>(|view| view.keys::<Placement>(Query::ALL));
         watches.keep::<Scheduling>();
     }
 
@@ -63,7 +70,7 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     decisions.extend(decisions_in_status(view, &placement, &decisions)?);
     loop {
         decisions.sort_by(|a, b| a.name().cmp(b.name()));
-        let schedule = view.index(|scheduling: &mut Scheduling| {
+        let mut schedule = view.index(|scheduling: &mut Scheduling| {
             let Scheduling { fleet, schedules } = scheduling;
             let (bound, decisions) = (bound.as_slice(), decisions.as_slice());
             let input = Input { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
@@ -71,10 +78,32 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         })?;
         let existing = decisions_to_create(view, &placement, &schedule)?;
         if existing.is_empty() {
+            name_unreadable(&mut schedule.status, &placement, &bound, view)?;
             return Ok(plan::plan(&placement, &decisions, schedule));
         }
         decisions.extend(existing);
     }
+}
+
+/// Names the clusters that cannot be read in the condition `PlacementSatisfied`. The condition of a placement
+/// that is not scheduled stays as it was.
+fn name_unreadable(
+    status: &mut PlacementStatus,
+    placement: &Placement,
+    bound: &[Arc<ManagedClusterSet>],
+    view: &impl View,
+) -> Read<()> {
+    if find_condition(&status.conditions, MISCONFIGURED).is_some_and(Condition::is_true) {
+        return Ok(());
+    }
+    let asked = &placement.spec.cluster_sets;
+    let sets = bound.iter().map(|set| SetMembers::of(set));
+    let sets = sets.filter(|set| asked.is_empty() || asked.iter().any(|name| name == set.name()));
+    let clusters = unreadable::of_sets(&sets.collect::<Vec<_>>(), view)?;
+    if let Some(satisfied) = status.conditions.iter_mut().find(|condition| condition.type_ == SATISFIED) {
+        unreadable::append(&mut satisfied.message, &clusters);
+    }
+    Ok(())
 }
 
 /// Returns the placement a decision belongs to.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::hub::addon_config::{AddonConfigController, explain};
 use crate::hub::addon_install::AddonInstallController;
+use crate::hub::clusterset::ClusterSetController;
 use crate::hub::placement::PlacementController;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -15,7 +16,7 @@ use api::gitops::v1alpha1::RolloutPolicy;
 use engine::rollout::ClusterState;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use object::{Key, Kind};
-use reconcile::{Caches, Controller, Delta, Site, Unreadable};
+use reconcile::{Caches, Controller, Delta, Plan, Site, Unreadable};
 
 const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
 
@@ -77,6 +78,58 @@ fn fleet() -> Caches {
     refuse::<ManagedCluster>(&mut caches, Key::cluster("c2"));
     refuse::<ManagedClusterAddOn>(&mut caches, Key::namespaced("c3", "a"));
     caches
+}
+
+/// Returns the messages of all conditions of a type that a plan writes.
+fn told(plan: &Plan, condition: &str) -> Vec<String> {
+    fn collect(value: &Value, condition: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                if value["type"] == condition {
+                    found.extend(value["message"].as_str().map(str::to_owned));
+                }
+                fields.values().for_each(|field| collect(field, condition, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| collect(item, condition, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    collect(&serde_json::to_value(plan).unwrap(), condition, &mut found);
+    found
+}
+
+#[test]
+fn a_condition_names_the_clusters_that_cannot_be_read() {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut caches = fleet();
+    let fleet_placement = Key::namespaced("default", "fleet");
+    let placement = |caches: &Caches| {
+        let plan = PlacementController::plan(&fleet_placement, caches, now).unwrap();
+        told(&plan, "PlacementSatisfied")
+    };
+    assert_eq!(
+        placement(&caches),
+        ["All cluster decisions scheduled. 1 of the clusters cannot be read, such as c2."]
+    );
+    let set = ClusterSetController::plan(&Key::cluster("global"), &caches, now).unwrap();
+    assert_eq!(
+        told(&set, "ClusterSetEmpty"),
+        ["2 ManagedClusters selected. 1 of the clusters cannot be read, such as c2."]
+    );
+    let addon = AddonConfigController::plan(&Key::cluster("a"), &caches, now).unwrap();
+    let rollout = told(&addon, "Progressing");
+    assert!(
+        rollout.iter().all(|message| message.ends_with(" 2 of the clusters cannot be read, such as c2."))
+            && rollout.len() == 1,
+        "{rollout:?}"
+    );
+    caches.replace::<ManagedClusterSetBinding>(Site::Hub, Vec::new(), "2");
+    assert_eq!(
+        placement(&caches),
+        ["No valid ManagedClusterSetBindings found in placement namespace"],
+        "the cluster is in no set of the placement"
+    );
 }
 
 #[test]
