@@ -190,27 +190,29 @@ impl WorkQueue {
     }
 
     /// Ends a key. The key becomes due again if it was woken meanwhile, if its plan asked for that, or if it
-    /// failed.
+    /// failed. Returns the time before which a change does not have it planned.
     pub(crate) fn end(
         &mut self,
         key: &Key,
         failure: Option<Cause>,
         wake_at: Option<Timestamp>,
         now: Timestamp,
-    ) {
-        let Some(Running { priority, again }) = self.running.remove(key) else { return };
-        match failure {
+    ) -> Timestamp {
+        let Some(Running { priority, again }) = self.running.remove(key) else { return now };
+        let until = match failure {
             Some(cause) => {
                 let in_a_row =
                     self.failures.get(key).map_or(0, |failures| failures.in_a_row).saturating_add(1);
                 let until = later(now, Backoff::wait(cause.kind, in_a_row));
                 self.failures.insert(key.clone(), Failures { cause, in_a_row, until });
                 self.wake(key.clone(), Wake { priority, ..Wake::changed(until) });
+                until
             }
             None => {
                 self.failures.remove(key);
+                now
             }
-        }
+        };
         if let Some(at) = wake_at {
             self.wake(key.clone(), Wake::changed(at));
         }
@@ -218,6 +220,7 @@ impl WorkQueue {
             let earliest = now.saturating_add(self.spacing).unwrap_or(now);
             self.wake(key.clone(), Wake { at: again.at.max(earliest), ..again });
         }
+        until
     }
 
     /// Ends the backoff of keys that failed because a server could not be reached: it can be reached again.

@@ -23,6 +23,7 @@ mod outage;
 mod reconciliation;
 mod register;
 mod state;
+mod undone;
 
 pub use command::{Act, Acted, Command, ReconcileResult};
 pub use decision::{Decided, Decision, Planning};

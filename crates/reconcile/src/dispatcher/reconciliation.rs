@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::command::{Act, Acted, Command, ReconcileResult};
 use super::decision::{Decided, DecisionResult, Planned};
 use super::state::{Deciding, Dispatcher};
+use super::undone::WrittenContent;
 use crate::queue::earlier;
 use crate::snapshot::Requests;
 use crate::{
@@ -24,6 +25,8 @@ pub(super) struct Reconciliation {
     set_back: SignedDuration,
     steps: usize,
     wake_at: Option<Timestamp>,
+    /// What it has written so far.
+    writes: WrittenContent,
     events: Vec<Event>,
     /// Events of the status that is being written, or has been.
     status_events: Vec<Event>,
@@ -70,6 +73,7 @@ impl Reconciliation {
             began: now,
             set_back,
             steps: 0,
+            writes: WrittenContent::default(),
             wake_at,
             events,
             status_events,
@@ -164,6 +168,7 @@ impl Dispatcher {
             self.write_status(id, reconciliation, status, now);
             return;
         }
+        reconciliation.writes.add(plan.steps.iter().flatten());
         reconciliation.phase = Phase::Acting(Acting { plan: Arc::new(plan), outcomes: Vec::new(), left: 0 });
         self.reconciliations.insert(id, reconciliation);
         self.next_step(id);
@@ -250,10 +255,6 @@ impl Dispatcher {
             }
         }
         self.commands.push(Command::Act(act));
-    }
-
-    fn restores_of(&self, site: Site) -> u64 {
-        self.restores.get(&site).copied().unwrap_or_default()
     }
 
     /// Handles the outcome of an action.
@@ -346,6 +347,7 @@ impl Dispatcher {
         };
         reconciliation.status_events = std::mem::take(&mut status.events);
         let plan = Plan { steps: vec![vec![status.action()]], ..Plan::default() };
+        reconciliation.writes.add(plan.steps.iter().flatten());
         reconciliation.phase = Phase::WritingStatus;
         self.reconciliations.insert(id, reconciliation);
         self.hand_out(id, &Arc::new(plan), (0, 0));
@@ -359,6 +361,7 @@ impl Dispatcher {
             set_back: _,
             steps,
             wake_at,
+            writes,
             events: of_steps,
             status_events: mut events,
             failure,
@@ -367,13 +370,15 @@ impl Dispatcher {
         } = reconciliation;
         let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
+        let undone = registered.undone.record(&key, writes, (began, now));
+        let failure = failure.or(undone);
         let undecided = panicked || (read_error.is_some() && !is_coming);
         let cause = if undecided {
             Some(Cause { kind: FailureKind::Unavailable, is_hub_away: false })
         } else {
             failure.as_ref().map(|failure| Cause { kind: failure.kind, is_hub_away })
         };
-        registered.queue.end(&key, cause, wake_at, now);
+        registered.undone.waits(&key, registered.queue.end(&key, cause, wake_at, now));
         if failure.is_none() && !panicked {
             events.extend(of_steps);
         }

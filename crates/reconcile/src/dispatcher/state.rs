@@ -13,6 +13,7 @@ use super::observed::Observed;
 use super::outage::Outages;
 use super::reconciliation::Reconciliation;
 use super::register::Routes;
+use super::undone::LastWrites;
 use crate::controller::ErasedController;
 use crate::index::IndexSlot;
 use crate::memo::{Computed, Memos};
@@ -70,6 +71,7 @@ pub(super) struct RegisteredController {
     pub(super) missing: BTreeSet<(Site, Gvk)>,
     pub(super) index: IndexSlot,
     pub(super) deciding: Deciding,
+    pub(super) undone: LastWrites,
     /// Reconciliations whose actions have all been attempted.
     pub(super) concluding: VecDeque<(u64, Executed)>,
 }
@@ -104,6 +106,7 @@ impl RegisteredController {
             missing: BTreeSet::new(),
             index: IndexSlot::default(),
             deciding: Deciding::Nothing,
+            undone: LastWrites::default(),
             concluding: VecDeque::new(),
         }
     }
@@ -135,6 +138,11 @@ impl Dispatcher {
             latest: Timestamp::MIN,
             commands: Vec::new(),
         }
+    }
+
+    /// Returns how often an API server was restored.
+    pub(super) fn restores_of(&self, site: Site) -> u64 {
+        self.restores.get(&site).copied().unwrap_or_default()
     }
 
     /// Returns the caches as they are now; later changes do not reach the clone.

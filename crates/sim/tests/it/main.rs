@@ -34,4 +34,5 @@ mod templates;
 mod tokens;
 mod uncollected;
 mod unreadable;
+mod webhooks;
 mod works;

@@ -107,6 +107,14 @@ impl Harness {
         }
     }
 
+    /// Executes an action that stores this object.
+    pub(super) fn store(&mut self, act: Act, mut object: Object) {
+        self.version += 1;
+        object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
+        self.dispatcher.acted(act.done(Ok(Some(object))), self.now);
+        self.decide();
+    }
+
     /// Makes one action fail.
     pub(super) fn fail(&mut self, kind: FailureKind) {
         let act = self.acts.pop().unwrap();

@@ -1,6 +1,7 @@
 //! The rules of the dispatcher, each with a controller of its own over ConfigMaps.
 
 mod clock;
+mod floods;
 mod harness;
 mod index;
 mod lookups;
@@ -8,3 +9,4 @@ mod memo;
 mod observed;
 mod reconciliations;
 mod stale;
+mod unreadable;

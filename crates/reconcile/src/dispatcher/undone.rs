@@ -1,0 +1,103 @@
+//! Writes that an API server takes and changes: a mutating webhook of somebody else undoes them, or part of
+//! them, before they are stored.
+//!
+//! The next plan of the key then makes the same writes again, and would do so for ever. A key whose plans
+//! repeat each other waits as if its writes had failed.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher as _};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::{Action, Failure, FailureKind};
+use object::Key;
+use object::duration::later;
+
+/// The time after the end of a wait in which the same writes count as a repetition. Own writes wake a key
+/// within this time; a write that repeats an older one has another cause.
+const REPETITION: SignedDuration = SignedDuration::from_secs(1);
+
+/// The repetitions in a row that have no consequence: an answer that is late, or a change in between, may
+/// cause some.
+const TOLERATED: u32 = 5;
+
+/// What a reconciliation has written: a hash of the writes without times and preconditions; `None` without
+/// writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WrittenContent(Option<u64>);
+
+/// The last writes of each key, if its last plan had any.
+#[derive(Default)]
+pub(super) struct LastWrites {
+    by_key: BTreeMap<Key, LastWrite>,
+}
+
+struct LastWrite {
+    content: WrittenContent,
+    /// When the key could be planned again.
+    until: Timestamp,
+    /// How often the content was written again.
+    repetitions: u32,
+}
+
+impl WrittenContent {
+    pub(super) fn add<'a>(&mut self, actions: impl Iterator<Item = &'a Action>) {
+        for action in actions {
+            let mut hasher = DefaultHasher::new();
+            hasher.write_u64(self.0.unwrap_or_default());
+            let mut content = serde_json::to_value(action).unwrap_or_default();
+            forget(&mut content);
+            hasher.write(content.to_string().as_bytes());
+            self.0 = Some(hasher.finish());
+        }
+    }
+}
+
+/// Removes what differs between two writes of the same content.
+fn forget(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|field, _| {
+                !matches!(field.as_str(), "precondition" | "resourceVersion" | "lastTransitionTime")
+            });
+            fields.values_mut().for_each(forget);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+impl LastWrites {
+    /// Records the writes of a reconciliation; returns a failure if it has written what those just before it
+    /// wrote, and more often than is tolerated.
+    pub(super) fn record(
+        &mut self,
+        key: &Key,
+        content: WrittenContent,
+        (began, now): (Timestamp, Timestamp),
+    ) -> Option<Failure> {
+        let last = self.by_key.remove(key);
+        if content == WrittenContent::default() {
+            return None;
+        }
+        let repeated = last.filter(|last| last.content == content && began <= later(last.until, REPETITION));
+        let repetitions = repeated.map_or(0, |last| last.repetitions.saturating_add(1));
+        self.by_key.insert(key.clone(), LastWrite { content, until: now, repetitions });
+        (repetitions > TOLERATED).then(failure)
+    }
+
+    /// Records until when a key waits.
+    pub(super) fn waits(&mut self, key: &Key, until: Timestamp) {
+        if let Some(last) = self.by_key.get_mut(key) {
+            last.until = until;
+        }
+    }
+}
+
+/// Returns the failure of a reconciliation whose writes repeat those before.
+fn failure() -> Failure {
+    let message =
+        "the API server stored other values than were written, as with a mutating webhook of others";
+    Failure { kind: FailureKind::FieldConflict, message: message.into() }
+}
