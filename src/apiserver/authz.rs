@@ -33,7 +33,7 @@ pub(super) fn check(
     {
         on.name = name;
     }
-    hub.read(|store| demand(store, &request.user, verb.as_str(), &on))
+    hub.read(|store| store.authorize(&request.user, verb.as_str(), &on))
 }
 
 /// Refuses a request for a path that names no objects.
@@ -47,32 +47,6 @@ pub(super) fn check_path(hub: &Hub, request: &ApiRequest) -> Result<(), ApiError
         "User {:?} cannot {verb} path {:?}",
         request.user.name, request.path
     )))
-}
-
-/// Checks the permission to create for an apply or PUT to an object that does not exist, because it creates
-/// the object.
-pub(super) fn may_create_instead(store: &Store, user: &User, target: &ResourcePath) -> Result<(), ApiError> {
-    let is_missing = target.subresource.is_empty() && store.get(target).is_err_and(|e| e.code() == 404);
-    if is_missing { demand(store, user, "create", target) } else { Ok(()) }
-}
-
-fn demand(store: &Store, user: &User, verb: &str, target: &ResourcePath) -> Result<(), ApiError> {
-    if store.allows(user, &Attributes::objects(verb, target.clone())) {
-        return Ok(());
-    }
-    let resource = match target.subresource.as_str() {
-        "" => target.resource.clone(),
-        subresource => format!("{}/{subresource}", target.resource),
-    };
-    let place = match target.namespace.as_str() {
-        "" => "at the cluster scope".to_owned(),
-        namespace => format!("in the namespace {namespace:?}"),
-    };
-    let why = format!(
-        "User {:?} cannot {verb} resource {resource:?} in API group {:?} {place}",
-        user.name, target.group
-    );
-    Err(ApiError::forbidden(target, &why))
 }
 
 /// Returns the user that a request impersonates, if the sender may do so; otherwise the sender.
@@ -93,15 +67,13 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
         .map(str::to_owned)
         .collect();
     hub.read(|store| {
-        demand(
-            store,
+        store.authorize(
             &sender,
             "impersonate",
             &ResourcePath::resource("", "v1", kind).within(namespace).named(name),
         )?;
         for group in &asked {
-            demand(
-                store,
+            store.authorize(
                 &sender,
                 "impersonate",
                 &ResourcePath::resource("", "v1", "groups").named(group.as_str()),
@@ -110,12 +82,11 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
         let extra = |key: &str| ResourcePath::resource("authentication.k8s.io", "v1", "userextras").sub(key);
         for (key, values) in &wanted.extra {
             for value in values {
-                demand(store, &sender, "impersonate", &extra(key).named(value.as_str()))?;
+                store.authorize(&sender, "impersonate", &extra(key).named(value.as_str()))?;
             }
         }
         if !wanted.uid.is_empty() {
-            demand(
-                store,
+            store.authorize(
                 &sender,
                 "impersonate",
                 &ResourcePath::resource("authentication.k8s.io", "v1", "uids").named(wanted.uid.as_str()),

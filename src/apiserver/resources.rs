@@ -51,7 +51,6 @@ pub(super) async fn answer(
             let (object, warnings) = read_object(request, body, options.field_validation)?;
             let written = hub
                 .write(|store, now| {
-                    authz::may_create_instead(store, &request.user, target)?;
                     let update = |store: &mut Store, options: &WriteOptions| {
                         store.update(target, object.clone(), options, now)
                     };
@@ -68,9 +67,6 @@ pub(super) async fn answer(
             let warnings = body.warnings(role, options.field_validation)?;
             let written = hub
                 .write(|store, now| {
-                    if is_apply {
-                        authz::may_create_instead(store, &request.user, target)?;
-                    }
                     let patch =
                         |store: &mut Store, options: &WriteOptions| store.patch(target, &patch, options, now);
                     authz::admitted(store, target, &options, patch)

@@ -45,6 +45,8 @@ const RESOURCES: &[(&str, &str, &str, bool)] = &[
         false,
     ),
     ("widgets", "conformance.wheelwright.dev/v1", "Widget", true),
+    ("managedclusters", "cluster.open-cluster-management.io/v1", "ManagedCluster", false),
+    ("managedclusteraddons", "addon.open-cluster-management.io/v1alpha1", "ManagedClusterAddOn", true),
     ("klusterlets", "operator.open-cluster-management.io/v1", "Klusterlet", false),
     ("clustermanagers", "operator.open-cluster-management.io/v1", "ClusterManager", false),
 ];
@@ -71,6 +73,16 @@ impl Step {
     pub(super) fn read(value: &Value) -> Self {
         let (line, body) = value.as_object().and_then(|map| map.iter().next()).expect("a step is one line");
         Self::new(line.clone(), body.clone())
+    }
+
+    /// Returns the step as a request of a user; without a name, of an administrator.
+    pub(super) fn by(self, user: &str) -> Self {
+        if user.is_empty() { self } else { Self { line: format!("{} as {user}", self.line), ..self } }
+    }
+
+    /// Returns whether somebody else than an administrator sends the request.
+    pub(super) fn has_user(&self) -> bool {
+        self.line.contains(" as ")
     }
 
     /// Returns the step with a value in place of `$row`.

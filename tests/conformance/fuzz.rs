@@ -1,7 +1,8 @@
 //! Sends random requests to both hubs and compares their answers.
 //!
 //! A seed determines a sequence of requests in its own namespace. `FUZZ_SEQUENCES` sets the number of seeds;
-//! the seeds of `seeds.txt`, whose answers differed once, are always among them.
+//! the seeds of `seeds.txt`, whose answers differed once, are always among them. In the sequences from
+//! [`WITH_USERS`] on, which are half of them, some requests are those of users with few rights.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,18 @@ const STEPS: usize = 12;
 /// Number of seeds by default.
 const SEQUENCES: u64 = 200;
 
+/// The first seed of the sequences with users.
+const WITH_USERS: u64 = 1_000_000;
+
+/// What the user `bob` of a sequence may do.
+const RULES: &str = r#"[
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"]},
+    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"], "verbs": ["*"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
+    {"apiGroups": ["conformance.wheelwright.dev"], "resources": ["widgets"], "verbs": ["update", "patch", "delete"]},
+    {"apiGroups": ["conformance.wheelwright.dev"], "resources": ["widgets/status"], "verbs": ["get"]}
+]"#;
+
 /// Seeds whose answers still differ.
 pub(super) fn open_seeds() -> Vec<u64> {
     let lines = include_str!("open_seeds.txt").lines().filter(|line| !line.starts_with('#'));
@@ -28,7 +41,8 @@ pub(super) fn seeds() -> Vec<u64> {
     let count = std::env::var("FUZZ_SEQUENCES").map_or(SEQUENCES, |text| text.parse().unwrap());
     let first = std::env::var("FUZZ_FIRST").map_or(0, |text| text.parse().unwrap());
     let kept = include_str!("seeds.txt").lines().filter(|line| !line.starts_with('#'));
-    let mut seeds: Vec<u64> = kept.map(|line| line.parse().unwrap()).chain(first..first + count).collect();
+    let new = (first..first + count.div_ceil(2)).chain((first..first + count / 2).map(|n| WITH_USERS + n));
+    let mut seeds: Vec<u64> = kept.map(|line| line.parse().unwrap()).chain(new).collect();
     seeds.sort_unstable();
     seeds.dedup();
     seeds
@@ -54,7 +68,14 @@ pub(super) async fn play(seed: u64, embedded: &kube::Client, real: &kube::Client
 }
 
 async fn answers(api: impl Future<Output = Api>, steps: &[Step]) -> Vec<Value> {
-    let mut exchange = Exchange::new(api.await);
+    let api = api.await;
+    if steps.iter().any(Step::has_user) {
+        let mut exchange = Exchange::new(api.clone());
+        for step in rights() {
+            exchange.send(&step).await;
+        }
+    }
+    let mut exchange = Exchange::new(api);
     let mut answers = Vec::new();
     for step in steps {
         let mut answer = exchange.send(step).await;
@@ -66,28 +87,32 @@ async fn answers(api: impl Future<Output = Api>, steps: &[Step]) -> Vec<Value> {
                 causes.retain(|cause| cause[0] != "<nil>");
             }
         }
-        forget_managers(&mut answer);
         answers.push(answer);
     }
     answers
 }
 
-/// Removes the owners of fields and empty specs: `differences.txt` names the known differences of these.
-fn forget_managers(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.remove("managedFields");
-            fields.retain(|field, value| field != "spec" || value != &json!({}));
-            fields.values_mut().for_each(forget_managers);
-        }
-        Value::Array(items) => items.iter_mut().for_each(forget_managers),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
 fn sequence(seed: u64) -> Vec<Step> {
     let mut draw = Draw { random: Random::new(seed), lists: BTreeSet::new() };
-    (0..STEPS).map(|before| draw.step(before)).collect()
+    let steps: Vec<Step> = (0..STEPS).map(|before| draw.step(before)).collect();
+    let users = ["", "", "", "{ns}-bob", "{ns}-bob", "{ns}-eve"];
+    let users: &[&str] = if seed < WITH_USERS { &[""] } else { &users };
+    steps.into_iter().map(|step| step.by(draw.one(users))).collect()
+}
+
+/// Returns the steps that give the user `bob` his rights, and wait until he has them.
+fn rights() -> [Step; 3] {
+    let rules: Value = serde_json::from_str(RULES).unwrap();
+    let group = "rbac.authorization.k8s.io";
+    [
+        Step::new("POST roles", json!({ "metadata": { "name": "few" }, "rules": rules })),
+        Step::new(
+            "POST rolebindings",
+            json!({ "metadata": { "name": "few" }, "roleRef": { "apiGroup": group, "kind": "Role", "name": "few" },
+                "subjects": [{ "apiGroup": group, "kind": "User", "name": "{ns}-bob" }] }),
+        ),
+        Step::new("GET leases as {ns}-bob until 200", Value::Null),
+    ]
 }
 
 struct Draw {

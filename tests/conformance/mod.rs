@@ -140,12 +140,16 @@ async fn run(hub: &'static str, client: ::kube::Client, hold: Hold) {
     );
 }
 
-/// Installs the custom resource of the cases, in group `conformance.wheelwright.dev`, and OCM's two kinds
-/// from which a hub and an agent are installed.
+/// Installs the custom resource of the cases, in group `conformance.wheelwright.dev`, OCM's two kinds from
+/// which a hub and an agent are installed, and the two whose status a cluster writes.
 async fn install(client: &::kube::Client) {
     let api = Api::new(client.clone(), "case-install".into()).await;
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let of_ocm = crds::operator().into_iter().map(|one| serde_json::to_value(one).unwrap());
+    let by_clusters = crds::hub()
+        .into_iter()
+        .filter(|one| ["ManagedCluster", "ManagedClusterAddOn"].contains(&one.spec.names.kind.as_str()));
+    let of_ocm = crds::operator().into_iter().chain(by_clusters);
+    let of_ocm = of_ocm.map(|one| serde_json::to_value(one).unwrap());
     for body in std::iter::once(definition("widgets", "Widget", &schema())).chain(of_ocm) {
         api.post(definitions, &body).await.is(201);
         let name = body["metadata"]["name"].as_str().unwrap();
@@ -155,7 +159,10 @@ async fn install(client: &::kube::Client) {
             conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
         })
         .await;
-        api.until(&format!("/apis/{group}/v1/{plural}"), |reply| reply.code == 200).await;
+        let versions = body["spec"]["versions"].as_array().unwrap();
+        let version = versions.iter().find(|version| version["storage"] == true).unwrap()["name"].as_str();
+        let list = format!("/apis/{group}/{}/{plural}", version.unwrap());
+        api.until(&list, |reply| reply.code == 200).await;
     }
 }
 

@@ -10,7 +10,7 @@ use object::names::{is_dns_label, is_dns_subdomain, label_value_fault, qualified
 use object::{Object, ObjectRef};
 
 use super::crd;
-use super::{ApiResource, FieldError, NameRule};
+use super::{ApiResource, FieldError, Generation, NameRule};
 
 /// Most bytes of the annotations of one object (apimachinery `TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
@@ -228,4 +228,21 @@ pub(super) fn owners(object: &Object) -> Vec<Owner> {
         blocks: owner.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
     })
     .collect()
+}
+
+/// Counts a change of the desired state; changes of status and metadata do not count.
+pub(super) fn bump_generation(rule: Generation, old: &Object, new: &mut Object) {
+    let differs = |field: &str| old.0.get(field) != new.0.get(field);
+    let mut fields = old
+        .0
+        .keys()
+        .chain(new.0.keys())
+        .filter(|field| !matches!(field.as_str(), "metadata" | "apiVersion" | "kind"));
+    let changed = match rule {
+        Generation::Never => return,
+        Generation::Spec => fields.any(|field| field != "status" && differs(field)),
+        Generation::All => fields.any(|field| differs(field)),
+    };
+    let generation = old.generation() + i64::from(changed);
+    new.metadata_mut().insert("generation".into(), generation.into());
 }

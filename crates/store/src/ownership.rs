@@ -51,6 +51,13 @@ fn split(object: &Object) -> (Value, Owners) {
     (Value::Object(fields), Owners::read(entries.as_ref()))
 }
 
+/// Returns what an object has before anybody writes to it: the fields that Go writes although they are empty.
+fn zero(request: &WriteRequest<'_>) -> Value {
+    let kind = request.scope.resource().builtin;
+    let zero = kind.into_iter().flat_map(|kind| kind.zero());
+    Value::Object(zero.map(|(field, value)| (field.to_owned(), value)).collect())
+}
+
 /// Applies a configuration, as it was parsed and as it was sent, to the present object (server-side apply).
 /// Refuses it if others own a field that it would change.
 pub(super) fn apply(
@@ -63,7 +70,8 @@ pub(super) fn apply(
     let named = Value::Object(covered(request, named).0);
     let manager = manager(request, Operation::Apply);
     let how = (request.options.force, time(request));
-    let applying = Applying { live: &live, config: &config, named: &named };
+    let zero = zero(request);
+    let applying = Applying { zero: &zero, live: &live, config: &config, named: &named };
     let applied = owners.applied(&manager, applying, position(&request.scope), (how.0, &how.1));
     let (value, owners) = applied.map_err(|conflicts| {
         let fields = conflicts
@@ -97,11 +105,7 @@ fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
 ///
 /// Entries that the writer removed from the object stay, unless the writer emptied the list.
 pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {
-    let nothing = || {
-        let kind = request.scope.resource().builtin;
-        let zero = kind.into_iter().flat_map(|kind| kind.zero());
-        (Value::Object(zero.map(|(field, value)| (field.to_owned(), value)).collect()), Owners::default())
-    };
+    let nothing = || (zero(request), Owners::default());
     let (mut before, owners) = old.map_or_else(nothing, split);
     let (mut after, sent) = split(new);
     if request.target.subresource.is_empty() && request.scope.version().status {

@@ -166,6 +166,29 @@ impl Store {
         Err(ApiError::forbidden(&target.clone().named(new.name()), why))
     }
 
+    /// Refuses a request for objects that no role of its user allows.
+    ///
+    /// # Errors
+    /// 403, with the user, the verb and the resource.
+    pub fn authorize(&self, user: &User, verb: &str, target: &ResourcePath) -> Result<(), ApiError> {
+        if self.allows(user, &Attributes::objects(verb, target.clone())) {
+            return Ok(());
+        }
+        let resource = match target.subresource.as_str() {
+            "" => target.resource.clone(),
+            subresource => format!("{}/{subresource}", target.resource),
+        };
+        let place = match target.namespace.as_str() {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace {namespace:?}"),
+        };
+        let why = format!(
+            "User {:?} cannot {verb} resource {resource:?} in API group {:?} {place}",
+            user.name, target.group
+        );
+        Err(ApiError::forbidden(target, &why))
+    }
+
     /// Refuses roles and bindings by which users would grant permissions that they do not have.
     pub(super) fn check_grant(
         &self,

@@ -32,7 +32,15 @@ impl Store {
         subresource::known(&scope, target)?;
         let not_enforced = scope.resource().builtin.and_then(|kind| kind.not_enforced).map(str::to_owned);
         let warnings = scope.version().deprecation.iter().cloned().chain(not_enforced).collect();
-        Ok(WriteRequest { target, scope, options, now, warnings, reading: Reading::Body })
+        Ok(WriteRequest {
+            target,
+            scope,
+            options,
+            now,
+            warnings,
+            reading: Reading::Body,
+            creates_instead: false,
+        })
     }
 
     /// Creates an object; `target` names the resource and the namespace, the body the object.
@@ -71,6 +79,7 @@ impl Store {
             if target.subresource.is_empty() {
                 let mut object = request.read_body(body)?;
                 if request.scope.resource().create_on_update {
+                    request.creates_instead = true;
                     let sent = object.metadata_mut().remove("resourceVersion");
                     let mut written = self.insert(request, object, Owning::Update)?;
                     // Storing removes the version, so a dry run shows the version that was sent.
@@ -148,6 +157,9 @@ impl Store {
             let error = FieldError::required("fieldManager", "is required for apply patch");
             return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
         }
+        if old.is_none() && !request.target.subresource.is_empty() {
+            return Err(ApiError::not_found(request.target));
+        }
         let mut config = config.clone();
         whole_numbers(&mut config);
         let config = Object::from_value(config)
@@ -170,9 +182,6 @@ impl Store {
         request.reading = Reading::Apply;
         let named = config.clone();
         let config = request.read_body(config)?;
-        if old.is_none() && !request.target.subresource.is_empty() {
-            return Err(ApiError::not_found(request.target));
-        }
         let applied = ownership::apply(&request, old.as_deref(), (&config, &named))?;
         request.check_name(config.name())?;
         match old {
@@ -187,6 +196,7 @@ impl Store {
             None => {
                 let mut object = applied.object;
                 object.metadata_mut().remove("resourceVersion");
+                request.creates_instead = true;
                 self.insert(request, object, Owning::Apply(applied.managed_fields))
             }
         }
@@ -237,6 +247,9 @@ impl Store {
         errors.extend(self.check_kind_rules(&request, None, &object)?);
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, &key.name, &errors));
+        }
+        if request.creates_instead {
+            self.authorize(&request.options.user, "create", &target)?;
         }
         self.evaluate_policies(&mut request, &target, None, &object)?;
         let (collection, _) = self.scope(request.target)?;
@@ -291,7 +304,7 @@ impl Store {
             Owning::Apply(fields) => fields,
         };
         ownership::write(&mut new, fields);
-        bump_generation(resource.generation, old, &mut new);
+        metadata::bump_generation(resource.generation, old, &mut new);
         new.metadata_mut().insert("resourceVersion".into(), old.resource_version().into());
         if new == **old {
             return Ok(Written { object: old.clone(), created: false, warnings: request.warnings });
@@ -376,21 +389,4 @@ impl Store {
         let stored = self.commit(&id, key, Some(stored)).ok_or_else(ApiError::no_such_path)?;
         self.through(scope, &stored)
     }
-}
-
-/// Counts a change of the desired state; changes of status and metadata do not count.
-fn bump_generation(rule: Generation, old: &Object, new: &mut Object) {
-    let differs = |field: &str| old.0.get(field) != new.0.get(field);
-    let mut fields = old
-        .0
-        .keys()
-        .chain(new.0.keys())
-        .filter(|field| !matches!(field.as_str(), "metadata" | "apiVersion" | "kind"));
-    let changed = match rule {
-        Generation::Never => return,
-        Generation::Spec => fields.any(|field| field != "status" && differs(field)),
-        Generation::All => fields.any(|field| differs(field)),
-    };
-    let generation = old.generation() + i64::from(changed);
-    new.metadata_mut().insert("generation".into(), generation.into());
 }

@@ -16,6 +16,8 @@ pub(super) struct WriteRequest<'a> {
     pub(super) now: Timestamp,
     pub(super) warnings: Vec<String>,
     pub(super) reading: Reading,
+    /// Whether it creates an object although its verb is another one.
+    pub(super) creates_instead: bool,
 }
 
 /// The source of an object; it decides how unknown fields are refused.

@@ -285,7 +285,7 @@ mod tests {
         };
         let config = Value::Object(desired.0.clone());
         let us = manager(Operation::Apply, MANAGER);
-        let applying = Applying { live: &json!({}), config: &config, named: &config };
+        let applying = Applying { zero: &json!({}), live: &json!({}), config: &config, named: &config };
         let (value, owners) = Owners::default().applied(&us, applying, at, (false, "")).unwrap();
         let mut after = value.clone();
         changes(&mut after);

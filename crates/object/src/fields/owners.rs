@@ -93,6 +93,8 @@ pub struct Owners {
 /// The values of an apply.
 #[derive(Clone, Copy, Debug)]
 pub struct Applying<'v> {
+    /// What an object of the kind has before anybody writes to it.
+    pub zero: &'v Value,
     /// The object as it is.
     pub live: &'v Value,
     /// The value that is merged into it.
@@ -215,12 +217,12 @@ impl Owners {
     pub fn applied(
         mut self,
         manager: &Manager,
-        Applying { live, config, named }: Applying<'_>,
+        Applying { zero, live, config, named }: Applying<'_>,
         at: Position<'_>,
         (force, time): (bool, &str),
     ) -> Result<(Value, Self), Vec<Conflict>> {
         if self.is_empty() && live.as_object().is_some_and(|live| !live.is_empty()) {
-            let all = without_system_fields(&compare(&Value::Object(serde_json::Map::new()), live, at).added);
+            let all = without_system_fields(&compare(zero, live, at).added);
             let before = Manager {
                 operation: Operation::Update,
                 name: BEFORE_FIRST_APPLY.into(),

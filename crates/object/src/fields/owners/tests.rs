@@ -24,7 +24,12 @@ fn apply(
     config: &Value,
     force: bool,
 ) -> Result<(Value, Owners), Vec<Conflict>> {
-    owners.applied(&applier(who), Applying { live, config, named: config }, Position::Unknown, (force, NOW))
+    owners.applied(
+        &applier(who),
+        Applying { zero: &json!({}), live, config, named: config },
+        Position::Unknown,
+        (force, NOW),
+    )
 }
 
 #[test]
