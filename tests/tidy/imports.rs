@@ -14,7 +14,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("api", &["object"]),
     ("render", &["object"]),
     ("reconcile", &["api", "object"]),
-    ("cel", &[]),
+    ("cel", &["object"]),
     ("engine", &["api", "cel", "object"]),
     ("controllers", &["api", "engine", "object", "reconcile", "render"]),
     // It knows none of our kinds, so it runs the controllers of hub, agent and add-ons alike.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
-use regex::RegexBuilder;
+use object::pattern::compile_within;
 
 use super::MAX_DEPTH;
 
@@ -99,12 +99,12 @@ fn pattern(call: &CallExpr) -> Option<&str> {
     }
 }
 
-/// Returns the power of two that has room for a compiled regular expression, if it is valid and one has.
+/// Returns the bytes of a compiled regular expression, if it is valid and not too large.
 fn size(pattern: &str) -> Option<usize> {
     let known = SIZES.with_borrow(|sizes| sizes.get(pattern).copied());
     known.unwrap_or_else(|| {
-        let has_room = |limit: &usize| RegexBuilder::new(pattern).size_limit(*limit).build().is_ok();
-        let size = (9..).map(|power| 1 << power).take_while(|limit| *limit <= MAX_PATTERNS).find(has_room);
+        let mut left = MAX_PATTERNS;
+        let size = compile_within(pattern, &mut left).ok().map(|_| MAX_PATTERNS - left);
         SIZES.with_borrow_mut(|sizes| {
             if sizes.len() >= MAX_SIZES {
                 sizes.clear();

@@ -15,6 +15,7 @@ mod metadata;
 pub mod names;
 mod number;
 pub mod patch;
+pub mod pattern;
 pub mod quantity;
 mod random;
 mod rendered;

@@ -14,9 +14,12 @@ use super::template::{Registry, RenderError};
 use api::addon::v1alpha1::ProxyConfig;
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
+use object::pattern::compile_within;
 
 /// Where the hub kubeconfig of an add-on is mounted.
 pub(crate) const HUB_KUBECONFIG_PATH: &str = "/managed/hub-kubeconfig";
+/// Bytes of the compiled patterns of containers of a configuration: 5 ms for each cluster.
+pub(super) const MAX_PATTERNS: usize = 1 << 20;
 const PROXY_CA_PATH: &str = "/managed/proxy-ca";
 const PROXY_CA_KEY: &str = "ca-bundle.crt";
 const PROXY_CA_VOLUME: &str = "proxy-ca-bundle";
@@ -63,17 +66,18 @@ pub(super) struct ResourceRule {
 }
 
 impl ResourceRule {
-    /// Reads `resource:name:container`. Each part is a name, `*` or, as in OCM, a regular expression.
+    /// Reads `resource:name:container`. Each part is a name, `*` or, as in OCM, a regular expression, which
+    /// takes its bytes from those that are left.
     ///
     /// # Errors
-    /// Fails where there are not three parts, or where one is no regular expression.
-    pub(super) fn parse(id: &str, resources: Value) -> Result<Self, RenderError> {
+    /// Fails where there are not three parts, or where one is no regular expression or too large.
+    pub(super) fn parse(id: &str, resources: Value, bytes: &mut usize) -> Result<Self, RenderError> {
         let invalid = || RenderError::ContainerId(id.to_owned());
         let parts: Vec<&str> = id.split(':').map(|part| if part == "*" { ".+" } else { part }).collect();
         if parts.len() != 3 {
             return Err(invalid());
         }
-        let containers = Regex::new(&format!("^{}$", parts.join(":"))).map_err(|_| invalid())?;
+        let containers = compile_within(&format!("^{}$", parts.join(":")), bytes).map_err(|_| invalid())?;
         Ok(Self { containers, resources })
     }
 }

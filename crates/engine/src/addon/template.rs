@@ -182,10 +182,12 @@ fn decoration(
         decoration.tolerations = (!tolerations.is_empty()).then(|| decorate::json(tolerations));
     }
     decoration.set_proxy(proxy_config)?;
+    let mut bytes = decorate::MAX_PATTERNS;
     for requirement in resource_requirements {
         decoration.resources.push(decorate::ResourceRule::parse(
             &requirement.container_id,
             decorate::json(&requirement.resources),
+            &mut bytes,
         )?);
     }
     Ok(decoration)

@@ -11,6 +11,7 @@ use super::definition::{flag, list, text, texts};
 use super::rule_cost;
 use crate::schema::Refs;
 use crate::{FieldError, Schema, validate};
+use object::pattern::compile_within;
 
 /// A schema as it is written.
 type Fields = Map<String, Value>;
@@ -29,13 +30,16 @@ pub(super) fn check_schemas(spec: &Value, errors: &mut Vec<FieldError>) {
         } else {
             format!("spec.versions[{i}].schema.openAPIV3Schema")
         };
-        let mut check = Check { errors, cardinality: 1.0, cost: 0.0 };
+        let mut check = Check { errors, cardinality: 1.0, cost: 0.0, patterns: MAX_PATTERNS };
         check.schema(schema, &path, At::Root);
         if check.cost > rule_cost::SCHEMA {
             check.forbidden(path, "the estimated cost of all rules of the schema exceeds the budget");
         }
     }
 }
+
+/// Bytes of the compiled patterns of a schema; they stay in memory.
+const MAX_PATTERNS: usize = 64 << 20;
 
 /// The place of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,6 +59,8 @@ struct Check<'e> {
     cardinality: f64,
     /// The cost of the rules so far.
     cost: f64,
+    /// The bytes that are left for compiled patterns.
+    patterns: usize,
 }
 
 impl Check<'_> {
@@ -211,7 +217,7 @@ impl Check<'_> {
 
     fn pattern(&mut self, value: &Value, path: &str) {
         if let Some(pattern) = value.get("pattern").and_then(Value::as_str)
-            && let Err(error) = regex::Regex::new(pattern)
+            && let Err(error) = compile_within(pattern, &mut self.patterns)
         {
             let why = format!("must be a valid regular expression, but isn't: {error}");
             self.errors.push(FieldError::invalid(format!("{path}.pattern"), &pattern.into(), why));

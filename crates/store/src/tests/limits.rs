@@ -125,6 +125,29 @@ fn no_rule_of_a_definition_ends_the_process() {
 }
 
 #[test]
+fn patterns_of_a_definition_share_a_limit() {
+    let mut world = World::new();
+    let mut definition = |patterns: usize, pattern: &str| {
+        let property = |i| (format!("f{i}"), json!({ "type": "string", "pattern": pattern }));
+        let properties: serde_json::Map<String, Value> = (0..patterns).map(property).collect();
+        let schema = json!({ "type": "object", "properties": properties });
+        let version =
+            json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+        let names = json!({ "plural": "patterns", "kind": "Pattern" });
+        world.create(json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": "patterns.test.dev" },
+            "spec": { "group": "test.dev", "scope": "Cluster", "names": names, "versions": [version] },
+        }))
+    };
+    for (patterns, pattern) in [(140, "a{9000}"), (1, "a{90000}")] {
+        let (code, _, message) = refusal(definition(patterns, pattern));
+        assert!(code == 422 && message.contains("exceeds size limit"), "{message}");
+    }
+    definition(1_000, "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$").unwrap();
+}
+
+#[test]
 fn replicas_nest_an_object_no_deeper_than_what_can_be_read_back() {
     let mut world = World::new();
     let spec = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });

@@ -123,6 +123,18 @@ fn the_install_namespace_moves_objects_and_service_accounts_only() {
     );
 }
 
+#[test]
+fn patterns_of_containers_share_a_limit() {
+    let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": []}}});
+    let config = |patterns: usize| {
+        let of = json!({"containerID": "deployments:a{4000}:*", "resources": {}});
+        json!({ "resourceRequirements": vec![of; patterns] })
+    };
+    assert!(rendered(&template, &config(1), None).is_ok());
+    let refused = rendered(&template, &config(20), None).unwrap_err().to_string();
+    assert_eq!(refused, "invalid ContainerID: deployments:a{4000}:*");
+}
+
 /// Returns whether only texts differ, and fields whose names have become the same.
 fn is_alike(before: &Value, after: &Value) -> bool {
     match (before, after) {
