@@ -10,7 +10,7 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::template::{Registry, RenderError};
+use super::template::{Registry, RenderError, Room};
 use api::addon::v1alpha1::ProxyConfig;
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
@@ -117,22 +117,31 @@ pub(super) fn json<T: Serialize>(part: &T) -> Value {
 }
 
 /// Decorates the pod template of a Deployment or DaemonSet; other kinds stay as they are.
-pub(super) fn workload(object: &mut Object, decoration: &Decoration) {
+///
+/// # Errors
+/// Fails where there is no room for the additions.
+pub(super) fn workload(
+    object: &mut Object,
+    decoration: &Decoration,
+    room: &mut Room,
+) -> Result<(), RenderError> {
     let gvk = object.gvk();
     let resource = match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("apps", "Deployment") => "deployments",
         ("apps", "DaemonSet") => "daemonsets",
-        _ => return,
+        _ => return Ok(()),
     };
     let name = object.name().to_owned();
     let Some(pod) =
         object.0.get_mut("spec").and_then(|s| s.get_mut("template")).and_then(|t| t.get_mut("spec"))
     else {
-        return;
+        return Ok(());
     };
-    let Some(pod) = pod.as_object_mut() else { return };
+    let Some(pod) = pod.as_object_mut() else { return Ok(()) };
     for volume in &decoration.volumes {
-        list(pod, "volumes").push(json!({"name": volume.name, "secret": {"secretName": volume.secret}}));
+        let volume = json!({"name": volume.name, "secret": {"secretName": volume.secret}});
+        room.take(size(&volume))?;
+        list(pod, "volumes").push(volume);
     }
     if decoration.mounts_proxy_ca() {
         let config_map =
@@ -140,9 +149,11 @@ pub(super) fn workload(object: &mut Object, decoration: &Decoration) {
         list(pod, "volumes").push(config_map);
     }
     if let Some(selector) = &decoration.node_selector {
+        room.take(size(selector))?;
         pod.insert("nodeSelector".into(), selector.clone());
     }
     if let Some(tolerations) = &decoration.tolerations {
+        room.take(size(tolerations))?;
         pod.insert("tolerations".into(), tolerations.clone());
     }
     let containers = pod.get_mut("containers").and_then(Value::as_array_mut).into_iter().flatten();
@@ -151,19 +162,28 @@ pub(super) fn workload(object: &mut Object, decoration: &Decoration) {
             "{resource}:{name}:{}",
             container.get("name").and_then(Value::as_str).unwrap_or_default()
         );
-        decorate_container(container, &id, decoration);
+        decorate_container(container, &id, decoration, room)?;
     }
+    Ok(())
 }
 
-fn decorate_container(container: &mut Map<String, Value>, id: &str, decoration: &Decoration) {
+/// Returns the size of the JSON of a value.
+fn size(value: &Value) -> usize {
+    value.to_string().len()
+}
+
+fn decorate_container(
+    container: &mut Map<String, Value>,
+    id: &str,
+    decoration: &Decoration,
+    room: &mut Room,
+) -> Result<(), RenderError> {
     let env = list(container, "env");
-    env.extend(
-        decoration
-            .env
-            .iter()
-            .chain(&decoration.proxy)
-            .map(|(name, value)| json!({"name": name, "value": value})),
-    );
+    for (name, value) in decoration.env.iter().chain(&decoration.proxy) {
+        let variable = json!({"name": name, "value": value});
+        room.take(size(&variable))?;
+        env.push(variable);
+    }
     if decoration.mounts_proxy_ca() {
         env.push(json!({"name": "CA_BUNDLE_FILE_PATH", "value": format!("{PROXY_CA_PATH}/{PROXY_CA_KEY}")}));
     }
@@ -171,7 +191,9 @@ fn decorate_container(container: &mut Map<String, Value>, id: &str, decoration: 
         container.remove("env");
     }
     for volume in &decoration.volumes {
-        list(container, "volumeMounts").push(json!({"name": volume.name, "mountPath": volume.path}));
+        let mount = json!({"name": volume.name, "mountPath": volume.path});
+        room.take(size(&mount))?;
+        list(container, "volumeMounts").push(mount);
     }
     if decoration.mounts_proxy_ca() {
         list(container, "volumeMounts").push(json!({"name": PROXY_CA_VOLUME, "mountPath": PROXY_CA_PATH}));
@@ -179,11 +201,14 @@ fn decorate_container(container: &mut Map<String, Value>, id: &str, decoration: 
     if let Some(image) =
         container.get("image").and_then(Value::as_str).map(|image| mirror(image, &decoration.registries))
     {
+        room.take(image.len())?;
         container.insert("image".into(), image.into());
     }
     if let Some(rule) = decoration.resources.iter().rev().find(|rule| rule.containers.is_match(id)) {
+        room.take(size(&rule.resources))?;
         container.insert("resources".into(), rule.resources.clone());
     }
+    Ok(())
 }
 
 fn list<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value> {

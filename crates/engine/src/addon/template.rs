@@ -12,6 +12,10 @@ use api::addon::v1alpha1::{
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
 
+/// Most bytes of the values that a template and its configuration put into the manifests of one cluster:
+/// twice what etcd takes as a template. A value that stands in many places counts in each.
+const VALUE_BYTES: usize = 3 << 20;
+
 /// The input of the manifests of one cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
@@ -47,9 +51,26 @@ pub enum RenderError {
     /// The certificates of the proxy are not base64.
     #[error("proxyConfig.caBundle of the configuration is not base64: {0}")]
     CaBundle(String),
+    /// The template or the configuration multiplies its values.
+    #[error("the manifests of the cluster have more than {VALUE_BYTES} bytes of values")]
+    TooLarge,
     /// A registration of type CustomSigner has no signer.
     #[error("custom signer is nil")]
     NoSigner,
+}
+
+/// The bytes that the other values of a cluster may take.
+pub(super) struct Room(usize);
+
+impl Room {
+    /// Takes room for a value that is about to be written.
+    ///
+    /// # Errors
+    /// Fails where there is none left.
+    pub(super) fn take(&mut self, bytes: usize) -> Result<(), RenderError> {
+        self.0 = self.0.checked_sub(bytes).ok_or(RenderError::TooLarge)?;
+        Ok(())
+    }
 }
 
 /// A mirror of images.
@@ -72,19 +93,20 @@ struct RegistriesAnnotation {
 /// Renders the manifests of one cluster in the order of the template. An added object is the last.
 ///
 /// # Errors
-/// Fails where the template or the configuration is invalid; nothing is rendered then.
+/// Fails where the template or the configuration is invalid, or multiplies its values; nothing is rendered
+/// then.
 pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
     let namespace = install_namespace(input.config);
     let variables = variables(input, namespace);
     let decoration = decoration(input, namespace, &variables)?;
+    let mut room = Room(VALUE_BYTES);
     let mut objects = Vec::new();
     // `registration` decides about the rest.
     let AddOnTemplateSpec { addon_name: _, agent_spec, registration: _, unknown: _ } = input.template;
     for (index, manifest) in agent_spec.workload.manifests.iter().enumerate() {
-        let fields =
-            substitute_map(manifest, &variables).map_err(|text| RenderError::Unclosed { index, text })?;
-        let mut object = Object(fields);
-        decorate::workload(&mut object, &decoration);
+        let mut substitution = Substitution { variables: &variables, index, room: &mut room };
+        let mut object = Object(substitution.map(manifest)?);
+        decorate::workload(&mut object, &decoration, &mut room)?;
         decorate::place(&mut object, namespace);
         objects.push(object);
     }
@@ -222,44 +244,51 @@ fn credentials(
     Ok(volumes)
 }
 
-/// Replaces `{{NAME}}` in every string of a value, keys included; an unknown name becomes nothing, as it does
-/// in OCM.
+/// Replaces `{{NAME}}` in every string of a manifest, keys included; an unknown name becomes nothing, as it
+/// does in OCM.
 ///
 /// OCM replaces in the JSON text, where a value with a quotation mark breaks the manifest or adds fields to
 /// it. Replacing inside the strings gives the same for every other value. See
 /// docs/hazards.md#template-injection.
-fn substitute(value: &Value, variables: &BTreeMap<String, String>) -> Result<Value, String> {
-    Ok(match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-        Value::String(text) => Value::String(substitute_text(text, variables)?),
-        Value::Array(items) => {
-            Value::Array(items.iter().map(|item| substitute(item, variables)).collect::<Result<_, _>>()?)
-        }
-        Value::Object(fields) => Value::Object(substitute_map(fields, variables)?),
-    })
+struct Substitution<'a> {
+    variables: &'a BTreeMap<String, String>,
+    /// Place of the manifest in the template.
+    index: usize,
+    room: &'a mut Room,
 }
 
-fn substitute_map(
-    fields: &Map<String, Value>,
-    variables: &BTreeMap<String, String>,
-) -> Result<Map<String, Value>, String> {
-    fields
-        .iter()
-        .map(|(field, value)| Ok((substitute_text(field, variables)?, substitute(value, variables)?)))
-        .collect()
-}
-
-fn substitute_text(text: &str, variables: &BTreeMap<String, String>) -> Result<String, String> {
-    let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, tagged)) = rest.split_once("{{") {
-        let (name, after) = tagged.split_once("}}").ok_or_else(|| text.to_owned())?;
-        result.push_str(before);
-        result.push_str(variables.get(name).map(String::as_str).unwrap_or_default());
-        rest = after;
+impl Substitution<'_> {
+    fn value(&mut self, value: &Value) -> Result<Value, RenderError> {
+        Ok(match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            Value::String(text) => Value::String(self.text(text)?),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?)
+            }
+            Value::Object(fields) => Value::Object(self.map(fields)?),
+        })
     }
-    result.push_str(rest);
-    Ok(result)
+
+    fn map(&mut self, fields: &Map<String, Value>) -> Result<Map<String, Value>, RenderError> {
+        fields.iter().map(|(field, value)| Ok((self.text(field)?, self.value(value)?))).collect()
+    }
+
+    fn text(&mut self, text: &str) -> Result<String, RenderError> {
+        self.room.take(text.len())?;
+        let mut result = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, tagged)) = rest.split_once("{{") {
+            let unclosed = || RenderError::Unclosed { index: self.index, text: text.to_owned() };
+            let (name, after) = tagged.split_once("}}").ok_or_else(unclosed)?;
+            let value = self.variables.get(name).map(String::as_str).unwrap_or_default();
+            self.room.take(value.len())?;
+            result.push_str(before);
+            result.push_str(value);
+            rest = after;
+        }
+        result.push_str(rest);
+        Ok(result)
+    }
 }
 
 #[cfg(test)]

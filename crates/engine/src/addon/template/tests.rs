@@ -45,6 +45,46 @@ fn an_open_variable_is_an_error_and_no_crash() {
     );
 }
 
+#[test]
+fn a_template_that_multiplies_a_value_is_refused_before_it_is_rendered() {
+    // On every cluster, 30,000 times 1 KiB.
+    let manifests: Vec<Value> = (0..300).map(|_| config_map(json!({"{{A}}": "{{A}}".repeat(100)}))).collect();
+    let refused = |variable: &str, deployments: &Value, rest: Value| {
+        let mut config = json!({"customizedVariables": [{"name": "A", "value": variable}]});
+        config.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        let workload = json!({"workload": {"manifests": deployments}});
+        let template =
+            json!({"addonName": "a", "agentSpec": workload, "registration": [{"type": "KubeClient"}]});
+        rendered(&template, &config, None).err().map(|error| error.to_string())
+    };
+    let too_large = Some("the manifests of the cluster have more than 3145728 bytes of values".to_owned());
+    assert_eq!(refused(&"x".repeat(1024), &json!(manifests), json!({})), too_large);
+    assert_eq!(refused(&"x".repeat(64), &json!(manifests), json!({})), None);
+    // What a configuration adds to every container or workload multiplies as well.
+    let large = "x".repeat(32 << 10);
+    let containers: Vec<Value> = (0..100).map(|_| json!({"name": "c", "image": "a/b"})).collect();
+    let one = deployment(json!({"name": "c"}), json!({"containers": containers}));
+    let many: Vec<Value> = (0..100).map(|_| deployment(json!({"name": "c"}), json!({}))).collect();
+    let (one, many) = (json!([one]), json!(many));
+    let resources = json!([{"containerID": "*:*:*", "resources": {"claims": [{"name": large}]}}]);
+    let of_containers = [
+        json!({"proxyConfig": {"httpProxy": large}}),
+        json!({"registries": [{"source": "a", "mirror": large}]}),
+        json!({"resourceRequirements": resources}),
+    ];
+    for config in of_containers {
+        assert_eq!(refused("", &one, config.clone()), too_large, "{config:.60}");
+    }
+    let of_workloads = [
+        json!({"nodePlacement": {"nodeSelector": {"a": large}}}),
+        json!({"nodePlacement": {"tolerations": [{"key": large}]}}),
+    ];
+    for config in of_workloads {
+        assert_eq!(refused("", &many, config.clone()), too_large, "{config:.60}");
+        assert_eq!(refused("", &one, config.clone()), None, "{config:.60}");
+    }
+}
+
 fn deployment(container: Value, pod: Value) -> Value {
     let mut spec = json!({"containers": [container]});
     spec.as_object_mut().unwrap().extend(pod.as_object().unwrap().clone());
@@ -196,7 +236,9 @@ fn any_bytes_are_a_template_with_variables_or_refused() {
         let variables = variables(&input, install_namespace(config.as_ref()));
         let manifests = &template.agent_spec.workload.manifests;
         for manifest in manifests {
-            let Ok(replaced) = substitute_map(manifest, &variables) else { continue };
+            let mut room = Room(VALUE_BYTES);
+            let mut substitution = Substitution { variables: &variables, index: 0, room: &mut room };
+            let Ok(replaced) = substitution.map(manifest) else { continue };
             let (before, after) = (Value::Object(manifest.clone()), Value::Object(replaced));
             assert!(is_alike(&before, &after), "a value leaves its string: {before} becomes {after}");
         }
