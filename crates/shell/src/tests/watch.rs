@@ -37,6 +37,8 @@ impl Controller for Idle {
 enum Reply {
     /// An empty list at a resource version.
     Listed(u32),
+    /// An empty page of a list that goes on.
+    Continues,
     /// A stream of these lines, which stays open.
     Streams(Bytes),
     /// A stream that ends at once.
@@ -124,6 +126,9 @@ fn respond(answer: Reply) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, Bo
     match answer {
         Reply::Listed(at) => {
             json(200, format!(r#"{{"metadata": {{"resourceVersion": "{at}"}}, "items": []}}"#))
+        }
+        Reply::Continues => {
+            json(200, r#"{"metadata": {"resourceVersion": "7", "continue": "on"}, "items": []}"#.into())
         }
         Reply::Refused(code, seconds) => {
             let details = format!(r#"{{"retryAfterSeconds": {seconds}}}"#);
@@ -262,6 +267,20 @@ async fn an_event_without_end_is_not_read() {
     });
     let log = log.await;
     assert!(log.listed > 1, "{:?}", log.requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_pages_do_not_end_is_given_up_on() {
+    let log = watched(MINUTE, |is_watch, (lists, _)| match is_watch {
+        true => Reply::Streams(Bytes::new()),
+        false if lists < 3000 => Reply::Continues,
+        false => Reply::Listed(7),
+    });
+    let log = log.await;
+    let lists: Vec<Duration> = log.requests.iter().filter(|(is_watch, ..)| !is_watch).map(|r| r.1).collect();
+    assert_eq!(lists[2048], Duration::ZERO, "the first list");
+    assert!(lists[2049] > Duration::ZERO, "the list is tried again after a wait");
+    assert_eq!((lists.len(), log.listed), (3001, 1));
 }
 
 #[test]
