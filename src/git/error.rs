@@ -112,6 +112,14 @@ pub enum Error {
         /// The message of the server.
         why: String,
     },
+    /// The server takes no request of this size.
+    #[error(
+        "{url} takes no request of this size (HTTP status 413); raise the limit of the server or of its proxy"
+    )]
+    RequestTooLarge {
+        /// The remote.
+        url: String,
+    },
     /// The directory of the branch holds files of another owner.
     #[error(
         "{branch} of {url} holds {what}; give each hub and each ConfigRepo a spec.report.path or a branch of its own"
@@ -185,6 +193,7 @@ impl Error {
             Self::Cancelled { .. } => "SourceTimeout",
             Self::Abandoned { .. } => "SourceAbandoned",
             Self::PushRejected { .. } => "StatusPushRejected",
+            Self::RequestTooLarge { .. } => "SourceRefused",
             Self::NotOurs { .. } => "StatusPushMisconfigured",
             Self::Fenced { .. } => "StatusPushFenced",
             Self::PushContended { .. } => "StatusPushContended",

@@ -52,6 +52,25 @@ fn https_fetches_and_pushes() {
 }
 
 #[test]
+fn a_push_that_is_too_large_is_refused_and_a_busy_server_is_unreachable() {
+    let forge = Forge::new();
+    forge.commit("main", &[("a", "1")]);
+    let cases = [
+        (413, "SourceRefused"),
+        (429, "SourceUnreachable"),
+        (500, "SourceUnreachable"),
+        (503, "SourceUnreachable"),
+    ];
+    for (status, reason) in cases {
+        let web = Web::start(&forge, Behaviour { push_status: Some(status), ..Behaviour::default() });
+        let error = mirror(&forge, &web.url, web.credentials(&[])).push(&report("1"), &Retry::default());
+        let error = error.unwrap_err();
+        assert_eq!(error.reason(), reason, "{status}: {error}");
+        assert!(error.to_string().contains(&status.to_string()), "{error}");
+    }
+}
+
+#[test]
 fn a_token_and_a_client_certificate_prove_who_we_are() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);

@@ -74,6 +74,8 @@ pub(super) struct Behaviour {
     pub(super) redirect: Option<String>,
     /// How long ago its certificate was issued, for an hour.
     pub(super) issued_ago: Duration,
+    /// The status that it answers a push with.
+    pub(super) push_status: Option<u16>,
     /// What it makes of an answer with a pack.
     pub(super) damage: Option<fn(Vec<u8>) -> Vec<u8>>,
 }
@@ -206,6 +208,11 @@ fn answer(
     let mut words = seen.line.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if let Some(status) = behaviour.push_status
+        && path.ends_with("/git-receive-pack")
+    {
+        return write!(out, "HTTP/1.1 {status} Refused\r\nContent-Length: 0\r\n\r\n");
+    }
     let mut backend = Command::new("git")
         .args(["-c", "safe.directory=*", "-c", "http.receivepack=true", "http-backend"])
         .env("GIT_PROJECT_ROOT", root)

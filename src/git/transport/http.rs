@@ -187,6 +187,9 @@ fn check(session: &Session, answer: &Response<Incoming>, expected: &str) -> Resu
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
         return Err(Error::Auth { url, why: format!("HTTP status {status}") });
     }
+    if status == StatusCode::PAYLOAD_TOO_LARGE {
+        return Err(Error::RequestTooLarge { url });
+    }
     if status != StatusCode::OK {
         return Err(session.unreachable(format!("HTTP status {status}")));
     }

@@ -7,6 +7,7 @@ use reconcile::{Failure, FailureKind};
 pub(super) fn failure(error: &Error) -> Failure {
     let kind = match error {
         Error::PushRejected { .. }
+        | Error::RequestTooLarge { .. }
         | Error::StatusRejected { .. }
         | Error::Auth { .. }
         | Error::HostKey { .. } => FailureKind::Forbidden,
