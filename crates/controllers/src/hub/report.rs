@@ -5,6 +5,7 @@
 
 pub(super) mod fleet;
 mod fleet_snapshot;
+pub(super) mod followed;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
@@ -17,12 +18,13 @@ use api::gitops::v1alpha1::{ConfigRepo, Report, ReportStatus};
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
+use followed::follows;
 use object::duration::{self, later};
 use object::text;
 use object::{Key, Metadata as _};
 use reconcile::{
-    Action, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Read, StatusWrite,
-    View, Watches,
+    Action, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Query, Read,
+    StatusWrite, View, Watches,
 };
 
 /// How long after the last change a report waits for more of them.
@@ -94,7 +96,7 @@ impl Controller for ReportController {
 fn reason(failure: &Failure) -> &'static str {
     match failure.kind {
         FailureKind::Forbidden => REJECTED,
-        FailureKind::Invalid => "StatusPushMisconfigured",
+        FailureKind::Invalid => MISCONFIGURED,
         FailureKind::FieldConflict => FENCED,
         FailureKind::Conflict => "StatusPushContended",
         FailureKind::NotFound | FailureKind::Unavailable => "StatusPushFailed",
@@ -102,6 +104,7 @@ fn reason(failure: &Failure) -> &'static str {
 }
 
 const REJECTED: &str = "StatusPushRejected";
+const MISCONFIGURED: &str = "StatusPushMisconfigured";
 const FENCED: &str = "StatusPushFenced";
 
 fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -143,13 +146,20 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
         return Ok(plan);
     }
+    let url = if spec.url.is_empty() { &repo.spec.url } else { &spec.url };
+    let neighbours = view.list::<ConfigRepo>(Query::namespace(&Key::of(repo).namespace))?;
+    if let Some(follower) = neighbours.iter().find(|neighbour| follows(neighbour, url, &spec.branch)) {
+        plan.status = followed_by(repo, follower, now);
+        plan.wake(later(now, REJECTED_RETRY));
+        return Ok(plan);
+    }
     let hub = hub_uid(view)?;
     if condition.is_some_and(|condition| condition.status == False) {
         plan.events.push(pushed_again(repo, spec));
     }
     plan.step([Action::Push(Box::new(Push {
         repo: Key::of(repo),
-        url: if spec.url.is_empty() { repo.spec.url.clone() } else { spec.url.clone() },
+        url: url.clone(),
         secret: spec.secret_ref.as_ref().map(|secret| Key::namespaced(Key::of(repo).namespace, &secret.name)),
         branch: spec.branch.clone(),
         directory: spec.path.trim_matches('/').to_owned(),
@@ -161,6 +171,21 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         signing: spec.signing_key_ref.as_ref().map(|key| Key::namespaced(Key::of(repo).namespace, &key.name)),
     }))]);
     Ok(plan)
+}
+
+/// Returns the status of a ConfigRepo with a report that another one would apply.
+///
+/// A ConfigRepo of another namespace does not count, because it could stop the reports of everyone.
+fn followed_by(repo: &ConfigRepo, follower: &ConfigRepo, now: Timestamp) -> Option<StatusWrite> {
+    let message = format!(
+        "spec.report.branch is the branch that ConfigRepo {} follows, so every report would be a new commit to apply; give the report a branch of its own",
+        follower.name()
+    );
+    let observed = Observation::new(REPORTED, False, MISCONFIGURED).message(message);
+    let mut new = repo.clone();
+    let conditions = &mut new.status.get_or_insert_default().conditions;
+    set_condition(conditions, observed.at(repo.metadata.generation.unwrap_or_default()), now);
+    StatusWrite::between(repo, &new)
 }
 
 /// Returns the event that a report arrived after one that did not.

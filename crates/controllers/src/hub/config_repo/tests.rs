@@ -328,12 +328,16 @@ fn an_object_of_somebody_else_stops_the_commit_until_it_is_given_up() {
 
 #[test]
 fn a_report_to_the_branch_that_is_followed_is_refused() {
-    let repo: ConfigRepo = serde_json::from_value(json!({"metadata": {"namespace": "config", "name": "x"},
-        "spec": {"url": "https://git.example/x", "ref": {"branch": "main"}, "report": {"branch": "main"}}}))
-    .unwrap();
     let checkout = Arc::new(object::tree::Checkout { revision: String::new(), tree: FileTree::default() });
-    let problems = commit::completed(&repo, &checkout, &Caches::default()).unwrap().unwrap_err();
-    assert!(problems[0].message.starts_with("spec.report.branch is the branch that is followed"));
+    for url in ["", "https://git.example/x.git", "git@git.example:x"] {
+        let report = json!({"url": url, "branch": "main"});
+        let repo: ConfigRepo =
+            serde_json::from_value(json!({"metadata": {"namespace": "config", "name": "x"},
+            "spec": {"url": "https://git.example/x", "ref": {"branch": "main"}, "report": report}}))
+            .unwrap();
+        let problems = commit::completed(&repo, &checkout, &Caches::default()).unwrap().unwrap_err();
+        assert!(problems[0].message.starts_with("spec.report.branch is the branch that is followed"));
+    }
 }
 
 #[test]

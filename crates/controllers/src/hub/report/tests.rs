@@ -110,6 +110,35 @@ fn changes_that_keep_coming_are_reported_once_an_interval() {
     assert!((8..=20).contains(&pushes), "{pushes} in ten minutes");
 }
 
+#[test]
+fn a_report_to_the_branch_that_a_neighbour_follows_is_refused() {
+    let follow = |world: &mut World, namespace: &str, branch: &str| {
+        let spec = json!({"url": "https://git.example/other", "ref": {"branch": branch}});
+        let metadata = json!({"namespace": namespace, "name": "other"});
+        let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec});
+        world.apply(object(repo)).unwrap();
+    };
+    for url in ["https://git.example/other.git", "git@GIT.example:other"] {
+        let mut world = world(json!({"url": url}));
+        follow(&mut world, "config", BRANCH);
+        commit(&mut world, '1', "msa");
+        run(&mut world, 60);
+        assert_eq!(reported(&world), ("False".into(), "StatusPushMisconfigured".into()), "{url}");
+        assert!(!world.branches.contains_key(BRANCH), "{url}");
+        follow(&mut world, "config", "main");
+        run(&mut world, 900);
+        assert_eq!(reported(&world), ("True".into(), "Pushed".into()), "{url}");
+    }
+    // A tenant does not stop the reports of others.
+    let mut world = world(json!({"url": "https://git.example/other"}));
+    let tenant = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}});
+    world.apply(object(tenant)).unwrap();
+    follow(&mut world, "tenant", BRANCH);
+    commit(&mut world, '1', "msa");
+    run(&mut world, 60);
+    assert_eq!(reported(&world), ("True".into(), "Pushed".into()));
+}
+
 /// Returns the conclusion from a push, and the plan after it at a later time.
 fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     let mut world = world(json!({}));
