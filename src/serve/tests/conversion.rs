@@ -62,8 +62,9 @@ fn any_bytes_are_a_conversion_review_or_refused() {
     seeds[2] = review(json!([newer, older])).to_string().replace("v1beta1", "v1alpha1").into();
     let run = |bytes: &[u8]| {
         let Ok(answer) = convert(bytes) else { return };
-        let (review, answer): (Value, Value) =
-            (serde_json::from_slice(bytes).unwrap(), serde_json::from_slice(&answer).unwrap());
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        // A text that nobody reads may be no Unicode.
+        let Ok(review) = serde_json::from_slice::<Value>(bytes) else { return };
         // A list is a struct for serde too, so some reviews have no field of this name.
         let objects = review["request"]["objects"].as_array().map(Vec::len);
         let converted = answer["response"]["convertedObjects"].as_array().map_or(0, Vec::len);
