@@ -57,8 +57,8 @@ pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken)
 /// The address cannot be listened on.
 pub async fn serve_agent(at: Listen, running: Running, stop: CancellationToken) -> std::io::Result<()> {
     // The second path is that of OCM's agents.
-    let livez = Router::new().route("/healthz", get(|| async { "ok" }));
-    listen(at, health(livez).with_state(running), stop).await
+    let healthz = Router::new().route("/healthz", get(live));
+    listen(at, health(healthz).with_state(running), stop).await
 }
 
 async fn listen(at: Listen, routes: Router, stop: CancellationToken) -> std::io::Result<()> {
@@ -71,10 +71,7 @@ async fn listen(at: Listen, routes: Router, stop: CancellationToken) -> std::io:
 }
 
 fn health(routes: Router<Running>) -> Router<Running> {
-    routes
-        .route("/livez", get(|| async { "ok" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
+    routes.route("/livez", get(live)).route("/readyz", get(ready)).route("/metrics", get(metrics))
 }
 
 fn handle(running: &Running) -> Result<Handle, String> {
@@ -83,6 +80,14 @@ fn handle(running: &Running) -> Result<Handle, String> {
 
 fn unavailable(why: &str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+}
+
+/// Says whether the process should go on. One without a shell does: it has not joined its hub yet.
+async fn live(State(running): State<Running>) -> Response {
+    match handle(&running) {
+        Ok(handle) if !handle.is_live() => unavailable("the dispatcher has not run for a minute"),
+        Ok(_) | Err(_) => "ok".into_response(),
+    }
 }
 
 async fn ready(State(running): State<Running>) -> Response {
@@ -123,3 +128,7 @@ async fn placement(
         Err(unread) => (StatusCode::SERVICE_UNAVAILABLE, format!("{unread}\n")).into_response(),
     }
 }
+
+#[cfg(test)]
+#[path = "tests/health.rs"]
+mod tests;

@@ -29,11 +29,19 @@ pub(crate) async fn serve(
     let listener = TcpListener::bind(address).await?;
     info!(address = %listener.local_addr()?, "serving health and metrics");
     let routes = Router::new()
-        .route("/livez", get(|| async { "ok" }))
+        .route("/livez", get(live))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .with_state(handle);
     axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+async fn live(State(handle): State<Handle>) -> Response {
+    if handle.is_live() {
+        return "ok".into_response();
+    }
+    let why = "the dispatcher has not run for a minute\n";
+    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 
 async fn ready(State(handle): State<Handle>) -> Response {

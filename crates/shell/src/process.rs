@@ -2,15 +2,15 @@
 //! reconciliation.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use kube::Client;
 use prometheus_client::registry::Registry;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
@@ -36,6 +36,11 @@ use reconcile::{
 const COALESCE: SignedDuration = SignedDuration::from_millis(50);
 /// Time limit of the writes that are in flight at a stop. The end of the leadership ends them too.
 const DRAIN: Duration = Duration::from_secs(4);
+/// How long the loop rests at most.
+const REST: Duration = Duration::from_secs(10);
+/// After how long without a round the loop is stuck. Plans and computations have threads of their own, and no
+/// round waits for them.
+const STUCK: Duration = Duration::from_secs(60);
 
 /// Writes to a git server or to its provider.
 pub(super) type GitWriteFn<T> = Arc<dyn Fn(T) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
@@ -78,6 +83,8 @@ pub struct Shell {
 pub struct Handle {
     runtime: Arc<Runtime>,
     started: Arc<AtomicBool>,
+    /// The begin of the last round of the loop, while the loop runs.
+    round: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Shell {
@@ -106,7 +113,7 @@ impl Shell {
         let mut runtime = Runtime::new(dispatcher, executor, scope, recorders);
         runtime.attempts = attempts.as_deref().map(Attempts::new);
         let runtime = Arc::new(runtime);
-        Self { handle: Handle { runtime, started: Arc::default() }, controllers }
+        Self { handle: Handle { runtime, started: Arc::default(), round: Arc::default() }, controllers }
     }
 
     /// Returns a handle for servers and the source controller.
@@ -119,7 +126,7 @@ impl Shell {
     /// A panic is a bug. In a decision it fails the reconciliation of a key; in a watch, or in the
     /// dispatcher, it cancels `stop`, so that the process ends and is started again.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { handle: Handle { runtime, started }, controllers } = self;
+        let Self { handle: Handle { runtime, started, round }, controllers } = self;
         let names: Vec<_> = controllers.iter().map(|info| info.name).collect();
         let threads = match Threads::start(&runtime, &names) {
             Ok(threads) => threads,
@@ -132,7 +139,9 @@ impl Shell {
         info!(controllers = names.join(","), "started");
         started.store(true, Ordering::Relaxed);
         let (tasks, mut watches) = (TaskTracker::new(), Watches::new());
+        let begin = |at| *round.lock().unwrap_or_else(PoisonError::into_inner) = at;
         while !stop.is_cancelled() {
+            begin(Some(Instant::now()));
             let next = runtime.dispatch(&threads, &tasks, &mut watches);
             let due = async {
                 match next {
@@ -145,10 +154,12 @@ impl Shell {
             tokio::select! {
                 () = runtime.notify.notified() => {}
                 () = due => {}
+                () = sleep(REST) => {}
                 () = runtime.broken.cancelled() => stop.cancel(),
                 () = stop.cancelled() => {}
             }
         }
+        begin(None);
         if let Some(attempts) = &runtime.attempts {
             attempts.close();
         }
@@ -229,8 +240,19 @@ impl Handle {
         !self.started.load(Ordering::Relaxed) || self.runtime.read(is_read).unwrap_or_default()
     }
 
+    /// Returns whether the loop goes round, or does not run: a candidate waits for its election, or the shell
+    /// has ended. A loop that is stuck, as by a deadlock, helps nobody until the process is started again.
+    pub fn is_live(&self) -> bool {
+        let round = *self.round.lock().unwrap_or_else(PoisonError::into_inner);
+        round.is_none_or(|at| at.elapsed() < STUCK)
+    }
+
     /// Returns the hub.
     pub fn hub(&self) -> &Resources {
         &self.runtime.executor.hub
     }
 }
+
+#[cfg(test)]
+#[path = "tests/process.rs"]
+mod tests;

@@ -1,0 +1,47 @@
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use tokio::time::{advance, timeout};
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::shell::{Selection, Shell, ShellOptions};
+
+async fn asked(path: &str, running: Running) -> (StatusCode, String) {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let answer = health(Router::new()).with_state(running).oneshot(request).await.unwrap();
+    let status = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_loop_is_stuck_for_a_minute_is_not_alive() {
+    let hub = tower::service_fn(async |_| Ok::<_, std::io::Error>(Response::new(Body::empty())));
+    let options = ShellOptions {
+        hub: kube::Client::new(hub, "default"),
+        spoke: None,
+        scope: Default::default(),
+        controllers: Selection::default(),
+        push: None,
+        commit_status: None,
+        leadership: None,
+        attempts: None,
+    };
+    let shell = Shell::new(options, |_| ());
+    let (_, running) = watch::channel(Ok(shell.handle()));
+    let mut run = pin!(shell.run(CancellationToken::new()));
+    assert!(timeout(Duration::from_secs(1), &mut run).await.is_err());
+    assert_eq!(asked("/livez", running.clone()).await.0, StatusCode::OK);
+    // Nobody polls the loop.
+    advance(Duration::from_secs(61)).await;
+    let (status, why) = asked("/livez", running).await;
+    assert_eq!((status, why.contains("for a minute")), (StatusCode::SERVICE_UNAVAILABLE, true), "{why}");
+
+    let (_, joining) = watch::channel(Err("the agent has not joined the hub yet".to_owned()));
+    assert_eq!(asked("/livez", joining.clone()).await.0, StatusCode::OK);
+    assert_eq!(asked("/readyz", joining).await.0, StatusCode::SERVICE_UNAVAILABLE);
+}
