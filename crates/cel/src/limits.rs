@@ -10,6 +10,9 @@ use super::MAX_DEPTH;
 
 /// The largest number that `lists.range` takes; the crate makes the list at once.
 pub const MAX_RANGE: i64 = 1000;
+/// The largest precision that `format` takes. A number of 17 digits is exact; the CEL crate writes as many as
+/// are asked for, 64 KiB for `%.65535f`.
+const MAX_PRECISION: u32 = 100;
 /// Bytes of all compiled regular expressions of an expression. The CEL crate compiles each at every
 /// evaluation, which takes about 2 ms for so many.
 const MAX_PATTERNS: usize = 512 << 10;
@@ -67,8 +70,13 @@ fn check_call(call: &CallExpr, patterns: &mut usize) -> Result<(), String> {
             Some(Expr::Literal(LiteralValue::Int(length))) if *length.inner() <= MAX_RANGE => Ok(()),
             _ => Err(format!("lists.range takes a literal of at most {MAX_RANGE}")),
         },
+        "format" => match literal(call, 0) {
+            Some(text) if precisions(text).into_iter().all(|precision| precision <= MAX_PRECISION) => Ok(()),
+            Some(_) => Err(format!("format takes a precision of at most {MAX_PRECISION}")),
+            None => Err("the text of format is no literal".into()),
+        },
         name if is_pattern(name) => {
-            let Some(pattern) = pattern(call) else {
+            let Some(pattern) = literal(call, 1) else {
                 return Err(format!("the regular expression of {name} is no literal text"));
             };
             let rest = size(pattern).and_then(|size| patterns.checked_sub(size));
@@ -87,16 +95,25 @@ fn is_pattern(function: &str) -> bool {
 /// Returns the steps that it takes to compile the regular expression of a call; 0 for one without.
 #[must_use]
 pub fn pattern_steps(call: &CallExpr) -> usize {
-    let pattern = is_pattern(&call.func_name).then(|| pattern(call)).flatten();
+    let pattern = is_pattern(&call.func_name).then(|| literal(call, 1)).flatten();
     pattern.map_or(0, |pattern| size(pattern).unwrap_or(MAX_PATTERNS) / PATTERN_BYTES_PER_STEP)
 }
 
-fn pattern(call: &CallExpr) -> Option<&str> {
-    let argument = call.args.get(usize::from(call.target.is_none()))?;
-    match &argument.expr {
+/// Returns a part of a call that is a literal text; part 0 is what the function is called on.
+fn literal(call: &CallExpr, part: usize) -> Option<&str> {
+    let part = call.target.iter().map(|target| &**target).chain(&call.args).nth(part)?;
+    match &part.expr {
         Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
         _ => None,
     }
+}
+
+/// Returns the precisions in a text of `format`.
+fn precisions(text: &str) -> Vec<u32> {
+    let without_signs = text.replace("%%", " ");
+    let parts = without_signs.split('%').filter_map(|part| part.strip_prefix('.'));
+    let digits = parts.map(|part| part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+    digits.filter(|digits| !digits.is_empty()).map(|digits| digits.parse().unwrap_or(u32::MAX)).collect()
 }
 
 /// Returns the bytes of a compiled regular expression, if it is valid and not too large.

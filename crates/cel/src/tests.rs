@@ -129,6 +129,11 @@ fn what_takes_long_or_grows_large_at_once_is_refused() {
         ("self.matches('(')", "the regular expression of matches is invalid or too large"),
         ("matches(self, 'a' + 'b')", "the regular expression of matches is no literal text"),
         ("self.findAll(other)", "the regular expression of findAll is no literal text"),
+        ("'%.65535f'.format([1.0])", "format takes a precision of at most 100"),
+        ("'%d%%%.101e'.format([1, 1.0])", "format takes a precision of at most 100"),
+        ("'%.99999999999999999999f'.format([1.0])", "format takes a precision of at most 100"),
+        ("('%.6' + '5535f').format([1.0])", "the text of format is no literal"),
+        ("format(self, [1.0])", "the text of format is no literal"),
     ] {
         assert_eq!(parse(source).unwrap_err(), why, "{source}");
     }
@@ -137,6 +142,7 @@ fn what_takes_long_or_grows_large_at_once_is_refused() {
     assert!(several(3).unwrap_err().contains("too large"));
     for source in [
         "lists.range(1000).size() == 1000",
+        "'%.100f %s 100%%.200 %.e'.format([1.0, self, 2.0]) + format('%d', [1])",
         r"self.matches('^[\\w.+-]+@[\\w-]+\\.[\\w.-]+$')",
         r"self.matches(r'^\d{1,3}(\.\d{1,3}){3}$') && self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
     ] {
