@@ -10,16 +10,19 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::template::{Registry, RenderError, Room};
+use super::template::{Registry, RenderError, Room, SHOWN};
 use api::addon::v1alpha1::ProxyConfig;
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
 use object::pattern::compile_within;
+use object::text::clip;
 
 /// Where the hub kubeconfig of an add-on is mounted.
 pub(crate) const HUB_KUBECONFIG_PATH: &str = "/managed/hub-kubeconfig";
 /// Bytes of the compiled patterns of containers of a configuration: 5 ms for each cluster.
 pub(super) const MAX_PATTERNS: usize = 1 << 20;
+/// Bytes of compiled patterns that cost a comparison with each byte of a container.
+const PATTERN_BYTES: usize = 512;
 const PROXY_CA_PATH: &str = "/managed/proxy-ca";
 const PROXY_CA_KEY: &str = "ca-bundle.crt";
 const PROXY_CA_VOLUME: &str = "proxy-ca-bundle";
@@ -62,6 +65,8 @@ pub(super) struct SecretVolume {
 #[derive(Clone, Debug)]
 pub(super) struct ResourceRule {
     containers: Regex,
+    /// Its cost, in comparisons for each byte.
+    cost: usize,
     resources: Value,
 }
 
@@ -72,13 +77,14 @@ impl ResourceRule {
     /// # Errors
     /// Fails where there are not three parts, or where one is no regular expression or too large.
     pub(super) fn parse(id: &str, resources: Value, bytes: &mut usize) -> Result<Self, RenderError> {
-        let invalid = || RenderError::ContainerId(id.to_owned());
+        let invalid = || RenderError::ContainerId(clip(id, SHOWN));
         let parts: Vec<&str> = id.split(':').map(|part| if part == "*" { ".+" } else { part }).collect();
         if parts.len() != 3 {
             return Err(invalid());
         }
+        let before = *bytes;
         let containers = compile_within(&format!("^{}$", parts.join(":")), bytes).map_err(|_| invalid())?;
-        Ok(Self { containers, resources })
+        Ok(Self { containers, cost: (before - *bytes).div_ceil(PATTERN_BYTES), resources })
     }
 }
 
@@ -198,12 +204,14 @@ fn decorate_container(
     if decoration.mounts_proxy_ca() {
         list(container, "volumeMounts").push(json!({"name": PROXY_CA_VOLUME, "mountPath": PROXY_CA_PATH}));
     }
-    if let Some(image) =
-        container.get("image").and_then(Value::as_str).map(|image| mirror(image, &decoration.registries))
-    {
-        room.take(image.len())?;
-        container.insert("image".into(), image.into());
+    if let Some(image) = container.get("image").and_then(Value::as_str) {
+        room.compare(image, decoration.registries.len())?;
+        if let Some(image) = mirror(image, &decoration.registries) {
+            room.take(image.len())?;
+            container.insert("image".into(), image.into());
+        }
     }
+    room.compare(id, decoration.resources.iter().map(|rule| rule.cost).sum())?;
     if let Some(rule) = decoration.resources.iter().rev().find(|rule| rule.containers.is_match(id)) {
         room.take(size(&rule.resources))?;
         container.insert("resources".into(), rule.resources.clone());
@@ -219,23 +227,29 @@ fn list<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value
     slot.as_array_mut().expect("set to a list just above")
 }
 
-/// Returns the image that a mirror serves in place of `image`.
+/// Returns the image that the last mirror that has another one serves in place of `image`.
 ///
 /// A source matches whole path segments. In OCM, `quay.io/ocm` would match `quay.io/ocm-evil/x` too.
-fn mirror(image: &str, registries: &[Registry]) -> String {
+fn mirror(image: &str, registries: &[Registry]) -> Option<String> {
+    let last = image.rsplit('/').next().unwrap_or(image);
     let candidate = |registry: &Registry| {
-        let strip = |text: &str| text.strip_suffix('/').unwrap_or(text).to_owned();
-        let (source, mirror) = (strip(&registry.source), strip(&registry.mirror));
-        if source.is_empty() {
-            let last = image.rsplit('/').next().unwrap_or(image);
-            return if mirror.is_empty() { last.to_owned() } else { format!("{mirror}/{last}") };
-        }
-        match image.strip_prefix(&source) {
-            Some(rest) if rest.is_empty() || rest.starts_with(['/', ':', '@']) => format!("{mirror}{rest}"),
-            _ => image.to_owned(),
-        }
+        let [source, mirror] =
+            [&registry.source, &registry.mirror].map(|text| text.strip_suffix('/').unwrap_or(text));
+        let (slash, rest) = match source {
+            "" if mirror.is_empty() => ("", last),
+            "" => ("/", last),
+            _ => (
+                "",
+                image
+                    .strip_prefix(source)
+                    .filter(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']))?,
+            ),
+        };
+        // A long mirror is copied for the image that it changes only.
+        let is_same = image.strip_prefix(mirror).and_then(|image| image.strip_prefix(slash)) == Some(rest);
+        (!is_same).then(|| format!("{mirror}{slash}{rest}"))
     };
-    registries.iter().map(candidate).rfind(|candidate| candidate != image).unwrap_or_else(|| image.to_owned())
+    registries.iter().rev().find_map(candidate)
 }
 
 /// Moves an object into the namespace of the agent; with an empty namespace it stays where the template put

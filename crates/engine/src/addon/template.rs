@@ -11,10 +11,19 @@ use api::addon::v1alpha1::{
 };
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
+use object::text::clip;
 
 /// Most bytes of the values that a template and its configuration put into the manifests of one cluster:
 /// twice what etcd takes as a template. A value that stands in many places counts in each.
 const VALUE_BYTES: usize = 3 << 20;
+
+/// Most comparisons of containers with mirrors and patterns for one cluster: for 100 containers, 1,600
+/// mirrors or some hundred short patterns. A comparison is one of a byte, with a mirror or with 512 bytes of
+/// a compiled pattern.
+const COMPARISONS: usize = 10_000_000;
+
+/// Most characters of a text in an error.
+pub(super) const SHOWN: usize = 200;
 
 /// The input of the manifests of one cluster.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +48,7 @@ pub enum RenderError {
     Unclosed {
         /// Place of the manifest in the template.
         index: usize,
-        /// The string.
+        /// The beginning of the string.
         text: String,
     },
     /// The cluster's registries annotation is not JSON.
@@ -54,13 +63,21 @@ pub enum RenderError {
     /// The template or the configuration multiplies its values.
     #[error("the manifests of the cluster have more than {VALUE_BYTES} bytes of values")]
     TooLarge,
+    /// There are too many containers for so many mirrors and patterns.
+    #[error(
+        "the registries and resource requirements of the configuration take more than {COMPARISONS} comparisons with the containers of the template"
+    )]
+    TooMuchWork,
     /// A registration of type CustomSigner has no signer.
     #[error("custom signer is nil")]
     NoSigner,
 }
 
-/// The bytes that the other values of a cluster may take.
-pub(super) struct Room(usize);
+/// What the rest of the manifests of a cluster may take.
+pub(super) struct Room {
+    bytes: usize,
+    comparisons: usize,
+}
 
 impl Room {
     /// Takes room for a value that is about to be written.
@@ -68,7 +85,17 @@ impl Room {
     /// # Errors
     /// Fails where there is none left.
     pub(super) fn take(&mut self, bytes: usize) -> Result<(), RenderError> {
-        self.0 = self.0.checked_sub(bytes).ok_or(RenderError::TooLarge)?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(RenderError::TooLarge)?;
+        Ok(())
+    }
+
+    /// Takes the comparisons of a text with mirrors or patterns, before they are made.
+    ///
+    /// # Errors
+    /// Fails where they are too many.
+    pub(super) fn compare(&mut self, text: &str, with: usize) -> Result<(), RenderError> {
+        let comparisons = with.saturating_mul(text.len() + 1);
+        self.comparisons = self.comparisons.checked_sub(comparisons).ok_or(RenderError::TooMuchWork)?;
         Ok(())
     }
 }
@@ -99,7 +126,7 @@ pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
     let namespace = install_namespace(input.config);
     let variables = variables(input, namespace);
     let decoration = decoration(input, namespace, &variables)?;
-    let mut room = Room(VALUE_BYTES);
+    let mut room = Room { bytes: VALUE_BYTES, comparisons: COMPARISONS };
     let mut objects = Vec::new();
     // `registration` decides about the rest.
     let AddOnTemplateSpec { addon_name: _, agent_spec, registration: _, unknown: _ } = input.template;
@@ -278,7 +305,7 @@ impl Substitution<'_> {
         let mut result = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, tagged)) = rest.split_once("{{") {
-            let unclosed = || RenderError::Unclosed { index: self.index, text: text.to_owned() };
+            let unclosed = || RenderError::Unclosed { index: self.index, text: clip(text, SHOWN) };
             let (name, after) = tagged.split_once("}}").ok_or_else(unclosed)?;
             let value = self.variables.get(name).map(String::as_str).unwrap_or_default();
             self.room.take(value.len())?;

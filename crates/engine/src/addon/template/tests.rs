@@ -46,6 +46,47 @@ fn an_open_variable_is_an_error_and_no_crash() {
 }
 
 #[test]
+fn errors_are_short() {
+    let long = "x".repeat(1 << 20);
+    let template = |text: String| json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [config_map(json!({"a": text}))]}}});
+    let unclosed = rendered(&template(format!("{{{{{long}")), &Value::Null, None);
+    let config = json!({"resourceRequirements": [{"containerID": long, "resources": {}}]});
+    let container = rendered(&template(String::new()), &config, None);
+    for refused in [unclosed, container] {
+        let message = refused.unwrap_err().to_string();
+        assert!(message.len() < 400 && message.contains("x…"), "{} bytes", message.len());
+    }
+}
+
+#[test]
+fn many_containers_and_many_mirrors_or_patterns_are_refused_before_they_are_compared() {
+    let workload = |containers: usize| {
+        let container = json!({"name": "container", "image": "quay.io/some/image:1"});
+        let one = deployment(json!({"name": "c"}), json!({"containers": vec![container; containers]}));
+        json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [one]}}})
+    };
+    let mirrors =
+        |count: usize| json!({"registries": vec![json!({"source": "docker.io", "mirror": "m.io"}); count]});
+    let patterns = |count: usize| json!({"resourceRequirements": vec![json!({"containerID": "deployments:no:c", "resources": {}}); count]});
+    let refused = |template: Value, config: Value| {
+        rendered(&template, &config, None).err().map(|error| error.to_string())
+    };
+    let too_much = Some(
+        "the registries and resource requirements of the configuration take more than 10000000 comparisons with the \
+         containers of the template"
+            .to_owned(),
+    );
+    assert_eq!(refused(workload(10_000), mirrors(30_000)), too_much);
+    assert_eq!(refused(workload(10_000), patterns(1000)), too_much);
+    // One large pattern costs as much as many small ones.
+    let large = json!({"resourceRequirements": [{"containerID": "*:a{4000}:*", "resources": {}}]});
+    assert_eq!(refused(workload(10_000), large.clone()), too_much);
+    for config in [mirrors(1000), patterns(300), large] {
+        assert_eq!(refused(workload(100), config), None);
+    }
+}
+
+#[test]
 fn a_template_that_multiplies_a_value_is_refused_before_it_is_rendered() {
     // On every cluster, 30,000 times 1 KiB.
     let manifests: Vec<Value> = (0..300).map(|_| config_map(json!({"{{A}}": "{{A}}".repeat(100)}))).collect();
@@ -149,6 +190,29 @@ fn a_mirror_takes_whole_path_segments() {
 }
 
 #[test]
+fn the_last_mirror_that_has_another_image_counts() {
+    for (mirrors, image, want) in [
+        (vec![("quay.io/ocm", "a.io"), ("quay.io", "b.io/")], "quay.io/ocm/x:1", "b.io/ocm/x:1"),
+        (vec![("quay.io/ocm/", "a.io"), ("docker.io", "b.io")], "quay.io/ocm/x:1", "a.io/x:1"),
+        (vec![("quay.io/ocm", "a.io"), ("quay.io", "quay.io")], "quay.io/ocm/x:1", "a.io/x:1"),
+        (vec![("", "a.io/")], "quay.io/ocm/x:1", "a.io/x:1"),
+        (vec![("", "quay.io/ocm")], "quay.io/ocm/x:1", "quay.io/ocm/x:1"),
+        (vec![("", "")], "quay.io/ocm/x:1", "x:1"),
+        (vec![("quay.io/ocm/x", "a.io/y")], "quay.io/ocm/x@sha256:1", "a.io/y@sha256:1"),
+        (vec![("quay.io/x", "a.io/y")], "quay.io/x", "a.io/y"),
+        (vec![], "x", "x"),
+    ] {
+        let registry = |(source, mirror): &(&str, &str)| json!({"source": source, "mirror": mirror});
+        let config = json!({"registries": mirrors.iter().map(registry).collect::<Vec<_>>()});
+        let manifests = json!([deployment(json!({"name": "c", "image": image}), json!({}))]);
+        let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": manifests}}});
+        let objects = rendered(&template, &config, None).unwrap();
+        let containers = objects[0].at(&["spec", "template", "spec", "containers"]).unwrap();
+        assert_eq!(containers[0]["image"], want, "{mirrors:?}");
+    }
+}
+
+#[test]
 fn the_install_namespace_moves_objects_and_service_accounts_only() {
     let binding = |namespace: &str, subject: &str| {
         json!({
@@ -236,7 +300,7 @@ fn any_bytes_are_a_template_with_variables_or_refused() {
         let variables = variables(&input, install_namespace(config.as_ref()));
         let manifests = &template.agent_spec.workload.manifests;
         for manifest in manifests {
-            let mut room = Room(VALUE_BYTES);
+            let mut room = Room { bytes: VALUE_BYTES, comparisons: COMPARISONS };
             let mut substitution = Substitution { variables: &variables, index: 0, room: &mut room };
             let Ok(replaced) = substitution.map(manifest) else { continue };
             let (before, after) = (Value::Object(manifest.clone()), Value::Object(replaced));
