@@ -23,6 +23,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// Longest wait between two attempts to join with an expired certificate.
 const LONGEST_WAIT_TO_JOIN: Duration = Duration::from_secs(30);
+/// Longest time between two readings of the clock that a certificate ends by.
+const LONGEST_WAIT_FOR_CLOCK: Duration = Duration::from_mins(1);
 /// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a
 /// pod.
 const READ_PERIOD: Duration = Duration::from_secs(10);
@@ -156,7 +158,16 @@ pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &Hub) {
 
 /// Waits until a time, which may be in the past.
 async fn until(at: Timestamp) {
-    sleep(Duration::try_from(now().duration_until(at)).unwrap_or_default()).await;
+    until_by(now, at).await;
+}
+
+/// Waits until a clock shows a time. It is read every minute, because it may be set while the agent waits.
+async fn until_by(now: impl Fn() -> Timestamp, at: Timestamp) {
+    while let Ok(left) = Duration::try_from(now().duration_until(at))
+        && !left.is_zero()
+    {
+        sleep(left.min(LONGEST_WAIT_FOR_CLOCK)).await;
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::pki::{Authority, Profile, Subject, Usage};
@@ -201,5 +201,22 @@ async fn a_bootstrap_kubeconfig_that_changes_is_noticed() {
     for [from, to] in [["first", "second"], ["QUJD", "QUJE"], ["hub:6443", "other:6443"]] {
         std::fs::write(&path, KUBECONFIG.replace(from, to)).unwrap();
         timeout(hour, bootstrap_changes(&bootstrap, &hub)).await.expect(to);
+    }
+}
+
+/// A certificate ends by the clock of the machine, which may be set while the agent waits for the renewal.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_by_an_hour_delays_no_renewal() {
+    const HOUR: i64 = 3600;
+    for (jump, expected) in [(0, 2 * HOUR), (HOUR, HOUR), (3 * HOUR, HOUR / 2), (-HOUR, 3 * HOUR)] {
+        let began = Instant::now();
+        // The clock jumps after half an hour.
+        let clock = || {
+            let passed = i64::try_from(began.elapsed().as_secs()).unwrap();
+            Timestamp::from_second(passed + if passed >= HOUR / 2 { jump } else { 0 }).unwrap()
+        };
+        until_by(clock, Timestamp::from_second(2 * HOUR).unwrap()).await;
+        let late = i64::try_from(began.elapsed().as_secs()).unwrap() - expected;
+        assert!((0..=60).contains(&late), "{jump}: {late} s late");
     }
 }
