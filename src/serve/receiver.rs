@@ -174,8 +174,10 @@ mod tests {
 
     use super::*;
 
-    async fn ask(routes: &Router, method: &str, path: &str, body: Vec<u8>) -> StatusCode {
-        let request = Request::builder().method(method).uri(path).body(Body::from(body)).unwrap();
+    async fn ask(routes: &Router, method: &str, path: &str, body: impl Into<Body>) -> StatusCode {
+        let request =
+            Request::builder().method(method).uri(path).header("content-type", "text/html; charset=utf-16");
+        let request = request.body(body.into()).unwrap();
         let routes = routes.clone().layer(Extension(IpAddr::from([192, 0, 2, 1])));
         let answer = routes.oneshot(request).await.unwrap();
         let status = answer.status();
@@ -202,6 +204,9 @@ mod tests {
         let routes = routes(sender);
         let large = vec![b' '; MAX_BODY_BYTES + 1];
         assert_eq!(ask(&routes, "POST", "/webhooks/a/b", large).await, StatusCode::PAYLOAD_TOO_LARGE);
+        let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b' '; 1 << 10]));
+        let endless = Body::from_stream(endless);
+        assert_eq!(ask(&routes, "POST", "/webhooks/a/b", endless).await, StatusCode::PAYLOAD_TOO_LARGE);
         let mut answers = Vec::new();
         for _ in 0..PER_SOURCE {
             answers.push(ask(&routes, "POST", "/webhooks/a/b", Vec::new()).await);

@@ -1,9 +1,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use git2::Oid;
 
 use super::forge::{Forge, Server, commit_tree, raw_tree};
+use super::web::{Behaviour, Web};
 use crate::git::{Credentials, History, Limits, RefSpec};
 use object::tree::{Checkout, Entry};
 
@@ -218,6 +221,21 @@ fn a_server_that_refuses_us_is_not_asked_for_ever() {
     assert_eq!(error.reason(), "SourceUnauthorized", "{error}");
     assert!(!error.to_string().contains("hunter22"));
     assert!(server.connections.load(Ordering::Relaxed) <= 8);
+}
+
+#[test]
+fn a_token_that_is_no_longer_good_is_refused_until_the_secret_has_another() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    let basic = |password: &str| Some(format!("Basic {}", STANDARD.encode(format!("git:{password}"))));
+    let web = Web::start(&forge, Behaviour { authorization: basic("second22"), ..Behaviour::default() });
+    let mut mirror = forge.mirror("cache", &web.url);
+    mirror.set_credentials(web.credentials(&[("token", "first222")])).unwrap();
+    let error = mirror.fetch(&main(), History::default()).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnauthorized", "{error}");
+    assert!(!error.to_string().contains("first222"), "{error}");
+    mirror.set_credentials(web.credentials(&[("token", "second22")])).unwrap();
+    assert_eq!(mirror.fetch(&main(), History::default()).unwrap().revision, commit);
 }
 
 #[test]

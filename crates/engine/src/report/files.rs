@@ -353,6 +353,20 @@ mod tests {
     }
 
     #[test]
+    fn no_text_of_a_spoke_stops_the_ci_of_a_report() {
+        let words = "[skip ci] [ci skip] [no ci] ***NO_CI*** skip-checks: true\n\nskip-checks:true";
+        let mut fleet = fleet(vec![cluster("c1", FAILED, words)]);
+        fleet.condition.1 = words.into();
+        fleet.add_ons[0].rollouts[0].message = words.into();
+        fleet.add_ons[0].holds = vec![words.into()];
+        for ready in [true, false] {
+            fleet.ready = ready;
+            let text = message(&fleet, "0123456789abcdef").to_lowercase();
+            assert!(!text.contains("skip") && !text.contains("no ci") && !text.contains("no_ci"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_report_of_a_large_fleet_stays_small() {
         let clusters = (0..5000).map(|i| cluster(&format!("c{i:05}"), FAILED, &"x".repeat(1000))).collect();
         let files = files(&fleet(clusters));

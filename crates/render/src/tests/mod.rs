@@ -3,3 +3,4 @@
 mod budget;
 mod golden;
 mod memo;
+mod resources;

@@ -19,6 +19,21 @@ fn paths_stay_in_the_repository() {
     for path in ["../..", "/etc/passwd", "a/../../../b"] {
         assert_eq!(join("a", path).unwrap_err().reason, Reason::OutsideRepository, "{path}");
     }
+    // These lead nowhere on Linux, and to `base/c.yaml` where somebody decodes them.
+    let tree = tree();
+    let source = Source::new(&tree, Budget::new(&|| false));
+    for path in [
+        r"..\base\c.yaml",
+        "..%2fbase%2fc.yaml",
+        "%2e%2e/base/c.yaml",
+        "../base/c.yaml ",
+        " ../base/c.yaml",
+        "\u{ff0e}\u{ff0e}/base/c.yaml",
+    ] {
+        assert_eq!(source.read("app", path).unwrap_err().reason, Reason::NotFound, "{path:?}");
+    }
+    assert_eq!(source.read("app", "../base/c.yaml\0").unwrap_err().reason, Reason::InvalidValue);
+    assert_eq!(source.read("app", "").unwrap_err().message, "\"\" is a directory; a file is needed here");
 }
 
 #[test]
@@ -30,6 +45,37 @@ fn links_are_followed_within_and_refused_beyond() {
         [("out", Reason::OutsideRepository), ("abs", Reason::OutsideRepository), ("../loop", Reason::Cycle)]
     {
         assert_eq!(source.read("app", path).unwrap_err().reason, reason, "{path}");
+    }
+}
+
+#[test]
+fn chains_circles_and_odd_targets_of_links_are_refused() {
+    let mut tree = tree();
+    for link in 0..=MAX_LINKS {
+        tree.insert_link(format!("chain/{link}"), format!("{}", link + 1));
+    }
+    tree.insert(format!("chain/{}", MAX_LINKS + 1), *b"end");
+    for (link, target) in [
+        ("a", "b"),
+        ("b", "a"),
+        ("git", ".git/config"),
+        ("nul", "app/a.yaml\0"),
+        ("long", &"x".repeat(MAX_LINK_BYTES + 1)),
+        ("dir", "../../etc"),
+    ] {
+        tree.insert_link(link, target);
+    }
+    let source = Source::new(&tree, Budget::new(&|| false));
+    assert_eq!(source.read("", "chain/1").unwrap().0, format!("chain/{}", MAX_LINKS + 1));
+    for (path, reason) in [
+        ("chain/0", Reason::Cycle),
+        ("a", Reason::Cycle),
+        ("git", Reason::NotFound),
+        ("nul", Reason::InvalidValue),
+        ("long", Reason::InvalidValue),
+        ("dir/passwd", Reason::OutsideRepository),
+    ] {
+        assert_eq!(source.read("", path).unwrap_err().reason, reason, "{path}");
     }
 }
 

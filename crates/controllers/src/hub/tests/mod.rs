@@ -1,4 +1,5 @@
 //! Tests of several controllers of the hub.
 
 mod custom_signer;
+mod floods;
 mod unreadable;

@@ -70,6 +70,34 @@ fn what_would_be_lost_or_misread_is_refused() {
     refused("a: {{ .Values.x }}\n", 1, "");
     refused("a: [\n", 1, "");
     refused("a:\n\tb: 1\n", 2, "");
+    refused("a: !!python/object:os.system b\n", 1, "tag");
+    // `kubectl kustomize` refuses these too.
+    refused("a: x\nb: y\0z\n", 2, "");
+    refused("a: x\nb: y\u{7}z\n", 2, "");
+    refused("a: x\nb: y\u{7f}z\n", 2, "");
+    refused("a: x\nb: y\u{85}z\n", 3, "");
+    refused("a: x\nb: \"\\ud800\"\n", 2, "");
+    for utf16 in [b"\xff\xfea\0:\0", b"\xfe\xff\0a\0:"] {
+        assert!(documents(utf16).unwrap_err().why.contains("UTF-16"));
+    }
+    assert_eq!(documents(b"a: x\nb: \xed\xa0\x80\n").unwrap_err().why, "not UTF-8 text");
+    assert_eq!(documents(b"a\0:\0").unwrap_err().line, 1);
+}
+
+#[test]
+fn escapes_breaks_and_marks_are_as_kubectl_reads_them() {
+    assert_eq!(read("a: \"x\\0y\"\n"), [json!({"a": "x\0y"})]);
+    assert_eq!(read("a: \"x\\Ny\"\n"), [json!({"a": "x\u{85}y"})]);
+    assert_eq!(read("a: 1\u{85}b: 2\n"), [json!({"a": 1, "b": 2})]);
+    assert_eq!(read("\u{feff}a: x\u{feff}y\n"), [json!({"a": "x\u{feff}y"})]);
+}
+
+#[test]
+fn numbers_that_no_type_holds_are_texts() {
+    let digits = "1".repeat(1_000_000);
+    for number in ["1e999999", "-1e999999", "0xffffffffffffffffffffffffffffffffffffffff", &digits] {
+        assert_eq!(read(&format!("a: {number}\n")), [json!({"a": number})], "{number:.50}");
+    }
 }
 
 #[test]
@@ -86,4 +114,8 @@ fn floods_are_refused_in_time() {
     let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(100));
     let malformed = documents(text.as_bytes()).unwrap_err();
     assert!(malformed.why.contains("copy more than"), "{malformed:?}");
+    let malformed = documents("---\na\n".repeat(1_000_000).as_bytes()).unwrap_err();
+    assert_eq!(malformed.why, "the file holds more than 10000 documents");
+    let malformed = documents(format!("a: {}", "x".repeat(50 << 20)).as_bytes()).unwrap_err();
+    assert_eq!(malformed.why, "the file has more than 16777216 bytes");
 }
