@@ -6,9 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::fixtures::{addon, seconds, select_all, template, with};
+use crate::fixtures::{addon, images, put, seconds, select_all, template, with};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use object::Key;
+use object::tree::FileTree;
 use reconcile::{Action, Outcome, Site};
-use sim::{Servers, Setup, execute};
+use sim::{Servers, Setup, World, execute};
 
 /// Executes an action with its object changed as a webhook changes it.
 fn mutated(
@@ -47,11 +51,20 @@ fn stamp(object: &mut Map<String, Value>) {
 /// Returns how many writes of each controller to each kind follow in the first ten minutes, and in ten
 /// minutes an hour later.
 fn writes(execute: sim::Execute) -> [BTreeMap<String, usize>; 2] {
+    let mut world = fleet(execute);
+    writes_of(&mut world)
+}
+
+fn fleet(execute: sim::Execute) -> World {
     let mut world = with(Setup { execute, ..Setup::default() }, 7, 2);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));
     select_all(&mut world);
     world.run_for(seconds(60)).unwrap();
+    world
+}
+
+fn writes_of(world: &mut World) -> [BTreeMap<String, usize>; 2] {
     world.keep_history();
     [0, 3600].map(|wait| {
         world.run_for(seconds(wait)).unwrap();
@@ -111,4 +124,86 @@ fn a_webhook_that_undoes_what_the_agent_applies_causes_no_hot_loop() {
     // Six repetitions at once, then waits that double from half a second to 256 s. There are two clusters.
     assert!(first.values().all(|count| *count <= 2 * 18), "{first:?}");
     assert!(later.values().all(|count| *count <= 2 * 4), "{later:?}");
+}
+
+/// Executes an action, and then changes the managed fields of what it has written.
+fn renamed(
+    servers: &mut Servers<'_>,
+    manager: &str,
+    action: &Action,
+    now: Timestamp,
+    webhook: fn(&mut Value),
+) -> Outcome {
+    let written = execute(servers, manager, action, now)?;
+    let (Some(mut object), Some(site)) = (written, action.site()) else { return Ok(None) };
+    if matches!(action, Action::Delete { .. }) {
+        return Ok(Some(object));
+    }
+    webhook(object.metadata_mut().entry("managedFields").or_insert(json!([{}])));
+    execute(servers, "", &Action::Replace { site, object }, now)
+}
+
+fn revision(world: &mut World, number: u32, value: &str) {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "map"},
+        "data": {"k": value}});
+    let mut files = FileTree::default();
+    files.insert("map.yaml".to_owned(), map.to_string().into_bytes());
+    world.commit(&Key::namespaced("config", "fleet"), &format!("{number:040x}"), files);
+}
+
+#[test]
+fn a_webhook_that_rewrites_managed_fields_causes_no_hot_loop_and_no_deletion() {
+    let stripping: sim::Execute = |servers, manager, action, now| {
+        renamed(servers, manager, action, now, |fields| *fields = json!([{}]))
+    };
+    let renaming: sim::Execute = |servers, manager, action, now| {
+        renamed(servers, manager, action, now, |fields| {
+            for entry in fields.as_array_mut().into_iter().flatten() {
+                entry["manager"] = json!("webhook");
+            }
+        })
+    };
+    // Our managers stay, and own one label.
+    let taking: sim::Execute = |servers, manager, action, now| {
+        renamed(servers, manager, action, now, |fields| {
+            for entry in fields.as_array_mut().into_iter().flatten() {
+                entry["fieldsV1"] = json!({"f:metadata": {"f:labels": {"f:a": {}}}});
+            }
+        })
+    };
+    for execute in [stripping, renaming, taking] {
+        let mut world = fleet(execute);
+        put(
+            &mut world,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
+                "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
+        );
+        put(
+            &mut world,
+            json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+                "metadata": {"namespace": "config", "name": "fleet"}, "spec": {"url": "https://git.example/fleet"}}),
+        );
+        world.keep_history();
+        for (number, value) in [(1, "one"), (2, "two")] {
+            revision(&mut world, number, value);
+            world.run_for(seconds(600)).unwrap();
+            let map = world.get::<ConfigMap>(&Key::namespaced("config", "map")).unwrap();
+            assert_eq!(map.data.unwrap()["k"], value);
+            let managers = map.metadata.managed_fields.unwrap_or_default();
+            let is_ours = |entry: &ManagedFieldsEntry| {
+                entry.manager.as_deref() == Some(api::names::CONFIG_REPO_MANAGER)
+                    && entry.fields_v1.as_ref().is_some_and(|fields| fields.0.to_string().contains("f:k"))
+            };
+            assert!(!managers.iter().any(is_ours), "the webhook has rewritten them: {managers:?}");
+        }
+        let mut counts = BTreeMap::<_, usize>::new();
+        for write in world.take_history().into_iter().filter(|write| write.id.kind != "Lease") {
+            assert!(write.after.is_some(), "{write}");
+            *counts.entry(format!("{} {}", write.by, write.id.kind)).or_default() += 1;
+        }
+        // Each write counts twice, with that of the webhook, on two clusters, for two commits. Without waits
+        // there would be thousands.
+        assert!(counts.values().all(|count| *count <= 2 * 2 * 2 * 18), "{counts:?}");
+        assert_eq!(images(&world), ["0.4.0", "0.4.0"]);
+    }
 }
