@@ -8,4 +8,5 @@ mod work;
 
 pub use status::{PlacementProgress, status};
 pub use template::{content, hash, snapshot, snapshot_spec};
+pub(crate) use work::report;
 pub use work::{DesiredWork, SuccessRule, WorkRecord, assigned, cluster, is_owned, kept, name, owner_label};

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{Fleet, Rollout, Workload};
-use crate::rollout::ClusterState;
 use object::hex;
 use object::text::{clip, markdown, plain};
 
@@ -15,11 +14,13 @@ use object::text::{clip, markdown, plain};
 const ADD_ONS: &str = "addons";
 /// Directory of the pages of ManifestWorkReplicaSets.
 const REPLICA_SETS: &str = "replica-sets";
-/// Limit of the clusters that the report names for each add-on or set.
+/// Directory of the pages of ManifestWorks.
+const WORKS: &str = "works";
+/// Limit of the clusters that the report names for each add-on, set or work.
 const MAX_LISTED: usize = 20;
 /// Limit of the characters of a message.
 const MESSAGE: usize = 240;
-/// Limit of the add-ons with a file of their own, and of the sets.
+/// Limit of the add-ons with a file of their own, of the sets, and of the works.
 const MAX_FILES: usize = 500;
 /// Limit of the versions that the report lists for each add-on or set.
 const VERSIONS: usize = 10;
@@ -27,7 +28,8 @@ const VERSIONS: usize = 10;
 /// Returns the files of a report, by path.
 pub fn files(fleet: &Fleet) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    for (directory, workloads) in [(ADD_ONS, &fleet.add_ons), (REPLICA_SETS, &fleet.replica_sets)] {
+    let Fleet { add_ons, replica_sets, works, .. } = fleet;
+    for (directory, workloads) in [(ADD_ONS, add_ons), (REPLICA_SETS, replica_sets), (WORKS, works)] {
         let pages = workloads.iter().take(MAX_FILES);
         files.extend(pages.map(|workload| (file_of(directory, workload), page(fleet, workload))));
     }
@@ -78,13 +80,16 @@ fn readme(fleet: &Fleet) -> String {
         page.push_str("No add-ons.\n");
         return page;
     }
-    page.push_str(&table("Add-on", ADD_ONS, &fleet.add_ons));
-    page.push_str(if fleet.add_ons.is_empty() || fleet.replica_sets.is_empty() { "" } else { "\n" });
-    page.push_str(&table("ManifestWorkReplicaSet", REPLICA_SETS, &fleet.replica_sets));
+    let tables = [
+        table("Add-on", ADD_ONS, &fleet.add_ons),
+        table("ManifestWorkReplicaSet", REPLICA_SETS, &fleet.replica_sets),
+        table("ManifestWork", WORKS, &fleet.works),
+    ];
+    page.push_str(&tables.into_iter().filter(|table| !table.is_empty()).collect::<Vec<_>>().join("\n"));
     page
 }
 
-/// Returns the table of add-ons or of sets; empty without any.
+/// Returns the table of add-ons, of sets or of works; empty without any.
 fn table(kind: &str, directory: &str, workloads: &[Workload]) -> String {
     if workloads.is_empty() {
         return String::new();
@@ -122,7 +127,9 @@ fn page(fleet: &Fleet, workload: &Workload) -> String {
         short(&fleet.applied),
         markdown(&fleet.repo, 300)
     );
-    page.push_str("\n## Rollouts\n\n| Placement | State | |\n|---|---|---|\n");
+    if !workload.rollouts.is_empty() {
+        page.push_str("\n## Rollouts\n\n| Placement | State | |\n|---|---|---|\n");
+    }
     for Rollout { placement, state, message, desired: _, last_good: _, quarantined: _ } in &workload.rollouts
     {
         let (placement, state, message) =
@@ -139,17 +146,19 @@ fn page(fleet: &Fleet, workload: &Workload) -> String {
     }
     let _ =
         writeln!(page, "\nIt does not work on {} of {}.", workload.unavailable(), workload.clusters.len());
-    page.push_str("\n| Configuration | Clusters |\n|---|---|\n");
     let versions = workload.versions();
-    for (version, count) in versions.iter().take(VERSIONS) {
-        let _ = writeln!(
-            page,
-            "| {} | {count} |",
-            markdown(if version.is_empty() { "none" } else { version }, 160)
-        );
-    }
-    if versions.len() > VERSIONS {
-        let _ = writeln!(page, "| and {} more | |", versions.len() - VERSIONS);
+    if versions.keys().any(|version| !version.is_empty()) {
+        page.push_str("\n| Configuration | Clusters |\n|---|---|\n");
+        for (version, count) in versions.iter().take(VERSIONS) {
+            let _ = writeln!(
+                page,
+                "| {} | {count} |",
+                markdown(if version.is_empty() { "none" } else { version }, 160)
+            );
+        }
+        if versions.len() > VERSIONS {
+            let _ = writeln!(page, "| and {} more | |", versions.len() - VERSIONS);
+        }
     }
     let behind = workload.clusters.iter().filter(|cluster| cluster.needs_attention());
     let total = behind.clone().count();
@@ -185,6 +194,7 @@ fn summary(fleet: &Fleet) -> String {
         "clusters": {"total": fleet.clusters, "available": fleet.available},
         "addOns": values(&fleet.add_ons),
         "replicaSets": values(&fleet.replica_sets),
+        "works": values(&fleet.works),
     });
     let mut text = serde_json::to_string_pretty(&summary).unwrap_or_default();
     text.push('\n');
@@ -214,23 +224,12 @@ fn value_of(workload: &Workload) -> Value {
     json!({
         "clusters": workload.counts(),
         "unavailable": workload.unavailable(),
-        "waiting": waiting(workload),
+        "waiting": workload.waiting(),
         "configurations": versions,
         "rollouts": rollouts.collect::<Vec<_>>(),
         "holds": holds,
         "worst": worst.collect::<Vec<_>>(),
     })
-}
-
-/// Returns the number of waiting clusters by reason.
-fn waiting(workload: &Workload) -> BTreeMap<&str, usize> {
-    let mut waiting = BTreeMap::new();
-    for cluster in &workload.clusters {
-        if let ClusterState::Waiting(wait) = &cluster.state {
-            *waiting.entry(wait.reason()).or_default() += 1;
-        }
-    }
-    waiting
 }
 
 #[cfg(test)]
@@ -239,6 +238,7 @@ mod tests {
 
     use super::*;
     use crate::report::{Cluster, message};
+    use crate::rollout::ClusterState;
     use crate::rollout::state::Wait;
 
     const FAILED: ClusterState = ClusterState::Failed { deadline: None };
@@ -268,6 +268,7 @@ mod tests {
             available: 2,
             add_ons: vec![add_on],
             replica_sets: Vec::new(),
+            works: Vec::new(),
         }
     }
 

@@ -16,7 +16,7 @@ use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, Revision, RolloutPolicy, 
 use api::names::addon_conditions::{AVAILABLE, PROGRESSING};
 use api::names::{cluster_conditions, gitops_conditions};
 
-/// An add-on, or the work of a ManifestWorkReplicaSet, on one cluster.
+/// An add-on, or a ManifestWork, on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// The state of the cluster in the rollout of the add-on.
@@ -136,7 +136,7 @@ impl Rollout {
     }
 }
 
-/// An add-on, or a ManifestWorkReplicaSet, on all its clusters.
+/// An add-on, a ManifestWorkReplicaSet, or the ManifestWorks of a name, on all its clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
     /// Its name; NAMESPACE/NAME of a set.
@@ -185,6 +185,17 @@ impl Workload {
             }
         }
         labels.into_iter().map(|(state, count)| (state.label(), count)).collect()
+    }
+
+    /// Returns the number of waiting clusters by reason.
+    pub(super) fn waiting(&self) -> BTreeMap<&str, usize> {
+        let mut waiting = BTreeMap::new();
+        for cluster in &self.clusters {
+            if let ClusterState::Waiting(wait) = &cluster.state {
+                *waiting.entry(wait.reason()).or_default() += 1;
+            }
+        }
+        waiting
     }
 
     /// Returns the number of clusters on which it does not work.
@@ -258,6 +269,8 @@ pub struct Fleet {
     pub add_ons: Vec<Workload>,
     /// The ManifestWorkReplicaSets, by namespace and name.
     pub replica_sets: Vec<Workload>,
+    /// The ManifestWorks that no controller made, by name; the worst first.
+    pub works: Vec<Workload>,
 }
 
 impl Fleet {
@@ -267,11 +280,12 @@ impl Fleet {
         clusters: &[Arc<ManagedCluster>],
         add_ons: Vec<Workload>,
         replica_sets: Vec<Workload>,
+        works: Vec<Workload>,
     ) -> Self {
         let status = repo.status.clone().unwrap_or_default();
         let commit = |revision: Option<Revision>| revision.map(|r| r.commit).unwrap_or_default();
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
-        let works = |cluster: &&Arc<ManagedCluster>| {
+        let is_available = |cluster: &&Arc<ManagedCluster>| {
             let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
             conditions.into_iter().any(|c| c.type_ == cluster_conditions::AVAILABLE && c.is_true())
         };
@@ -283,15 +297,16 @@ impl Fleet {
             seen: commit(status.seen),
             applied: commit(status.applied),
             clusters: clusters.len(),
-            available: clusters.iter().filter(works).count(),
+            available: clusters.iter().filter(is_available).count(),
             add_ons,
             replica_sets,
+            works,
         }
     }
 
-    /// Returns the add-ons, and then the sets.
+    /// Returns the add-ons, then the sets, and then the works.
     pub(super) fn workloads(&self) -> impl Iterator<Item = &Workload> + Clone {
-        self.add_ons.iter().chain(&self.replica_sets)
+        self.add_ons.iter().chain(&self.replica_sets).chain(&self.works)
     }
 }
 

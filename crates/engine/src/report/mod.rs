@@ -11,9 +11,11 @@ mod message;
 mod replica_set;
 pub mod secrets;
 mod snapshot;
+mod work;
 
 pub use commit_state::{commit_state, is_news};
 pub use files::{digest, files};
 pub use input::{Cluster, Fleet, Rollout, Workload, last_change, ready_since, version_of};
 pub use message::message;
 pub use snapshot::{SNAPSHOT_FILE, snapshot};
+pub use work::works;

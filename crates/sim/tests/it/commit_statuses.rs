@@ -118,3 +118,23 @@ fn no_status_is_sent_without_a_provider_and_what_was_told_goes_with_it() {
     world.run_for(seconds(60)).unwrap();
     assert_eq!(told(&world), (false, None));
 }
+
+#[test]
+fn a_work_that_fails_fails_the_commit() {
+    let mut world = world(1);
+    follow(&mut world, statuses());
+    let manifest =
+        json!({"apiVersion": "v1", "kind": "Bogus", "metadata": {"name": "a", "namespace": "default"}});
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "settings", "namespace": "cluster1"},
+            "spec": {"workload": {"manifests": [manifest]}},
+        }),
+    );
+    commit(&mut world, '1');
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(sent(&world).last().unwrap(), "1 failure", "{:?}", world.commit_statuses);
+    let failure = world.commit_statuses.last().unwrap();
+    assert_eq!(failure.description, "settings failed on 1 of 1 cluster");
+}

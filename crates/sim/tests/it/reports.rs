@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, images, is_completed, progress, progressive, put, seconds, select_all, template, world,
+    self, ADDON, addon, images, is_completed, progress, progressive, put, seconds, select_all, template,
+    world,
 };
 use crate::replica_sets;
 use api::addon::v1alpha1::{
@@ -23,9 +24,19 @@ use sim::World;
 
 const BRANCH: &str = "wheelwright/status";
 
-/// Requests reports about all add-ons.
+/// Requests reports about all add-ons, which another tool applies.
 fn report(world: &mut World) {
-    let key = Key::namespaced("config", "fleet");
+    follow(world, "Observe");
+    world.commit(&repo(), &"1".repeat(40), FileTree::default());
+}
+
+fn repo() -> Key {
+    Key::namespaced("config", "fleet")
+}
+
+/// Follows a repository in a mode, and requests reports.
+fn follow(world: &mut World, mode: &str) {
+    let key = repo();
     put(
         world,
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace, "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
@@ -35,10 +46,9 @@ fn report(world: &mut World) {
         json!({
             "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
             "metadata": {"name": key.name, "namespace": key.namespace},
-            "spec": {"url": "https://git.example/fleet", "mode": "Observe", "report": {"interval": "1s"}},
+            "spec": {"url": "https://git.example/fleet", "mode": mode, "report": {"interval": "1s"}},
         }),
     );
-    world.commit(&key, &"1".repeat(40), FileTree::default());
 }
 
 fn policy(world: &mut World, spec: Value) {
@@ -185,4 +195,58 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
     assert!(page.contains("Quarantined on default/fleet"), "{page}");
     let readme = &push.files["README.md"];
     assert!(readme.contains("| [default/settings](replica-sets/default.settings.md) |"), "{readme}");
+}
+
+#[test]
+fn a_work_of_the_repository_that_fails_is_named_and_keeps_the_fleet_from_being_up_to_date() {
+    let mut world = world(3);
+    follow(&mut world, "Apply");
+    let commit = |world: &mut World, revision: &str, kind: &str| {
+        let work = |cluster: &str, kind: &str| {
+            let manifest =
+                json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "namespace": "default"}});
+            let work = json!({
+                "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "settings", "namespace": cluster},
+                "spec": {"workload": {"manifests": [manifest]}},
+            });
+            work.to_string()
+        };
+        let works = [("one.yaml", work("cluster1", "ConfigMap")), ("two.yaml", work("cluster2", kind))];
+        let tree: FileTree = works.iter().map(|(path, work)| (*path, work.as_bytes())).collect();
+        world.commit(&repo(), &revision.repeat(40), tree);
+        world.run_for(seconds(60)).unwrap();
+    };
+    let last = |world: &World| world.branches[BRANCH].last().unwrap().clone();
+    // A work of somebody else.
+    fixtures::work_of(&mut world, "other", &[("b", "1")]);
+    commit(&mut world, "1", "Bogus");
+    let failed = last(&world);
+    assert!(failed.message.starts_with("report: settings failed on 1 of 2 clusters\n"), "{}", failed.message);
+    let summary: Value = serde_json::from_str(&failed.files["summary.json"]).unwrap();
+    let works = &summary["works"];
+    assert_eq!(works.as_object().unwrap().len(), 1, "{works:#}");
+    let worst = &works["settings"]["worst"][0];
+    assert_eq!((&worst["cluster"], &worst["state"]), (&json!("cluster2"), &json!("Failed")), "{works:#}");
+    assert!(failed.files["README.md"].contains("| [settings](works/settings.md) | 1 of 2 | 1 Failed |"));
+    assert!(failed.files["works/settings.md"].contains("| cluster2 | Failed |"));
+
+    commit(&mut world, "2", "ConfigMap");
+    let mended = last(&world);
+    assert!(mended.message.starts_with("report: every cluster is up to date\n"), "{}", mended.message);
+    assert!(mended.files["README.md"].contains("| [settings](works/settings.md) | 2 of 2 |"));
+}
+
+#[test]
+fn a_repository_that_another_tool_applies_reports_the_works_that_no_controller_made() {
+    let mut world = world(2);
+    select_all(&mut world);
+    report(&mut world);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    replica_sets::set(&mut world, "1", progressive());
+    fixtures::work_of(&mut world, "settings", &[("b", "1")]);
+    world.run_for(seconds(120)).unwrap();
+    let push = world.branches[BRANCH].last().unwrap();
+    let summary: Value = serde_json::from_str(&push.files["summary.json"]).unwrap();
+    assert_eq!(summary["works"].as_object().unwrap().keys().collect::<Vec<_>>(), ["settings"]);
 }

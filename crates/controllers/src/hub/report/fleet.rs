@@ -1,4 +1,4 @@
-//! What is told about a fleet: the add-ons and sets of a repository, on their clusters.
+//! What is told about a fleet: the add-ons, sets and works of a repository, on their clusters.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::{ConditionStatus, Conditions as _};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, RolloutPolicy};
 use api::names;
-use api::names::WORK_REPLICA_SET_LABEL;
+use api::names::{ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
@@ -45,12 +45,15 @@ pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
         all_repositories(change, view, |set| condition_summaries(set.conditions()))
     });
     watches.on::<ManifestWork>(|change, view| {
-        let is_of_set = |work: &ManifestWork| work.label(WORK_REPLICA_SET_LABEL).is_some();
-        if change.sides().any(is_of_set) {
-            all_repositories(change, view, |work| condition_summaries(work.conditions()))
-        } else {
-            Vec::new()
+        let is_told = |work: &ManifestWork| is_plain(work) || work.label(WORK_REPLICA_SET_LABEL).is_some();
+        if !change.sides().any(is_told) {
+            return Vec::new();
         }
+        all_repositories(change, view, |work| {
+            let generations = work.conditions().iter().map(|condition| condition.observed_generation);
+            let seen = is_plain(work).then(|| (work.metadata.generation, generations.collect::<Vec<_>>()));
+            (seen, condition_summaries(work.conditions()))
+        })
     });
     // The states of clusters depend on these too; the status of the add-on changes with them.
     watches.read::<Placement>();
@@ -67,18 +70,22 @@ pub(in crate::hub) fn observing(view: &impl View, plan: impl FnOnce() -> Read<Pl
     addon_config::observing(has_template, view, plan)
 }
 
-/// The add-ons and sets of a repository.
+/// The add-ons, sets and works of a repository.
 pub(in crate::hub) struct Workloads {
     add_ons: Vec<Arc<ClusterManagementAddOn>>,
     sets: Vec<Arc<ManifestWorkReplicaSet>>,
+    works: Vec<Arc<ManifestWork>>,
 }
 
 impl Workloads {
-    /// Reads the add-ons and sets of a repository.
+    /// Reads the add-ons, sets and works of a repository.
     pub(in crate::hub) fn read(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Self> {
+        let mut works = view.list_readable::<ManifestWork>(Query::ALL)?;
+        works.retain(|work| is_plain(work));
         Ok(Self {
             add_ons: reported(repo, identity, view.list(Query::ALL)?),
             sets: reported(repo, identity, view.list_readable(Query::ALL)?),
+            works: reported(repo, identity, works),
         })
     }
 
@@ -97,6 +104,8 @@ impl Workloads {
         for set in &self.sets {
             last = last.max(replica_set::last_change(&Key::of(set.as_ref()), view)?);
         }
+        let of_works = self.works.iter().flat_map(|work| work.conditions());
+        last = last.max(of_works.map(|condition| condition.last_transition_time.0).max());
         Ok(last.filter(|last| *last <= now))
     }
 
@@ -115,17 +124,25 @@ impl Workloads {
             Identity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
             Identity::ServiceAccount(_) => Vec::new(),
         };
-        Ok(Fleet::read(repo, &clusters, add_ons, sets))
+        let works = report::works(self.works.iter().map(Arc::as_ref));
+        Ok(Fleet::read(repo, &clusters, add_ons, sets, works))
     }
 }
 
-/// Returns the add-ons or sets of a report: those that the repository applies, or all of them if another tool
-/// applies and the ConfigRepo acts as the operator.
+/// Returns the objects of a kind that are in a report: those that the repository applies, or all of them if
+/// another tool applies and the ConfigRepo acts as the operator.
 fn reported<K: Kind>(repo: &ConfigRepo, identity: &Identity, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
     let mark = Key::of(repo).to_string();
     let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
     all.retain(|object| reports_all || object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(&mark));
     all
+}
+
+/// Returns whether a work is told of as such: the repository applies it, or no add-on and no set made it.
+fn is_plain(work: &ManifestWork) -> bool {
+    let has_maker =
+        [ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL].iter().any(|maker| work.label(maker).is_some());
+    !has_maker || work.annotation(names::CONFIG_REPO_ANNOTATION).is_some()
 }
 
 /// Reads the states of the add-ons, and asks to be planned again when the state of a cluster ends by itself.

@@ -4,6 +4,7 @@ use super::*;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::RolloutPolicy;
+use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::Object;
 use object::tree::FileTree;
@@ -153,6 +154,7 @@ fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     caches.replace(Site::Hub, Vec::<ManagedClusterAddOn>::new(), "1");
     caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWorkReplicaSet>::new(), "1");
+    caches.replace(Site::Hub, Vec::<ManifestWork>::new(), "1");
     caches.replace(Site::Hub, world.list::<Namespace>(), "1");
     let plan = ReportController::plan(&key(), &caches, now).unwrap();
     assert_eq!(plan.steps.len(), 1);
