@@ -1,15 +1,20 @@
 //! `wheelwright plan` against a hub on which an operator runs, and against a file of its objects.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use api::cluster::v1::ManagedCluster;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
+use jiff::SignedDuration;
 use kube::Api;
+use object::tree::FileTree;
 use object::{Key, Object};
 use serde_json::{Value, json};
+use sim::World;
 use sim::preview::HubSnapshot;
+use sim::workload::Environment;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::shell::now;
@@ -165,4 +170,107 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     let refused = plan(dir, "nowhere", &["--snapshot", snapshot.to_str().unwrap()]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && message.contains("hint: a revision is"), "{message}");
+}
+
+/// Returns the newest commit of main, and its files.
+fn tip(repository: &Path) -> (String, FileTree) {
+    let git = git2::Repository::open(repository).unwrap();
+    let commit = git.find_reference("refs/heads/main").unwrap().peel_to_commit().unwrap();
+    let mut files = FileTree::default();
+    for entry in &commit.tree().unwrap() {
+        let blob = git.find_blob(entry.id()).unwrap();
+        files.insert(entry.name().unwrap(), blob.content().to_vec());
+    }
+    (commit.id().to_string(), files)
+}
+
+/// Commits files to the directory `hub` of the branch of reports.
+fn commit_report(repository: &Path, files: &BTreeMap<String, String>) {
+    let git = git2::Repository::open(repository).unwrap();
+    let mut directory = git.treebuilder(None).unwrap();
+    for (name, content) in files.iter().filter(|(name, _)| !name.contains('/')) {
+        directory.insert(name, git.blob(content.as_bytes()).unwrap(), 0o100_644).unwrap();
+    }
+    let mut root = git.treebuilder(None).unwrap();
+    root.insert("hub", directory.write().unwrap(), 0o040_000).unwrap();
+    let tree = git.find_tree(root.write().unwrap()).unwrap();
+    let author = git2::Signature::now("Test", "test@example.com").unwrap();
+    git.commit(Some("refs/heads/wheelwright/status"), &author, &author, "report", &tree, &[]).unwrap();
+}
+
+/// Returns a hub that has applied the newest commit of main, and reported.
+fn applied(repository: &Path) -> World {
+    let mut world = World::new(7, "2026-01-02T03:04:05Z".parse().unwrap());
+    for name in ["c1", "c2"] {
+        world.join(name, &[], Environment::default()).unwrap();
+    }
+    let repo = Key::namespaced("config", "fleet");
+    let objects = [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
+            "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
+        json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"namespace": "config", "name": "fleet"},
+            "spec": {"url": "https://git.example/fleet", "report": {"snapshot": true, "interval": "1s"}}}),
+    ];
+    for object in objects {
+        world.apply(Object::from_value(object).unwrap()).unwrap();
+    }
+    let (revision, files) = tip(repository);
+    world.commit(&repo, &revision, files);
+    world.run_for(SignedDuration::from_mins(4)).unwrap();
+    world
+}
+
+#[test]
+fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, repository) = (dir.path(), dir.path().join("fleet.git"));
+    commit(&repository, "one");
+    let world = applied(&repository);
+    commit_report(&repository, &world.branches["wheelwright/status"].last().unwrap().files);
+    let (one, _) = tip(&repository);
+    commit(&repository, "two");
+    let (two, _) = tip(&repository);
+    commit(&repository, "three");
+
+    let now = world.now.to_string();
+    let of =
+        |head: &str, args: &[&str]| plan(dir, head, &[args, &["--now", &now, "--output", "json"]].concat());
+    let changed = |printed: &Value| {
+        let objects = printed["objects"].as_array().unwrap();
+        let template = "AddOnTemplate.addon.open-cluster-management.io bench";
+        assert!(objects.len() == 1 && objects[0]["object"] == template, "{printed:#}");
+        let field = &printed["works"][0]["objects"][0]["fields"][0];
+        (field["before"].clone(), field["after"].clone())
+    };
+    let report = ["--report", "wheelwright/status", "--report-path", "/hub/"];
+    let (code, of_report) = json_of(&of("main", &report));
+    assert_eq!((code, changed(&of_report)), (10, (json!("one"), json!("three"))));
+    let (code, same) = json_of(&of(&one, &report));
+    assert_eq!((code, &same["verdict"]), (0, &json!("noChange")), "{same:#}");
+    let elsewhere = of("main", &report[..2]);
+    let message = String::from_utf8_lossy(&elsewhere.stderr).into_owned();
+    assert_eq!(elsewhere.status.code(), Some(1));
+    assert!(message.contains("the branch wheelwright/status has no snapshot.json"), "{message}");
+
+    let file = dir.join("hub.json");
+    let snapshot = |objects: &Value| {
+        std::fs::write(&file, json!({"kind": "List", "items": objects}).to_string()).unwrap();
+        ["--snapshot", file.to_str().unwrap()]
+    };
+    let mut objects = serde_json::to_value(HubSnapshot::of(&world.hub).objects).unwrap();
+    let hub = snapshot(&objects);
+    assert_eq!(json_of(&of("main", &hub)).1["hash"], of_report["hash"]);
+    for source in [&hub[..], &report[..]] {
+        let with_base = |base: &str| json_of(&of("main", &[source, &["--base", base]].concat()));
+        let (code, printed) = with_base(&two);
+        assert_eq!((code, changed(&printed)), (10, (json!("two"), json!("three"))), "{source:?}");
+        let (code, printed) = with_base("main");
+        assert_eq!((code, &printed["verdict"]), (0, &json!("noChange")), "{source:?}: {printed:#}");
+    }
+
+    let repo = objects.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
+    repo["spec"]["planApproval"] = json!("Required");
+    let (code, printed) = json_of(&of("main", &snapshot(&objects)));
+    assert_eq!((code, &printed["verdict"]), (11, &json!("needsApproval")), "{printed:#}");
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use super::content::field_changes;
 use super::fleet::{add_ons, all, decisions};
-use super::results::{AddOnPreview, Change, ObjectChange, Outcome, PlacementPreview, Wave, WorkChange};
+use super::results::{
+    AddOnPreview, Change, HeldRemoval, ObjectChange, Outcome, PlacementPreview, Wave, WorkChange,
+};
 use super::runner::Sides;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::condition::find_condition;
+use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::addon_conditions::PROGRESSING;
 use api::work::v1::ManifestWork;
 use engine::addon::progress::COMPLETED;
@@ -120,6 +123,20 @@ fn manifests(old: Option<&ManifestWork>, new: Option<&ManifestWork>) -> BTreeMap
         sides.entry(id).or_default().1 = Some(object);
     }
     sides
+}
+
+/// Returns the removals of add-ons that wait for an approval.
+pub(super) fn removals(hub: &Store) -> Vec<HeldRemoval> {
+    let held = all::<RolloutPolicy>(hub).into_iter().flat_map(|policy| {
+        let removals = policy.status.clone().unwrap_or_default().removals.into_iter();
+        removals.filter(|removal| !removal.approval.is_empty()).map(move |removal| HeldRemoval {
+            policy: policy.name().to_owned(),
+            add_on: removal.add_on,
+            clusters: removal.held,
+            approval: removal.approval,
+        })
+    });
+    held.collect()
 }
 
 /// Returns the rollouts that have not completed.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::fleet::{all, get};
 use super::results::Approval;
-use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutStatus};
 use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
 use object::Key;
 use store::{Patch, ResourcePath, Store, WriteOptions};
@@ -33,24 +33,26 @@ pub(super) fn approve(hub: &mut Store, start: Timestamp, now: Timestamp) -> Vec<
         let key = Key::of(&policy);
         let rollouts = policy.status.iter().flat_map(|status| &status.rollouts);
         let waiting = rollouts.flat_map(|rollout| {
-            rollout.waiting_approvals.iter().map(|token| (rollout.add_on.clone(), token.clone()))
+            let RolloutStatus { add_on, replica_set, .. } = rollout;
+            rollout.waiting_approvals.iter().map(|token| (add_on.clone(), replica_set.clone(), token.clone()))
         });
         let waiting: BTreeSet<_> =
-            waiting.filter(|(_, token)| !policy.spec.approved.contains(token)).collect();
+            waiting.filter(|(.., token)| !policy.spec.approved.contains(token)).collect();
         if waiting.is_empty() {
             continue;
         }
         let tokens: BTreeSet<&String> =
-            policy.spec.approved.iter().chain(waiting.iter().map(|(_, token)| token)).collect();
+            policy.spec.approved.iter().chain(waiting.iter().map(|(.., token)| token)).collect();
         let patch = json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "RolloutPolicy",
             "metadata": {"name": key.name}, "spec": {"approved": tokens}});
         let options = WriteOptions::manager("approver").forced();
         let target = ResourcePath::of::<RolloutPolicy>(&key);
         if hub.patch(&target, &Patch::Apply(patch), &options, now).is_ok() {
-            granted.extend(waiting.into_iter().map(|(add_on, token)| Approval {
+            granted.extend(waiting.into_iter().map(|(add_on, replica_set, token)| Approval {
                 after: now.duration_since(start).as_secs(),
                 policy: key.name.clone(),
                 add_on,
+                replica_set,
                 token,
             }));
         }

@@ -182,14 +182,16 @@ impl PreviewRun {
             total: usize::try_from(held.total).unwrap_or_default(),
             objects: held.objects.iter().map(|entry| ObjectId::from_entry(entry).0.to_string()).collect(),
         });
-        let needs_approval = held.is_some() || !self.approvals.is_empty() || !plan_approval.is_empty();
+        let has_effect = !objects.is_empty();
+        let removals = if has_effect { changes::removals(&self.hub) } else { Vec::new() };
+        let waits = held.is_some() || !removals.is_empty() || !self.approvals.is_empty();
+        let needs_approval = waits || !plan_approval.is_empty();
         let verdict = match () {
             () if !is_applied => Verdict::Refused,
             () if needs_approval => Verdict::NeedsApproval,
-            () if objects.is_empty() => Verdict::NoChange,
+            () if !has_effect => Verdict::NoChange,
             () => Verdict::Change,
         };
-        let has_effect = !objects.is_empty();
         Preview {
             repo: commit.repo.to_string(),
             applied: applied(&old),
@@ -203,6 +205,7 @@ impl PreviewRun {
             add_ons: changes::changed_add_ons(before, &self.hub, self.timeline.waves()),
             works: changes::works(before, &self.hub),
             approvals: self.approvals,
+            removals,
             outcomes: if has_effect { changes::outcomes(&self.hub) } else { Vec::new() },
             ends_after: self.now.duration_since(self.start).as_secs(),
             objects,

@@ -43,6 +43,9 @@ pub struct Preview {
     pub works: Vec<WorkChange>,
     /// The approvals that rollouts ask for. A preview grants them at once.
     pub approvals: Vec<Approval>,
+    /// The removals of add-ons that wait for an approval in the end. A preview does not grant it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removals: Vec<HeldRemoval>,
     /// The rollouts that are not complete when nothing more happens.
     pub outcomes: Vec<Outcome>,
     /// Seconds after which nothing more happens.
@@ -66,6 +69,7 @@ impl Preview {
             add_ons: Vec::new(),
             works: Vec::new(),
             approvals: Vec::new(),
+            removals: Vec::new(),
             outcomes: Vec::new(),
             ends_after: 0,
         }
@@ -211,10 +215,28 @@ pub struct Approval {
     pub after: i64,
     /// The RolloutPolicy whose `spec.approved` takes the token.
     pub policy: String,
-    /// The add-on.
+    /// The add-on; empty if the rollout is that of a ManifestWorkReplicaSet.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub add_on: String,
+    /// The ManifestWorkReplicaSet, as `namespace/name`; empty if the rollout is that of an add-on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub replica_set: String,
     /// The token.
     pub token: String,
+}
+
+/// The removal of an add-on from clusters, above the budget of its RolloutPolicy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldRemoval {
+    /// The RolloutPolicy whose `spec.approved` takes the token.
+    pub policy: String,
+    /// The add-on.
+    pub add_on: String,
+    /// The number of clusters that keep it.
+    pub clusters: i32,
+    /// The token.
+    pub approval: String,
 }
 
 /// A rollout that does not complete.

@@ -24,6 +24,7 @@ mod manifests;
 mod permissions;
 mod placements;
 mod policies;
+mod preview_policies;
 mod previews;
 mod removals;
 mod replica_set_placements;

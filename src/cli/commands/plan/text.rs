@@ -10,7 +10,8 @@ use engine::plural::counted;
 use object::duration;
 use object::text::plain;
 use sim::preview::{
-    AddOnPreview, Change, FieldChange, ObjectChange, PlacementPreview, Preview, Verdict, WorkChange,
+    AddOnPreview, Change, FieldChange, HeldRemoval, ObjectChange, PlacementPreview, Preview, Verdict,
+    WorkChange,
 };
 
 /// Most clusters that are named in one place.
@@ -92,13 +93,20 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     });
     let approvals = preview.approvals.iter().map(|approval| {
         let (policy, token) = (plain(&approval.policy, VALUE), plain(&approval.token, MESSAGE));
+        let names = [&approval.add_on, &approval.replica_set];
+        let name = names.into_iter().find(|name| !name.is_empty()).map_or("", String::as_str);
         format!(
-            "at {}: {} waits until spec.approved of RolloutPolicy {policy} has {token}",
-            time(approval.after),
-            approval.add_on
+            "at {}: {name} waits until spec.approved of RolloutPolicy {policy} has {token}",
+            time(approval.after)
         )
     });
-    add("Approvals", plan.into_iter().chain(approvals).collect());
+    let removals = preview.removals.iter().map(|removal| {
+        let HeldRemoval { policy, add_on, clusters, approval } = removal;
+        let clusters = counted(usize::try_from(*clusters).unwrap_or_default(), "cluster");
+        let (policy, token) = (plain(policy, VALUE), plain(approval, MESSAGE));
+        format!("in the end: {add_on} stays on {clusters} until spec.approved of RolloutPolicy {policy} has {token}")
+    });
+    add("Approvals", plan.into_iter().chain(approvals).chain(removals).collect());
     let open = preview
         .outcomes
         .iter()
@@ -271,7 +279,14 @@ pub(super) mod tests {
                 after: 60,
                 policy: "p".into(),
                 add_on: "app".into(),
+                replica_set: String::new(),
                 token: "v2/prod".into(),
+            }],
+            removals: vec![HeldRemoval {
+                policy: "p".into(),
+                add_on: "app".into(),
+                clusters: 1,
+                approval: "removal/app".into(),
             }],
             outcomes: vec![Outcome {
                 add_on: "app".into(),
@@ -315,6 +330,7 @@ Works on clusters
 Approvals
   first: the commit waits until ConfigRepo config/fleet has the annotation gitops.wheelwright.dev/approve-plan=c0de
   at 1m: app waits until spec.approved of RolloutPolicy p has v2/prod
+  in the end: app stays on 1 cluster until spec.approved of RolloutPolicy p has removal/app
 
 Rollouts that do not complete
   app in config/fleet: 1/2 progressing...

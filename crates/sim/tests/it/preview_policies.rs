@@ -1,0 +1,116 @@
+//! Compares previews with what happens under a RolloutPolicy.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::fixtures::put;
+use super::previews::{apply, commit, compare, fleet, look, previewed};
+use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
+use api::names::GITOPS_GROUP;
+use object::Key;
+use object::tree::FileTree;
+use sim::World;
+use sim::history::Content;
+use sim::preview::Verdict;
+
+fn policy(world: &mut World, spec: Value) {
+    put(
+        world,
+        json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "RolloutPolicy", "metadata": {"name": "p"}, "spec": spec}),
+    );
+}
+
+fn rollouts(world: &World) -> Vec<RolloutStatus> {
+    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    policy.status.unwrap_or_default().rollouts
+}
+
+/// Returns an add-on that goes to the canary first.
+fn add_on(version: u8) -> Content {
+    Content { version: Some(version), strategy: 2, ..Content::default() }
+}
+
+/// Returns the placement of an add-on, and a ManifestWorkReplicaSet on it that goes to the canary first.
+fn set(value: &str) -> FileTree {
+    let mut files = FileTree::default();
+    for name in ["binding.yaml", "placement.yaml"] {
+        files.insert(name, add_on(0).files().file(name).unwrap().to_vec());
+    }
+    let strategy = json!({"type": "ProgressivePerGroup", "progressivePerGroup": {"progressDeadline": "20s"}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"v": value}});
+    let set = json!({
+        "apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet", "metadata": {"name": "settings"},
+        "spec": {"manifestWorkTemplate": {"workload": {"manifests": [map]}}, "placementRefs": [{"name": "fleet", "rolloutStrategy": strategy}]},
+    });
+    files.insert("set.yaml", set.to_string().into_bytes());
+    files
+}
+
+#[test]
+fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
+    let mut world = fleet(5, 3);
+    let spec = |approved: Value| json!({"replicaSets": ["config/settings"], "approval": {"mode": "BetweenGroups"}, "approved": approved});
+    apply(&mut world, &commit(1, set("1")));
+    policy(&mut world, spec(json!([])));
+    let second = commit(2, set("2"));
+    let told = previewed(&world, &second);
+    let names: Vec<_> = told
+        .approvals
+        .iter()
+        .map(|it| (it.policy.as_str(), it.add_on.as_str(), it.replica_set.as_str()))
+        .collect();
+    assert_eq!(
+        (told.verdict, names),
+        (Verdict::NeedsApproval, vec![("p", "", "config/settings")]),
+        "{told:#?}"
+    );
+
+    let before = look(&world);
+    apply(&mut world, &second);
+    let waiting = rollouts(&world)[0].waiting_approvals.clone();
+    assert_eq!(waiting, [told.approvals[0].token.clone()]);
+    assert!(compare(&told, &before, &look(&world)).is_err(), "the works of the second group wait");
+    policy(&mut world, spec(json!(waiting)));
+    world.run_for(SignedDuration::from_mins(4)).unwrap();
+    compare(&told, &before, &look(&world)).unwrap();
+}
+
+#[test]
+fn a_freeze_window_of_a_policy_delays_the_waves_of_the_plan_as_it_then_does() {
+    let mut world = fleet(5, 3);
+    apply(&mut world, &commit(1, add_on(1).files()));
+    // It is 8 o'clock.
+    let window = json!({"name": "morning", "schedule": "0 8 * * *", "duration": "1h"});
+    policy(&mut world, json!({"addOns": ["app"], "freezeWindows": [window]}));
+    let second = commit(2, add_on(2).files());
+    let told = previewed(&world, &second);
+    let opens = "2027-01-15T09:00:00Z".parse().unwrap();
+    assert!(world.now < opens);
+    assert_eq!(told.verdict, Verdict::Change);
+    assert_eq!(told.add_ons[0].waves[0].after, opens.duration_since(world.now).as_secs(), "{told:#?}");
+
+    let before = look(&world);
+    apply(&mut world, &second);
+    assert!(compare(&told, &before, &look(&world)).is_err(), "no work changes in the window");
+    world.run_for(SignedDuration::from_hours(1)).unwrap();
+    compare(&told, &before, &look(&world)).unwrap();
+}
+
+#[test]
+fn removals_above_the_budget_wait_in_the_plan_as_they_then_do() {
+    let mut world = fleet(5, 5);
+    apply(&mut world, &commit(1, add_on(1).files()));
+    policy(&mut world, json!({"addOns": ["app"], "removalBudget": 1}));
+    let second = commit(2, Content { prod: true, ..add_on(1) }.files());
+    let told = previewed(&world, &second);
+    assert_eq!(told.placements[0].leave, ["c0", "c3"]);
+    assert_eq!((told.verdict, told.removals.len()), (Verdict::NeedsApproval, 1), "{told:#?}");
+
+    let before = look(&world);
+    apply(&mut world, &second);
+    compare(&told, &before, &look(&world)).unwrap();
+    let status = world.get::<RolloutPolicy>(&Key::cluster("p")).unwrap().status.unwrap();
+    let held: Vec<_> = status.removals.iter().map(|it| (it.held, it.approval.clone())).collect();
+    let shown: Vec<_> = told.removals.iter().map(|it| (it.clusters, it.approval.clone())).collect();
+    assert_eq!(shown, held);
+}
