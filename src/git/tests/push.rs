@@ -122,6 +122,55 @@ fn no_writer_loses_an_update() {
 }
 
 #[test]
+fn five_writers_land_within_ten_seconds_with_the_waits_of_the_operator() {
+    on_both(|forge, open| {
+        const WRITERS: usize = 5;
+        let (sent, done) = std::sync::mpsc::channel();
+        for writer in 0..WRITERS {
+            let (mirror, sent) = (open(&format!("cache-{writer}")), sent.clone());
+            std::thread::spawn(move || {
+                let report = files(&format!("hub-{writer}"), &[("state", "1")]);
+                sent.send(mirror.push(&report, &Retry::default()).map(|_| ())).unwrap();
+            });
+        }
+        for _ in 0..WRITERS {
+            assert_eq!(done.recv_timeout(Duration::from_secs(10)).unwrap(), Ok(()));
+        }
+        assert_eq!(forge.history(BRANCH).len(), WRITERS, "linear, one commit each");
+        for writer in 0..WRITERS {
+            assert_eq!(forge.file(BRANCH, &format!("hub-{writer}/state")).as_deref(), Some("1"));
+        }
+    });
+}
+
+#[test]
+fn a_server_that_declines_three_times_gets_one_commit_at_the_fourth() {
+    let forge = Forge::new();
+    forge.hook("pre-receive", "echo . >> tries; test $(wc -l < tries) -gt 3");
+    let server = forge.serve();
+    let mirror = forge.mirror("cache", &server.url);
+    for number in 0..3 {
+        let error = mirror.push(&files("", &[("x", &number.to_string())]), &QUICK).unwrap_err();
+        assert_eq!(error.reason(), "StatusPushRejected", "{error}");
+    }
+    let pushed = mirror.push(&files("", &[("x", "3")]), &QUICK).unwrap().unwrap();
+    assert_eq!((forge.history(BRANCH), forge.file(BRANCH, "x")), (vec![pushed], Some("3".into())));
+}
+
+#[test]
+fn a_process_that_dies_between_its_commit_and_the_push_leaves_nothing_behind() {
+    let forge = Forge::new();
+    forge.hook("pre-receive", "kill -9 $PPID");
+    let server = forge.serve();
+    let dies = forge.mirror("cache", &server.url);
+    dies.push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
+    drop(dies);
+    forge.hook("pre-receive", "exit 0");
+    let pushed = forge.mirror("cache", &server.url).push(&files("", &[("x", "2")]), &QUICK).unwrap().unwrap();
+    assert_eq!((forge.history(BRANCH), forge.file(BRANCH, "x")), (vec![pushed], Some("2".into())));
+}
+
+#[test]
 fn a_hook_that_declines_is_a_rejection_with_its_message() {
     let forge = Forge::new();
     forge.hook("pre-receive", "echo 'branch is protected, password=hunter22' >&2; exit 1");

@@ -270,6 +270,39 @@ fn a_commit_that_was_fetched_is_trusted_with_the_keys_that_it_was_verified_with(
     assert!(mirror.is_trusted(&commit), "it is verified again");
 }
 
+/// Returns a report that is signed with the key of a Secret.
+fn signed(branch: &str, secret: &[(&str, &str)], content: &str) -> Commit {
+    Commit {
+        branch: branch.into(),
+        directory: String::new(),
+        owner: "ConfigRepo fleet/a of hub 1".into(),
+        writer: "process-1".into(),
+        takes_over: false,
+        files: [("README.md".to_owned(), content.to_owned())].into(),
+        message: "report\n".into(),
+        time: "2026-01-02T03:04:05Z".parse().unwrap(),
+        signer: Some(Signer::from_secret(&data(secret)).unwrap()),
+    }
+}
+
+#[test]
+fn a_report_that_lost_a_race_is_signed_anew() {
+    let author = Author::with_gpg();
+    let public = author.ssh_key("key", &["-t", "ed25519"]);
+    std::fs::write(author.root().join("allowed"), format!("* {public}")).unwrap();
+    let secret = std::fs::read_to_string(author.root().join("key")).unwrap();
+    let report = signed("reports", &[("ssh-privatekey", &secret)], "1");
+    let other = author.forge.commit("prepared", &[("notes.md", "theirs")]);
+    let race = "test -e raced && exit 0; touch raced; unset GIT_QUARANTINE_PATH; git update-ref refs/heads/reports refs/heads/prepared";
+    author.forge.hook("pre-receive", race);
+    let server = author.forge.serve();
+    let pushed =
+        author.forge.mirror("racing", &server.url).push(&report, &Retry::default()).unwrap().unwrap();
+    assert_eq!(author.forge.history("reports"), [pushed.clone(), other]);
+    let allowed = format!("gpg.ssh.allowedSignersFile={}", author.root().join("allowed").display());
+    author.git(&["-c", "safe.directory=*", "-c", &allowed, "verify-commit", &pushed], author.forge.path());
+}
+
 #[test]
 fn reports_are_signed_and_git_verifies_them() {
     let author = Author::with_gpg();
@@ -287,18 +320,7 @@ fn reports_are_signed_and_git_verifies_them() {
         &[("openpgp.asc", &openpgp)],
     ];
     for (index, secret) in secrets.iter().enumerate() {
-        let signer = Some(Signer::from_secret(&data(secret)).unwrap());
-        let report = Commit {
-            branch: "main".into(),
-            directory: String::new(),
-            owner: "ConfigRepo fleet/a of hub 1".into(),
-            writer: "process-1".into(),
-            takes_over: false,
-            files: [("README.md".to_owned(), index.to_string())].into(),
-            message: "report\n".into(),
-            time: "2026-01-02T03:04:05Z".parse().unwrap(),
-            signer,
-        };
+        let report = signed("main", secret, &index.to_string());
         let commit = author.forge.local().push(&report, &Retry::default()).unwrap().unwrap();
         assert_eq!(author.fetch(trusted.clone()), Ok(commit.clone()), "{index}");
         let allowed = format!("gpg.ssh.allowedSignersFile={}", author.root().join("allowed").display());
