@@ -58,7 +58,7 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
             repository.message
         );
         if repository.seen != repository.applied && !repository.seen.is_empty() {
-            let _ = writeln!(page, "  fetched {}: {}", short(&repository.seen), repository.subject);
+            let _ = writeln!(page, "  fetched {}", short(&repository.seen));
         }
         if repository.suspended {
             let _ = writeln!(page, "  suspended: spec.suspend is true");

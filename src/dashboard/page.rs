@@ -111,8 +111,7 @@ pub(super) fn content(shown: &Shown) -> String {
 }
 
 fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
-    let Repository { name, url, seen, applied, subject, ready, reason, message, suspended, approval } =
-        repository;
+    let Repository { name, url, seen, applied, ready, reason, message, suspended, approval } = repository;
     let (class, mark) = if *ready { ("good", '✓') } else { ("bad", '✗') };
     let _ = write!(
         html,
@@ -125,8 +124,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         escape(short(applied))
     );
     if seen != applied && !seen.is_empty() {
-        let _ =
-            write!(html, "<dt>Fetched</dt><dd><code>{}</code> {}</dd>", escape(short(seen)), escape(subject));
+        let _ = write!(html, "<dt>Fetched</dt><dd><code>{}</code></dd>", escape(short(seen)));
     }
     *html += "</dl>";
     if *suspended {

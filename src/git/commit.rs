@@ -111,7 +111,10 @@ fn sign_commit(
     parent: Option<&git2::Commit<'_>>,
     commit: &Commit,
 ) -> Result<Written, git2::Error> {
-    let signature = Signature::new(AUTHOR, EMAIL, &git2::Time::new(commit.time.as_second(), 0))?;
+    let author = commit.author.as_ref();
+    let (name, email) = author.map_or((AUTHOR, EMAIL), |(name, email)| (name, email));
+    let time = git2::Time::new(commit.time.as_second(), 0);
+    let signature = Signature::new(&of_a_line(name), &of_a_line(email), &time)?;
     let parents: Vec<_> = parent.into_iter().collect();
     let Some(signer) = &commit.signer else {
         return repo
@@ -124,6 +127,11 @@ fn sign_commit(
         Ok(armored) => repo.commit_signed(content, armored.trim_end(), None).map(Written::Commit),
         Err(error) => Ok(Written::Unsigned(error)),
     }
+}
+
+/// Returns a name without the characters that end it in a commit. The schema refuses them too.
+fn of_a_line(name: &str) -> String {
+    name.chars().filter(|char| !char.is_control() && !['<', '>'].contains(char)).collect()
 }
 
 /// Reads the record of a directory; `None` if the file is no record.

@@ -31,6 +31,8 @@ pub struct Commit {
     pub message: String,
     /// Time of author and committer.
     pub time: Timestamp,
+    /// Name and e-mail address of author and committer; `None` for Wheelwright.
+    pub author: Option<(String, String)>,
     /// The key that signs the commit, if any.
     pub signer: Option<Signer>,
 }

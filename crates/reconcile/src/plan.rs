@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Event;
-use api::gitops::v1alpha1::{CommitState, ProviderType};
+use api::gitops::v1alpha1::{CommitAuthor, CommitState, ProviderType};
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
 /// The writes that a controller plans for one key, and the time of its next plan.
@@ -338,6 +338,9 @@ pub struct Push {
     /// Time of the commit: the time of the last change in the report, so that the same report gives the same
     /// commit.
     pub time: Timestamp,
+    /// Author and committer; `None` for Wheelwright.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<CommitAuthor>,
     /// The Secret with the key that signs the commit, if it is signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signing: Option<Key>,

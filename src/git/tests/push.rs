@@ -20,6 +20,7 @@ fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
         message: "report\n".into(),
         time: "2026-01-02T03:04:05Z".parse().unwrap(),
+        author: None,
         signer: None,
     }
 }
@@ -49,6 +50,27 @@ fn the_branch_is_created_without_parents_and_grows() {
         let second = mirror.push(&files("", &[("README.md", "ho")]), &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH), [second, first]);
         assert_eq!(forge.file(BRANCH, "addons/x.json"), None, "what the report no longer holds is gone");
+    });
+}
+
+#[test]
+fn a_commit_has_the_author_of_the_report_and_no_further_line() {
+    on_both(|forge, open| {
+        let author = |number: usize| {
+            let (name, email) = [("Fleet", "fleet@example.com"), ("A\ntree 1 <b>", "x>\ny")][number];
+            Some((name.to_owned(), email.to_owned()))
+        };
+        let mirror = open("cache");
+        for (number, expected) in ["Fleet <fleet@example.com>", "Atree 1 b <xy>"].into_iter().enumerate() {
+            let report = files("", &[("x", &number.to_string())]);
+            let report = Commit { author: author(number), ..report };
+            let pushed = mirror.push(&report, &QUICK).unwrap().unwrap();
+            let repo = forge.repo();
+            let commit = repo.find_commit(pushed.parse().unwrap()).unwrap();
+            for person in [commit.author(), commit.committer()] {
+                assert_eq!(person.to_string(), expected);
+            }
+        }
     });
 }
 

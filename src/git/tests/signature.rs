@@ -281,6 +281,7 @@ fn signed(branch: &str, secret: &[(&str, &str)], content: &str) -> Commit {
         files: [("README.md".to_owned(), content.to_owned())].into(),
         message: "report\n".into(),
         time: "2026-01-02T03:04:05Z".parse().unwrap(),
+        author: None,
         signer: Some(Signer::from_secret(&data(secret)).unwrap()),
     }
 }

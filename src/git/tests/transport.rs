@@ -26,6 +26,7 @@ fn report(content: &str) -> Commit {
         files: [("README.md".to_owned(), content.to_owned())].into(),
         message: "report\n".into(),
         time: "2026-01-02T03:04:05Z".parse().unwrap(),
+        author: None,
         signer: None,
     }
 }

@@ -14,8 +14,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::cache::Cache;
 use super::failure::failure;
 use super::places::{Place, Places};
+use super::report_commit::report_commit;
 use crate::git::{
-    Arrivals, Cancel, Commit, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry,
+    Arrivals, Cancel, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry,
     SignedPart, Signer, Verification,
 };
 use crate::pki;
@@ -193,21 +194,17 @@ impl Mirrors {
     }
 
     async fn try_push(&self, push: Push) -> Result<(), Error> {
-        let Push { repo, url, secret, branch, directory, owner, takes_over, files, message, time, signing } =
-            push;
-        let remote = self.remote(&url)?;
-        let credentials = self.credentials(secret.as_ref()).await?;
-        let signer = match &signing {
+        let remote = self.remote(&push.url)?;
+        let credentials = self.credentials(push.secret.as_ref()).await?;
+        let signer = match &push.signing {
             Some(key) => Some(Signer::from_secret(&self.secret(key).await?)?),
             None => None,
         };
-        let place = (remote.identity(), branch.clone(), directory.clone(), owner.clone());
+        let place = (remote.identity(), push.branch.clone(), push.directory.clone(), push.owner.clone());
         let has_pushed = self.pushed.lock().expect("no task panics while it holds the set").contains(&place);
-        let writer = self.writer.clone();
-        let message = format!("{message}Wheelwright-Writer: {writer}\n");
-        let takes_over = takes_over && !has_pushed;
-        let commit = Commit { branch, directory, owner, writer, takes_over, files, message, time, signer };
-        let key = MirrorKey { purpose: Purpose::Write, namespace: repo.namespace, remote: remote.identity() };
+        let namespace = push.repo.namespace.clone();
+        let commit = report_commit(push, has_pushed, self.writer.clone(), signer);
+        let key = MirrorKey { purpose: Purpose::Write, namespace, remote: remote.identity() };
         let pushed = self
             .with_mirror(key, remote, credentials, move |mirror| mirror.push(&commit, &Retry::default()))
             .await??;

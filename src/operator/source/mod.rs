@@ -12,6 +12,7 @@ mod delivery;
 mod failure;
 mod mirrors;
 mod places;
+mod report_commit;
 mod webhook;
 
 pub use controller::SourceController;

@@ -77,8 +77,6 @@ pub struct Repository {
     pub seen: String,
     /// The commit that was applied last; empty before the first.
     pub applied: String,
-    /// First line of the message of the commit that was fetched last.
-    pub subject: String,
     /// Whether the hub is as the repository says (condition Ready).
     pub ready: bool,
     /// Reason of its condition Ready.
@@ -275,7 +273,6 @@ fn repository(repo: &ConfigRepo) -> Repository {
         url: repo.spec.url.clone(),
         seen: commit(&status.seen),
         applied: commit(&status.applied),
-        subject: status.seen.as_ref().map(|seen| plain(&seen.subject, MESSAGE)).unwrap_or_default(),
         ready: ready.is_some_and(Condition::is_true),
         reason: ready.map_or_else(|| "Unknown".into(), |ready| ready.reason.clone()),
         message: ready.map_or_else(

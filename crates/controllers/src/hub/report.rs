@@ -1,7 +1,8 @@
 //! Pushes reports to the status branch of a repository.
 //!
 //! It pushes no report without a change, no two reports within the report's interval, and none while changes
-//! still arrive. A report that cannot be pushed is a condition and delays nothing else.
+//! still arrive; only the end of a rollout is reported at once. A report that cannot be pushed is a condition
+//! and delays nothing else.
 
 pub(super) mod fleet;
 mod fleet_snapshot;
@@ -84,6 +85,11 @@ impl Controller for ReportController {
             branch: push.branch.clone(),
             digest,
             time: Some(Time(seconds)),
+            flushed: if not_before(&repo, now).is_some_and(|at| at > now) {
+                Some(Time(seconds))
+            } else {
+                before.flushed
+            },
             error,
             unknown: before.unknown,
         });
@@ -111,18 +117,14 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     let Ok(identity) = Identity::of(repo, view)? else { return Ok(Plan::nothing()) };
     let status = repo.status.clone().unwrap_or_default();
     let last = status.report.clone().unwrap_or_default();
-    let interval = duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL);
+    let interval = interval(spec);
     let condition = find_condition(&status.conditions, REPORTED);
-    let refused = condition.is_some_and(|condition| [REJECTED, FENCED].contains(&condition.reason.as_str()));
     // If a person edited the spec after a refusal, the next attempt comes at once.
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
     let fenced = condition.is_some_and(|condition| condition.reason == FENCED) && !answered;
-    let wait = if refused && !answered { REJECTED_RETRY.max(interval) } else { interval };
-    // A time in the future was written by a clock that was ahead, so it does not count.
-    let past = last.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
-    let not_before = past.map(|time| later(time.0, wait));
     let mut plan = Plan::default();
-    if let Some(at) = not_before.filter(|at| *at > now) {
+    let is_flush = flushes(repo, &identity, view, now)?;
+    if let Some(at) = not_before(repo, now).filter(|at| *at > now && !is_flush) {
         plan.wake(at);
         return Ok(plan);
     }
@@ -133,7 +135,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     let since = since.filter(|time| time.0 <= now);
     let deadline = since.map_or(Timestamp::MIN, |time| later(time.0, interval + interval));
     let debounced = changed.map_or(Timestamp::MIN, |changed| later(changed, DEBOUNCE));
-    if debounced > now && deadline > now {
+    if debounced > now && deadline > now && !is_flush {
         plan.wake(debounced.min(deadline));
         return Ok(plan);
     }
@@ -168,9 +170,40 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
         files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
+        author: spec.author.clone(),
         signing: spec.signing_key_ref.as_ref().map(|key| Key::namespaced(Key::of(repo).namespace, &key.name)),
     }))]);
     Ok(plan)
+}
+
+fn interval(spec: &Report) -> SignedDuration {
+    duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL)
+}
+
+/// Returns the time before which no report is due, as far as one was tried before.
+fn not_before(repo: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
+    let interval = repo.spec.report.as_ref().map_or(DEFAULT_INTERVAL, interval);
+    let status = repo.status.as_ref()?;
+    let condition = find_condition(&status.conditions, REPORTED);
+    let refused = condition.is_some_and(|condition| [REJECTED, FENCED].contains(&condition.reason.as_str()));
+    let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
+    // A time in the future was written by a clock that was ahead, so it does not count.
+    let last = status.report.as_ref()?.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
+    Some(later(last?.0, if refused { REJECTED_RETRY.max(interval) } else { interval }))
+}
+
+/// Returns whether a report waits neither for the interval nor for further changes: a rollout has ended since
+/// the last report, and none goes on. An interval has one such report at most.
+fn flushes(repo: &ConfigRepo, identity: &Identity, view: &impl View, now: Timestamp) -> Read<bool> {
+    let (Some(spec), Some(status)) = (&repo.spec.report, &repo.status) else { return Ok(false) };
+    let Some(ReportStatus { time: Some(reported), flushed, error, .. }) = &status.report else {
+        return Ok(false);
+    };
+    let has_flushed = flushed.as_ref().is_some_and(|at| at.0 <= now && later(at.0, interval(spec)) > now);
+    if has_flushed || !error.is_empty() {
+        return Ok(false);
+    }
+    Ok(fleet::rollouts_ended(repo, identity, view)?.is_some_and(|ended| ended >= reported.0))
 }
 
 /// Returns the status of a ConfigRepo with a report that another one would apply.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Fleet, Rollout, Workload};
+use super::{Fleet, Rollout, Workload, placement};
 use object::hex;
 use object::text::{clip, markdown, plain};
 
@@ -19,9 +19,9 @@ const WORKS: &str = "works";
 /// Limit of the clusters that the report names for each add-on, set or work.
 const MAX_LISTED: usize = 20;
 /// Limit of the characters of a message.
-const MESSAGE: usize = 240;
+pub(super) const MESSAGE: usize = 240;
 /// Limit of the add-ons with a file of their own, of the sets, and of the works.
-const MAX_FILES: usize = 500;
+pub(super) const MAX_FILES: usize = 500;
 /// Limit of the versions that the report lists for each add-on or set.
 const VERSIONS: usize = 10;
 
@@ -76,16 +76,15 @@ fn readme(fleet: &Fleet) -> String {
         let _ = writeln!(page, "| Newest commit | `{}` |", short(&fleet.seen));
     }
     let _ = writeln!(page, "| Clusters | {} of {} available |\n", fleet.available, fleet.clusters);
-    if fleet.workloads().next().is_none() {
-        page.push_str("No add-ons.\n");
-        return page;
-    }
     let tables = [
         table("Add-on", ADD_ONS, &fleet.add_ons),
         table("ManifestWorkReplicaSet", REPLICA_SETS, &fleet.replica_sets),
         table("ManifestWork", WORKS, &fleet.works),
+        placement::table(&fleet.placements),
     ];
-    page.push_str(&tables.into_iter().filter(|table| !table.is_empty()).collect::<Vec<_>>().join("\n"));
+    let tables: Vec<String> = tables.into_iter().filter(|table| !table.is_empty()).collect();
+    page.push_str(if tables.is_empty() { "No add-ons.\n" } else { "" });
+    page.push_str(&tables.join("\n"));
     page
 }
 
@@ -195,6 +194,7 @@ fn summary(fleet: &Fleet) -> String {
         "addOns": values(&fleet.add_ons),
         "replicaSets": values(&fleet.replica_sets),
         "works": values(&fleet.works),
+        "placements": placement::values(&fleet.placements),
     });
     let mut text = serde_json::to_string_pretty(&summary).unwrap_or_default();
     text.push('\n');
@@ -269,6 +269,7 @@ mod tests {
             add_ons: vec![add_on],
             replica_sets: Vec::new(),
             works: Vec::new(),
+            placements: Vec::new(),
         }
     }
 

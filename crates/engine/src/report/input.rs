@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::placement::PlacementState;
 use crate::plural::counted;
 use crate::rollout::ClusterState;
 use crate::rollout::decision::Counts;
@@ -271,10 +272,12 @@ pub struct Fleet {
     pub replica_sets: Vec<Workload>,
     /// The ManifestWorks that no controller made, by name; the worst first.
     pub works: Vec<Workload>,
+    /// The placements, by namespace and name; those that select too few clusters first.
+    pub placements: Vec<PlacementState>,
 }
 
 impl Fleet {
-    /// Reads the state of a fleet.
+    /// Reads the state of a fleet, without placements.
     pub fn read(
         repo: &ConfigRepo,
         clusters: &[Arc<ManagedCluster>],
@@ -301,6 +304,7 @@ impl Fleet {
             add_ons,
             replica_sets,
             works,
+            placements: Vec::new(),
         }
     }
 

@@ -154,6 +154,33 @@ fn the_generator_never_reads_a_partial_or_an_empty_list() {
 }
 
 #[test]
+fn placement_decisions_lose_no_cluster_that_stays_also_when_it_changes_its_group() {
+    let mut world = world(4);
+    world.keep_history();
+    select_all(&mut world);
+    placement(&mut world, json!({}), json!({}));
+    join(&mut world, 4, false, seconds(3));
+    world.run_for(seconds(20)).unwrap();
+    world.delete::<ManagedCluster>(&Key::cluster(cluster(3))).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    let kind = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster"});
+    for (name, canary) in [("cluster2", "true"), ("cluster1", "false")] {
+        let metadata = json!({"metadata": {"name": name, "labels": {CANARY: canary}}});
+        put(&mut world, merged(kind.clone(), metadata));
+        world.run_for(seconds(20)).unwrap();
+    }
+    let answers = answers(&world.take_history(), "PlacementDecision");
+    let lists = answers.into_iter().map(|answer| match answer {
+        Generated::Parameters(parameters) => parameters.into_keys().collect(),
+        Generated::Error | Generated::Panic => BTreeSet::new(),
+    });
+    let stays = ["cluster1", "cluster2", "cluster3"];
+    let has_all = |list: &BTreeSet<String>| stays.iter().all(|name| list.contains(*name));
+    let lists: Vec<BTreeSet<String>> = lists.skip_while(|list| !has_all(list)).collect();
+    assert!(lists.len() >= 4 && lists.iter().all(has_all), "{lists:?}");
+}
+
+#[test]
 fn an_approval_of_exactly_these_clusters_empties_the_list() {
     let mut world = world(2);
     select_all(&mut world);

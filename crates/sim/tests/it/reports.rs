@@ -26,7 +26,7 @@ const BRANCH: &str = "wheelwright/status";
 
 /// Requests reports about all add-ons, which another tool applies.
 fn report(world: &mut World) {
-    follow(world, "Observe");
+    follow(world, "Observe", "1s");
     world.commit(&repo(), &"1".repeat(40), FileTree::default());
 }
 
@@ -34,8 +34,8 @@ fn repo() -> Key {
     Key::namespaced("config", "fleet")
 }
 
-/// Follows a repository in a mode, and requests reports.
-fn follow(world: &mut World, mode: &str) {
+/// Follows a repository in a mode, and requests reports with an interval.
+fn follow(world: &mut World, mode: &str, interval: &str) {
     let key = repo();
     put(
         world,
@@ -46,7 +46,7 @@ fn follow(world: &mut World, mode: &str) {
         json!({
             "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
             "metadata": {"name": key.name, "namespace": key.namespace},
-            "spec": {"url": "https://git.example/fleet", "mode": mode, "report": {"interval": "1s"}},
+            "spec": {"url": "https://git.example/fleet", "mode": mode, "report": {"interval": interval}},
         }),
     );
 }
@@ -200,7 +200,7 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
 #[test]
 fn a_work_of_the_repository_that_fails_is_named_and_keeps_the_fleet_from_being_up_to_date() {
     let mut world = world(3);
-    follow(&mut world, "Apply");
+    follow(&mut world, "Apply", "1s");
     let commit = |world: &mut World, revision: &str, kind: &str| {
         let work = |cluster: &str, kind: &str| {
             let manifest =
@@ -249,4 +249,37 @@ fn a_repository_that_another_tool_applies_reports_the_works_that_no_controller_m
     let push = world.branches[BRANCH].last().unwrap();
     let summary: Value = serde_json::from_str(&push.files["summary.json"]).unwrap();
     assert_eq!(summary["works"].as_object().unwrap().keys().collect::<Vec<_>>(), ["settings"]);
+    let placement = &summary["placements"]["default/fleet"];
+    assert_eq!((&placement["selected"], &placement["satisfied"]), (&json!(2), &json!(true)), "{placement}");
+}
+
+#[test]
+fn the_end_of_a_rollout_is_reported_at_once_and_once_an_interval() {
+    let mut world = world(4);
+    follow(&mut world, "Observe", "10m");
+    world.commit(&repo(), &"1".repeat(40), FileTree::default());
+    world.run_for(seconds(60)).unwrap();
+    select_all(&mut world);
+    let roll_out = |world: &mut World, version: &str| {
+        template(world, "msa", &format!("msa:{version}"));
+        addon(world, "msa", progressive());
+        let runs = |world: &World| is_completed(world) && images(world).iter().all(|image| image == version);
+        assert!(world.run_until(seconds(120), runs).unwrap(), "{:?}", progress(world));
+        world.run_for(seconds(3)).unwrap();
+    };
+    assert_eq!(world.branches[BRANCH].len(), 1);
+    roll_out(&mut world, "0.4.0");
+    let done = |world: &World| {
+        let reports = &world.branches[BRANCH];
+        let summary: Value = serde_json::from_str(&reports.last().unwrap().files["summary.json"]).unwrap();
+        (reports.len(), summary["addOns"][ADDON]["configurations"].clone())
+    };
+    let (reports, configurations) = done(&world);
+    assert_eq!((reports, configurations.as_object().unwrap().len()), (2, 1), "{configurations:#}");
+
+    roll_out(&mut world, "0.4.1");
+    assert_eq!(done(&world), (2, configurations.clone()), "the next one waits for the interval");
+    world.run_for(seconds(600)).unwrap();
+    let (reports, newest) = done(&world);
+    assert!(reports == 3 && newest != configurations, "{reports} {newest:#}");
 }

@@ -139,6 +139,7 @@ async fn a_repository_of_this_machine_needs_the_flag() {
         files: BTreeMap::new(),
         message: String::new(),
         time: jiff::Timestamp::UNIX_EPOCH,
+        author: None,
         signing: None,
     };
     let refused = mirrors(dir.path(), false).push(push).await.unwrap_err();

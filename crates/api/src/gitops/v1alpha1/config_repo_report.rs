@@ -29,6 +29,9 @@ pub struct Report {
     /// the password of either. They are not signed if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key_ref: Option<SecretRef>,
+    /// Author and committer of the commits; Wheelwright if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<CommitAuthor>,
     /// Sets the state of each commit at the service that hosts the repository, beside the commit: pending,
     /// success or failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,12 +67,28 @@ impl Default for Report {
             path: String::new(),
             secret_ref: None,
             signing_key_ref: None,
+            author: None,
             commit_status: None,
             snapshot: false,
             interval: thirty_seconds(),
             unknown: Unknown::new(),
         }
     }
+}
+
+/// The author of commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommitAuthor {
+    /// Name, such as Fleet Reports.
+    #[schemars(length(max = 200), extend("pattern" = r"^[^<>\x00-\x20\x7f]([^<>\x00-\x1f\x7f]*[^<>\x00-\x20\x7f])?$"))]
+    pub name: String,
+    /// E-mail address, such as fleet@example.com.
+    #[schemars(length(max = 254), extend("pattern" = r"^[^<>\x00-\x20\x7f]+$"))]
+    pub email: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
 }
 
 /// The service that gets the states of commits, with the fields of a Provider of Flux.

@@ -79,9 +79,6 @@ pub struct Revision {
     /// Hash of the objects that were rendered from it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// First line of the commit's message.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub subject: String,
     /// Time at which it was first seen, applied or healthy.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
@@ -205,6 +202,13 @@ pub struct ReportStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub time: Option<Time>,
+    /// Time of the last push that did not wait for the interval, because a rollout had ended.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub flushed: Option<Time>,
     /// The reason why the newest state could not be reported; empty if it was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,

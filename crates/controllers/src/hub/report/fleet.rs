@@ -12,14 +12,16 @@ use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::condition::{ConditionStatus, Conditions as _};
+use api::condition::{ConditionStatus, Conditions as _, find_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, RolloutPolicy};
 use api::names;
+use api::names::addon_conditions::PROGRESSING;
+use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
 use api::names::{ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
-use engine::report::{self, Fleet, Workload};
+use engine::report::{self, Fleet, PlacementState, Workload};
 use object::{Key, Kind, Metadata as _};
 use reconcile::{Change, Plan, Query, Read, View, Watches};
 
@@ -55,8 +57,8 @@ pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
             (seen, condition_summaries(work.conditions()))
         })
     });
+    watches.on::<Placement>(|change, view| all_repositories(change, view, PlacementState::read));
     // The states of clusters depend on these too; the status of the add-on changes with them.
-    watches.read::<Placement>();
     watches.read::<PlacementDecision>();
     watches.read::<Namespace>();
     watches.keep::<AddOnFleets>();
@@ -75,6 +77,7 @@ pub(in crate::hub) struct Workloads {
     add_ons: Vec<Arc<ClusterManagementAddOn>>,
     sets: Vec<Arc<ManifestWorkReplicaSet>>,
     works: Vec<Arc<ManifestWork>>,
+    placements: Vec<Arc<Placement>>,
 }
 
 impl Workloads {
@@ -86,6 +89,7 @@ impl Workloads {
             add_ons: reported(repo, identity, view.list(Query::ALL)?),
             sets: reported(repo, identity, view.list_readable(Query::ALL)?),
             works: reported(repo, identity, works),
+            placements: reported(repo, identity, view.list_readable(Query::ALL)?),
         })
     }
 
@@ -125,8 +129,38 @@ impl Workloads {
             Identity::ServiceAccount(_) => Vec::new(),
         };
         let works = report::works(self.works.iter().map(Arc::as_ref));
-        Ok(Fleet::read(repo, &clusters, add_ons, sets, works))
+        let mut placements: Vec<_> =
+            self.placements.iter().map(|placement| PlacementState::read(placement)).collect();
+        placements.sort_by_key(|placement| placement.satisfied);
+        Ok(Fleet { placements, ..Fleet::read(repo, &clusters, add_ons, sets, works) })
     }
+}
+
+/// Returns when the last rollout of an add-on or a set of a repository ended; `None` while one goes on.
+///
+/// # Errors
+/// The add-ons or sets have not been read.
+pub(in crate::hub) fn rollouts_ended(
+    repo: &ConfigRepo,
+    identity: &Identity,
+    view: &impl View,
+) -> Read<Option<Timestamp>> {
+    let add_ons: Vec<Arc<ClusterManagementAddOn>> = reported(repo, identity, view.list(Query::ALL)?);
+    let sets: Vec<Arc<ManifestWorkReplicaSet>> = reported(repo, identity, view.list_readable(Query::ALL)?);
+    let progressions = add_ons.iter().flat_map(|cma| cma.status.iter());
+    let progressions = progressions.flat_map(|status| &status.install_progressions);
+    let of_add_ons = progressions.filter_map(|it| find_condition(&it.conditions, PROGRESSING));
+    let of_add_ons = of_add_ons.map(|condition| (condition, condition.is_true()));
+    let of_sets = sets.iter().filter_map(|set| set.condition(PLACEMENT_ROLLED_OUT));
+    let of_sets = of_sets.map(|condition| (condition, !condition.is_true()));
+    let mut ended = None;
+    for (condition, goes_on) in of_add_ons.chain(of_sets) {
+        if goes_on {
+            return Ok(None);
+        }
+        ended = ended.max(Some(condition.last_transition_time.0));
+    }
+    Ok(ended)
 }
 
 /// Returns the objects of a kind that are in a report: those that the repository applies, or all of them if

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -68,6 +69,24 @@ fn one_change_gives_one_report_and_a_report_gives_none() {
     world.restart_operator();
     run(&mut world, 600);
     assert_eq!(world.branches[BRANCH].len(), 1);
+}
+
+#[test]
+fn a_report_has_its_author_and_one_that_would_break_a_commit_is_refused() {
+    let mut world = world(json!({"author": {"name": "Fleet Reports", "email": "fleet@example.com"}}));
+    commit(&mut world, '1', "msa");
+    run(&mut world, 60);
+    let author = world.branches[BRANCH][0].author.clone().unwrap();
+    assert_eq!((author.name.as_str(), author.email.as_str()), ("Fleet Reports", "fleet@example.com"));
+    for (name, email) in
+        [("A\ntree 1", "a@b"), ("A <b>", "a@b"), (" ", "a@b"), ("A", "a b"), ("A", "a>\n"), ("", "")]
+    {
+        let spec =
+            json!({"url": "https://git.example/fleet", "report": {"author": {"name": name, "email": email}}});
+        let metadata = json!({"namespace": "config", "name": "other"});
+        let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec});
+        assert!(world.apply(object(repo)).is_err(), "{name:?} {email:?}");
+    }
 }
 
 #[test]
@@ -155,6 +174,7 @@ fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWorkReplicaSet>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWork>::new(), "1");
+    caches.replace(Site::Hub, Vec::<Placement>::new(), "1");
     caches.replace(Site::Hub, world.list::<Namespace>(), "1");
     let plan = ReportController::plan(&key(), &caches, now).unwrap();
     assert_eq!(plan.steps.len(), 1);

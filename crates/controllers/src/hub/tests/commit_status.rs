@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -59,6 +60,7 @@ fn planned(world: &World, repo: &ConfigRepo, source: Source, later: SignedDurati
     caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWorkReplicaSet>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWork>::new(), "1");
+    caches.replace(Site::Hub, Vec::<Placement>::new(), "1");
     caches.replace(Site::Hub, world.list::<Namespace>(), "1");
     caches.set_source(key(), source);
     CommitStatusController::plan(&key(), &caches, world.now + later).unwrap()
