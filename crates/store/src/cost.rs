@@ -196,7 +196,7 @@ impl Estimate {
         let weight = operands.iter().map(|operand| operand.weight).sum::<f64>();
         let length = operands.iter().map(|operand| operand.length).fold(0.0, f64::max);
         match call.func_name.as_str() {
-            "contains" | "equivalent" | "intersects" if is_of_sets(call) => {
+            "contains" | "equivalent" | "intersects" if cel::library(call) == Some("sets") => {
                 Bound { steps: steps + length * length, length: 0.0, weight: 1.0 }
             }
             "distinct" => Bound { steps: steps + length * length, length, weight },
@@ -243,10 +243,6 @@ impl Estimate {
         let steps = range.steps + first.steps + result.steps + times * (1.0 + condition.steps + step.steps);
         Bound { steps, ..result }
     }
-}
-
-fn is_of_sets(call: &CallExpr) -> bool {
-    call.target.as_deref().is_some_and(|target| matches!(&target.expr, Expr::Ident(name) if name == "sets"))
 }
 
 /// Returns the expressions of an entry.

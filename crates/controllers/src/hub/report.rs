@@ -19,7 +19,7 @@ use api::gitops::v1alpha1::{ConfigRepo, Report, ReportStatus};
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
-use followed::follows;
+use followed::{follows, url_of};
 use object::duration::{self, later};
 use object::text;
 use object::{Key, Metadata as _};
@@ -148,7 +148,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
         return Ok(plan);
     }
-    let url = if spec.url.is_empty() { &repo.spec.url } else { &spec.url };
+    let url = url_of(spec, repo);
     let neighbours = view.list::<ConfigRepo>(Query::namespace(&Key::of(repo).namespace))?;
     if let Some(follower) = neighbours.iter().find(|neighbour| follows(neighbour, url, &spec.branch)) {
         plan.status = followed_by(repo, follower, now);
@@ -161,7 +161,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     }
     plan.step([Action::Push(Box::new(Push {
         repo: Key::of(repo),
-        url: url.clone(),
+        url: url.to_owned(),
         secret: spec.secret_ref.as_ref().map(|secret| Key::namespaced(Key::of(repo).namespace, &secret.name)),
         branch: spec.branch.clone(),
         directory: spec.path.trim_matches('/').to_owned(),

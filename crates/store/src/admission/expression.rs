@@ -185,9 +185,7 @@ fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>) -> Result<(), S
 }
 
 fn check_call<'e>(call: &'e CallExpr, bound: &mut Vec<&'e str>) -> Result<(), String> {
-    let library = call.target.as_deref().is_some_and(
-        |target| matches!(&target.expr, Expr::Ident(name) if LIBRARIES.contains(&name.as_str())),
-    );
+    let library = cel::library(call).is_some_and(|name| LIBRARIES.contains(&name));
     let name = call.func_name.as_str();
     let is_operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
     if !library && !is_operator && !FUNCTIONS.contains(&name) && !authorizer::FUNCTIONS.contains(&name) {

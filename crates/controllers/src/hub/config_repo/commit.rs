@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::hub::report::followed::follows;
+use crate::hub::report::followed::{follows, url_of};
 use api::gitops::v1alpha1::ConfigRepo;
 use engine::sync::{Desired, Problem};
 use object::Key;
@@ -151,8 +151,7 @@ fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
 /// Returns whether every report would be a new commit on the branch that the ConfigRepo follows.
 fn follows_its_own_report(repo: &ConfigRepo) -> bool {
     let Some(report) = &repo.spec.report else { return false };
-    let url = if report.url.is_empty() { &repo.spec.url } else { &report.url };
-    follows(repo, url, &report.branch)
+    follows(repo, url_of(report, repo), &report.branch)
 }
 
 /// Formats an error as `file:line: field: message; hint`. The excerpt is left out, because it needs lines of

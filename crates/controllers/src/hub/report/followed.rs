@@ -1,10 +1,15 @@
-//! Which branches ConfigRepos follow.
+//! Which branches ConfigRepos follow, and which get their reports.
 
-use api::gitops::v1alpha1::ConfigRepo;
+use api::gitops::v1alpha1::{ConfigRepo, Report};
 
 /// Returns whether a ConfigRepo follows a branch of a repository.
 pub(in crate::hub) fn follows(repo: &ConfigRepo, url: &str, branch: &str) -> bool {
     repo.spec.r#ref.name() == branch && place(&repo.spec.url) == place(url)
+}
+
+/// Returns the URL that the reports of a ConfigRepo go to.
+pub(in crate::hub) fn url_of<'a>(report: &'a Report, repo: &'a ConfigRepo) -> &'a str {
+    if report.url.is_empty() { &repo.spec.url } else { &report.url }
 }
 
 /// Returns the host and the path of a URL, as in `https://host:port/path.git` and `user@host:path`. Protocol,

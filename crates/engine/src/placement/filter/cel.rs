@@ -281,16 +281,14 @@ fn limit(expression: &mut IdedExpr) -> Result<(), &'static str> {
             }
             let condition = std::mem::take(&mut loops.loop_cond);
             loops.loop_cond = call(operators::LOGICAL_AND, vec![call(STEP, vec![]), condition]);
-            let step = std::mem::take(&mut loops.loop_step);
-            loops.loop_step = call(BOUND, vec![step]);
+            wrap(&mut loops.loop_step, BOUND, None);
         }
         Expr::Struct(_) => return Err("a message literal"),
         Expr::Unspecified => return Err("an empty expression"),
     }
     let grows = matches!(&expression.expr, Expr::Call(call) if grows(&call.func_name));
     if grows {
-        let inner = std::mem::take(expression);
-        *expression = call(BOUND, vec![inner]);
+        wrap(expression, BOUND, None);
     }
     Ok(())
 }
@@ -305,17 +303,23 @@ fn limit_call(call_expr: &mut CallExpr) -> Result<(), &'static str> {
         _ => None,
     };
     let steps = i64::try_from(cel::pattern_steps(call_expr)).unwrap_or(i64::MAX);
-    let library = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == "sets");
-    let parts = call_expr.target.iter_mut().map(|target| &mut **target).filter(|target| !library(target));
-    for (i, part) in parts.chain(&mut call_expr.args).enumerate() {
-        let inner = std::mem::take(part);
-        *part = match wrapper {
-            Some(wrapper) => call(wrapper, vec![inner]),
-            None if i == 0 && steps > 0 => call(CHARGE, vec![inner, int(steps)]),
-            None => inner,
-        };
+    let is_of_sets = cel::library(call_expr) == Some("sets");
+    let target = call_expr.target.as_deref_mut().filter(|_| !is_of_sets);
+    let mut parts = target.into_iter().chain(&mut call_expr.args);
+    if let Some(wrapper) = wrapper {
+        parts.for_each(|part| wrap(part, wrapper, None));
+    } else if steps > 0
+        && let Some(first) = parts.next()
+    {
+        wrap(first, CHARGE, Some(int(steps)));
     }
     Ok(())
+}
+
+/// Puts a call around an expression, which becomes its first argument.
+fn wrap(expression: &mut IdedExpr, function: &str, second: Option<IdedExpr>) {
+    let first = std::mem::take(expression);
+    *expression = call(function, std::iter::once(first).chain(second).collect());
 }
 
 fn int(value: i64) -> IdedExpr {
