@@ -10,7 +10,8 @@ use super::write_request::Reading;
 use super::{GroupResource, crd};
 
 /// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields. The empty maps
-/// and lists of a configuration to apply stay, because they may replace others.
+/// and lists of a configuration to apply stay, because they may replace others, and so do the nulls of a
+/// custom object, which its schema may refuse.
 pub(super) fn prune(scope: &RequestScope, object: &mut Object, reading: Reading) -> Vec<String> {
     let builtin = !scope.resource().is_custom();
     let mut how = Pruning { builtin, keeps_empty: reading == Reading::Apply, dropped: Vec::new() };
@@ -59,7 +60,7 @@ impl Pruning {
                 if is_entry && is_of_go {
                     *value = Value::String(String::new());
                 }
-                return is_entry && is_of_go;
+                return if is_of_go { is_entry } else { self.keeps_empty };
             }
             self.value(field, value, &here);
             // Go leaves out empty maps and lists of its own types. An empty list of managers asks to remove

@@ -99,8 +99,8 @@ pub struct Applying<'v> {
     pub live: &'v Value,
     /// The value that is merged into it.
     pub config: &'v Value,
-    /// The configuration as it was sent. All its fields are owned, also those that are null or empty and not
-    /// merged.
+    /// The configuration as it was sent. All its fields are owned, and taken from others, also those that are
+    /// null or empty and not merged.
     pub named: &'v Value,
 }
 
@@ -235,8 +235,8 @@ impl Owners {
         let set = set_of(named, at);
         let others = self.entries.iter().filter(|entry| !entry.manager.is(manager));
         let owned = others.clone().fold(set.clone(), |all, entry| all.union(&entry.fields));
-        let value = without(&merged(live, config, at), &last, &owned, at);
-        let changes = compare(live, &value, at);
+        let with = |config| without(&merged(live, config, at), &last, &owned, at);
+        let changes = compare(live, &with(named), at);
         let taken = changes.modified.clone().union(&changes.added);
         let conflicts: Vec<_> = others
             .map(|entry| Conflict {
@@ -249,6 +249,7 @@ impl Owners {
             return Err(conflicts);
         }
         self.take_from_others(manager, &taken.union(&changes.removed));
+        let value = with(config);
         let set = without_system_fields(&set);
         if set != last || live != &value {
             self.put(manager, set, time);
