@@ -7,13 +7,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Program, Value};
 
 pub use limits::{MAX_RANGE, pattern_steps};
+pub use names::{check_names, library};
 
 mod limits;
+mod names;
 mod tokens;
 
 /// Longest expression in bytes: an expression of a real policy has some hundreds.
@@ -63,15 +65,6 @@ pub fn evaluate<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String>
 fn contained<T>(stack: usize, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     stacker::maybe_grow(stack, stack, || catch_unwind(AssertUnwindSafe(run)))
         .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
-}
-
-/// Returns the name in front of a call: `sets` of `sets.contains(a, b)`.
-#[must_use]
-pub fn library(call: &CallExpr) -> Option<&str> {
-    match &call.target.as_deref()?.expr {
-        Expr::Ident(name) => Some(name),
-        _ => None,
-    }
 }
 
 /// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go; the crate's own

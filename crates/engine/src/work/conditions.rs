@@ -36,7 +36,8 @@ pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observatio
                     expression => {
                         let result = Value::Bool(is);
                         let variables = [("object", &object), ("result", &result)];
-                        Expressions::compile(&[expression.to_owned()])?.text(&variables)?
+                        Expressions::compile(&[expression.to_owned()], &["object", "result"])?
+                            .text(&variables)?
                     }
                 };
                 Ok([computed, message.clone()]
@@ -44,7 +45,7 @@ pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observatio
                     .find(|text| !text.is_empty())
                     .unwrap_or_else(|| format!("Manifest is {}{condition}", if is { "" } else { "not " })))
             };
-            let evaluated = Expressions::compile(cel_expressions)
+            let evaluated = Expressions::compile(cel_expressions, &["object"])
                 .and_then(|expressions| expressions.hold(&[("object", &object)]))
                 .and_then(|is| Ok((is, words(is)?)));
             Some(match evaluated {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
-use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::{Context, Value};
 
 use super::authorizer;
@@ -145,56 +145,9 @@ fn compile(source: &str) -> Result<IdedExpr, String> {
     }
     let failed = |why: String| format!("compilation failed: {why}");
     let expression = cel::parse(source).map_err(failed)?;
-    check(&expression, &mut Vec::new()).map_err(failed)?;
+    let has_function = |name: &str| FUNCTIONS.contains(&name) || authorizer::FUNCTIONS.contains(&name);
+    cel::check_names(&expression, VARIABLES, LIBRARIES, has_function).map_err(failed)?;
     Ok(expression)
-}
-
-/// Refuses variables and functions that do not exist; `bound` has the variables of the enclosing macros.
-fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>) -> Result<(), String> {
-    match &expression.expr {
-        Expr::Literal(_) => Ok(()),
-        Expr::Ident(name) => {
-            let known =
-                name.starts_with('@') || bound.contains(&name.as_str()) || VARIABLES.contains(&name.as_str());
-            if known { Ok(()) } else { Err(format!("undeclared reference to '{name}'")) }
-        }
-        Expr::Select(select) => check(&select.operand, bound),
-        Expr::List(list) => list.elements.iter().try_for_each(|element| check(element, bound)),
-        Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => {
-                check(&entry.key, bound)?;
-                check(&entry.value, bound)
-            }
-            EntryExpr::StructField(_) => Err("message literals are not supported".into()),
-        }),
-        Expr::Call(call) => check_call(call, bound),
-        Expr::Comprehension(loops) => {
-            check(&loops.iter_range, bound)?;
-            check(&loops.accu_init, bound)?;
-            let outside = bound.len();
-            bound.extend([loops.iter_var.as_str(), loops.accu_var.as_str()]);
-            bound.extend(loops.iter_var2.as_deref());
-            let inside = [&loops.loop_cond, &loops.loop_step, &loops.result];
-            let checked = inside.into_iter().try_for_each(|part| check(part, bound));
-            bound.truncate(outside);
-            checked
-        }
-        Expr::Struct(_) => Err("message literals are not supported".into()),
-        Expr::Unspecified => Err("the expression is empty".into()),
-    }
-}
-
-fn check_call<'e>(call: &'e CallExpr, bound: &mut Vec<&'e str>) -> Result<(), String> {
-    let library = cel::library(call).is_some_and(|name| LIBRARIES.contains(&name));
-    let name = call.func_name.as_str();
-    let is_operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
-    if !library && !is_operator && !FUNCTIONS.contains(&name) && !authorizer::FUNCTIONS.contains(&name) {
-        return Err(format!("undeclared reference to function '{name}'"));
-    }
-    if let Some(target) = call.target.as_deref().filter(|_| !library) {
-        check(target, bound)?;
-    }
-    call.args.iter().try_for_each(|arg| check(arg, bound))
 }
 
 thread_local! {

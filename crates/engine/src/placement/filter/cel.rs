@@ -29,6 +29,13 @@ const BYTES_PER_STEP: u64 = 256;
 /// The comparisons of two values that cost one step.
 const COMPARISONS_PER_STEP: u64 = 32;
 
+/// The variable of an expression of a placement.
+pub(super) const SUBJECT: &str = "managedCluster";
+
+/// The libraries that the CEL crates have, such as that of `sets.contains`.
+const LIBRARIES: [&str; 9] =
+    ["base64", "format", "ip", "jsonpatch", "lists", "math", "optional", "sets", "strings"];
+
 const STEP: &str = "@step";
 const BOUND: &str = "@bound";
 const FACTOR: &str = "@factor";
@@ -57,11 +64,11 @@ pub(crate) struct Expressions {
 }
 
 impl Expressions {
-    /// Compiles expressions.
+    /// Compiles expressions with these variables.
     ///
     /// # Errors
     /// Names the first expression that does not compile or exceeds a limit, and why.
-    pub(crate) fn compile(sources: &[String]) -> Result<Self, String> {
+    pub(crate) fn compile(sources: &[String], variables: &[&str]) -> Result<Self, String> {
         if sources.len() > MAX_EXPRESSIONS {
             return Err(format!(
                 "compilation failed: {} expressions, at most {MAX_EXPRESSIONS} are allowed",
@@ -72,6 +79,8 @@ impl Expressions {
         for source in sources {
             let failed = |why: String| format!("compilation failed: {why}");
             let mut expression = cel::parse(source).map_err(failed)?;
+            // A function that does not exist fails when it is called.
+            cel::check_names(&expression, variables, &LIBRARIES, |_| true).map_err(failed)?;
             all.read_scores |= expression.references().has_function("scores");
             limit(&mut expression).map_err(|what| failed(format!("{what} is not supported")))?;
             all.compiled.push(expression);
@@ -102,7 +111,7 @@ impl Expressions {
         let subject = serde_json::to_value(cluster).map_err(|e| e.to_string())?;
         let result = ROOT.with(|root| {
             let mut context = root.new_inner_scope();
-            context.add_variable_from_value("managedCluster", cel::value(&subject));
+            context.add_variable_from_value(SUBJECT, cel::value(&subject));
             cel::evaluate(|| self.all_true(&context))
         });
         budget.spent = budget.spent.saturating_add(USED_STEPS.get());

@@ -1,7 +1,7 @@
 //! Predicates: the labels, claims and expressions that a cluster must match.
 
 use super::ClusterAttributes;
-use super::cel::{Budget, Expressions, Scores};
+use super::cel::{Budget, Expressions, SUBJECT, Scores};
 use crate::placement::Misconfigured;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{ClusterCelSelector, ClusterClaimSelector, ClusterPredicate, ClusterSelector};
@@ -71,8 +71,8 @@ impl Predicate {
             Some(ClusterCelSelector { cel_expressions, unknown: _ }) => cel_expressions.as_slice(),
             None => &[],
         };
-        let expressions =
-            Expressions::compile(sources).map_err(|message| Misconfigured::new(PLUGIN, message))?;
+        let expressions = Expressions::compile(sources, &[SUBJECT])
+            .map_err(|message| Misconfigured::new(PLUGIN, message))?;
         Ok(Self { matcher, expressions })
     }
 

@@ -19,7 +19,7 @@ fn cluster() -> ManagedCluster {
 
 fn check(expression: &str) -> Result<bool, String> {
     let scores = || BTreeMap::from([("usage".to_owned(), vec![("cpu".to_owned(), 60)])]);
-    let compiled = Expressions::compile(&[expression.to_owned()])?;
+    let compiled = Expressions::compile(&[expression.to_owned()], &[SUBJECT])?;
     compiled.matches(&cluster(), &scores, &mut Budget::default())
 }
 
@@ -74,7 +74,7 @@ fn no_expression_runs_long_or_grows_large() {
     let doubling = format!("['x']{}.size() == 1", ".map(x, x + x)".repeat(30));
     let replacing = format!("'a'{}.size() > 0", ".replace('a', 'aaaaaaaaaaaaaaaa')".repeat(15));
     for expression in [deep, doubling, replacing] {
-        let compiled = Expressions::compile(std::slice::from_ref(&expression)).unwrap();
+        let compiled = Expressions::compile(std::slice::from_ref(&expression), &[]).unwrap();
         let mut budget = Budget::default();
         assert!(compiled.matches(&cluster(), &BTreeMap::new, &mut budget).is_err(), "{expression}");
     }
@@ -83,7 +83,7 @@ fn no_expression_runs_long_or_grows_large() {
 #[test]
 fn expressions_are_limited_in_number_to_the_last_one() {
     let refusal =
-        |count: usize| Expressions::compile(&vec!["true".to_owned(); count]).err().unwrap_or_default();
+        |count: usize| Expressions::compile(&vec!["true".to_owned(); count], &[]).err().unwrap_or_default();
     assert_eq!(refusal(MAX_EXPRESSIONS), "");
     assert!(refusal(MAX_EXPRESSIONS + 1).contains("at most 64 are allowed"));
 }
@@ -103,7 +103,7 @@ fn the_deepest_expressions_are_evaluated() {
 fn what_compares_each_value_with_each_costs_their_square() {
     let numbers = |times: usize| vec!["[1,2,3,4,5,6,7,8,9]"; times].join(" + ");
     let check = |source: String| {
-        let compiled = Expressions::compile(&[source]).unwrap();
+        let compiled = Expressions::compile(&[source], &[]).unwrap();
         let mut budget = Budget::default();
         let result = compiled.matches(&cluster(), &BTreeMap::new, &mut budget);
         (result, budget.spent)
@@ -123,7 +123,7 @@ fn texts_are_replaced_up_to_the_largest_factor() {
         let cluster = serde_json::json!({ "metadata": { "name": "c1", "annotations": { "text": text } } });
         let cluster = serde_json::from_value(cluster).unwrap();
         let expression = "managedCluster.metadata.annotations.text.replace('a', 'b').startsWith('bb')";
-        let compiled = Expressions::compile(&[expression.to_owned()]).unwrap();
+        let compiled = Expressions::compile(&[expression.to_owned()], &[SUBJECT]).unwrap();
         compiled.matches(&cluster, &BTreeMap::new, &mut Budget::default())
     };
     assert_eq!(replaced(10), Ok(true));
@@ -158,12 +158,26 @@ fn a_size_is_counted_until_it_is_above_every_limit() {
 }
 
 #[test]
+fn an_expression_with_a_variable_that_does_not_exist_is_not_compiled() {
+    for expression in
+        ["cluster.metadata.name == 'c1'", "managedCluster.metadata.labels.exists(k, l == 'env')"]
+    {
+        let refusal = check(expression).unwrap_err();
+        assert!(refusal.starts_with("compilation failed: undeclared reference to '"), "{refusal}");
+    }
+    assert_eq!(
+        check("managedCluster.metadata.labels.exists(k, k == 'env') && sets.contains([1], [1])"),
+        Ok(true)
+    );
+}
+
+#[test]
 fn the_rules_of_a_work_have_the_limit_of_one_cluster() {
     let ten = "[0,1,2,3,4,5,6,7,8,9]";
     let rule = (0..5).fold("true".to_owned(), |inner, level| format!("{ten}.all(x{level}, {inner})"));
-    let refusal = Expressions::compile(&[rule]).unwrap().hold(&[]).unwrap_err();
+    let refusal = Expressions::compile(&[rule], &[]).unwrap().hold(&[]).unwrap_err();
     assert_eq!(refusal, format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
-    assert_eq!(Expressions::compile(&["1 + 1 == 2".to_owned()]).unwrap().hold(&[]), Ok(true));
+    assert_eq!(Expressions::compile(&["1 + 1 == 2".to_owned()], &[]).unwrap().hold(&[]), Ok(true));
 }
 
 #[test]
@@ -186,7 +200,7 @@ fn any_bytes_are_a_placement_expression_or_refused() {
         // libFuzzer installs a hook that ends the process at a panic, also at those that are caught.
         drop(std::panic::take_hook());
         let sources = [String::from_utf8_lossy(bytes).into_owned()];
-        let Ok(compiled) = Expressions::compile(&sources) else { return };
+        let Ok(compiled) = Expressions::compile(&sources, &[SUBJECT, "object"]) else { return };
         let mut budget = Budget::default();
         let matches = compiled.matches(&cluster, &scores, &mut budget);
         assert!(!budget.exhausted || matches.is_err(), "it cost too much and counts");
