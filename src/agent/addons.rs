@@ -184,9 +184,13 @@ impl Addons<'_> {
             false => String::new(),
         };
         let credentials = Credentials::read(certificate, key.to_pem(), kubeconfig)?;
-        let mut data = vec![("tls.crt", credentials.certificate.as_str()), ("tls.key", &credentials.key)];
+        let mut data = vec![
+            ("cluster-name", self.cluster),
+            ("tls.crt", credentials.certificate.as_str()),
+            ("tls.key", &credentials.key),
+        ];
         if registration.is_of_the_hub() {
-            data.extend([("kubeconfig", credentials.kubeconfig.as_str()), ("cluster-name", self.cluster)]);
+            data.push(("kubeconfig", &credentials.kubeconfig));
         }
         self.store(registration, &data).await?;
         self.report(addon, addon_status::rotated(&credentials)).await?;

@@ -82,7 +82,8 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
     })
     .await;
     let data = held.unwrap().data.unwrap();
-    assert_eq!(data.keys().collect::<Vec<_>>(), ["tls.crt", "tls.key"]);
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["cluster-name", "tls.crt", "tls.key"]);
+    assert_eq!(data["cluster-name"].0, SPOKE.as_bytes());
     let certificate = String::from_utf8(data["tls.crt"].0.clone()).unwrap();
     assert_eq!(Certificate::from_pem(&certificate).unwrap().subject, subject());
 

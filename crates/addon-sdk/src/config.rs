@@ -37,11 +37,12 @@ fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
 /// its turn.
 ///
 /// A configuration that the add-on on this cluster names itself concerns no other cluster, and is taken as it is.
+/// Without its definition, which may be deleted first, an add-on has what was assigned to it last.
 ///
 /// # Errors
 /// The configurations have not been read.
 pub(crate) fn assigned(
-    cma: &ClusterManagementAddOn,
+    cma: Option<&ClusterManagementAddOn>,
     addon: &ManagedClusterAddOn,
     view: &impl View,
 ) -> Read<Assigned> {
@@ -51,7 +52,8 @@ pub(crate) fn assigned(
             ..AddOnDeploymentConfigSpec::default()
         }))
     };
-    let configs = if config_refs::is_managed(cma) {
+    let is_managed = cma.map_or_else(|| config_refs::assigned(addon).is_some(), config_refs::is_managed);
+    let configs = if is_managed {
         let Some(configs) = config_refs::assigned(addon) else { return Ok(Assigned::Waits) };
         let is_configured = addon.condition(CONFIGURED).is_some_and(|configured| configured.is_true());
         if configs.is_empty() && !is_configured {

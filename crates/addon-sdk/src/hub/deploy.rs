@@ -65,7 +65,7 @@ impl<A: AddOn> Controller for DeployController<A> {
         let plan = match Deployment::<A>::read(key, view)? {
             Some(deployment) if deployment.addon.is_terminating() => deployment.finish(now),
             Some(deployment) => deployment.plan(now),
-            None => Plan::nothing(),
+            None => released(key, view)?,
         };
         Ok(Plan { observe, ..plan })
     }
@@ -86,6 +86,16 @@ fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
     keys
 }
 
+/// Lets a deleted add-on of a cluster that is gone go: no job can run there.
+fn released(key: &Key, view: &impl View) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    let addon = view.get::<ManagedClusterAddOn>(key)?.filter(|addon| addon.is_terminating());
+    if let (Some(addon), None) = (addon, view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?) {
+        plan.step(Action::remove_finalizers(&*addon, &[ADDON_PRE_DELETE]));
+    }
+    Ok(plan)
+}
+
 /// The add-on on one cluster, and the input of its deployment.
 pub(super) struct Deployment<A> {
     pub(super) addon: Arc<ManagedClusterAddOn>,
@@ -101,10 +111,14 @@ pub(super) struct Deployment<A> {
 }
 
 impl<A: AddOn> Deployment<A> {
-    /// `None` where the hub lacks the add-on, its definition or its cluster: there is nothing to do.
+    /// `None` where the hub lacks the add-on, its cluster, or the definition of an add-on that is not deleted:
+    /// there is nothing to deploy.
     fn read(key: &Key, view: &impl View) -> Read<Option<Self>> {
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
-        let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(A::NAME))? else { return Ok(None) };
+        let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(A::NAME))?;
+        if cma.is_none() && !addon.is_terminating() {
+            return Ok(None);
+        }
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))? else {
             return Ok(None);
         };
@@ -113,7 +127,7 @@ impl<A: AddOn> Deployment<A> {
         let hook = all.iter().find(|work| work.name() == Place::Managed.hook_name(key)).cloned();
         let works = all.into_iter().filter(|work| works::is_deploy(key, Place::Managed, work)).collect();
         Ok(Some(Self {
-            config: config::assigned(&cma, &addon, view)?,
+            config: config::assigned(cma.as_deref(), &addon, view)?,
             permissions: permissions::Held::read(key, view)?,
             options: A::options(),
             addon_type: PhantomData,

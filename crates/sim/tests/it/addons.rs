@@ -80,6 +80,13 @@ fn an_addon_is_deleted_when_its_last_job_is_complete_and_no_sooner() {
         held.message.contains("jobs open-cluster-management-agent-addon/clean has not completed"),
         "{held:?}"
     );
+    world.run_for(seconds(11 * 60)).unwrap();
+    world.restart_operator();
+    world.run_for(seconds(60)).unwrap();
+    let events = world.take_events();
+    let overdue: Vec<_> = events.iter().filter(|event| event.reason == "HookNotCompleted").collect();
+    assert_eq!(overdue.len(), 1, "one event, also for an operator that starts later");
+    assert!(overdue[0].message.ends_with("It takes longer than 10 minutes."), "{:?}", overdue[0]);
     complete(&mut world);
     world.run_for(seconds(60)).unwrap();
     assert!(addon(&world).is_none());

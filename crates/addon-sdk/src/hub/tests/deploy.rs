@@ -124,3 +124,16 @@ fn an_addon_with_jobs_is_held_from_before_its_first_work_until_they_are_complete
     world.works = vec![serde_json::from_value(hook).unwrap()];
     assert_eq!(words(&plan(&world)), ["patch ManagedClusterAddOn"], "the finalizer goes");
 }
+
+#[test]
+fn the_jobs_of_a_deleted_addon_run_without_its_definition_and_not_without_its_cluster() {
+    let mut world = World::new(&[("JOB", "yes")]);
+    world.addon["metadata"]["finalizers"] = json!(["addon.open-cluster-management.io/addon-pre-delete"]);
+    world.addon["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.definition = Value::Null;
+    assert_eq!(works(&plan(&world))[0]["metadata"]["name"], "addon-a-pre-delete");
+    world.cluster = Value::Null;
+    assert_eq!(words(&plan(&world)), ["patch ManagedClusterAddOn"], "the finalizer goes");
+    world.addon["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+    assert!(plan(&world).is_empty());
+}

@@ -67,8 +67,9 @@ impl AddOn for Demo {
 /// The state of the hub.
 pub(crate) struct World {
     pub(crate) addon: Value,
+    /// The cluster; null if it is gone.
     pub(crate) cluster: Value,
-    /// The definition; absent if nobody has defined the add-on.
+    /// The definition; null if nobody has defined the add-on.
     pub(crate) definition: Value,
     /// The variables of the configuration.
     pub(crate) variables: Value,
@@ -119,7 +120,8 @@ impl World {
     pub(crate) fn caches(&self) -> Caches {
         fn one<K: Kind>(caches: &mut Caches, objects: &[Value]) {
             let typed = |value: &Value| Object::from_value(value.clone()).unwrap().to_typed::<K>().unwrap();
-            caches.replace(Site::Hub, objects.iter().map(typed).collect(), "1");
+            let present = objects.iter().filter(|value| !value.is_null());
+            caches.replace(Site::Hub, present.map(typed).collect(), "1");
         }
         let mut caches = Caches::default();
         one::<ManagedClusterAddOn>(&mut caches, std::slice::from_ref(&self.addon));

@@ -3,6 +3,8 @@
 //! A finalizer holds the add-on from before its first work until its jobs are complete. Its works and its
 //! permissions stay until then.
 
+use std::fmt::Write as _;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::deployment::{Deployment, Part};
@@ -102,19 +104,30 @@ impl Deployment {
         hook::wait(&Key::of(&*self.addon), *place, hook.as_ref()?, self.hook_at(*place))
     }
 
-    /// Says what the deletion waits for. An event says so after the time limit, and at once when a job
+    /// Says what the deletion waits for. An event says so once after the time limit, and at once when a job
     /// failed, because a failed job never completes.
     fn report_wait(&self, plan: &mut Plan, wait: &Wait, now: Timestamp) {
-        let mut new = ManagedClusterAddOn::clone(&self.addon);
-        set_condition(&mut new.status.get_or_insert_default().conditions, wait.condition(), now);
-        plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
         let until = later(deleted, HOOK_TIMEOUT);
-        if until > now && !wait.has_failed {
-            plan.wake(until);
-        } else {
-            let reason = if wait.has_failed { "HookFailed" } else { "HookNotCompleted" };
-            plan.events.push(Event::new(&*self.addon, EventType::Warning, reason, "Delete", &wait.message));
-        }
+        let mut message = wait.message.clone();
+        let reason = match (wait.has_failed, until <= now) {
+            (true, _) => Some("HookFailed"),
+            (false, true) => {
+                let _ = write!(message, " It takes longer than {} minutes.", HOOK_TIMEOUT.as_mins());
+                Some("HookNotCompleted")
+            }
+            (false, false) => {
+                plan.wake(until);
+                None
+            }
+        };
+        let mut new = ManagedClusterAddOn::clone(&self.addon);
+        let condition = wait.condition().message(message.clone());
+        set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
+        plan.status = StatusWrite::between(self.addon.as_ref(), &new);
+        let told = reason.filter(|_| plan.status.is_some());
+        plan.events.extend(
+            told.map(|reason| Event::new(&*self.addon, EventType::Warning, reason, "Delete", &message)),
+        );
     }
 }
