@@ -66,11 +66,16 @@ fn promtool(arguments: &[&str]) -> String {
 #[test]
 fn alerts_are_valid_and_fire_when_they_should() {
     let printed = promtool(&["check", "rules", "charts/wheelwright/files/alerts.yaml"]);
-    assert!(printed.contains("11 rules found"), "{printed}");
+    assert!(printed.contains("12 rules found"), "{printed}");
     let dir = tempfile::tempdir().unwrap();
     for file in ["charts/wheelwright/files/alerts.yaml", "tests/alerts/cases.yaml"] {
         let name = file.rsplit('/').next().unwrap();
         std::fs::copy(format!("{ROOT}/{file}"), dir.path().join(name)).unwrap();
+    }
+    let (alerts, cases) = (text("charts/wheelwright/files/alerts.yaml"), text("tests/alerts/cases.yaml"));
+    for name in alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        let fires = format!("alertname: {name}\n        exp_alerts:\n          - exp_labels");
+        assert!(cases.contains(&fires), "{name} fires in no case");
     }
     promtool(&["test", "rules", dir.path().join("cases.yaml").to_str().unwrap()]);
 }

@@ -150,7 +150,10 @@ impl Metrics {
         let ProcessState { is_leader, controllers, unreadable } = state;
         let depth = Family::<ByController, Gauge>::default();
         for info in controllers {
-            depth.get_or_create(&ByController { controller: info.name }).set(count(info.depth));
+            let labels = ByController { controller: info.name };
+            depth.get_or_create(&labels).set(count(info.depth));
+            // `increase()` of Prometheus does not see the first panic in a series that begins with it.
+            drop(self.panics.get_or_create(&labels));
         }
         let unreadable_objects = Family::<ByKind, Gauge>::default();
         for (kind, objects) in unreadable {
