@@ -50,7 +50,8 @@ pub(crate) struct Cluster {
     ports: Ports,
     etcd: Process,
     apiserver: Process,
-    controllers: Process,
+    /// kube-controller-manager; absent until the API server serves for the first time.
+    controllers: Option<Process>,
     // The last field: the processes above stop before their files are removed.
     dir: Directory,
 }
@@ -94,7 +95,7 @@ impl Cluster {
         Self {
             etcd: start_etcd(&dir, ports),
             apiserver: start_apiserver(&dir, ports),
-            controllers: start_controllers(&dir),
+            controllers: None,
             url,
             kubeconfig,
             authority,
@@ -107,13 +108,13 @@ impl Cluster {
         let client = self.client().await;
         let deadline = Instant::now() + READY_WITHIN;
         loop {
-            for process in [&mut self.etcd, &mut self.apiserver, &mut self.controllers] {
+            for process in [&mut self.etcd, &mut self.apiserver] {
                 process.assert_running();
             }
             let request = axum::http::Request::get("/readyz").body(Vec::new()).unwrap();
             let ready = client.request_text(request).await;
             match ready {
-                Ok(_) => return,
+                Ok(_) => break,
                 Err(why) => assert!(
                     Instant::now() < deadline,
                     "{} not ready: {why}\n{}",
@@ -122,6 +123,10 @@ impl Cluster {
                 ),
             }
             tokio::time::sleep(POLL).await;
+        }
+        // kube-controller-manager ends when its API server does not serve for 10 s, as a busy machine may need.
+        if !self.controllers.as_mut().is_some_and(Process::is_running) {
+            self.controllers = Some(start_controllers(&self.dir));
         }
     }
 
@@ -178,7 +183,7 @@ impl Cluster {
         copy(from, &self.dir.path("etcd"));
         // Programs that cache the API must be restarted, as the pages of Kubernetes about a restored etcd
         // say.
-        self.controllers.kill();
+        self.controllers.as_mut().unwrap().kill();
         self.etcd = start_etcd(&self.dir, self.ports);
         self.restart_apiserver().await;
     }
@@ -191,10 +196,6 @@ impl Cluster {
     /// Starts a killed API server again, on the same port, and waits until it serves.
     pub(crate) async fn restart_apiserver(&mut self) {
         self.apiserver = start_apiserver(&self.dir, self.ports);
-        // kube-controller-manager ends when its API server is away for long.
-        if !self.controllers.is_running() {
-            self.controllers = start_controllers(&self.dir);
-        }
         self.ready().await;
     }
 }
