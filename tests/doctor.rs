@@ -158,6 +158,7 @@ async fn events_about_the_fleet_are_shown_and_others_are_not() {
     assert_eq!(findings("events --warnings"), ["two"]);
     assert_eq!(findings("events --for configrepo/x -o json"), ["one"]);
     assert_eq!(findings("events -n elsewhere"), Vec::<&str>::new());
+    assert_eq!(findings("events -n default"), ["one", "two"]);
     assert!(
         String::from_utf8_lossy(&wheelwright(&hub, "events --for fleet").stderr)
             .contains("hint: for example")

@@ -347,6 +347,16 @@ fn values_that_the_schema_does_not_know_are_refused() {
         let refused = helm::render("wheelwright", &[value]).unwrap_err();
         assert!(refused.contains(why), "{value}: {refused}");
     }
+    for (chart, value, why) in [
+        ("wheelwright-agent", "clustername=\"c1\"", "clustername"),
+        ("wheelwright-agent", "clusterName=\"C_1\"", "clusterName"),
+        ("wheelwright-agent", "rules=[{\"resources\":[\"pods\"]}]", "verbs"),
+        ("wheelwright-registration-operator", "component=\"agent\"", "component"),
+        ("wheelwright-registration-operator", "image={\"tag\":\"1\",\"repository\":\"\"}", "repository"),
+    ] {
+        let refused = helm::render(chart, &[value]).unwrap_err();
+        assert!(refused.contains(why), "{chart} {value}: {refused}");
+    }
 }
 
 #[test]

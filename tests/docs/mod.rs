@@ -28,6 +28,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "wheelwright crds |", "chart::install does it, and this hub has the operator already"),
     ("README.md", "wheelwright operator", "it runs until it is stopped; chart:: runs it"),
     ("README.md", "wheelwright agent", "it runs until it is stopped; cli:: runs it and accepts its cluster"),
+    ("README.md", "wheelwright accept", "no agent asks here; cli:: accepts one that does"),
     ("docs/tutorial.md", "make demo", "a step of .ci/run"),
     ("docs/tutorial.md", "wheelwright accept", "no agent asks here; cli:: accepts one that does"),
     ("docs/tutorial.md", "wheelwright plan", "plan:: runs plans of branches"),

@@ -197,6 +197,8 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     kubectl.run_with(&["apply", "-f", "-"], &old);
     let printed = run(&hub, &["upgrade", "--image", "example.com/w:2", "--wait", "0"]);
     assert!(printed.contains("configrepos.gitops.wheelwright.dev configured\n"), "{printed}");
+    let printed_token = run(&hub, &["get", "token"]);
+    assert!(printed_token.contains(" --image example.com/w:2 --cluster-name "), "{printed_token}");
     assert!(
         printed.contains("Deployment.apps wheelwright-system/wheelwright-operator configured\n"),
         "{printed}"

@@ -54,7 +54,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }
     block_on(async {
         let hub = args.hub.connect().await?;
-        let access: Api<Event> = Api::all(hub);
+        let access: Api<Event> = match &args.namespace {
+            Some(namespace) => Api::namespaced(hub, namespace),
+            None => Api::all(hub),
+        };
         let list = access.list(&ListParams::default()).await.map_err(failed("list events".into()))?;
         let mut events: Vec<Event> = list.items.into_iter().filter(|event| args.wants(event)).collect();
         events.sort_by_key(|event| (time(event), event.name().to_owned()));

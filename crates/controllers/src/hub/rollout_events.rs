@@ -60,7 +60,8 @@ impl RolloutChange<'_> {
         let states = self.decision.clusters.values().map(|assignment| &assignment.state);
         let returning = states.filter(|s| matches!(s, ClusterState::Quarantined { returns_to: Some(_) }));
         Some(format!(
-            "{revision} failed and is quarantined; what ran before returns on {}",
+            "{} failed and is quarantined; what ran before returns on {}",
+            revision.short(),
             counted(returning.count(), "cluster")
         ))
     }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::config::{Config, address};
 use super::config_refs;
+use crate::plural::counted;
 use crate::rollout::RolloutDecision;
 use crate::rollout::input::{Cluster, Hash, Health, Report};
 use api::Condition;
@@ -131,10 +132,10 @@ pub fn placement_condition(
     }
     if let (Some(revision), None) = (&decision.quarantine, &decision.breach) {
         let message = format!(
-            "{head} {done}/{own} rolled back: {} clusters keep or return to what they ran before. {revision} \
-             failed and is not rolled out again until a commit changes the content, or a person adds it to \
+            "{head} {done}/{own} rolled back; what ran before stays or returns on {}. {revision} failed and is not \
+             rolled out again until a commit changes the content, or a person adds it to \
              spec.releasedRevisions of the RolloutPolicy.",
-            counts.quarantined
+            counted(counts.quarantined, "cluster")
         );
         return Observation::new(PROGRESSING, False, FAILED).message(message);
     }

@@ -26,8 +26,8 @@ impl<'a> Screen<'a> {
 
     /// Prints a heading of the demo.
     pub(super) fn heading(&mut self, text: &str) -> io::Result<()> {
-        let bold = if self.is_terminal() { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
-        self.print(&format!("{}== {text}{}", bold.0, bold.1))
+        let heading = self.ui.style().bold(&format!("== {text}"));
+        self.print(&heading)
     }
 
     /// Prints the path of the log file.

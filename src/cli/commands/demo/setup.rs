@@ -65,8 +65,8 @@ impl<'a> Demo<'a> {
         clusters::run_administrator(Arc::clone(&hub), &background.tasks, background.stop.clone());
         let mut demo = Self { hub, spokes: Vec::new(), repository, screen, fleet: Fleet::default() };
         let (url, path) = (&demo.hub.url, demo.repository.path.display());
-        demo.screen.heading(&format!("hub at {url}, repository at {path}"))?;
         demo.screen.log_file()?;
+        demo.screen.heading(&format!("hub at {url}, repository at {path}"))?;
         let options = OperatorOptions {
             hub: client(demo.hub.kubeconfig("wheelwright-operator", &["system:masters"])?).await?,
             controllers: Selection::default(),

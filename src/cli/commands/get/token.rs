@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
@@ -14,6 +15,8 @@ use crate::cli::connect::HubArgs;
 use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, failed, find};
 use crate::cli::{CommandError, CommandResult};
+use api::names::SYSTEM_NAMESPACE;
+use engine::installation::OPERATOR;
 use engine::registration::rbac::{BOOTSTRAP_ROLE, bootstrap_role};
 use object::Key;
 
@@ -58,7 +61,7 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let config = args.hub.config().await?;
     let client = args.hub.connect().await?;
     prepare(&client, &args.hub).await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
     let spec = TokenRequestSpec { expiration_seconds: Some(args.duration), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
     let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
@@ -71,18 +74,27 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     match args.output {
         TokenFormat::Json => ui.json(&bootstrap)?,
         TokenFormat::Kubeconfig => ui.text(serde_saphyr::to_string(&bootstrap.kubeconfig(None))?)?,
-        TokenFormat::Text => ui.text(text(&bootstrap))?,
+        TokenFormat::Text => ui.text(text(&bootstrap, installed_image(&client).await.as_deref()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(bootstrap: &Bootstrap) -> String {
+fn text(bootstrap: &Bootstrap, image: Option<&str>) -> String {
     let Bootstrap { hub_token, hub_apiserver, hub_ca_data } = bootstrap;
     let ca = if hub_ca_data.is_empty() { String::new() } else { format!(" --hub-ca-data {hub_ca_data}") };
+    let image = image.map(|image| format!(" --image {image}")).unwrap_or_default();
     format!(
         "token={hub_token}\nplease log on spoke and run:\n\
-         wheelwright join --hub-token {hub_token} --hub-apiserver {hub_apiserver}{ca} --cluster-name <cluster_name>\n"
+         wheelwright join --hub-token {hub_token} --hub-apiserver {hub_apiserver}{ca}{image} --cluster-name <cluster_name>\n"
     )
+}
+
+/// Returns the image of the operator, which is that of the agent too; `None` where none is installed, or
+/// the user may not read it.
+async fn installed_image(client: &kube::Client) -> Option<String> {
+    let operator = Key::namespaced(SYSTEM_NAMESPACE, OPERATOR);
+    let deployment = find::<Deployment>(client, &operator).await.ok()??;
+    deployment.spec?.template.spec?.containers.into_iter().next()?.image
 }
 
 /// Creates the identity, and the role where no operator has made it. Existing objects stay as they are.
