@@ -111,8 +111,8 @@ pub(super) struct Deployment<A> {
 }
 
 impl<A: AddOn> Deployment<A> {
-    /// `None` where the hub lacks the add-on, its cluster, or the definition of an add-on that is not deleted:
-    /// there is nothing to deploy.
+    /// `None` where the hub lacks the add-on, its cluster, or the definition of an add-on that is not
+    /// deleted: there is nothing to deploy.
     fn read(key: &Key, view: &impl View) -> Read<Option<Self>> {
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(A::NAME))?;

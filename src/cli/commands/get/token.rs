@@ -94,7 +94,7 @@ fn text(bootstrap: &Bootstrap, image: Option<&str>) -> String {
 async fn installed_image(client: &kube::Client) -> Option<String> {
     let operator = Key::namespaced(SYSTEM_NAMESPACE, OPERATOR);
     let deployment = find::<Deployment>(client, &operator).await.ok()??;
-    deployment.spec?.template.spec?.containers.into_iter().next()?.image
+    deployment.spec.template.spec?.containers.into_iter().next()?.image
 }
 
 /// Creates the identity, and the role where no operator has made it. Existing objects stay as they are.
