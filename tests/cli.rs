@@ -4,8 +4,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use ::kube::Api;
+use ::kube::api::{DeleteParams, ListParams};
+use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
+use api::names::AGENT_CLAIM;
+use api::work::v1::{AppliedManifestWork, ManifestWork};
 use object::Object;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Options, Server};
@@ -66,8 +72,14 @@ pub(crate) async fn server(definitions: Vec<Object>) -> Server {
     Server::start(Options { objects: definitions, ..Options::new(now) }).await.unwrap()
 }
 
-/// Runs an operator, and an agent that joins with the token of `wheelwright get token`.
-async fn start(dir: &Path, hub: &Server, spoke: &Server, on_hub: &Cli, stop: &CancellationToken) {
+/// Runs an operator, and an agent that joins with the token of `wheelwright get token`; returns the agent.
+async fn start(
+    dir: &Path,
+    hub: &Server,
+    spoke: &Server,
+    on_hub: &Cli,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
     let admin = |server: &Server| server.kubeconfig("admin", &["system:masters"]).unwrap();
     let options = OperatorOptions {
         hub: client(&admin(hub)).await,
@@ -85,7 +97,7 @@ async fn start(dir: &Path, hub: &Server, spoke: &Server, on_hub: &Cli, stop: &Ca
     std::fs::write(&bootstrap, on_hub.run("get token --output kubeconfig")).unwrap();
     let bootstrap = Bootstrap::File(bootstrap);
     let options = AgentOptions::new(bootstrap, client(&admin(spoke)).await, "c1");
-    tokio::spawn(agent::run(options, stop.clone()));
+    tokio::spawn(agent::run(options, stop.clone()))
 }
 
 fn people_write(hub: &Cli) {
@@ -131,7 +143,7 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     let (on_hub, on_spoke) = (Cli::new(dir.path(), "hub", &hub), Cli::new(dir.path(), "spoke", &spoke));
     let stop = CancellationToken::new();
     assert!(on_hub.refused("accept --clusters c1").contains("no cluster c1 asks to join"));
-    start(dir.path(), &hub, &spoke, &on_hub, &stop).await;
+    let agent = start(dir.path(), &hub, &spoke, &on_hub, &stop).await;
 
     let output = on_hub.run("accept --clusters c1 --wait 120");
     assert!(output.contains(" approved\nset hubAcceptsClient to true for managed cluster c1\n"), "{output}");
@@ -148,5 +160,18 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     assert!(manifests.contains("--spoke-cluster-name=c1"), "{manifests}");
     assert!(on_spoke.run(&join).contains("wheelwright accept --clusters c1"));
     assert!(on_spoke.refused("unjoin --cluster-name c1").contains("still has 1 applied work"));
+
+    let works: Api<ManifestWork> = Api::namespaced(hub.client(), "c1");
+    works.delete("w", &DeleteParams::default()).await.unwrap();
+    let applied: Api<AppliedManifestWork> = Api::all(spoke.client());
+    let none = async || applied.list(&ListParams::default()).await.unwrap().items.is_empty();
+    eventually("the work is gone", none).await;
     stop.cancel();
+    agent.await.unwrap();
+    let claims: Api<ClusterClaim> = Api::all(spoke.client());
+    assert!(claims.get_opt(AGENT_CLAIM).await.unwrap().is_some());
+    let output = on_spoke.run("unjoin --cluster-name c1");
+    assert!(output.contains("Removed the agent and its identity from cluster c1"), "{output}");
+    assert!(claims.get_opt(AGENT_CLAIM).await.unwrap().is_none(), "the agent of another hub may come");
+    assert_eq!(on_spoke.run("unjoin --cluster-name c1"), "There is no agent on cluster c1\n");
 }

@@ -184,16 +184,7 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
     let mut election = Election::new(slow.clone(), options);
     let (stop, leadership) = (CancellationToken::new(), election.leadership());
     assert!(election.acquire(&stop).await);
-    let shell_options = ShellOptions {
-        hub: slow,
-        spoke: None,
-        scope: Default::default(),
-        controllers: Selection::default(),
-        push: None,
-        commit_status: None,
-        leadership: Some(leadership.clone()),
-        attempts: None,
-    };
+    let shell_options = ShellOptions { leadership: Some(leadership.clone()), ..ShellOptions::new(slow) };
     let shell = Shell::new(shell_options, |register| register.add::<Hundred>());
     let api: Api<ConfigMap> = Api::namespaced(client, "default");
     let mut go = ConfigMap::default();

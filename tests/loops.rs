@@ -12,7 +12,7 @@ use reconcile::{Action, Cancel, Controller, Memo, Plan, Query, Read, Register as
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::shell::{Handle, Selection, Shell, ShellOptions, now};
+use wheelwright::shell::{Handle, Shell, ShellOptions, now};
 
 use crate::kube::Cluster;
 use crate::wait::eventually;
@@ -103,16 +103,7 @@ struct Running {
 }
 
 fn run(hub: kube::Client) -> Running {
-    let options = ShellOptions {
-        hub,
-        spoke: None,
-        scope: Default::default(),
-        controllers: Selection::default(),
-        push: None,
-        commit_status: None,
-        leadership: None,
-        attempts: None,
-    };
+    let options = ShellOptions::new(hub);
     let shell = Shell::new(options, |register| register.add::<Copier>());
     let (handle, stop) = (shell.handle(), CancellationToken::new());
     Running { handle, stop: stop.clone(), task: tokio::spawn(shell.run(stop)) }
@@ -217,16 +208,7 @@ async fn a_shell_that_is_stopped_leaves_no_record_of_the_computation_under_way()
     let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
     api.create(&PostParams::default(), &config_map("one", "one")).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let options = ShellOptions {
-        hub: hub.client(),
-        spoke: None,
-        scope: Default::default(),
-        controllers: Selection::default(),
-        push: None,
-        commit_status: None,
-        leadership: None,
-        attempts: Some(dir.path().to_owned()),
-    };
+    let options = ShellOptions { attempts: Some(dir.path().to_owned()), ..ShellOptions::new(hub.client()) };
     let records = || dir.path().read_dir().unwrap().count();
     let shell = Shell::new(options, |register| register.add::<Computer>());
     let stop = CancellationToken::new();

@@ -217,14 +217,10 @@ async fn live(
     let over = stop.child_token();
     let shell = Shell::new(
         ShellOptions {
-            hub: client.clone(),
             spoke: Some(options.spoke.clone()),
             scope: Scope::OneCluster(options.cluster.clone()),
             controllers: options.controllers.clone(),
-            push: None,
-            commit_status: None,
-            leadership: None,
-            attempts: None,
+            ..ShellOptions::new(client.clone())
         },
         controllers::agent,
     );

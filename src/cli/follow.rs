@@ -2,21 +2,12 @@
 
 use kube::Client;
 
-use crate::shell::{Selection, Shell, ShellOptions};
+use crate::shell::{Shell, ShellOptions};
 use controllers::hub::overview::OverviewController;
-use reconcile::{Register as _, Scope};
+use reconcile::Register as _;
 
 /// Returns a shell that keeps the objects of an overview, and writes nothing.
 pub(super) fn follow(hub: Client) -> Shell {
-    let options = ShellOptions {
-        hub,
-        spoke: None,
-        scope: Scope::Everything,
-        controllers: Selection::default(),
-        push: None,
-        commit_status: None,
-        leadership: None,
-        attempts: None,
-    };
+    let options = ShellOptions::new(hub);
     Shell::new(options, |register| register.add::<OverviewController>())
 }

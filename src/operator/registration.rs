@@ -6,8 +6,7 @@ use tracing::error;
 
 use super::Candidate;
 use crate::serve::{self, Listen};
-use crate::shell::{self, Selection, Shell, ShellOptions};
-use reconcile::Scope;
+use crate::shell::{self, Shell, ShellOptions};
 
 /// The kind from which a registration operator installs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +37,8 @@ pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
         None => (None, cluster),
     };
     let shell_options = ShellOptions {
-        hub: client,
-        spoke: None,
-        scope: Scope::Everything,
-        controllers: Selection::default(),
-        push: None,
-        commit_status: None,
         leadership: election.as_ref().map(super::Election::leadership),
-        attempts: None,
+        ..ShellOptions::new(client)
     };
     let shell = match component {
         Component::Klusterlet => Shell::new(shell_options, controllers::klusterlet),

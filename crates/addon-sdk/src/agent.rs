@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use crate::manager::{Error, config, unusable};
 use reconcile::Scope;
-use shell::{Registrar, Selection, Shell, ShellOptions, now};
+use shell::{Registrar, Shell, ShellOptions, now};
 
 /// Time between two renewals of the Lease, as in OCM. Its readers allow five times as much.
 const RENEWAL: Duration = Duration::from_secs(60);
@@ -67,14 +67,9 @@ pub(crate) async fn run(
             match hub {
                 Ok(hub) => {
                     let shell_options = ShellOptions {
-                        hub,
                         spoke: Some(spoke.clone()),
                         scope: Scope::OneCluster(options.cluster.clone()),
-                        controllers: Selection::default(),
-                        push: None,
-                        commit_status: None,
-                        leadership: None,
-                        attempts: None,
+                        ..ShellOptions::new(hub)
                     };
                     let shell = Shell::new(shell_options, &register);
                     let end = async {

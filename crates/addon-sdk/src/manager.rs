@@ -12,7 +12,7 @@ use tracing::error;
 
 use crate::{AddOn, health, hub};
 use reconcile::Scope;
-use shell::{Election, ElectionOptions, Selection, Shell, ShellOptions};
+use shell::{Election, ElectionOptions, Shell, ShellOptions};
 
 /// The options of a manager.
 #[derive(Debug)]
@@ -64,14 +64,9 @@ pub(crate) async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationTok
         election = Some(candidate);
     }
     let shell_options = ShellOptions {
-        hub,
-        spoke: None,
         scope: Scope::OneAddOn(A::NAME.to_owned()),
-        controllers: Selection::default(),
-        push: None,
-        commit_status: None,
         leadership: election.as_ref().map(Election::leadership),
-        attempts: None,
+        ..ShellOptions::new(hub)
     };
     let shell = Shell::new(shell_options, hub::controllers::<A>);
     // Ends everything below when the leadership is lost; `stop` is cancelled by others only.

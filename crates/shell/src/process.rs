@@ -72,6 +72,23 @@ pub struct ShellOptions {
     pub attempts: Option<PathBuf>,
 }
 
+impl ShellOptions {
+    /// Returns the options of a process that watches a whole hub with all its controllers, alone, and has
+    /// neither a spoke nor git.
+    pub fn new(hub: Client) -> Self {
+        Self {
+            hub,
+            spoke: None,
+            scope: Scope::Everything,
+            controllers: Selection::default(),
+            push: None,
+            commit_status: None,
+            leadership: None,
+            attempts: None,
+        }
+    }
+}
+
 /// Controllers and their dispatcher, ready to run.
 pub struct Shell {
     handle: Handle,

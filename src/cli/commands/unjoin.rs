@@ -8,12 +8,13 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use super::block_on;
 use super::join::{AGENT, BOOTSTRAP_SECRET};
 use crate::cli::output::Ui;
-use crate::cli::writer::{WriteArgs, list};
+use crate::cli::writer::{WriteArgs, find, list};
 use crate::cli::{CommandError, CommandResult};
-use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
+use api::cluster::v1alpha1::ClusterClaim;
+use api::names::{AGENT_CLAIM, AGENT_NAMESPACE, AGENT_SECRET_ANNOTATION, HUB_KUBECONFIG_SECRET};
 use api::work::v1::AppliedManifestWork;
 use engine::plural::counted;
-use object::Key;
+use object::{Key, Metadata as _};
 
 /// Remove the agent from a cluster. The kubeconfig is that of the cluster.
 ///
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             return Err(CommandError::hinted(error, hint));
         }
         let own = |name: &str| Key::namespaced(AGENT_NAMESPACE, name);
-        let deleted = [
+        let mut deleted = vec![
             writer.delete::<Deployment>(&own(AGENT)).await?,
             writer.delete::<ClusterRoleBinding>(&Key::cluster(AGENT)).await?,
             writer.delete::<ClusterRole>(&Key::cluster(AGENT)).await?,
@@ -48,6 +49,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             writer.delete::<Secret>(&own(BOOTSTRAP_SECRET)).await?,
             writer.delete::<Secret>(&own(HUB_KUBECONFIG_SECRET)).await?,
         ];
+        // Without it, the agent of another hub may come.
+        let claim = Key::cluster(AGENT_CLAIM);
+        let held = find::<ClusterClaim>(writer.client(), &claim).await?;
+        let secret = own(HUB_KUBECONFIG_SECRET).to_string();
+        if held.is_some_and(|held| held.annotation(AGENT_SECRET_ANNOTATION).is_some_and(|of| *of == secret)) {
+            deleted.push(writer.delete::<ClusterClaim>(&claim).await?);
+        }
         writer.add_line(if deleted.contains(&true) {
             format!("Removed the agent and its identity from cluster {name}")
         } else {

@@ -3,6 +3,7 @@ use std::time::Duration;
 use git2::{Oid, Repository};
 
 use super::forge::{Forge, Server};
+use crate::git::commit::{Written, write_commit};
 use crate::git::{Commit, Mirror, Retry};
 
 /// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
@@ -180,7 +181,19 @@ fn a_server_that_declines_three_times_gets_one_commit_at_the_fourth() {
 }
 
 #[test]
-fn a_process_that_dies_between_its_commit_and_the_push_leaves_nothing_behind() {
+fn a_commit_that_a_killed_process_did_not_push_is_not_made_twice() {
+    let forge = Forge::new();
+    let report = files("", &[("x", "1")]);
+    let repository = Repository::open(forge.path()).unwrap();
+    assert!(matches!(write_commit(&repository, None, &report), Ok(Written::Commit(_))));
+    let mirror = forge.mirror("cache", &forge.url());
+    let pushed = mirror.push(&report, &QUICK).unwrap().unwrap();
+    assert_eq!(mirror.push(&report, &QUICK).unwrap(), None);
+    assert_eq!(forge.history(BRANCH), [pushed]);
+}
+
+#[test]
+fn a_server_that_is_killed_during_a_push_keeps_nothing_of_it() {
     let forge = Forge::new();
     forge.hook("pre-receive", "kill -9 $PPID");
     let server = forge.serve();

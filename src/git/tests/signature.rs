@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use k8s_openapi::ByteString;
 
 use super::author::{Author, now};
+use super::transport::report;
 use crate::git::{Commit, Error, History, Keyring, RefSpec, Retry, SignedPart, Signer, Verification};
 
 fn keys(secret: &[(&str, &str)]) -> Verification {
@@ -272,18 +273,8 @@ fn a_commit_that_was_fetched_is_trusted_with_the_keys_that_it_was_verified_with(
 
 /// Returns a report that is signed with the key of a Secret.
 fn signed(branch: &str, secret: &[(&str, &str)], content: &str) -> Commit {
-    Commit {
-        branch: branch.into(),
-        directory: String::new(),
-        owner: "ConfigRepo fleet/a of hub 1".into(),
-        writer: "process-1".into(),
-        takes_over: false,
-        files: [("README.md".to_owned(), content.to_owned())].into(),
-        message: "report\n".into(),
-        time: "2026-01-02T03:04:05Z".parse().unwrap(),
-        author: None,
-        signer: Some(Signer::from_secret(&data(secret)).unwrap()),
-    }
+    let signer = Some(Signer::from_secret(&data(secret)).unwrap());
+    Commit { branch: branch.into(), signer, ..report(content) }
 }
 
 #[test]

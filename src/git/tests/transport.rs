@@ -16,7 +16,7 @@ fn fetch(mirror: &mut Mirror) -> Result<String, Error> {
     Ok(checkout.revision.clone())
 }
 
-fn report(content: &str) -> Commit {
+pub(super) fn report(content: &str) -> Commit {
     Commit {
         branch: "wheelwright/status".into(),
         directory: String::new(),

@@ -8,7 +8,7 @@ use tokio::time::{advance, timeout};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::shell::{Selection, Shell, ShellOptions};
+use crate::shell::{Shell, ShellOptions};
 
 async fn asked(path: &str, running: Running) -> (StatusCode, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
@@ -21,16 +21,7 @@ async fn asked(path: &str, running: Running) -> (StatusCode, String) {
 #[tokio::test(start_paused = true)]
 async fn a_process_whose_loop_is_stuck_for_a_minute_is_not_alive() {
     let hub = tower::service_fn(async |_| Ok::<_, std::io::Error>(Response::new(Body::empty())));
-    let options = ShellOptions {
-        hub: kube::Client::new(hub, "default"),
-        spoke: None,
-        scope: Default::default(),
-        controllers: Selection::default(),
-        push: None,
-        commit_status: None,
-        leadership: None,
-        attempts: None,
-    };
+    let options = ShellOptions::new(kube::Client::new(hub, "default"));
     let shell = Shell::new(options, |_| ());
     let (_, running) = watch::channel(Ok(shell.handle()));
     let mut run = pin!(shell.run(CancellationToken::new()));

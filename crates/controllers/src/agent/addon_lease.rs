@@ -87,3 +87,7 @@ fn observe(addon: &str, lease: Option<&Lease>, plan: &mut Plan, now: Timestamp) 
             .message(format!("{addon} add-on is not available.")),
     }
 }
+
+#[cfg(test)]
+#[path = "tests/addon_lease.rs"]
+mod tests;

@@ -43,16 +43,7 @@ fn shell() -> Shell {
         };
         Response::builder().body(Body::from(answer.to_string().into_bytes()))
     });
-    let options = ShellOptions {
-        hub: Client::new(hub, "default"),
-        spoke: None,
-        scope: Scope::Everything,
-        controllers: Selection::default(),
-        push: None,
-        commit_status: None,
-        leadership: None,
-        attempts: None,
-    };
+    let options = ShellOptions::new(Client::new(hub, "default"));
     Shell::new(options, |registrar| registrar.add::<Slow>())
 }
 

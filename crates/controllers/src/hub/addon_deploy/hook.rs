@@ -124,10 +124,9 @@ impl Deployment {
         let mut new = ManagedClusterAddOn::clone(&self.addon);
         let condition = wait.condition().message(message.clone());
         set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
-        plan.status = StatusWrite::between(self.addon.as_ref(), &new);
-        let told = reason.filter(|_| plan.status.is_some());
-        plan.events.extend(
-            told.map(|reason| Event::new(&*self.addon, EventType::Warning, reason, "Delete", &message)),
-        );
+        let event = |reason| Event::new(&*self.addon, EventType::Warning, reason, "Delete", &message);
+        let events = reason.map(event).into_iter().collect();
+        let write = StatusWrite::between(self.addon.as_ref(), &new);
+        plan.status = write.map(|write| StatusWrite { events, ..write });
     }
 }
