@@ -124,7 +124,7 @@ impl Cluster {
             }
             tokio::time::sleep(POLL).await;
         }
-        // kube-controller-manager ends when its API server does not serve within 10 s. A busy machine may need
+        // kube-controller-manager ends when its API server does not serve within 10 s. A busy machine needs
         // more.
         if !self.controllers.as_mut().is_some_and(Process::is_running) {
             self.controllers = Some(start_controllers(&self.dir));

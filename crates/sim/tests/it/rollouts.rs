@@ -192,7 +192,8 @@ fn a_breach_returns_clusters_to_what_worked() {
     let (reason, message) = progress(&world);
     assert_eq!(reason, "Failed");
     assert!(
-        message.contains("rolled back: 4 clusters") && message.contains(&record.quarantined),
+        message.contains("rolled back; what ran before stays or returns on 4 clusters.")
+            && message.contains(&record.quarantined),
         "{message}"
     );
     template(&mut world, "msa", "msa:0.4.1");

@@ -109,23 +109,21 @@ impl Deployment {
     fn report_wait(&self, plan: &mut Plan, wait: &Wait, now: Timestamp) {
         let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
         let until = later(deleted, HOOK_TIMEOUT);
+        let is_late = until <= now && !wait.has_failed;
         let mut message = wait.message.clone();
-        let reason = match (wait.has_failed, until <= now) {
-            (true, _) => Some("HookFailed"),
-            (false, true) => {
-                let _ = write!(message, " It takes longer than {} minutes.", HOOK_TIMEOUT.as_mins());
-                Some("HookNotCompleted")
-            }
-            (false, false) => {
-                plan.wake(until);
-                None
-            }
-        };
+        if is_late {
+            let _ = write!(message, " It takes longer than {} minutes.", HOOK_TIMEOUT.as_mins());
+        }
+        let mut events = Vec::new();
+        if is_late || wait.has_failed {
+            let reason = if wait.has_failed { "HookFailed" } else { "HookNotCompleted" };
+            events.push(Event::new(&*self.addon, EventType::Warning, reason, "Delete", &message));
+        } else {
+            plan.wake(until);
+        }
         let mut new = ManagedClusterAddOn::clone(&self.addon);
-        let condition = wait.condition().message(message.clone());
+        let condition = wait.condition().message(message);
         set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
-        let event = |reason| Event::new(&*self.addon, EventType::Warning, reason, "Delete", &message);
-        let events = reason.map(event).into_iter().collect();
         let write = StatusWrite::between(self.addon.as_ref(), &new);
         plan.status = write.map(|write| StatusWrite { events, ..write });
     }
