@@ -197,6 +197,8 @@ pub fn merged(live: &Value, config: &Value, at: Position<'_>) -> Value {
             Value::Object(fields)
         }
         (Parts::List(live), Parts::List(config)) => Value::Array(merged_list(live, config, at)),
+        // Null is an empty map or list.
+        (Parts::Map(_) | Parts::List(_), Parts::Leaf) if config.is_null() => live.clone(),
         (_, _) => config.clone(),
     }
 }
