@@ -11,8 +11,8 @@ pub fn library(call: &CallExpr) -> Option<&str> {
     }
 }
 
-/// Refuses variables and functions that do not exist. Operators do, and whatever a library is asked for:
-/// `contains` of `sets.contains(a, b)`.
+/// Refuses variables and functions that do not exist. All operators exist, and all functions of a library,
+/// such as `contains` in `sets.contains(a, b)`.
 ///
 /// # Errors
 /// Names the first one, as cel-go does.

@@ -12,15 +12,17 @@
 )]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use object::{Key, Object};
-use reconcile::{Action, Command, Controller, Dispatcher, Limits, Register, WatchEvent, WatchedKind};
+use memory_hub::MemoryHub;
+use object::Key;
+use reconcile::{Command, Controller, Dispatcher, Limits, Register};
 use serde_json::{Value, json};
 
-const START: Timestamp = Timestamp::constant(1_700_000_000, 0);
+#[path = "../src/hub/tests/memory_hub.rs"]
+mod memory_hub;
+
 /// The controllers that look at an add-on on every cluster.
 const CONTROLLERS: [&str; 3] = ["addon-install", "addon-config", "report"];
 const REPORT: &str = "report";
@@ -44,98 +46,33 @@ impl Register for Chosen<'_> {
 /// The number of plans and their CPU time, by controller.
 type Spent = BTreeMap<&'static str, (usize, Duration)>;
 
-/// A hub in memory, whose only client is the dispatcher.
-struct Hub {
-    dispatcher: Dispatcher,
-    kinds: Vec<Arc<WatchedKind>>,
-    objects: BTreeMap<(String, Key), Object>,
-    version: u64,
-    now: Timestamp,
+fn hub(clusters: usize) -> MemoryHub {
+    let limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
+    let mut dispatcher = Dispatcher::new(limits, false);
+    controllers::hub(&mut Chosen(&mut dispatcher));
+    MemoryHub::new(dispatcher, fleet(clusters))
 }
 
-impl Hub {
-    fn new(objects: Vec<Value>) -> Self {
-        let limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
-        let mut dispatcher = Dispatcher::new(limits, false);
-        controllers::hub(&mut Chosen(&mut dispatcher));
-        let objects = objects.into_iter().map(|object| Object::from_value(object).unwrap());
-        let objects = objects.map(|object| ((object.gvk().kind, object.key()), object)).collect();
-        Self { dispatcher, kinds: Vec::new(), objects, version: 1, now: START }
-    }
-
-    fn list(&mut self, kind: Arc<WatchedKind>) {
-        let objects = self.objects.iter().filter(|((of, _), _)| *of == kind.gvk.kind);
-        let objects = objects.map(|(_, object)| kind.convert(object)).collect();
-        let listed = WatchEvent::Listed { objects, resource_version: "1".into() };
-        self.dispatcher.watched(&kind, listed, self.now);
-        self.kinds.push(kind);
-    }
-
-    /// Stores an object in a new version.
-    fn store(&mut self, mut object: Object) -> Object {
-        self.version += 1;
-        object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
-        self.objects.insert((object.gvk().kind, object.key()), object.clone());
-        object
-    }
-
-    /// Changes an object as another client does.
-    fn patch(&mut self, kind: &str, key: &Key, patch: &Value) {
-        let mut object = self.objects[&(kind.to_owned(), key.clone())].clone().into_value();
-        json_patch::merge(&mut object, patch);
-        let object = self.store(Object::from_value(object).unwrap());
-        for kind in self.kinds.iter().filter(|watched| watched.gvk.kind == kind) {
-            self.dispatcher.watched(kind, WatchEvent::Applied(kind.convert(&object)), self.now);
+/// Plans what is due and writes it, until nothing is due.
+fn settle(hub: &mut MemoryHub) -> Spent {
+    let mut spent = Spent::new();
+    loop {
+        let commands = hub.dispatcher.due(hub.now);
+        if commands.is_empty() {
+            return spent;
         }
-    }
-
-    /// Plans what is due and writes it, until nothing is due.
-    fn settle(&mut self) -> Spent {
-        let mut spent = Spent::new();
-        loop {
-            let commands = self.dispatcher.due(self.now);
-            if commands.is_empty() {
-                return spent;
-            }
-            for command in commands {
-                match command {
-                    Command::Decide(decision) => {
-                        let controller = decision.controller;
-                        let start = cpu();
-                        let decided = decision.run();
-                        let (plans, time) = spent.entry(controller).or_default();
-                        (*plans, *time) = (*plans + 1, *time + (cpu() - start));
-                        self.dispatcher.decided(decided, self.now);
-                    }
-                    Command::Act(act) => {
-                        let written = self.written(act.action());
-                        self.dispatcher.acted(act.done(Ok(written)), self.now);
-                    }
-                    Command::Watch(kind) => self.list(kind),
-                    Command::Reconciled(_)
-                    | Command::Compute(_)
-                    | Command::LookUp(..)
-                    | Command::Unwatch(_)
-                    | Command::Refused(_) => {}
-                }
+        for command in commands {
+            if let Command::Decide(decision) = command {
+                let controller = decision.controller;
+                let start = cpu();
+                let decided = decision.run();
+                let (plans, time) = spent.entry(controller).or_default();
+                (*plans, *time) = (*plans + 1, *time + (cpu() - start));
+                hub.dispatcher.decided(decided, hub.now);
+            } else {
+                hub.execute(command);
             }
         }
-    }
-
-    /// What an action makes of its object.
-    fn written(&mut self, action: &Action) -> Option<Object> {
-        let object = match action {
-            Action::Create { object, .. } => object.clone(),
-            Action::Patch { target, patch, .. } => {
-                let held = &self.objects[&(target.gvk.kind.clone(), target.key.clone())];
-                let mut object = held.clone().into_value();
-                json_patch::merge(&mut object, &Value::Object(patch.clone()));
-                Object::from_value(object).unwrap()
-            }
-            Action::Push(_) | Action::SetCommitStatus(_) => return None,
-            other => panic!("unexpected {other:?}"),
-        };
-        Some(self.store(object))
     }
 }
 
@@ -249,7 +186,7 @@ fn fleet(clusters: usize) -> Vec<Value> {
 }
 
 /// The status of an add-on that arrived on its cluster.
-fn arrived(hub: &Hub, key: &Key, at: Timestamp) -> Value {
+fn arrived(hub: &MemoryHub, key: &Key, at: Timestamp) -> Value {
     let addon = &hub.objects[&("ManagedClusterAddOn".to_owned(), key.clone())];
     let mut references = addon.0["status"]["configReferences"].clone();
     for reference in references.as_array_mut().unwrap() {
@@ -261,7 +198,7 @@ fn arrived(hub: &Hub, key: &Key, at: Timestamp) -> Value {
 }
 
 /// The status of an add-on with another condition `Progressing`.
-fn progress(hub: &Hub, key: &Key, status: &str, reason: &str, at: Timestamp) -> Value {
+fn progress(hub: &MemoryHub, key: &Key, status: &str, reason: &str, at: Timestamp) -> Value {
     let addon = &hub.objects[&("ManagedClusterAddOn".to_owned(), key.clone())];
     let mut conditions = addon.0["status"]["conditions"].clone();
     for condition in conditions.as_array_mut().unwrap().iter_mut().filter(|c| c["type"] == "Progressing") {
@@ -289,18 +226,18 @@ fn print(what: &str, spent: &[Spent]) -> BTreeMap<&'static str, Duration> {
 /// Measures one size of fleet; returns what a change of one cluster costs each controller.
 fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
     println!("{clusters} clusters");
-    let mut hub = Hub::new(fleet(clusters));
-    print("first", &[hub.settle()]);
+    let mut hub = hub(clusters);
+    print("first", &[settle(&mut hub)]);
     let key = |i: usize| Key::namespaced(name(i), "msa");
     let at = hub.now;
     for i in (0..clusters).filter(|i| i % 3 != 0) {
         let patch = arrived(&hub, &key(i), at);
         hub.patch("ManagedClusterAddOn", &key(i), &patch);
     }
-    print("two thirds arrive", &[hub.settle()]);
+    print("two thirds arrive", &[settle(&mut hub)]);
     // The soak time of those clusters ends, and the report waits for its interval.
     hub.now += SignedDuration::from_secs(120);
-    print("they are done", &[hub.settle()]);
+    print("they are done", &[settle(&mut hub)]);
     let mut spent = Vec::new();
     for change in 0..CHANGES {
         let (i, at) = (change * 3 * (clusters / CHANGES / 3), hub.now);
@@ -310,21 +247,21 @@ fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
             progress(&hub, &key(i), "False", "Failed", at)
         };
         hub.patch("ManagedClusterAddOn", &key(i), &patch);
-        spent.push(hub.settle());
+        spent.push(settle(&mut hub));
     }
     let mut sums = print("one cluster changes", &spent);
     hub.now += SignedDuration::from_secs(31);
-    hub.settle();
+    settle(&mut hub);
     let mut spent = Vec::new();
     for change in 0..CHANGES {
         let i = (change * 3 + 3) * (clusters / CHANGES / 3) - 3;
         let at = hub.now;
         let patch = progress(&hub, &key(i), "False", "Failed", at);
         hub.patch("ManagedClusterAddOn", &key(i), &patch);
-        hub.settle();
+        settle(&mut hub);
         // The report waits for more changes, then until its interval is over.
         hub.now += SignedDuration::from_secs(65);
-        spent.push(hub.settle());
+        spent.push(settle(&mut hub));
     }
     let reports = print("later", &spent);
     sums.extend(reports.get(REPORT).map(|time| (REPORT, *time)));

@@ -232,20 +232,16 @@ fn list<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value
 /// A source matches whole path segments. In OCM, `quay.io/ocm` would match `quay.io/ocm-evil/x` too.
 fn mirror(image: &str, registries: &[Registry]) -> Option<String> {
     let last = image.rsplit('/').next().unwrap_or(image);
+    let ends_segment = |rest: &&str| rest.is_empty() || rest.starts_with(['/', ':', '@']);
     let candidate = |registry: &Registry| {
         let [source, mirror] =
             [&registry.source, &registry.mirror].map(|text| text.strip_suffix('/').unwrap_or(text));
         let (slash, rest) = match source {
             "" if mirror.is_empty() => ("", last),
             "" => ("/", last),
-            _ => (
-                "",
-                image
-                    .strip_prefix(source)
-                    .filter(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']))?,
-            ),
+            source => ("", image.strip_prefix(source).filter(ends_segment)?),
         };
-        // A long mirror is copied for the image that it changes only.
+        // A long mirror is copied only for an image that it changes.
         let is_same = image.strip_prefix(mirror).and_then(|image| image.strip_prefix(slash)) == Some(rest);
         (!is_same).then(|| format!("{mirror}{slash}{rest}"))
     };

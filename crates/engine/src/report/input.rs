@@ -277,14 +277,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Reads the state of a fleet, without placements.
-    pub fn read(
-        repo: &ConfigRepo,
-        clusters: &[Arc<ManagedCluster>],
-        add_ons: Vec<Workload>,
-        replica_sets: Vec<Workload>,
-        works: Vec<Workload>,
-    ) -> Self {
+    /// Reads the state of a repository and of clusters, without its workloads and placements.
+    pub fn read(repo: &ConfigRepo, clusters: &[Arc<ManagedCluster>]) -> Self {
         let status = repo.status.clone().unwrap_or_default();
         let commit = |revision: Option<Revision>| revision.map(|r| r.commit).unwrap_or_default();
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
@@ -301,9 +295,9 @@ impl Fleet {
             applied: commit(status.applied),
             clusters: clusters.len(),
             available: clusters.iter().filter(is_available).count(),
-            add_ons,
-            replica_sets,
-            works,
+            add_ons: Vec::new(),
+            replica_sets: Vec::new(),
+            works: Vec::new(),
             placements: Vec::new(),
         }
     }

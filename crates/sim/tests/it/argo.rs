@@ -84,6 +84,15 @@ fn placement(world: &mut World, labels: Value, annotations: Value) {
     world.run_for(seconds(20)).unwrap();
 }
 
+/// Returns four clusters that the placement selects, and keeps the history of their hub.
+fn placed() -> World {
+    let mut world = world(4);
+    world.keep_history();
+    select_all(&mut world);
+    placement(&mut world, json!({}), json!({}));
+    world
+}
+
 fn nobody() -> Value {
     json!({"nobody": "has"})
 }
@@ -115,10 +124,7 @@ fn a_list_has_the_labels_claims_and_groups_of_clusters() {
 
 #[test]
 fn the_generator_never_reads_a_partial_or_an_empty_list() {
-    let mut world = world(4);
-    world.keep_history();
-    select_all(&mut world);
-    placement(&mut world, json!({}), json!({}));
+    let mut world = placed();
     assert_eq!(clusters(&world), 4);
     join(&mut world, 4, false, seconds(3));
     world.run_for(seconds(20)).unwrap();
@@ -155,10 +161,7 @@ fn the_generator_never_reads_a_partial_or_an_empty_list() {
 
 #[test]
 fn placement_decisions_lose_no_cluster_that_stays_also_when_it_changes_its_group() {
-    let mut world = world(4);
-    world.keep_history();
-    select_all(&mut world);
-    placement(&mut world, json!({}), json!({}));
+    let mut world = placed();
     join(&mut world, 4, false, seconds(3));
     world.run_for(seconds(20)).unwrap();
     world.delete::<ManagedCluster>(&Key::cluster(cluster(3))).unwrap();

@@ -3,35 +3,19 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    addon, is_completed, progress, progressive, put, seconds, select_all, template, world,
+    addon, config_repo, is_completed, progress, progressive, put, repo, seconds, select_all, template, world,
 };
 use api::gitops::v1alpha1::ConfigRepo;
-use object::Key;
 use object::tree::FileTree;
 use sim::World;
 
-fn key() -> Key {
-    Key::namespaced("config", "fleet")
-}
-
 /// Follows a repository whose commits another tool applies.
 fn follow(world: &mut World, report: Value) {
-    let key = key();
+    let spec = json!({"url": "https://github.com/acme/fleet", "mode": "Observe", "report": report});
+    config_repo(world, &repo(), spec);
     put(
         world,
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace, "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
-    );
-    put(
-        world,
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": key.namespace}}),
-    );
-    put(
-        world,
-        json!({
-            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
-            "metadata": {"name": key.name, "namespace": key.namespace},
-            "spec": {"url": "https://github.com/acme/fleet", "mode": "Observe", "report": report},
-        }),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "config"}}),
     );
 }
 
@@ -42,7 +26,7 @@ fn statuses() -> Value {
 fn commit(world: &mut World, revision: char) {
     let file = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: config}\n".as_slice();
     let tree: FileTree = [("a.yaml", file)].into_iter().collect();
-    world.commit(&key(), &revision.to_string().repeat(40), tree);
+    world.commit(&repo(), &revision.to_string().repeat(40), tree);
 }
 
 /// Returns the first digit of each commit, and its state, in the order in which they were sent.
@@ -92,7 +76,7 @@ fn a_commit_is_pending_until_every_cluster_runs_it_and_each_state_is_sent_once()
     world.spokes.get_mut("cluster2").unwrap().connected = true;
     world.run_for(seconds(600)).unwrap();
     assert_eq!(sent(&world).len(), before + 4, "clusters that come and go send nothing: {:?}", sent(&world));
-    let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
+    let status = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap();
     let last = status.commit_status.unwrap();
     assert_eq!((last.sent, last.error.as_str()), (2, ""));
 }
@@ -108,7 +92,7 @@ fn no_status_is_sent_without_a_provider_and_what_was_told_goes_with_it() {
     world.run_for(seconds(60)).unwrap();
     assert_eq!(sent(&world), ["1 success"], "{:?}", world.commit_statuses);
     let told = |world: &World| {
-        let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
+        let status = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap();
         let conditions = status.conditions.into_iter();
         let condition = conditions.filter(|c| c.type_ == "CommitStatusReported").map(|c| c.reason).next();
         (status.commit_status.is_some(), condition)

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::fixtures::{cluster, join, put, seconds};
+use crate::fixtures::{cluster, config_repo, join, put, repo, seconds};
 use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
 use object::tree::FileTree;
@@ -286,17 +286,9 @@ fn files(map: &str, version: Option<&str>) -> FileTree {
     files
 }
 
-fn repo() -> Key {
-    Key::namespaced("config", "fleet")
-}
-
 fn follow(world: &mut World, url: &str) {
-    put(
-        world,
-        json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
-            "metadata": {"name": "fleet", "namespace": "config"},
-            "spec": {"url": url, "report": {"interval": "1s"}, "deletionBudget": {"objects": 20}}}),
-    );
+    let spec = json!({"url": url, "report": {"interval": "1s"}, "deletionBudget": {"objects": 20}});
+    config_repo(world, &repo(), spec);
 }
 
 fn commit(world: &mut World, number: u32, files: FileTree) {
@@ -305,11 +297,6 @@ fn commit(world: &mut World, number: u32, files: FileTree) {
 
 /// Creates two clusters, one of them the canary, and an empty repository.
 fn fleet(world: &mut World) {
-    put(
-        world,
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
-            "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
-    );
     for i in 0..2 {
         join(world, i, i == 0, seconds(1));
     }

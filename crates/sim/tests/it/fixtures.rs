@@ -52,6 +52,26 @@ pub(crate) fn put(world: &mut World, object: Value) {
     world.apply(Object::from_value(object).unwrap()).unwrap();
 }
 
+pub(crate) fn repo() -> Key {
+    Key::namespaced("config", "fleet")
+}
+
+/// Creates a ConfigRepo that may act as the operator.
+pub(crate) fn config_repo(world: &mut World, repo: &Key, spec: Value) {
+    let identity = json!({"gitops.wheelwright.dev/operator-identity": "allowed"});
+    put(
+        world,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": repo.namespace, "labels": identity}}),
+    );
+    put(
+        world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"name": repo.name, "namespace": repo.namespace}, "spec": spec,
+        }),
+    );
+}
+
 pub(crate) fn template(world: &mut World, name: &str, image: &str) {
     let container = json!({"name": "agent", "image": image});
     let pod = json!({"metadata": {"labels": {"app": "msa"}}, "spec": {"containers": [container]}});

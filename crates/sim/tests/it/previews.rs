@@ -6,14 +6,14 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::fixtures::{put, seconds};
+use super::fixtures::{config_repo, put, repo, seconds};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1beta1::PlacementDecision;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{APPLIED_DIGEST_ANNOTATION, APPROVE_PLAN_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
 use api::work::v1::ManifestWork;
 use object::tree::{Checkout, FileTree};
-use object::{Key, Metadata as _, Object, Random};
+use object::{Metadata as _, Object, Random};
 use sim::history::Content;
 use sim::preview::{Change, Commit, HubSnapshot, Preview, Verdict, of_report, preview};
 use sim::{World, workload};
@@ -23,25 +23,12 @@ use sim::{World, workload};
 const HISTORIES: u64 = 8;
 const COMMITS: u64 = 4;
 
-pub(crate) fn repo() -> Key {
-    Key::namespaced("config", "fleet")
-}
-
 /// Returns a hub with a ConfigRepo that may delete two objects at once, and clusters whose add-ons become
 /// ready after three seconds.
 pub(crate) fn fleet(seed: u64, clusters: u64) -> World {
     let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
-    put(
-        &mut world,
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
-        "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
-    );
-    put(
-        &mut world,
-        json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo",
-        "metadata": {"namespace": "config", "name": "fleet"},
-        "spec": {"url": "https://git.example/fleet", "deletionBudget": {"objects": 2}}}),
-    );
+    let spec = json!({"url": "https://git.example/fleet", "deletionBudget": {"objects": 2}});
+    config_repo(&mut world, &repo(), spec);
     for number in 0..clusters {
         let images = (0..8).map(|version| format!("app:{version}")).collect();
         let workloads = workload::Environment { images, ready_after: seconds(3), nodes: 1 };
@@ -244,12 +231,9 @@ fn a_plan_from_a_report_is_the_plan_from_the_hub() {
         let mut random = Random::new(seed ^ 0x7265_706f);
         let mut world = fleet(seed, 2 + random.below(4));
         let report = json!({"snapshot": true, "interval": "1s"});
-        put(
-            &mut world,
-            json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo",
-            "metadata": {"namespace": "config", "name": "fleet"},
-            "spec": {"url": "https://git.example/fleet", "deletionBudget": {"objects": 2}, "report": report}}),
-        );
+        let spec =
+            json!({"url": "https://git.example/fleet", "deletionBudget": {"objects": 2}, "report": report});
+        config_repo(&mut world, &repo(), spec);
         let mut content = Content::first(&mut random);
         let mut trees = BTreeMap::new();
         for number in 1..=COMMITS {
@@ -318,12 +302,8 @@ fn a_plan_in_a_freeze_says_until_when_and_what_then_happens() {
     let open = previewed(&world, &commit);
     assert_eq!(open.frozen, None);
     let window = json!({"name": "day", "schedule": "0 0 * * *", "duration": "23h"});
-    put(
-        &mut world,
-        json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo",
-            "metadata": {"namespace": "config", "name": "fleet"},
-            "spec": {"url": "https://git.example/fleet", "freezeWindows": [window], "deletionBudget": {"objects": 2}}}),
-    );
+    let spec = json!({"url": "https://git.example/fleet", "freezeWindows": [window], "deletionBudget": {"objects": 2}});
+    config_repo(&mut world, &repo(), spec);
     let frozen = previewed(&world, &commit);
     let until = frozen.frozen.as_ref().map(|frozen| (frozen.window.as_str(), frozen.until > world.now));
     assert_eq!(until, Some(("day", true)));

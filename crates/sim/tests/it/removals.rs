@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, is_completed, merged, progress, progressive, put, seconds, select_all, template, with,
-    world,
+    ADDON, addon, config_repo, is_completed, merged, progress, progressive, put, repo, seconds, select_all,
+    template, with, world,
 };
 use crate::reports::explanation;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -137,20 +137,8 @@ fn an_approved_commit_needs_no_second_approval_of_its_policy() {
 
 /// Removes the add-on of all clusters with a commit; its ConfigRepo approves the deletions.
 fn drop_an_addon(mut world: World) {
-    let repo = Key::namespaced("config", "fleet");
-    let identity = json!({"gitops.wheelwright.dev/operator-identity": "allowed"});
-    put(
-        &mut world,
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": identity}}),
-    );
-    put(
-        &mut world,
-        json!({
-            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
-            "metadata": {"name": "fleet", "namespace": "config"},
-            "spec": {"url": "https://git.example/fleet", "takeover": "Always"},
-        }),
-    );
+    let repo = repo();
+    config_repo(&mut world, &repo, json!({"url": "https://git.example/fleet", "takeover": "Always"}));
     let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
     let mut file =
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn"});

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    self, ADDON, addon, images, is_completed, progress, progressive, put, seconds, select_all, template,
-    world,
+    self, ADDON, addon, config_repo, images, is_completed, progress, progressive, put, repo, seconds,
+    select_all, template, world,
 };
 use crate::replica_sets;
 use api::addon::v1alpha1::{
@@ -30,25 +30,10 @@ fn report(world: &mut World) {
     world.commit(&repo(), &"1".repeat(40), FileTree::default());
 }
 
-fn repo() -> Key {
-    Key::namespaced("config", "fleet")
-}
-
 /// Follows a repository in a mode, and requests reports with an interval.
 fn follow(world: &mut World, mode: &str, interval: &str) {
-    let key = repo();
-    put(
-        world,
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace, "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
-    );
-    put(
-        world,
-        json!({
-            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
-            "metadata": {"name": key.name, "namespace": key.namespace},
-            "spec": {"url": "https://git.example/fleet", "mode": mode, "report": {"interval": interval}},
-        }),
-    );
+    let spec = json!({"url": "https://git.example/fleet", "mode": mode, "report": {"interval": interval}});
+    config_repo(world, &repo(), spec);
 }
 
 fn policy(world: &mut World, spec: Value) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::fixtures::{addon, images, put, seconds, select_all, template, with};
+use crate::fixtures::{addon, config_repo, images, repo, seconds, select_all, template, with};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use object::Key;
@@ -148,7 +148,7 @@ fn revision(world: &mut World, number: u32, value: &str) {
         "data": {"k": value}});
     let mut files = FileTree::default();
     files.insert("map.yaml".to_owned(), map.to_string().into_bytes());
-    world.commit(&Key::namespaced("config", "fleet"), &format!("{number:040x}"), files);
+    world.commit(&repo(), &format!("{number:040x}"), files);
 }
 
 #[test]
@@ -173,16 +173,7 @@ fn a_webhook_that_rewrites_managed_fields_causes_no_hot_loop_and_no_deletion() {
     };
     for execute in [stripping, renaming, taking] {
         let mut world = fleet(execute);
-        put(
-            &mut world,
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
-                "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
-        );
-        put(
-            &mut world,
-            json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
-                "metadata": {"namespace": "config", "name": "fleet"}, "spec": {"url": "https://git.example/fleet"}}),
-        );
+        config_repo(&mut world, &repo(), json!({"url": "https://git.example/fleet"}));
         world.keep_history();
         for (number, value) in [(1, "one"), (2, "two")] {
             revision(&mut world, number, value);

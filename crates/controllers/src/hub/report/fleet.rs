@@ -14,10 +14,9 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::{ConditionStatus, Conditions as _, find_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, RolloutPolicy};
-use api::names;
 use api::names::addon_conditions::PROGRESSING;
 use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
-use api::names::{ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL};
+use api::names::{self, ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
@@ -122,7 +121,7 @@ impl Workloads {
         now: Timestamp,
     ) -> Read<Fleet> {
         let add_ons = add_on_states(&self.add_ons, plan, view, now)?;
-        let sets = set_states(&self.sets, plan, view, now)?;
+        let replica_sets = set_states(&self.sets, plan, view, now)?;
         // The service account of a namespace may not read the fleet.
         let clusters = match identity {
             Identity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
@@ -132,7 +131,7 @@ impl Workloads {
         let mut placements: Vec<_> =
             self.placements.iter().map(|placement| PlacementState::read(placement)).collect();
         placements.sort_by_key(|placement| placement.satisfied);
-        Ok(Fleet { placements, ..Fleet::read(repo, &clusters, add_ons, sets, works) })
+        Ok(Fleet { add_ons, replica_sets, works, placements, ..Fleet::read(repo, &clusters) })
     }
 }
 

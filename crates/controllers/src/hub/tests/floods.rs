@@ -2,29 +2,20 @@
 //! changes every second.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::memory_hub::MemoryHub;
 use crate::hub::addon_config::AddonConfigController;
 use crate::hub::addon_install::AddonInstallController;
 use crate::hub::placement::PlacementController;
 use object::{Key, Object};
-use reconcile::{Action, Command, Dispatcher, Limits, Register as _, WatchEvent, WatchedKind};
+use reconcile::{Command, Dispatcher, Limits, Register as _};
 
 const CLUSTERS: usize = 10_000;
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const ADDON: &str = "addon.open-cluster-management.io";
-
-/// A hub in memory, whose only client is the dispatcher.
-struct Hub {
-    dispatcher: Dispatcher,
-    kinds: BTreeMap<String, Arc<WatchedKind>>,
-    objects: BTreeMap<(String, Key), Object>,
-    version: u64,
-    now: Timestamp,
-}
 
 /// What happened: the reconciliations by controller and key, and the writes by kind.
 #[derive(Debug, Default)]
@@ -33,97 +24,42 @@ struct Work {
     writes: BTreeMap<String, usize>,
 }
 
-impl Hub {
-    fn new(objects: Vec<Value>) -> Self {
-        let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
-        let mut dispatcher = Dispatcher::new(limits, false);
-        dispatcher.add::<PlacementController>();
-        dispatcher.add::<AddonInstallController>();
-        dispatcher.add::<AddonConfigController>();
-        let objects = objects.into_iter().map(|object| Object::from_value(object).unwrap());
-        let objects = objects.map(|object| ((object.gvk().kind, object.key()), object)).collect();
-        let now = Timestamp::constant(1_700_000_000, 0);
-        Self { dispatcher, kinds: BTreeMap::new(), objects, version: 1, now }
-    }
+fn hub() -> MemoryHub {
+    let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
+    let mut dispatcher = Dispatcher::new(limits, false);
+    dispatcher.add::<PlacementController>();
+    dispatcher.add::<AddonInstallController>();
+    dispatcher.add::<AddonConfigController>();
+    MemoryHub::new(dispatcher, fleet())
+}
 
-    fn list(&mut self, kind: Arc<WatchedKind>) {
-        let objects = self.objects.iter().filter(|((of, _), _)| *of == kind.gvk.kind);
-        let objects = objects.map(|(_, object)| kind.convert(object)).collect();
-        let listed = WatchEvent::Listed { objects, resource_version: "1".into() };
-        self.dispatcher.watched(&kind, listed, self.now);
-        self.kinds.insert(kind.gvk.kind.clone(), kind);
-    }
-
-    fn store(&mut self, mut object: Object) -> Object {
-        self.version += 1;
-        object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
-        self.objects.insert((object.gvk().kind, object.key()), object.clone());
-        object
-    }
-
-    /// Changes an object as another client does.
-    fn patch(&mut self, kind: &str, key: &Key, patch: &Value) {
-        let mut object = self.objects[&(kind.to_owned(), key.clone())].clone().into_value();
-        json_patch::merge(&mut object, patch);
-        self.put(Object::from_value(object).unwrap());
-    }
-
-    fn put(&mut self, object: Object) {
-        let object = self.store(object);
-        let kind = Arc::clone(&self.kinds[&object.gvk().kind]);
-        self.dispatcher.watched(&kind, WatchEvent::Applied(kind.convert(&object)), self.now);
-    }
-
-    /// Lets a second pass, and plans and writes what is due in it.
-    fn second(&mut self) -> Work {
-        let mut work = Work::default();
-        for _ in 0..10 {
-            self.now += SignedDuration::from_millis(100);
-            while self.execute(&mut work) {}
-        }
-        work
-    }
-
-    fn execute(&mut self, work: &mut Work) -> bool {
-        let commands = self.dispatcher.due(self.now);
-        let some = !commands.is_empty();
-        for command in commands {
-            match command {
-                Command::Decide(decision) => self.dispatcher.decided(decision.run(), self.now),
-                Command::Act(act) => {
-                    let written = self.written(act.action());
-                    *work.writes.entry(written.gvk().kind).or_default() += 1;
-                    self.dispatcher.acted(act.done(Ok(Some(written))), self.now);
-                }
-                Command::Watch(kind) => self.list(kind),
-                Command::Reconciled(ended) => {
+/// Lets a second pass, and plans and writes what is due in it.
+fn advance_a_second(hub: &mut MemoryHub) -> Work {
+    let mut work = Work::default();
+    for _ in 0..10 {
+        hub.now += SignedDuration::from_millis(100);
+        loop {
+            let commands = hub.dispatcher.due(hub.now);
+            if commands.is_empty() {
+                break;
+            }
+            for command in commands {
+                if let Command::Reconciled(ended) = &command {
                     assert!(ended.failure.is_none(), "{:?}", ended.failure);
                     *work.plans.entry(format!("{} {}", ended.controller, ended.key)).or_default() += 1;
                 }
-                Command::Compute(_) | Command::LookUp(..) | Command::Unwatch(_) | Command::Refused(_) => {}
+                if let Some(written) = hub.execute(command) {
+                    *work.writes.entry(written.gvk().kind).or_default() += 1;
+                }
             }
         }
-        some
     }
+    work
+}
 
-    fn written(&mut self, action: &Action) -> Object {
-        let object = match action {
-            Action::Create { object, .. } | Action::Apply { object, .. } => object.clone(),
-            Action::Patch { target, patch, .. } => {
-                let held = &self.objects[&(target.gvk.kind.clone(), target.key.clone())];
-                let mut object = held.clone().into_value();
-                json_patch::merge(&mut object, &Value::Object(patch.clone()));
-                Object::from_value(object).unwrap()
-            }
-            other => panic!("unexpected {other:?}"),
-        };
-        self.store(object)
-    }
-
-    /// Returns the number of keys that wait.
-    fn waiting(&self) -> usize {
-        self.dispatcher.controllers().map(|info| info.depth).sum()
-    }
+/// Returns the number of keys that wait.
+fn waiting(hub: &MemoryHub) -> usize {
+    hub.dispatcher.controllers().map(|info| info.depth).sum()
 }
 
 fn name(i: usize) -> String {
@@ -199,13 +135,13 @@ fn another(name: &str) -> (Object, String) {
 
 #[test]
 fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_each_key() {
-    let mut hub = Hub::new(fleet());
-    let first = hub.second();
+    let mut hub = hub();
+    let first = advance_a_second(&mut hub);
     let slices = CLUSTERS / 100;
     assert_eq!(first.writes["PlacementDecision"], 2 * (slices + 1), "created, then filled: {first:?}");
     assert_eq!(first.writes["ManagedClusterAddOn"], CLUSTERS, "{first:?}");
     assert!(first.plans.values().all(|plans| *plans <= 3), "{first:?}");
-    assert!(hub.second().plans.is_empty(), "the fleet rests");
+    assert!(advance_a_second(&mut hub).plans.is_empty(), "the fleet rests");
 
     let all = |((kind, key), _): &(&(String, Key), &Object)| {
         kind == "PlacementDecision" && key.name.starts_with("all-")
@@ -219,11 +155,11 @@ fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_
             hub.put(decision);
         }
     }
-    let keys = hub.waiting();
+    let keys = waiting(&hub);
     assert!((1..=3).contains(&keys), "the queue has keys, not changes: {keys}");
     let (other, planned) = another("other");
     hub.put(other);
-    let flood = hub.second();
+    let flood = advance_a_second(&mut hub);
     // The new placement creates a list of decisions and fills it.
     let writes = BTreeMap::from([("Placement".to_owned(), 1), ("PlacementDecision".to_owned(), 2)]);
     assert!(flood.plans.contains_key(&planned), "no key starves: {flood:?}");
@@ -234,7 +170,7 @@ fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_
         hub.patch("ManagedCluster", &Key::cluster(name(0)), &available(["Unknown", "True"][second % 2]));
         let (other, planned) = another(&format!("other-{second}"));
         hub.put(other);
-        let work = hub.second();
+        let work = advance_a_second(&mut hub);
         assert!(work.plans.values().all(|plans| *plans <= 2), "{second}: {work:?}");
         assert!(work.plans.contains_key(&planned), "{second}: {work:?}");
         assert_eq!(work.writes, writes, "{second}: {work:?}");

@@ -2,4 +2,5 @@
 
 mod custom_signer;
 mod floods;
+mod memory_hub;
 mod unreadable;

@@ -21,17 +21,8 @@ fn commit_both(world: &mut World, number: u32, first: &[&str], other: &[&str]) {
 /// Creates two ConfigRepos that follow one repository.
 fn two(world: &mut World) {
     let url = "https://git.example/fleet";
-    put(
-        world,
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
-            "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
-    );
     follow(world, url);
-    put(
-        world,
-        json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
-            "metadata": {"name": "second", "namespace": "config"}, "spec": {"url": url}}),
-    );
+    config_repo(world, &second(), json!({"url": url}));
     commit_both(world, 1, &["a", "moves", "moves-too"], &["b"]);
 }
 
