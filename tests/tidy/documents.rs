@@ -1,6 +1,6 @@
 //! Checks that pages name only files, tests and hazards that exist.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{assert_none, list, root, sources};
 
@@ -68,6 +68,42 @@ fn tree() -> BTreeSet<String> {
     files.into_iter().chain(directories).collect()
 }
 
+/// Returns the anchor of a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let is_kept = |c: &char| c.is_alphanumeric() || ['-', '_', ' '].contains(c);
+    kept.chars().filter(is_kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Returns the links of a page to files that do not exist, and to headings and marks that they do not have.
+fn broken_links(path: &str, pages: &BTreeMap<String, String>, tree: &BTreeSet<String>) -> Vec<String> {
+    let page = &pages[path];
+    let texts = page.split("\n```").step_by(2);
+    let targets = texts.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+    let own = targets.filter(|target| !target.contains(':'));
+    let is_broken = |target: &&str| {
+        let (file, mark) = target.split_once('#').unwrap_or((target, ""));
+        let mut place: Vec<&str> = path.split('/').collect();
+        if !file.is_empty() {
+            place.pop();
+        }
+        for part in file.split('/').filter(|part| !["", "."].contains(part)) {
+            if part == ".." {
+                place.pop();
+            } else {
+                place.push(part);
+            }
+        }
+        let place = place.join("/");
+        let has = |page: &String| {
+            let mut headings = page.lines().filter(|line| line.starts_with('#'));
+            headings.any(|heading| anchor(heading) == mark) || page.contains(&format!("id=\"{mark}\""))
+        };
+        !tree.contains(&place) || !mark.is_empty() && pages.get(&place).is_some_and(|page| !has(page))
+    };
+    own.filter(is_broken).map(|target| format!("{path}: {target} leads nowhere")).collect()
+}
+
 /// Returns the hazards that sources cite as `docs/hazards.md#name`.
 fn citations(text: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -107,6 +143,15 @@ fn every_path_that_a_page_names_exists() {
         let text = std::fs::read_to_string(root().join(page)).unwrap();
         assert_none(missing(&text, &tree).into_iter().map(|path| format!("{page}: {path} does not exist")));
     }
+}
+
+#[test]
+fn every_link_between_pages_leads_to_a_file_and_a_heading() {
+    let tree = tree();
+    let pages = tree.iter().filter(|path| path.ends_with(".md"));
+    let text = |path: &String| (path.clone(), std::fs::read_to_string(root().join(path)).unwrap());
+    let pages: BTreeMap<String, String> = pages.map(text).collect();
+    assert_none(pages.keys().flat_map(|path| broken_links(path, &pages, &tree)));
 }
 
 #[test]
@@ -152,6 +197,14 @@ fn missing_paths_and_citations_without_a_row_are_found() {
         &["src/git/pull.rs", "src/pki/push.rs", "src/cli/x.rs"],
     );
     check("a\n```\n`src/none.rs`\n```\nb `src/nothing/*`", &["src/nothing/*"]);
+    let pages = [
+        ("a.md", "# `A b`: c\n<a id=\"m\">"),
+        ("docs/b.md", "[x](../a.md#a-b-c) [x](../a.md#m) [x](c.md) [x](../a.md#d) [x](#e) [x](https://c)"),
+    ];
+    let pages: BTreeMap<_, _> = pages.map(|(path, text)| (path.to_owned(), text.to_owned())).into();
+    let tree = pages.keys().cloned().collect();
+    let broken = ["c.md", "../a.md#d", "#e"].map(|target| format!("docs/b.md: {target} leads nowhere"));
+    assert_eq!(broken_links("docs/b.md", &pages, &tree), broken);
     assert_eq!(citations("// docs/hazards.md#csr-prefix. and hazards.md#r1"), ["csr-prefix", "r1"]);
     assert_eq!(bare_codes("(hazard R13) hazards W6, (hazard of 3) hazard Rx"), ["R13", "W6"]);
     assert_eq!(tests_named("`a_test_here` `a_type` `fn x_y_z()`"), ["a_test_here"]);
