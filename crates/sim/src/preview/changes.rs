@@ -10,10 +10,12 @@ use super::results::{
 };
 use super::runner::Sides;
 use api::addon::v1alpha1::ClusterManagementAddOn;
-use api::condition::find_condition;
+use api::condition::{Condition, Conditions as _, find_condition};
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::addon_conditions::PROGRESSING;
+use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
 use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::progress::COMPLETED;
 use engine::sync::ObjectId;
 use object::{Key, Metadata as _, Object};
@@ -148,11 +150,21 @@ pub(super) fn outcomes(hub: &Store) -> Vec<Outcome> {
             open.extend(condition.filter(|condition| condition.reason != COMPLETED).map(|condition| {
                 Outcome {
                     add_on: cma.name().to_owned(),
+                    replica_set: String::new(),
                     placement: format!("{}/{}", progression.namespace, progression.name),
                     message: condition.message.clone(),
                 }
             }));
         }
+    }
+    for set in all::<ManifestWorkReplicaSet>(hub) {
+        let condition = set.condition(PLACEMENT_ROLLED_OUT).filter(|condition| !condition.is_true());
+        open.extend(condition.map(|Condition { reason, message, .. }| Outcome {
+            add_on: String::new(),
+            replica_set: Key::of(&set).to_string(),
+            placement: String::new(),
+            message: if message.is_empty() { reason.clone() } else { message.clone() },
+        }));
     }
     open
 }

@@ -243,11 +243,16 @@ pub struct HeldRemoval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// The add-on.
+    /// The add-on; empty if the rollout is that of a ManifestWorkReplicaSet.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub add_on: String,
-    /// The placement.
+    /// The ManifestWorkReplicaSet, as `namespace/name`; empty if the rollout is that of an add-on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub replica_set: String,
+    /// The placement of the add-on; empty for a set, which tells of all its placements at once.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub placement: String,
-    /// The message of its ClusterManagementAddOn.
+    /// The message of the ClusterManagementAddOn or the set.
     pub message: String,
 }
 

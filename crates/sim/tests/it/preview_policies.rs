@@ -76,6 +76,22 @@ fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
 }
 
 #[test]
+fn a_plan_names_a_set_whose_rollout_then_stands_still() {
+    let mut world = fleet(5, 3);
+    apply(&mut world, &commit(1, set("1")));
+    policy(&mut world, json!({"replicaSets": ["config/settings"], "paused": true}));
+    let second = commit(2, set("2"));
+    let told = previewed(&world, &second);
+    let [open] = told.outcomes.as_slice() else { panic!("{told:#?}") };
+    assert_eq!((open.add_on.as_str(), open.replica_set.as_str()), ("", "config/settings"));
+    assert_eq!(open.message, "placement fleet: waits for the pause to end");
+
+    let before = look(&world);
+    apply(&mut world, &second);
+    compare(&told, &before, &look(&world)).unwrap();
+}
+
+#[test]
 fn a_freeze_window_of_a_policy_delays_the_waves_of_the_plan_as_it_then_does() {
     let mut world = fleet(5, 3);
     apply(&mut world, &commit(1, add_on(1).files()));

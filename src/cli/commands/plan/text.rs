@@ -93,10 +93,9 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     });
     let approvals = preview.approvals.iter().map(|approval| {
         let (policy, token) = (plain(&approval.policy, VALUE), plain(&approval.token, MESSAGE));
-        let names = [&approval.add_on, &approval.replica_set];
-        let name = names.into_iter().find(|name| !name.is_empty()).map_or("", String::as_str);
+        let workload = workload(&approval.add_on, &approval.replica_set);
         format!(
-            "at {}: {name} waits until spec.approved of RolloutPolicy {policy} has {token}",
+            "at {}: {workload} waits until spec.approved of RolloutPolicy {policy} has {token}",
             time(approval.after)
         )
     });
@@ -107,10 +106,11 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         format!("in the end: {add_on} stays on {clusters} until spec.approved of RolloutPolicy {policy} has {token}")
     });
     add("Approvals", plan.into_iter().chain(approvals).chain(removals).collect());
-    let open = preview
-        .outcomes
-        .iter()
-        .map(|open| format!("{} in {}: {}", open.add_on, open.placement, plain(&open.message, MESSAGE)));
+    let open = preview.outcomes.iter().map(|open| {
+        let workload = workload(&open.add_on, &open.replica_set);
+        let placement = if open.placement.is_empty() { "" } else { &format!(" in {}", open.placement) };
+        format!("{workload}{placement}: {}", plain(&open.message, MESSAGE))
+    });
     add("Rollouts that do not complete", open.collect());
     if preview.ends_after > 0 {
         let end = format!(
@@ -120,6 +120,11 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         add("Nothing more happens", vec![end]);
     }
     sections
+}
+
+/// Returns the name that is not empty.
+fn workload<'n>(add_on: &'n str, replica_set: &'n str) -> &'n str {
+    if add_on.is_empty() { replica_set } else { add_on }
 }
 
 fn time(seconds: i64) -> String {
@@ -290,6 +295,7 @@ pub(super) mod tests {
             }],
             outcomes: vec![Outcome {
                 add_on: "app".into(),
+                replica_set: String::new(),
                 placement: "config/fleet".into(),
                 message: "1/2 progressing...".into(),
             }],
