@@ -1,17 +1,17 @@
-//! Prints a fleet as text: a line for each repository and placement, and the groups of each add-on in the
-//! order in which they start.
+//! Prints a fleet as text: a line for each repository and placement, and the groups of each add-on and
+//! ManifestWorkReplicaSet in the order in which they start.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Mark, Overview};
+use controllers::hub::overview::{ClusterSummary, Clusters, Group, Mark, Overview, WorkloadSummary};
 
 use super::output::Style;
 use engine::plural::counted;
 
 /// Largest group whose clusters get a cell each; larger groups are counted by state.
 const CELLS: usize = 48;
-/// Most clusters in trouble that are named, of the hub and of each add-on.
+/// Most clusters in trouble that are named, of the hub and of each add-on or set.
 const MAX_LISTED: usize = 20;
 
 /// Returns the text for the whole fleet.
@@ -20,15 +20,15 @@ pub(super) fn page(overview: &Overview, style: Style) -> String {
     repositories(&mut page, overview, style);
     clusters(&mut page, &overview.clusters, style);
     placements(&mut page, overview, style);
-    for summary in &overview.add_ons {
-        let _ = write!(page, "\n{}", add_on(summary, style));
+    for summary in overview.add_ons.iter().chain(&overview.replica_sets) {
+        let _ = write!(page, "\n{}", workload(summary, style));
     }
     page
 }
 
-/// Returns the text for an add-on: its clusters group by group, in the order in which they start.
-pub(super) fn add_on(summary: &AddOnSummary, style: Style) -> String {
-    let AddOnSummary { name, settled, failed, total, holds, paused: _, approvals: _, groups } = summary;
+/// Returns the text for an add-on or a set: its clusters group by group, in the order in which they start.
+pub(super) fn workload(summary: &WorkloadSummary, style: Style) -> String {
+    let WorkloadSummary { name, settled, failed, total, holds, paused: _, approvals: _, groups } = summary;
     let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
     let mut page =
         format!("{}  {settled} of {} done{failures}\n", style.bold(name), counted(total, "cluster"));
@@ -108,17 +108,22 @@ pub(super) fn title(group: &Group) -> String {
     }
 }
 
-/// Returns the groups of an add-on: a cell per cluster, or a count per state where the group is large.
-pub(super) fn group_lines(add_on: &str, groups: &[Group], style: Style) -> Vec<String> {
+/// Returns the groups of an add-on or a set: a cell per cluster, or a count per state where the group is
+/// large.
+pub(super) fn group_lines(workload: &str, groups: &[Group], style: Style) -> Vec<String> {
     let width = groups.iter().map(|group| title(group).chars().count()).max().unwrap_or_default();
-    let cell =
-        groups.iter().flat_map(|group| &group.clusters).map(|cluster| text(add_on, cluster).chars().count());
+    let cell = groups
+        .iter()
+        .flat_map(|group| &group.clusters)
+        .map(|cluster| text(workload, cluster).chars().count());
     let cell = cell.max().unwrap_or_default();
     let columns = (style.columns.saturating_sub(width + 4) / (cell + 2)).max(1);
     let mut lines = Vec::new();
     for group in groups {
         let cells: Vec<String> = match group.clusters.len() {
-            0..=CELLS => group.clusters.iter().map(|cluster| cell_of(add_on, cluster, cell, style)).collect(),
+            0..=CELLS => {
+                group.clusters.iter().map(|cluster| cell_of(workload, cluster, cell, style)).collect()
+            }
             _ => counts(group, style),
         };
         for (number, row) in cells.chunks(columns).enumerate() {
@@ -129,12 +134,12 @@ pub(super) fn group_lines(add_on: &str, groups: &[Group], style: Style) -> Vec<S
     lines
 }
 
-fn cell_of(add_on: &str, cluster: &ClusterSummary, width: usize, style: Style) -> String {
-    style.colour(colour(cluster.mark()), &format!("{:width$}", text(add_on, cluster)))
+fn cell_of(workload: &str, cluster: &ClusterSummary, width: usize, style: Style) -> String {
+    style.colour(colour(cluster.mark()), &format!("{:width$}", text(workload, cluster)))
 }
 
-fn text(add_on: &str, cluster: &ClusterSummary) -> String {
-    let version = cluster.version(add_on);
+fn text(workload: &str, cluster: &ClusterSummary) -> String {
+    let version = cluster.version(workload);
     format!("{} {} {}", cluster.mark().sign(), cluster.name, if version.is_empty() { "-" } else { version })
 }
 
@@ -150,7 +155,7 @@ fn counts(group: &Group, style: Style) -> Vec<String> {
     counts.into_iter().map(cell).collect()
 }
 
-/// Writes the clusters of an add-on that have a message.
+/// Writes the clusters that have a problem, with their messages.
 fn write_failures(page: &mut String, groups: &[Group], style: Style) {
     let clusters = groups.iter().flat_map(|group| &group.clusters);
     let troubled: Vec<_> = clusters.filter(|cluster| cluster.mark() <= Mark::Returned).collect();

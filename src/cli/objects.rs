@@ -66,7 +66,7 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// Lists every object of a kind on a hub.
+/// Lists the objects of a kind on a hub that a label selector selects; all of them if it is empty.
 ///
 /// # Errors
 /// The hub does not answer, or does not serve the kind.
@@ -74,9 +74,10 @@ pub(crate) async fn of_hub(
     hub: &Client,
     gvk: &Gvk,
     resource: &ApiResource,
+    labels: &str,
 ) -> Result<Vec<Object>, CommandError> {
     let api: Api<DynamicObject> = Api::all_with(hub.clone(), resource);
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default().limit(PAGE).labels(labels);
     let mut objects = Vec::new();
     loop {
         let page = api

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::shown::Shown;
-use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Mark, Overview, Repository};
+use controllers::hub::overview::{
+    ClusterSummary, Clusters, Group, Mark, Overview, Repository, WorkloadSummary,
+};
 use engine::plural::counted;
 
 /// Limit of the clusters of a group that are shown one by one. Of a larger group, clusters with problems come
@@ -97,8 +99,8 @@ pub(super) fn content(shown: &Shown) -> String {
         self::repository(&mut html, repository, change_repositories.contains(&repository.name));
     }
     html += "</section>";
-    for (number, add_on) in overview.add_ons.iter().enumerate() {
-        self::add_on(&mut html, number, add_on, *change_rollouts);
+    for (number, workload) in overview.add_ons.iter().chain(&overview.replica_sets).enumerate() {
+        self::workload(&mut html, number, workload, *change_rollouts);
     }
     if *has_clusters {
         clusters(&mut html, &overview.clusters);
@@ -149,15 +151,15 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
     *html += "</article>";
 }
 
-fn add_on(html: &mut String, number: usize, add_on: &AddOnSummary, has_buttons: bool) {
-    let AddOnSummary { name, settled, failed, total, holds, paused, approvals, groups } = add_on;
+fn workload(html: &mut String, number: usize, workload: &WorkloadSummary, has_buttons: bool) {
+    let WorkloadSummary { name, settled, failed, total, holds, paused, approvals, groups } = workload;
     let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
     let clusters = counted(total, "cluster");
     let _ = write!(
         html,
-        "<section aria-labelledby=\"add-on-{number}\"><h2 id=\"add-on-{number}\">{}</h2>\
+        "<section aria-labelledby=\"rollout-{number}\"><h2 id=\"rollout-{number}\">{}</h2>\
          <p>{settled} of {clusters} done{failures}</p>\
-         <progress max=\"{total}\" value=\"{settled}\" aria-labelledby=\"add-on-{number}\"></progress>",
+         <progress max=\"{total}\" value=\"{settled}\" aria-labelledby=\"rollout-{number}\"></progress>",
         escape(name)
     );
     for hold in holds {
@@ -178,7 +180,7 @@ fn add_on(html: &mut String, number: usize, add_on: &AddOnSummary, has_buttons: 
     *html += "</section>";
 }
 
-fn group(html: &mut String, add_on: &str, group: &Group) {
+fn group(html: &mut String, workload: &str, group: &Group) {
     let title = match group.placement.as_str() {
         "" => "No placement".to_owned(),
         placement => format!("{placement} {}", group.name),
@@ -199,21 +201,21 @@ fn group(html: &mut String, add_on: &str, group: &Group) {
         shown.sort_by_key(|cluster| cluster.mark());
     }
     for cluster in shown.iter().take(SHOWN) {
-        self::cluster(html, add_on, cluster);
+        self::cluster(html, workload, cluster);
     }
     *html += "</ul>";
     if let Some(more) = shown.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let _ = write!(
             html,
             "<p>and {more} more; <code>wheelwright explain rollout {}</code> names them</p>",
-            escape(add_on)
+            escape(workload)
         );
     }
 }
 
-fn cluster(html: &mut String, add_on: &str, cluster: &ClusterSummary) {
+fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
     let (class, mark) = (class(cluster.mark()), cluster.mark().sign());
-    let version = cluster.version(add_on);
+    let version = cluster.version(workload);
     let _ = write!(
         html,
         "<li class=\"{class}\"><b><span aria-hidden=\"true\">{mark}</span> {}</b> <span>{}</span> <span>{}</span>",

@@ -9,8 +9,8 @@ use kube::api::{Api, PostParams};
 
 use super::shown::namespace;
 use crate::shell::message;
-use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP};
-use controllers::hub::overview::Overview;
+use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, WORK_GROUP};
+use controllers::hub::overview::{Overview, WorkloadSummary};
 
 /// Limit of the namespaces, for each right, that the hub is asked about.
 const NAMESPACES: usize = 256;
@@ -27,6 +27,8 @@ pub(super) enum Right {
     ChangePolicies,
     ListPlacements,
     ListAddOnsOfClusters,
+    ListReplicaSets,
+    ListWorks,
     ListRepositories,
     ChangeRepositories,
 }
@@ -35,13 +37,15 @@ pub(super) enum Right {
 type Access = (&'static str, &'static str, &'static str, &'static str);
 
 impl Right {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::ListClusters,
         Self::ListAddOns,
         Self::ListPolicies,
         Self::ChangePolicies,
         Self::ListPlacements,
         Self::ListAddOnsOfClusters,
+        Self::ListReplicaSets,
+        Self::ListWorks,
         Self::ListRepositories,
         Self::ChangeRepositories,
     ];
@@ -60,6 +64,8 @@ impl Right {
             ],
             Self::ListPlacements => &[("list", CLUSTER_GROUP, "placements", "")],
             Self::ListAddOnsOfClusters => &[("list", ADDON_GROUP, "managedclusteraddons", "")],
+            Self::ListReplicaSets => &[("list", WORK_GROUP, "manifestworkreplicasets", "")],
+            Self::ListWorks => &[("list", WORK_GROUP, "manifestworks", "")],
             Self::ListRepositories => &[("list", GITOPS_GROUP, "configrepos", "")],
             Self::ChangeRepositories => &[("patch", GITOPS_GROUP, "configrepos", "")],
         }
@@ -73,20 +79,26 @@ impl Right {
                 BTreeSet::new()
             }
             Self::ListPlacements => {
-                let groups = overview.add_ons.iter().flat_map(|add_on| &add_on.groups);
+                let workloads = overview.add_ons.iter().chain(&overview.replica_sets);
+                let groups = workloads.flat_map(|workload| &workload.groups);
                 let rolled_out =
                     groups.map(|group| namespace(&group.placement)).filter(|one| !one.is_empty());
                 overview.placements.iter().map(|one| namespace(&one.name)).chain(rolled_out).collect()
             }
-            Self::ListAddOnsOfClusters => {
-                let groups = overview.add_ons.iter().flat_map(|add_on| &add_on.groups);
-                groups.flat_map(|group| &group.clusters).map(|cluster| cluster.name.as_str()).collect()
-            }
+            Self::ListAddOnsOfClusters => clusters(&overview.add_ons),
+            Self::ListReplicaSets => overview.replica_sets.iter().map(|one| namespace(&one.name)).collect(),
+            Self::ListWorks => clusters(&overview.replica_sets),
             Self::ListRepositories | Self::ChangeRepositories => {
                 overview.repositories.iter().map(|one| namespace(&one.name)).collect()
             }
         }
     }
+}
+
+/// Returns the names of the clusters of workloads.
+fn clusters(workloads: &[WorkloadSummary]) -> BTreeSet<&str> {
+    let groups = workloads.iter().flat_map(|workload| &workload.groups);
+    groups.flat_map(|group| &group.clusters).map(|cluster| cluster.name.as_str()).collect()
 }
 
 /// The rights of a visitor in a fleet.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::rights::{Right, Rights};
-use controllers::hub::overview::{AddOnSummary, Clusters, Group, Overview};
+use controllers::hub::overview::{Clusters, Group, Overview, WorkloadSummary};
 
 /// The part of a fleet that a visitor is shown.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Shown {
 
     /// Returns the part that the rights of a visitor allow.
     pub(super) fn to(rights: &Rights, overview: &Overview) -> Self {
-        let Overview { repositories, clusters, placements, add_ons } = overview;
+        let Overview { repositories, clusters, placements, add_ons, replica_sets } = overview;
         let within = |right: Right, name: &str| rights.may(right, namespace(name));
         let repositories: Vec<_> =
             repositories.iter().filter(|one| within(Right::ListRepositories, &one.name)).cloned().collect();
@@ -38,13 +38,15 @@ impl Shown {
             placements.iter().filter(|one| within(Right::ListPlacements, &one.name)).cloned().collect();
         let may_list_clusters = rights.may(Right::ListClusters, "");
         let add_ons = if rights.may(Right::ListAddOns, "") {
-            add_ons.iter().map(|add_on| visible(add_on, rights)).collect()
+            add_ons.iter().map(|one| visible(one, Right::ListAddOnsOfClusters, rights)).collect()
         } else {
             Vec::new()
         };
+        let replica_sets = replica_sets.iter().filter(|one| within(Right::ListReplicaSets, &one.name));
+        let replica_sets = replica_sets.map(|one| visible(one, Right::ListWorks, rights)).collect();
         let clusters = if may_list_clusters { clusters.clone() } else { Clusters::default() };
         Self {
-            overview: Overview { repositories, clusters, placements, add_ons },
+            overview: Overview { repositories, clusters, placements, add_ons, replica_sets },
             clusters: may_list_clusters,
             change_rollouts: rights.may(Right::ChangePolicies, ""),
             change_repositories,
@@ -58,10 +60,12 @@ pub(super) fn namespace(name: &str) -> &str {
     name.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
-/// Returns an add-on on the clusters that a visitor may see it on. Counts are those of these clusters.
-fn visible(add_on: &AddOnSummary, rights: &Rights) -> AddOnSummary {
-    let AddOnSummary { name, settled: _, failed: _, total: _, holds, paused, approvals, groups } = add_on;
-    let groups: Vec<Group> = groups.iter().filter_map(|group| visible_group(group, rights)).collect();
+/// Returns an add-on or a set on the clusters on which a right lets a visitor see it. Counts are those of
+/// these clusters.
+fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
+    let WorkloadSummary { name, settled: _, failed: _, total: _, holds, paused, approvals, groups } =
+        workload;
+    let groups: Vec<Group> = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let clusters = || groups.iter().flat_map(|group| &group.clusters);
     let (settled, failed, total) = (
         clusters().filter(|cluster| cluster.state.is_settled()).count(),
@@ -70,12 +74,11 @@ fn visible(add_on: &AddOnSummary, rights: &Rights) -> AddOnSummary {
     );
     let may_list_policies = rights.may(Right::ListPolicies, "");
     // The text of an approval names clusters and placements.
-    let names_all =
-        [Right::ListAddOnsOfClusters, Right::ListPlacements].iter().all(|one| rights.may(*one, ""));
+    let names_all = [right, Right::ListPlacements].iter().all(|one| rights.may(*one, ""));
     let about = |(token, about): (&String, &String)| {
         (token.clone(), if names_all { about.clone() } else { token.clone() })
     };
-    AddOnSummary {
+    WorkloadSummary {
         name: name.clone(),
         settled,
         failed,
@@ -87,8 +90,8 @@ fn visible(add_on: &AddOnSummary, rights: &Rights) -> AddOnSummary {
     }
 }
 
-fn visible_group(group: &Group, rights: &Rights) -> Option<Group> {
-    let may_see = |cluster: &str| rights.may(Right::ListAddOnsOfClusters, cluster);
+fn visible_group(group: &Group, right: Right, rights: &Rights) -> Option<Group> {
+    let may_see = |cluster: &str| rights.may(right, cluster);
     let clusters: Vec<_> = group.clusters.iter().filter(|one| may_see(&one.name)).cloned().collect();
     let is_known =
         group.placement.is_empty() || rights.may(Right::ListPlacements, namespace(&group.placement));
@@ -118,6 +121,14 @@ fn notes(rights: &Rights) -> Vec<String> {
         (
             Right::ListAddOnsOfClusters,
             "Add-ons are shown on those clusters alone whose managedclusteraddons you may list, and counted there.",
+        ),
+        (
+            Right::ListReplicaSets,
+            "Only the ManifestWorkReplicaSets of namespaces are shown whose manifestworkreplicasets you may list.",
+        ),
+        (
+            Right::ListWorks,
+            "ManifestWorkReplicaSets are shown on those clusters alone whose manifestworks you may list, and counted there.",
         ),
     ];
     let parts = parts.iter().filter(|(right, _)| !rights.may(*right, "")).map(|(_, note)| *note);

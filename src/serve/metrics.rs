@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use controllers::hub::overview::{AddOnSummary, Overview};
+use controllers::hub::overview::{Overview, WorkloadSummary};
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -45,13 +45,13 @@ struct ByPlacement {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByAddOn {
-    add_on: String,
+struct ByWorkload {
+    workload: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByState {
-    add_on: String,
+    workload: String,
     state: &'static str,
 }
 
@@ -61,7 +61,7 @@ fn count(count: usize) -> i64 {
 
 /// Registers the state of a fleet.
 fn register(registry: &mut Registry, overview: &Overview) {
-    let Overview { repositories, clusters, placements, add_ons } = overview;
+    let Overview { repositories, clusters, placements, add_ons, replica_sets } = overview;
     let by_available = Family::<ByAvailable, Gauge>::default();
     by_available.get_or_create(&ByAvailable { available: "true" }).set(count(clusters.available));
     let away = clusters.total - clusters.available;
@@ -85,21 +85,23 @@ fn register(registry: &mut Registry, overview: &Overview) {
     registry.register("config_repo_deletions_held", "1 if deletions wait for an approval, else 0", held);
     registry.register("placement_clusters", "Clusters that a placement selects", selected);
     registry.register("placement_satisfied", "1 if a placement selects what it asks for, else 0", satisfied);
-    register_rollouts(registry, add_ons);
+    register_rollouts(registry, add_ons.iter().chain(replica_sets));
 }
 
-fn register_rollouts(registry: &mut Registry, add_ons: &[AddOnSummary]) {
+fn register_rollouts<'o>(registry: &mut Registry, workloads: impl Iterator<Item = &'o WorkloadSummary>) {
     let by_state = Family::<ByState, Gauge>::default();
-    let held = Family::<ByAddOn, Gauge>::default();
-    for add_on in add_ons {
-        for cluster in add_on.groups.iter().flat_map(|group| &group.clusters) {
-            let labels = ByState { add_on: add_on.name.clone(), state: cluster.state.word() };
+    let held = Family::<ByWorkload, Gauge>::default();
+    for workload in workloads {
+        for cluster in workload.groups.iter().flat_map(|group| &group.clusters) {
+            let labels = ByState { workload: workload.name.clone(), state: cluster.state.word() };
             by_state.get_or_create(&labels).inc();
         }
-        held.get_or_create(&ByAddOn { add_on: add_on.name.clone() }).set(count(add_on.holds.len()));
+        held.get_or_create(&ByWorkload { workload: workload.name.clone() }).set(count(workload.holds.len()));
     }
-    registry.register("rollout_clusters", "Clusters of an add-on by their state in its rollout", by_state);
-    registry.register("rollout_holds", "Reasons why the rollouts of an add-on do not go on", held);
+    let clusters = "Clusters of an add-on, or of a ManifestWorkReplicaSet as namespace/name, by their state in its rollout";
+    registry.register("rollout_clusters", clusters, by_state);
+    let holds = "Reasons why the rollouts of an add-on or a ManifestWorkReplicaSet do not go on";
+    registry.register("rollout_holds", holds, held);
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ::kube::Api;
 use api::crds;
 use api::gitops::v1alpha1::RolloutPolicy;
-use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Overview};
+use controllers::hub::overview::{ClusterSummary, Clusters, Group, Overview, WorkloadSummary};
 use engine::rollout::ClusterState;
 use object::Object;
 use serde_json::{Value, json};
@@ -174,12 +174,12 @@ fn fleet(done: usize) -> Overview {
     };
     let clusters = (0..1000).map(cluster).collect();
     let group = Group { placement: "fleet/all".into(), name: "#0".into(), clusters };
-    let add_on = AddOnSummary {
+    let add_on = WorkloadSummary {
         name: "proxy".into(),
         settled: done,
         total: 1000,
         groups: vec![group],
-        ..AddOnSummary::default()
+        ..WorkloadSummary::default()
     };
     let clusters = Clusters { total: 1000, available: 1000, troubled: Vec::new() };
     Overview { clusters, add_ons: vec![add_on], ..Overview::default() }

@@ -1,6 +1,6 @@
 //! The part of a cluster that a process watches.
 
-use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
+use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, WORK_REPLICA_SET_LABEL};
 use object::Gvk;
 
 /// The part of the hub that a process may watch.
@@ -14,6 +14,8 @@ pub enum Scope {
     OneCluster(String),
     /// The objects of one add-on on all clusters, and every object that no add-on has a name or a label for.
     OneAddOn(String),
+    /// What rollouts are decided from: of the ManifestWorks, those of a ManifestWorkReplicaSet.
+    Rollouts,
 }
 
 /// A collection, narrowed; empty parts do not narrow it.
@@ -34,6 +36,10 @@ impl Scope {
             Self::Everything => Narrowed::default(),
             Self::OneCluster(cluster) => of_cluster(cluster, gvk, namespaced),
             Self::OneAddOn(addon) => of_addon(addon, gvk),
+            Self::Rollouts if gvk.kind == "ManifestWork" => {
+                Narrowed { labels: WORK_REPLICA_SET_LABEL.to_owned(), ..Narrowed::default() }
+            }
+            Self::Rollouts => Narrowed::default(),
         }
     }
 }

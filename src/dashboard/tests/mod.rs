@@ -3,7 +3,7 @@ use super::shown::Shown;
 use super::visitor::Visitors;
 use super::{LocalDashboard, ReadOverview, page};
 use controllers::hub::overview::{
-    AddOnSummary, ClusterSummary, Group, Overview, PlacementSummary, Repository,
+    ClusterSummary, Group, Overview, PlacementSummary, Repository, WorkloadSummary,
 };
 use engine::rollout::ClusterState;
 use http::{Request, Response};
@@ -31,14 +31,23 @@ fn fleet(clusters: usize) -> Overview {
         (0..clusters).map(|n| cluster(format!("cluster-{n}"), ClusterState::Done)).collect();
     all.push(cluster("last".into(), ClusterState::TimedOut));
     let group = Group { placement: "fleet/all".into(), name: "canary".into(), clusters: all };
-    let add_on = AddOnSummary {
+    let add_on = WorkloadSummary {
         name: "proxy".into(),
         settled: clusters,
         failed: 1,
         total: clusters + 1,
         holds: vec!["waits for the approval \"x\"".into()],
         groups: vec![group],
-        ..AddOnSummary::default()
+        ..WorkloadSummary::default()
+    };
+    let edge = ClusterSummary { runs: "0123abcd".into(), ..cluster("edge".into(), ClusterState::Done) };
+    let one = Group { clusters: vec![edge], ..Group::default() };
+    let set = WorkloadSummary {
+        name: "team/settings".into(),
+        settled: 1,
+        total: 1,
+        groups: vec![one],
+        ..WorkloadSummary::default()
     };
     Overview {
         repositories: vec![Repository {
@@ -52,6 +61,7 @@ fn fleet(clusters: usize) -> Overview {
             ..PlacementSummary::default()
         }],
         add_ons: vec![add_on],
+        replica_sets: vec![set],
         ..Overview::default()
     }
 }
@@ -140,8 +150,17 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
             assert!(!html.contains(text), "{text}: {html}");
         }
     };
-    let everything =
-        ["a/fleet", "proxy", "cluster-0", "last", "fleet/all", "waits for the approval", "available"];
+    let everything = [
+        "a/fleet",
+        "proxy",
+        "cluster-0",
+        "last",
+        "fleet/all",
+        "waits for the approval",
+        "available",
+        "settings",
+        "edge",
+    ];
     check(&Rights::every(), &everything, &["You may not", "Pause proxy"]);
     check(&Rights::every(), &["Resume proxy", "Approve the start of canary", "Suspend a/fleet"], &[]);
     check(&Rights::default(), &["You may not list managedclusters"], &everything);
@@ -156,6 +175,11 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     );
     let repository = Rights::of(&[], &[(Right::ListRepositories, "a")]);
     check(&repository, &["a/fleet"], &["<button", "proxy"]);
+    let set = Rights::of(&[Right::ListAddOnsOfClusters], &[(Right::ListReplicaSets, "team")]);
+    check(&set, &["team/settings", "0 of 0 clusters done"], &["edge", "proxy", "<button"]);
+    let works =
+        Rights::of(&[Right::ChangePolicies], &[(Right::ListReplicaSets, "team"), (Right::ListWorks, "edge")]);
+    check(&works, &["1 of 1 cluster done", "edge", "Pause team/settings"], &["proxy", "cluster-0"]);
 }
 
 /// Returns a hub that answers reviews: the token `good` belongs to a user, and only what `allows` says is
@@ -203,15 +227,15 @@ async fn the_hub_is_asked_a_bounded_number_of_times_and_again_later() {
         let visitor = visitors.authenticate("good").await.unwrap().unwrap();
         let rights = visitor.rights(&hub, &fleet).await.unwrap();
         let shown = Shown::to(&rights, &fleet);
-        assert_eq!((shown.overview.add_ons[0].total, shown.notes.len()), (1, 6), "{:?}", shown.notes);
+        assert_eq!((shown.overview.add_ons[0].total, shown.notes.len()), (1, 8), "{:?}", shown.notes);
     }
-    // Three tokens, eight rights everywhere, and in namespaces: 256 clusters, and one each of the others.
-    assert_eq!(asked(), 3 + 8 + 256 + 3);
+    // Three tokens, ten rights everywhere, and in namespaces: 256 clusters, and one each of the others.
+    assert_eq!(asked(), 3 + 10 + 256 + 5);
     tokio::time::advance(Duration::from_secs(11)).await;
     let visitor = visitors.authenticate("good").await.unwrap().unwrap();
     visitor.rights(&hub, &fleet).await.unwrap();
-    assert_eq!(asked(), 3 + 8 + 256 + 3 + 1, "the token is asked about again");
+    assert_eq!(asked(), 3 + 10 + 256 + 5 + 1, "the token is asked about again");
     tokio::time::advance(Duration::from_secs(60)).await;
     visitor.rights(&hub, &fleet).await.unwrap();
-    assert_eq!(asked(), 2 * (8 + 256 + 3) + 3 + 1, "the rights are asked for again");
+    assert_eq!(asked(), 2 * (10 + 256 + 5) + 3 + 1, "the rights are asked for again");
 }

@@ -22,14 +22,14 @@ fn fleet() -> Overview {
         cluster("c", ClusterState::TimedOut),
     ];
     let group = Group { clusters, ..Group::default() };
-    let add_on = AddOnSummary {
+    let add_on = WorkloadSummary {
         name: "msa".into(),
         settled: 2,
         failed: 1,
         total: 3,
         holds: vec!["too many failures".into()],
         groups: vec![group],
-        ..AddOnSummary::default()
+        ..WorkloadSummary::default()
     };
     Overview {
         repositories: vec![Repository { name: "n/fleet".into(), ready: true, ..Repository::default() }],
@@ -39,6 +39,7 @@ fn fleet() -> Overview {
             selected: 3,
             ..PlacementSummary::default()
         }],
+        replica_sets: vec![WorkloadSummary { name: "n/settings".into(), ..add_on.clone() }],
         add_ons: vec![add_on],
     }
 }
@@ -60,9 +61,11 @@ fn the_state_of_the_fleet_is_exported() {
         "wheelwright_clusters{available=\"false\"} 1",
         "wheelwright_config_repo_ready{config_repo=\"n/fleet\"} 1",
         "wheelwright_placement_clusters{placement=\"n/aws\"} 3",
-        "wheelwright_rollout_clusters{add_on=\"msa\",state=\"Done\"} 2",
-        "wheelwright_rollout_clusters{add_on=\"msa\",state=\"TimedOut\"} 1",
-        "wheelwright_rollout_holds{add_on=\"msa\"} 1",
+        "wheelwright_rollout_clusters{workload=\"msa\",state=\"Done\"} 2",
+        "wheelwright_rollout_clusters{workload=\"msa\",state=\"TimedOut\"} 1",
+        "wheelwright_rollout_holds{workload=\"msa\"} 1",
+        "wheelwright_rollout_clusters{workload=\"n/settings\",state=\"Done\"} 2",
+        "wheelwright_rollout_holds{workload=\"n/settings\"} 1",
     ] {
         assert!(text.lines().any(|held| held == line), "{line}: {text}");
     }

@@ -1,7 +1,7 @@
-//! A summary of the whole fleet, for `wheelwright status`, the dashboard and the demo.
+//! A summary of the whole fleet, for `wheelwright status`, the dashboard, the metrics and the demo.
 //!
-//! States come from [`explain`], which decides rollouts, so that every view uses the same words as `explain
-//! rollout` and the reports.
+//! The rollouts are decided, as `explain rollout` and the reports decide them, so that every view uses the
+//! same words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,8 +9,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::addon_config::{AddOnRollouts, PlacementRollout, explain, observing};
+use super::addon_config::{PlacementRollout, explain, observing};
+use super::addon_removal::Removal;
 use super::policy_change::waiting_approvals;
+use super::replica_set::{self, ReportedSet};
 use crate::addon_reads;
 use crate::rollout_policy::{RolloutOwner, choose};
 use api::Condition;
@@ -20,6 +22,8 @@ use api::cluster::v1beta1::Placement;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, Revision, RolloutPolicy};
 use api::names::{cluster_conditions, gitops_conditions, placement_conditions};
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
 use engine::report::{self, Workload};
 use engine::rollout::ClusterState;
@@ -42,6 +46,8 @@ impl Controller for OverviewController {
         super::addon_config::AddonConfigController::watches(watches);
         watches.read::<ConfigRepo>();
         watches.read::<Placement>();
+        watches.read::<ManifestWorkReplicaSet>();
+        watches.read::<ManifestWork>();
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
@@ -62,7 +68,9 @@ pub struct Overview {
     /// Its placements, by namespace and name.
     pub placements: Vec<PlacementSummary>,
     /// Its add-ons, by name.
-    pub add_ons: Vec<AddOnSummary>,
+    pub add_ons: Vec<WorkloadSummary>,
+    /// Its ManifestWorkReplicaSets, by namespace and name.
+    pub replica_sets: Vec<WorkloadSummary>,
 }
 
 /// A ConfigRepo.
@@ -125,17 +133,17 @@ pub struct PlacementSummary {
     pub message: String,
 }
 
-/// An add-on on all its clusters.
+/// An add-on or a ManifestWorkReplicaSet on all its clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AddOnSummary {
-    /// Its name.
+pub struct WorkloadSummary {
+    /// Its name; NAMESPACE/NAME of a set.
     pub name: String,
     /// Number of clusters that are done or skipped.
     pub settled: usize,
     /// Number of clusters on which it failed.
     pub failed: usize,
-    /// Number of clusters that have it or get it.
+    /// Number of clusters that have it or get it; of a set, those that its placements select.
     pub total: usize,
     /// The reasons why its rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
@@ -159,18 +167,19 @@ pub struct Group {
     pub clusters: Vec<ClusterSummary>,
 }
 
-/// An add-on on one cluster.
+/// An add-on, or the work of a set, on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSummary {
     /// Name of the cluster.
     pub name: String,
-    /// The assigned version, as [`engine::report::version_of`] names it.
+    /// The assigned version, as [`engine::report::version_of`] names it; of a set, the start of the hash of
+    /// its template.
     pub runs: String,
     /// Its state in the rollout.
     #[serde(flatten)]
     pub state: ClusterState,
-    /// Whether the add-on works, in the version that it runs.
+    /// Whether it works, in the version that it runs.
     pub available: bool,
     /// Why it is not done or does not work; empty without a reason.
     pub message: String,
@@ -224,9 +233,9 @@ impl ClusterSummary {
 
     /// Returns the version in the name of its template, such as `0.4.1` of
     /// `managed-serviceaccount-0.4.1@897d91e7`; empty without one.
-    pub fn version(&self, add_on: &str) -> &str {
+    pub fn version(&self, workload: &str) -> &str {
         let template = self.runs.split('@').next().unwrap_or_default();
-        template.strip_prefix(add_on).unwrap_or(template).trim_start_matches('-')
+        template.strip_prefix(workload).unwrap_or(template).trim_start_matches('-')
     }
 }
 
@@ -239,26 +248,12 @@ impl Overview {
         let repositories = view.list_readable::<ConfigRepo>(Query::ALL)?;
         let placements = view.list_readable::<Placement>(Query::ALL)?;
         let policies = view.list_readable::<RolloutPolicy>(Query::ALL)?;
-        let mut add_ons = Vec::new();
-        for addon in view.list_readable::<ClusterManagementAddOn>(Query::ALL)? {
-            let Some(explained) = explain(addon.name(), view, now)? else { continue };
-            let on = addon_reads::of_clusters(addon.name(), view)?.addons;
-            let on: BTreeMap<&str, &ManagedClusterAddOn> =
-                on.iter().map(|addon| (addon.namespace(), addon.as_ref())).collect();
-            let states = explained.states.iter();
-            let clusters = states.map(|(name, state)| {
-                Arc::new(report::Cluster::read(name, state, on.get(name.as_str()).copied()))
-            });
-            let mut summary = summary(&Workload::read(&addon, clusters.collect(), &policies), &explained);
-            let policy = choose(&policies, RolloutOwner::AddOn(addon.name()));
-            summary.paused = policy.is_some_and(|policy| policy.spec.paused);
-            add_ons.push(summary);
-        }
         Ok(Self {
             repositories: repositories.iter().map(|repo| repository(repo)).collect(),
             clusters: clusters(view)?,
             placements: placements.iter().map(|placement| self::placement(placement)).collect(),
-            add_ons,
+            add_ons: add_ons(&policies, view, now)?,
+            replica_sets: replica_sets(&policies, view, now)?,
         })
     }
 }
@@ -326,10 +321,49 @@ fn placement(placement: &Placement) -> PlacementSummary {
     }
 }
 
-fn summary(addon: &Workload, explained: &AddOnRollouts) -> AddOnSummary {
+fn add_ons(policies: &[Arc<RolloutPolicy>], view: &impl View, now: Timestamp) -> Read<Vec<WorkloadSummary>> {
+    let mut add_ons = Vec::new();
+    for addon in view.list_readable::<ClusterManagementAddOn>(Query::ALL)? {
+        let Some(explained) = explain(addon.name(), view, now)? else { continue };
+        let on = addon_reads::of_clusters(addon.name(), view)?.addons;
+        let on: BTreeMap<&str, &ManagedClusterAddOn> =
+            on.iter().map(|addon| (addon.namespace(), addon.as_ref())).collect();
+        let clusters = explained.states.iter().map(|(name, state)| {
+            Arc::new(report::Cluster::read(name, state, on.get(name.as_str()).copied()))
+        });
+        let workload = Workload::read(&addon, clusters.collect(), policies);
+        let policy = choose(policies, RolloutOwner::AddOn(addon.name()));
+        add_ons.push(summary(&workload, policy, &explained.rollouts, &explained.removal));
+    }
+    Ok(add_ons)
+}
+
+fn replica_sets(
+    policies: &[Arc<RolloutPolicy>],
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Vec<WorkloadSummary>> {
+    let mut replica_sets = Vec::new();
+    for set in view.list_readable::<ManifestWorkReplicaSet>(Query::ALL)? {
+        let Some(ReportedSet { set: workload, rollouts, .. }) = replica_set::report(&set, view, now)? else {
+            continue;
+        };
+        let policy = choose(policies, RolloutOwner::ReplicaSet(&Key::of(set.as_ref())));
+        replica_sets.push(summary(&workload, policy, &rollouts, &Removal::default()));
+    }
+    Ok(replica_sets)
+}
+
+/// Returns the clusters of a workload by their groups, and what holds its rollouts.
+fn summary(
+    workload: &Workload,
+    policy: Option<&Arc<RolloutPolicy>>,
+    rollouts: &[PlacementRollout],
+    removal: &Removal,
+) -> WorkloadSummary {
     let mut groups: BTreeMap<(String, i32, String), Vec<ClusterSummary>> = BTreeMap::new();
-    let group_of = |name: &str| explained.rollouts.iter().find_map(|rollout| group(rollout, name));
-    for cluster in &addon.clusters {
+    let group_of = |name: &str| rollouts.iter().find_map(|rollout| group(rollout, name));
+    for cluster in &workload.clusters {
         let summary = ClusterSummary {
             name: cluster.name.clone(),
             runs: cluster.runs.clone(),
@@ -343,14 +377,14 @@ fn summary(addon: &Workload, explained: &AddOnRollouts) -> AddOnSummary {
         clusters.sort_by(|a, b| a.name.cmp(&b.name));
         Group { placement, name, clusters }
     };
-    AddOnSummary {
-        name: addon.name.clone(),
-        settled: addon.clusters.iter().filter(|cluster| cluster.is_settled()).count(),
-        failed: addon.clusters.iter().filter(|cluster| cluster.has_failed()).count(),
-        total: addon.clusters.len(),
-        holds: addon.holds.iter().map(|hold| plain(hold, MESSAGE)).collect(),
-        paused: false,
-        approvals: waiting_approvals(&explained.rollouts, &explained.removal),
+    WorkloadSummary {
+        name: workload.name.clone(),
+        settled: workload.clusters.iter().filter(|cluster| cluster.is_settled()).count(),
+        failed: workload.clusters.iter().filter(|cluster| cluster.has_failed()).count(),
+        total: workload.clusters.len(),
+        holds: workload.holds.iter().map(|hold| plain(hold, MESSAGE)).collect(),
+        paused: policy.is_some_and(|policy| policy.spec.paused),
+        approvals: waiting_approvals(rollouts, removal),
         groups: groups.into_iter().map(group).collect(),
     }
 }

@@ -14,9 +14,14 @@ use api::addon::v1alpha1::{
 };
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::gitops::v1alpha1::RolloutPolicy;
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::addon_config::{AddOnRollouts, explain};
+use controllers::hub::overview::{ClusterSummary, Mark, Overview};
+use controllers::hub::replica_set;
 use engine::rollout::simulation::decision_table;
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use object::tree::FileTree;
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{Caches, Site};
@@ -58,6 +63,11 @@ fn tolerate_silence(world: &mut World) {
 }
 
 pub(crate) fn explanation(world: &World) -> AddOnRollouts {
+    explain(ADDON, &caches(world), world.now).unwrap().unwrap()
+}
+
+/// Returns the objects of the hub that a summary of the fleet reads.
+fn caches(world: &World) -> Caches {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, world.list::<ClusterManagementAddOn>(), "0");
     caches.replace(Site::Hub, world.list::<ManagedClusterAddOn>(), "0");
@@ -65,9 +75,13 @@ pub(crate) fn explanation(world: &World) -> AddOnRollouts {
     caches.replace(Site::Hub, world.list::<Placement>(), "0");
     caches.replace(Site::Hub, world.list::<PlacementDecision>(), "0");
     caches.replace(Site::Hub, world.list::<RolloutPolicy>(), "0");
+    caches.replace(Site::Hub, world.list::<ConfigRepo>(), "0");
+    caches.replace(Site::Hub, world.list::<ControllerRevision>(), "0");
+    caches.replace(Site::Hub, world.list::<ManifestWorkReplicaSet>(), "0");
+    caches.replace(Site::Hub, world.list::<ManifestWork>(), "0");
     observe::<AddOnTemplate>(world, &mut caches);
     observe::<AddOnDeploymentConfig>(world, &mut caches);
-    explain(ADDON, &caches, world.now).unwrap().unwrap()
+    caches
 }
 
 fn observe<K: Kind>(world: &World, caches: &mut Caches) {
@@ -166,7 +180,21 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
         &mut world,
         json!({"manifestWorkTemplate": replica_sets::bad(), "placementRefs": refs}),
     );
-    world.run_for(seconds(300)).unwrap();
+    world.run_for(seconds(20)).unwrap();
+    let key = Key::namespaced("default", "settings");
+    let explained = replica_set::explain(&key, &caches(&world), world.now).unwrap().unwrap();
+    assert_eq!(explained.messages, BTreeMap::new());
+    world.run_for(seconds(280)).unwrap();
+    let overview = Overview::read(&caches(&world), world.now).unwrap();
+    let [set] = overview.replica_sets.as_slice() else { panic!("{overview:?}") };
+    assert_eq!(
+        (set.name.as_str(), set.failed, set.total, set.holds.len()),
+        ("default/settings", 4, 4, 2),
+        "{set:?}"
+    );
+    let runs = |cluster: &ClusterSummary| (cluster.mark(), json!(cluster.version(&set.name)));
+    let clusters = || set.groups.iter().flat_map(|group| &group.clusters);
+    assert!(clusters().all(|cluster| runs(cluster) == (Mark::Returned, good.clone())), "{set:?}");
     let last = summary(&world);
     let rollout = &last["rollouts"][0];
     assert_eq!((&rollout["quarantined"], &rollout["lastGood"]), (&json!(true), &good), "{last:#}");

@@ -12,9 +12,12 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::cluster_conditions;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::overview::{Group, Overview};
 use engine::rollout::ClusterState;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use object::{Gvk, Kind};
 use reconcile::{Caches, Site};
 use store::{ListOptions, ResourcePath, Store};
@@ -185,6 +188,9 @@ fn caches(hub: &Store) -> Caches {
     caches.replace(Site::Hub, list::<PlacementDecision>(hub), "0");
     caches.replace(Site::Hub, list::<RolloutPolicy>(hub), "0");
     caches.replace(Site::Hub, list::<ConfigRepo>(hub), "0");
+    caches.replace(Site::Hub, list::<ControllerRevision>(hub), "0");
+    caches.replace(Site::Hub, list::<ManifestWorkReplicaSet>(hub), "0");
+    caches.replace(Site::Hub, list::<ManifestWork>(hub), "0");
     observe::<AddOnTemplate>(hub, &mut caches);
     observe::<AddOnDeploymentConfig>(hub, &mut caches);
     caches

@@ -73,31 +73,30 @@ impl Explained {
 
     fn of_set(set: &Key, origin: &Origin) -> Result<Self, CommandError> {
         let caches = origin.read(&read_by::<ReplicaSetController>())?;
-        let missing = || {
-            CommandError::hinted(
-                anyhow!("there is no ManifestWorkReplicaSet {set}"),
-                "kubectl get manifestworkreplicasets --all-namespaces",
-            )
-        };
-        let replica_set::SetRollouts { rollouts, contents, states: _ } =
-            replica_set::explain(set, &caches, now())?.ok_or_else(missing)?;
+        let replica_set::SetRollouts { rollouts, contents, messages } =
+            replica_set::explain(set, &caches, now())?.ok_or_else(|| missing(&set.to_string()))?;
         let words =
             |(hash, manifests)| (hash, vec![format!("a template of {}", counted(manifests, "manifest"))]);
         let contents = contents.into_iter().map(words).collect();
-        let (removal, messages) = (Removal::default(), BTreeMap::new());
-        Ok(Self { rollouts, contents, removal, messages })
+        Ok(Self { rollouts, contents, removal: Removal::default(), messages })
     }
 
     fn of_addon(name: &str, origin: &Origin) -> Result<Self, CommandError> {
         let caches = origin.read(&read_by_rollouts::<AddonConfigController>())?;
-        let missing = || {
-            CommandError::hinted(anyhow!("there is no add-on {name}"), "kubectl get clustermanagementaddons")
-        };
         let addon_config::AddOnRollouts { rollouts, contents, states: _, removal, messages } =
-            addon_config::explain(name, &caches, now())?.ok_or_else(missing)?;
+            addon_config::explain(name, &caches, now())?.ok_or_else(|| missing(name))?;
         let contents = contents.into_iter().map(|(hash, configs)| (hash, names(&configs))).collect();
         Ok(Self { rollouts, contents, removal, messages })
     }
+}
+
+/// Returns the error for an add-on, or a set as NAMESPACE/NAME, that does not exist.
+pub(in crate::cli) fn missing(name: &str) -> CommandError {
+    let (kind, hint) = match name.contains('/') {
+        true => ("ManifestWorkReplicaSet", "kubectl get manifestworkreplicasets --all-namespaces"),
+        false => ("add-on", "kubectl get clustermanagementaddons"),
+    };
+    CommandError::hinted(anyhow!("there is no {kind} {name}"), hint)
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
@@ -134,7 +133,7 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
 
 /// Returns a page: each placement with its stages and a line per cluster, then the configurations behind the
 /// hashes.
-pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
+fn text(name: &str, explanation: &Explained) -> String {
     let mut page = String::new();
     if explanation.rollouts.is_empty() {
         let _ = writeln!(

@@ -67,7 +67,7 @@ async fn read(hub: &Client, kind: &Gvk) -> Result<Vec<Object>, CommandError> {
     let names = kube::core::GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     match discovery::pinned_kind(hub, &names).await {
         Ok((resource, _)) => {
-            objects::of_hub(hub, kind, &resource).await.map_err(|CommandError { error, .. }| {
+            objects::of_hub(hub, kind, &resource, "").await.map_err(|CommandError { error, .. }| {
                 CommandError::hinted(
                     error,
                     "the kubeconfig must be allowed to list every kind that the operator reads",

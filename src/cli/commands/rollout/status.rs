@@ -5,15 +5,14 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::anyhow;
-use controllers::hub::overview::{AddOnSummary, Overview, OverviewController};
+use controllers::hub::overview::{Overview, OverviewController, WorkloadSummary};
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
 
 use super::Subject;
 use super::approve::waiting;
 use crate::cli::commands::block_on;
-use crate::cli::commands::explain::rollout::{Explained, json, text};
+use crate::cli::commands::explain::rollout::{Explained, json, missing};
 use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, read_by_rollouts};
 use crate::cli::output::{Output, Ui};
@@ -23,8 +22,6 @@ use crate::shell::stop_on_signal;
 
 /// Interval in which `--watch` checks for changes.
 const TICK: Duration = Duration::from_millis(500);
-/// Interval of `--watch` for a set: each check lists the objects again.
-const SET_TICK: Duration = Duration::from_secs(2);
 
 /// Show a rollout group by group: the version and state of each cluster, why it does not go on, and what to do.
 ///
@@ -45,31 +42,26 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
-    if args.watch && name.contains('/') {
-        return watch_set(args, ui);
-    }
     if args.watch {
         return block_on(watch(args, ui));
     }
     let explained = Explained::read(name, &args.origin)?;
     match args.output {
         Output::Json => ui.json(&json(&explained))?,
-        Output::Text if name.contains('/') => ui.text(text(name, &explained) + &next(name, &explained))?,
         Output::Text => {
             let overview =
                 Overview::read(&args.origin.read(&read_by_rollouts::<OverviewController>())?, now())?;
             // The text below says for each placement why it does not go on.
-            let summary = AddOnSummary { holds: Vec::new(), ..find(&overview, name)?.clone() };
-            ui.text(fleet::add_on(&summary, ui.style()) + &next(name, &explained))?;
+            let summary = WorkloadSummary { holds: Vec::new(), ..find(&overview, name)?.clone() };
+            ui.text(fleet::workload(&summary, ui.style()) + &next(name, &explained))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o AddOnSummary, CommandError> {
-    let missing =
-        || CommandError::hinted(anyhow!("there is no add-on {name}"), "kubectl get clustermanagementaddons");
-    overview.add_ons.iter().find(|add_on| add_on.name == name).ok_or_else(missing)
+fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o WorkloadSummary, CommandError> {
+    let mut all = overview.add_ons.iter().chain(&overview.replica_sets);
+    all.find(|workload| workload.name == name).ok_or_else(|| missing(name))
 }
 
 /// Returns the reasons why nothing starts, and the commands that change that.
@@ -118,31 +110,7 @@ fn release(hold: &Wait, name: &str) -> Release {
     Release { is_stopped, command: command.map(|command| format!("wheelwright rollout {command}")) }
 }
 
-/// Follows the rollout of a ManifestWorkReplicaSet. An overview has only add-ons, so each round reads all
-/// objects again.
-fn watch_set(args: &Args, ui: &mut Ui) -> CommandResult {
-    let name = &args.subject.name;
-    let mut shown = String::new();
-    loop {
-        let explained = Explained::read(name, &args.origin)?;
-        let page = text(name, &explained) + &next(name, &explained);
-        if page != shown {
-            ui.redraw(&page)?;
-            shown = page;
-        }
-        let decisions = || explained.rollouts.iter().filter_map(|one| one.decision.as_ref().ok());
-        let states = || decisions().flat_map(|one| one.clusters.values()).map(|cluster| &cluster.state);
-        if states().all(ClusterState::is_settled) {
-            return Ok(ExitCode::SUCCESS);
-        }
-        if states().any(ClusterState::has_failed) && states().all(stands_still) {
-            return Ok(ExitCode::FAILURE);
-        }
-        std::thread::sleep(SET_TICK);
-    }
-}
-
-/// Follows the rollout of an add-on by watches.
+/// Follows a rollout by watches.
 async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
     let shell = follow(args.origin.connect().await?);
@@ -155,7 +123,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
         // The first lists are not complete yet.
         let Ok(overview) = Overview::read(&handle.caches(), now()) else { continue };
         let summary = find(&overview, name)?;
-        let page = fleet::add_on(summary, ui.style());
+        let page = fleet::workload(summary, ui.style());
         if page != shown {
             ui.redraw(&page)?;
             shown = page;
@@ -171,7 +139,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
 
 /// Returns the exit code at the end of a rollout: every cluster is done, or none goes on before a person
 /// acts. `None` before the end.
-fn end(summary: &AddOnSummary) -> Option<ExitCode> {
+fn end(summary: &WorkloadSummary) -> Option<ExitCode> {
     if summary.settled == summary.total {
         return Some(ExitCode::SUCCESS);
     }

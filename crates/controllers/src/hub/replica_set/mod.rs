@@ -32,13 +32,12 @@ use api::names::{WORK_REPLICA_SET_FINALIZER, WORK_REPLICA_SET_LABEL};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::{CascadeDeletionPolicy, ManifestWorkReplicaSet};
 use engine::replica_set;
-use engine::rollout::ClusterState;
 use engine::rollout::input::Hash;
 use object::text;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
-pub(in crate::hub) use self::report::{last_change, report};
+pub(in crate::hub) use self::report::{ReportedSet, last_change, report};
 
 /// Limit of the characters of an error of the API server in the status.
 const LONGEST_MESSAGE: usize = 600;
@@ -119,8 +118,9 @@ pub struct SetRollouts {
     pub rollouts: Vec<PlacementRollout>,
     /// The templates behind the hashes, and how many manifests each has.
     pub contents: BTreeMap<Hash, usize>,
-    /// The state of every cluster that the placements select.
-    pub states: BTreeMap<String, ClusterState>,
+    /// Why clusters are not done, as the conditions of their works say. The texts come from the clusters and
+    /// must be escaped.
+    pub messages: BTreeMap<String, String>,
 }
 
 /// Decides the rollouts of a set and writes nothing; `None` if the set does not exist.
@@ -135,9 +135,8 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<SetRo
     let contents = contents.collect();
     let decided = input.decide(view, now)?;
     let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
-    let clusters = decisions.flat_map(|decision| &decision.clusters);
-    let states = clusters.map(|(name, assignment)| (name.clone(), assignment.state.clone())).collect();
-    Ok(Some(SetRollouts { rollouts: decided.rollouts, contents, states }))
+    let messages = decisions.flat_map(|decision| report::messages(&input, decision)).collect();
+    Ok(Some(SetRollouts { rollouts: decided.rollouts, contents, messages }))
 }
 
 fn all(view: &impl View) -> Vec<Key> {

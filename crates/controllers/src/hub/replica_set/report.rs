@@ -1,10 +1,12 @@
 //! What a report tells of a set on its clusters.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::input::SetInput;
+use crate::hub::addon_config::PlacementRollout;
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::RolloutStatus;
 use api::names::WORK_REPLICA_SET_LABEL;
@@ -12,12 +14,19 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set;
 use engine::report::{Cluster, Rollout, Workload};
+use engine::rollout::{ClusterState, RolloutDecision};
 use object::Key;
+use object::text::plain;
 use reconcile::{Query, Read, View};
+
+/// Limit of the characters of a message.
+const MESSAGE: usize = 240;
 
 /// A set on its clusters.
 pub(in crate::hub) struct ReportedSet {
     pub(in crate::hub) set: Workload,
+    /// The rollout of each placement.
+    pub(in crate::hub) rollouts: Vec<PlacementRollout>,
     /// When the state of a cluster ends without an event.
     pub(in crate::hub) recheck: Option<Timestamp>,
 }
@@ -53,14 +62,35 @@ pub(in crate::hub) fn report(
             }
         };
         rollouts.push(Rollout::of_set(decision, &record_of(&rollout.placement)));
-        clusters.extend(decision.clusters.iter().map(|(name, assignment)| {
-            let work = input.works.get(name).map(|(work, runs)| (work.as_ref(), runs));
-            Arc::new(Cluster::of_work(name, &assignment.state, work))
-        }));
+        clusters.extend(self::clusters(&input, decision).map(Arc::new));
         recheck = [recheck, decision.recheck].into_iter().flatten().min();
     }
     let set = Workload::of_set(&key, rollouts, &decided.memories, clusters);
-    Ok(Some(ReportedSet { set, recheck }))
+    Ok(Some(ReportedSet { set, rollouts: decided.rollouts, recheck }))
+}
+
+/// Returns the clusters of a placement, with the works on them.
+fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item = Cluster> {
+    decision.clusters.iter().map(|(name, assignment)| {
+        let work = input.works.get(name).map(|(work, runs)| (work.as_ref(), runs));
+        Cluster::of_work(name, &assignment.state, work)
+    })
+}
+
+/// Returns why clusters of a placement are not done, as far as their works report a reason.
+pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap<String, String> {
+    let open = clusters(input, decision).filter(|cluster| match &cluster.state {
+        ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Progressing { .. } => true,
+        ClusterState::Done
+        | ClusterState::Soaking { .. }
+        | ClusterState::Starting
+        | ClusterState::Waiting(_)
+        | ClusterState::Skipped
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Quarantined { .. } => false,
+    });
+    let messages = open.map(|cluster| (cluster.name, plain(&cluster.message, MESSAGE)));
+    messages.filter(|(_, message)| !message.is_empty()).collect()
 }
 
 /// Returns when the conditions of the works of a set last changed.
