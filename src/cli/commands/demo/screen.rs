@@ -50,7 +50,7 @@ impl<'a> Screen<'a> {
 
     /// Draws the table on a terminal when it has changed.
     pub(super) fn table(&mut self, fleet: &Fleet, addon: &str) -> io::Result<()> {
-        let table = fleet.table(addon, self.style());
+        let table = self.style().fit(&fleet.table(addon, self.style()));
         if !self.is_terminal() || self.drawn == table {
             return Ok(());
         }
@@ -63,8 +63,7 @@ impl<'a> Screen<'a> {
     /// Removes the table. A terminal that has become narrower shows one line of it in several rows.
     pub(super) fn erase(&mut self) -> io::Result<()> {
         let drawn = std::mem::take(&mut self.drawn);
-        let columns = self.style().columns.max(1);
-        let rows: usize = drawn.lines().map(|line| shown_width(line).div_ceil(columns).max(1)).sum();
+        let rows = self.style().height(&drawn);
         if rows > 0 { self.ui.text(format!("\u{1b}[{rows}A\u{1b}[J")) } else { Ok(()) }
     }
 
@@ -75,28 +74,5 @@ impl<'a> Screen<'a> {
     fn print(&mut self, line: &str) -> io::Result<()> {
         self.erase()?;
         self.ui.line(line)
-    }
-}
-
-/// Returns the number of characters that a terminal shows of a line: all but the escape sequences of colours,
-/// which end with an `m`.
-fn shown_width(line: &str) -> usize {
-    let mut hidden = false;
-    line.chars()
-        .filter(|character| {
-            let shows = !hidden && *character != '\u{1b}';
-            hidden = *character == '\u{1b}' || (hidden && *character != 'm');
-            shows
-        })
-        .count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn colours_take_no_room() {
-        assert_eq!(shown_width("  aws  \u{1b}[32m✓ aws-1\u{1b}[0m"), 14);
     }
 }
