@@ -177,6 +177,8 @@ pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-var
 /// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the
 /// cluster any more.
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
+/// On add-ons of clusters: the annotations that were copied from the cluster, as JSON.
+pub const COPIED_ANNOTATIONS_ANNOTATION: &str = "gitops.wheelwright.dev/copied-annotations";
 /// On add-ons of clusters: the removal is decided, and waits for the clusters before it. On a
 /// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit.
 pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";

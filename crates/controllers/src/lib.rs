@@ -29,6 +29,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::placement::PlacementController>();
     register.add::<hub::cluster_decision::ClusterDecisionController>();
     register.add::<hub::addon_install::AddonInstallController>();
+    register.add::<hub::addon_annotation::AddonAnnotationController>();
     register.add::<hub::addon_config::AddonConfigController>();
     register.add::<hub::addon_deploy::AddonDeployController>();
     register.add::<hub::addon_health::AddonHealthController>();

@@ -5,12 +5,13 @@
 //! Removals above the budget of a window of time wait for an approval. The controller removes an add-on that
 //! a person installed only with its ClusterManagementAddOn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
+use super::addon_annotation;
 use super::addon_deletion;
 use super::addon_removal::{self, Installed, Removal, is_by_placement};
 use crate::addon_reads::{self, OnClusters, placements_of};
@@ -20,9 +21,7 @@ use api::addon::v1alpha1::{
 };
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RemovalStatus, RollOut};
-use api::names::{
-    ADDON_ANNOTATION_PREFIX, ADDON_NAME_LABEL, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
-};
+use api::names::{ADDON_NAME_LABEL, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
 use object::{Key, Metadata as _, Object, refers_to};
@@ -116,10 +115,7 @@ pub(super) fn install(cma: &ClusterManagementAddOn, cluster: &str, view: &impl V
 }
 
 fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedClusterAddOn {
-    let inherited = cluster.metadata.annotations.iter().flatten();
-    let inherited = inherited.filter(|(name, _)| name.starts_with(ADDON_ANNOTATION_PREFIX));
-    let mut annotations: BTreeMap<String, String> =
-        inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut annotations = addon_annotation::of_new_addon(cluster);
     annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());
     let metadata = ObjectMeta {
         namespace: cluster.metadata.name.clone(),

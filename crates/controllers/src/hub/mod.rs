@@ -1,5 +1,6 @@
 //! The controllers of the hub, one a file; a folder where one needs more.
 
+pub(crate) mod addon_annotation;
 pub mod addon_config;
 pub(crate) mod addon_deletion;
 pub(crate) mod addon_deploy;

@@ -1,15 +1,15 @@
 //! Add-ons on their clusters: jobs before the deletion, and configurations for one cluster.
 
 use k8s_openapi::api::batch::v1::Job;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::fixtures::{ADDON, is_completed, merged, progress, put, seconds, select_all, template, world};
 use api::addon::v1alpha1::{AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
-use api::names::ADDON_PRE_DELETE;
+use api::names::{ADDON_ANNOTATION_PREFIX, ADDON_PRE_DELETE};
 use api::work::v1::ManifestWork;
-use object::{Key, Metadata as _};
+use object::{Key, Kind, Metadata as _};
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
@@ -194,21 +194,35 @@ fn a_hosting_annotation_does_not_hold_an_addon_of_a_template() {
     assert!(annotations.contains_key("addon.open-cluster-management.io/hosting-cluster-name"));
 }
 
+/// Sets annotations of a prefix that add-ons copy, on the cluster or on its add-on; null removes one.
+fn annotate<K: Kind>(world: &mut World, key: &Key, values: &Value) {
+    let values = values.as_object().unwrap().iter();
+    let annotations: Map<String, Value> =
+        values.map(|(name, value)| (format!("{ADDON_ANNOTATION_PREFIX}{name}"), value.clone())).collect();
+    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+    let now = world.now;
+    world.hub.patch(&ResourcePath::of::<K>(key), &patch, &WriteOptions::manager("user"), now).unwrap();
+    world.run_for(seconds(30)).unwrap();
+}
+
 #[test]
 fn annotations_of_people_stay_on_the_addon_of_a_cluster_whose_annotations_change() {
     let mut world = world(1);
     everywhere(&mut world);
-    let values = "addon.open-cluster-management.io/values";
-    let now = world.now;
-    let own = Patch::Merge(json!({"metadata": {"annotations": {values: "{}"}}}));
-    let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON));
-    world.hub.patch(&path, &own, &WriteOptions::manager("user"), now).unwrap();
-    let other =
-        Patch::Merge(json!({"metadata": {"annotations": {"addon.open-cluster-management.io/x": "1"}}}));
-    let cluster = ResourcePath::of::<ManagedCluster>(&Key::cluster("cluster1"));
-    world.hub.patch(&cluster, &other, &WriteOptions::manager("user"), now).unwrap();
-    world.run_for(seconds(30)).unwrap();
-    assert!(addon(&world).unwrap().metadata.annotations.unwrap().contains_key(values));
+    let of_addon = |world: &World| {
+        let annotations = addon(world).unwrap().metadata.annotations.unwrap();
+        let value = |name: &str| annotations.get(&format!("{ADDON_ANNOTATION_PREFIX}{name}")).cloned();
+        [value("values"), value("x")].map(Option::unwrap_or_default)
+    };
+    let (on_cluster, cluster) = (Key::namespaced("cluster1", ADDON), Key::cluster("cluster1"));
+    annotate::<ManagedClusterAddOn>(&mut world, &on_cluster, &json!({"values": "of a person"}));
+    annotate::<ManagedCluster>(&mut world, &cluster, &json!({"values": "of the cluster", "x": "1"}));
+    assert_eq!(of_addon(&world), ["of a person", "1"]);
+    world.restart_operator();
+    annotate::<ManagedCluster>(&mut world, &cluster, &json!({"values": null, "x": "2"}));
+    assert_eq!(of_addon(&world), ["of a person", "2"]);
+    annotate::<ManagedCluster>(&mut world, &cluster, &json!({"x": null}));
+    assert_eq!(of_addon(&world), ["of a person", ""]);
 }
 
 #[test]

@@ -33,7 +33,15 @@ const OCM: &[(&str, &[&str])] = &[
     ("-work-controller", &["replica-set", "work-ttl"]),
     (
         "-addon-manager-controller",
-        &["addon-config", "addon-deploy", "addon-install", "addon-health", "addon-feature", "addon-token"],
+        &[
+            "addon-annotation",
+            "addon-config",
+            "addon-deploy",
+            "addon-install",
+            "addon-health",
+            "addon-feature",
+            "addon-token",
+        ],
     ),
 ];
 /// The annotation of Argo CD on the objects that it applies.
