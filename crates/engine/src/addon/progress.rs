@@ -19,6 +19,8 @@ pub const UNDER_WAY: &str = "Progressing";
 pub const COMPLETED: &str = "Completed";
 /// `Progressing` reason when the cluster cannot run it, or too many clusters failed.
 pub const FAILED: &str = "Failed";
+/// `Progressing` reason when a configuration of the cluster is of a kind that the add-on does not support.
+pub const UNSUPPORTED: &str = "ConfigurationUnsupported";
 
 /// Returns the report for the rollout engine about a cluster that should run `wants`.
 pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
@@ -46,7 +48,7 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
         _ if applied.as_ref() == Some(&of) => {
             Health { of, report: Report::Succeeded, since: since.filter(|_| reason == COMPLETED) }
         }
-        FAILED => Health { of, report: Report::Failed, since },
+        FAILED | UNSUPPORTED => Health { of, report: Report::Failed, since },
         UNDER_WAY => Health { of, report: Report::Progressing, since },
         _ => Health { of, report: Report::Progressing, since: None },
     });

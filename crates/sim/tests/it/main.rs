@@ -7,6 +7,7 @@
 )]
 
 mod addon_hazards;
+mod addon_progress;
 mod addons;
 mod argo;
 mod argo_pull;

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::deployment::Deployment;
 use super::hosting::Host;
 use api::Condition;
-use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn, ObjectReference};
+use api::addon::v1alpha1::{AddOnConfig, HealthCheckMode, ManagedClusterAddOn, ObjectReference};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
@@ -15,7 +15,7 @@ use api::names::addon_conditions::{
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use engine::addon::health::{self, WorksStatus};
-use engine::addon::hosting::Place;
+use engine::addon::hosting::{Place, hosting_cluster};
 use engine::addon::progress;
 use object::{Gvk, Key, Metadata as _};
 use reconcile::{Action, Failure, FailureKind, Plan};
@@ -92,8 +92,7 @@ impl Deployment {
         verdict: DeployOutcome,
         now: Timestamp,
     ) {
-        let started = self.addon.condition(PROGRESSING).filter(|condition| condition.is_true());
-        let started = started.map(|condition| condition.last_transition_time.0);
+        let started = self.started();
         let status = new.status.get_or_insert_default();
         if self.has_template {
             self.report_host(&mut status.conditions, now);
@@ -122,6 +121,7 @@ impl Deployment {
                     plan.wake(until);
                     return;
                 }
+                self.report_open(&mut status.conditions, &verdict, now);
             }
         }
         if self.has_template {
@@ -142,6 +142,10 @@ impl Deployment {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
         let DeployOutcome { error, refused_since, empty: _, misses_works } = verdict;
+        if let Some(AddOnConfig { group, resource, .. }) = self.unsupported() {
+            let message = format!("Configuration with gvr {group}/{resource} is not supported for this addon");
+            return Some(Observation::new(PROGRESSING, False, progress::UNSUPPORTED).message(message));
+        }
         if let Some(error) = error {
             return failed(error);
         }
@@ -210,22 +214,63 @@ impl Deployment {
                 .message("Registration of the addon agent is configured");
             set_condition(conditions, registered, now);
         }
-        let is_empty = verdict.is_empty();
         for applied in self.applied(verdict) {
             set_condition(conditions, applied, now);
         }
-        // OCM reports the progress here; we report the reason why the rollout is not complete.
-        let is_progressing = find_condition(conditions, PROGRESSING).is_some_and(Condition::is_true);
+    }
+
+    /// Returns since when the add-on has what it is to run: its assignment, or its creation if nothing is
+    /// assigned. `None` if its rollout has ended before.
+    fn started(&self) -> Option<Timestamp> {
+        let progressing = self.addon.condition(PROGRESSING);
+        let created = || self.addon.metadata.creation_timestamp.as_ref().map(|created| created.0);
+        progressing.map_or_else(created, |condition| {
+            condition.is_true().then_some(condition.last_transition_time.0)
+        })
+    }
+
+    /// Says what the rollout on the cluster waits for, in OCM's words where it has some. While a
+    /// configuration is assigned, `Progressing` stays True, because the deadline counts from its time.
+    fn report_open(&self, conditions: &mut Vec<Condition>, verdict: &DeployOutcome, now: Timestamp) {
+        let lacks = |type_: &str| find_condition(conditions, type_).is_none();
+        let is_assigned = !self.configs.is_empty();
+        if is_assigned && !find_condition(conditions, PROGRESSING).is_some_and(Condition::is_true) {
+            return;
+        }
+        let is_hosted = hosting_cluster(&self.addon).is_some();
+        let missing = match () {
+            () if is_assigned => None,
+            () if lacks(MANIFEST_APPLIED) => Some(("WaitingForManifestApplied", MANIFEST_APPLIED)),
+            () if is_hosted && lacks(HOSTING_MANIFEST_APPLIED) => {
+                Some(("WaitingForHostingManifestApplied", HOSTING_MANIFEST_APPLIED))
+            }
+            () => None,
+        };
         let why = match &self.works_status {
             WorksStatus::NotHealthy(why) | WorksStatus::NotReady(why) => Some(why.as_str()),
-            WorksStatus::NoWorks => Some("no addon works").filter(|_| !is_empty),
-            WorksStatus::OtherConfig | WorksStatus::Refused(_) | WorksStatus::Done => None,
+            WorksStatus::NoWorks => Some("no addon works").filter(|_| !verdict.is_empty()),
+            WorksStatus::OtherConfig => Some("mca and work configs mismatch"),
+            WorksStatus::Refused(_) | WorksStatus::Done => None,
         };
-        if let (Some(why), true) = (why, is_progressing) {
-            let waiting = Observation::new(PROGRESSING, True, progress::UNDER_WAY)
-                .message(format!("progressing... {why}"));
-            set_condition(conditions, waiting, now);
-        }
+        let wait = match (missing, why) {
+            (Some((reason, type_)), _) => {
+                let message = format!("Waiting for ManagedClusterAddOn {type_} condition");
+                Observation::new(PROGRESSING, False, reason).message(message)
+            }
+            (None, Some(why)) => Observation::new(PROGRESSING, True, progress::UNDER_WAY)
+                .message(format!("progressing... {why}")),
+            (None, None) => return,
+        };
+        set_condition(conditions, wait, now);
+    }
+
+    /// Returns the kind of a configuration that the add-on names and does not support.
+    fn unsupported(&self) -> Option<&AddOnConfig> {
+        let supported = &self.addon.status.as_ref()?.supported_configs;
+        let is_supported = |config: &&AddOnConfig| {
+            supported.iter().any(|kind| (&kind.group, &kind.resource) == (&config.group, &config.resource))
+        };
+        self.addon.spec.configs.iter().find(|config| !supported.is_empty() && !is_supported(config))
     }
 
     /// Reports the health. `finds_health` says whether the status already records that the hub judges the

@@ -1,0 +1,118 @@
+//! What the condition `Progressing` of an add-on on a cluster says before and without a rollout.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{
+    ADDON, addon, is_completed, merged, progress, progressive, put, seconds, select_all, template, world,
+};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::find_condition;
+use api::names::HOSTING_CLUSTER_ANNOTATION;
+use object::Key;
+use sim::World;
+use store::{Patch, ResourcePath, WriteOptions};
+
+const ADDONS: &str = "addon.open-cluster-management.io/v1alpha1";
+
+/// Returns status, reason and message of `Progressing`.
+fn progressing(world: &World, cluster: &str) -> String {
+    let addon: ManagedClusterAddOn = world.get(&Key::namespaced(cluster, ADDON)).unwrap();
+    let conditions = addon.status.unwrap_or_default().conditions;
+    let condition = find_condition(&conditions, "Progressing");
+    condition.map(|c| format!("{} {}: {}", c.status, c.reason, c.message)).unwrap_or_default()
+}
+
+/// Sets conditions of the first cluster's add-on, as its manager does.
+fn report(world: &mut World, types: &[&str]) {
+    let condition = |type_: &&str| json!({"type": type_, "status": "True", "reason": "Applied", "message": "", "lastTransitionTime": world.now.to_string()});
+    let conditions: Vec<Value> = types.iter().map(condition).collect();
+    let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+    let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).sub("status");
+    let now = world.now;
+    world.hub.patch(&path, &patch, &WriteOptions::manager("manager"), now).unwrap();
+    world.run_for(seconds(30)).unwrap();
+}
+
+fn put_work(world: &mut World, cluster: &str, name: &str, labels: &Value) {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    let metadata = json!({"name": name, "namespace": cluster, "labels": labels});
+    let spec = json!({"workload": {"manifests": [map]}});
+    put(
+        world,
+        json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata, "spec": spec}),
+    );
+    world.run_for(seconds(60)).unwrap();
+}
+
+/// Returns two clusters with an add-on that has neither a template nor configurations. The hub runs no
+/// manager for it.
+fn without_configurations() -> World {
+    let mut world = world(2);
+    let placement = json!({"namespace": "default", "name": "fleet"});
+    let strategy = json!({"type": "Placements", "placements": [placement]});
+    let kind = json!({"apiVersion": ADDONS, "kind": "ClusterManagementAddOn", "metadata": {"name": ADDON}});
+    put(&mut world, merged(kind, json!({"spec": {"installStrategy": strategy}})));
+    select_all(&mut world);
+    world.run_for(seconds(30)).unwrap();
+    world
+}
+
+#[test]
+fn an_addon_without_configurations_says_what_it_waits_for_until_its_works_are_applied() {
+    let mut world = without_configurations();
+    let waits = "False WaitingForManifestApplied: Waiting for ManagedClusterAddOn ManifestApplied condition";
+    assert_eq!(progressing(&world, "cluster1"), waits);
+    report(&mut world, &["ManifestApplied"]);
+    assert_eq!(progressing(&world, "cluster1"), "True Progressing: progressing... no addon works");
+    let labels = json!({"open-cluster-management.io/addon-name": ADDON});
+    put_work(&mut world, "cluster1", &format!("addon-{ADDON}-deploy-0"), &labels);
+    assert_eq!(progressing(&world, "cluster1"), "False Completed: completed with no errors.");
+    assert_eq!(progressing(&world, "cluster2"), waits);
+}
+
+#[test]
+fn an_addon_without_configurations_waits_for_the_part_on_its_host_too() {
+    let mut world = without_configurations();
+    let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON));
+    let host = Patch::Merge(json!({"metadata": {"annotations": {HOSTING_CLUSTER_ANNOTATION: "cluster2"}}}));
+    let now = world.now;
+    world.hub.patch(&path, &host, &WriteOptions::manager("user"), now).unwrap();
+    report(&mut world, &["ManifestApplied"]);
+    let waits = "False WaitingForHostingManifestApplied: Waiting for ManagedClusterAddOn HostingManifestApplied condition";
+    assert_eq!(progressing(&world, "cluster1"), waits);
+    report(&mut world, &["ManifestApplied", "HostingManifestApplied"]);
+    assert_eq!(progressing(&world, "cluster1"), "True Progressing: progressing... no addon works");
+}
+
+#[test]
+fn an_addon_that_waits_for_its_turn_says_so_and_its_deadline_begins_with_its_configuration() {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.9");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    let waits = "False WaitingForManifestApplied: Waiting for ManagedClusterAddOn ManifestApplied condition";
+    assert_eq!(progressing(&world, "cluster2"), waits);
+    template(&mut world, "msa", "msa:0.4.0");
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    assert_eq!(progressing(&world, "cluster2"), "False Completed: completed with no errors.");
+}
+
+#[test]
+fn a_configuration_of_a_kind_that_the_addon_does_not_support_fails_on_its_cluster_only() {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    let config = |name: &str| json!([{"group": "example.com", "resource": "settings", "name": name}]);
+    let metadata = json!({"name": ADDON, "namespace": "cluster2"});
+    let kind = json!({"apiVersion": ADDONS, "kind": "ManagedClusterAddOn", "metadata": metadata});
+    put(&mut world, merged(kind, json!({"spec": {"configs": config("blue")}})));
+    world.run_for(seconds(60)).unwrap();
+    let unsupported = "False ConfigurationUnsupported: Configuration with gvr example.com/settings is not supported for this addon";
+    assert_eq!(progressing(&world, "cluster2"), unsupported);
+    assert_eq!(progressing(&world, "cluster1"), "False Completed: completed with no errors.");
+    let (reason, message) = progress(&world);
+    assert!(reason == "Failed" || message.contains("1 failed"), "{reason}: {message}");
+}
