@@ -326,5 +326,8 @@ fn an_addon_that_another_process_manages_is_left_to_it() {
     assert_eq!(world.list::<ManagedClusterAddOn>().len(), 1, "its manager installs it");
     assert_eq!(world.list::<ManifestWork>().len(), 0, "its manager makes its works");
     let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
-    assert!(cma.status.unwrap_or_default().install_progressions.is_empty());
+    let status = cma.status.unwrap();
+    assert!(status.install_progressions.is_empty());
+    let default = status.default_config_references[0].desired_config.clone().unwrap();
+    assert_eq!((default.name.as_str(), default.spec_hash.len()), ("msa", 64), "the defaults are told");
 }

@@ -34,6 +34,8 @@ impl AddOnInput {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
         if !config_refs::is_managed(&self.cma) {
+            let held = self.cma.status.clone().unwrap_or_default();
+            plan.status = self.status_write(self.status(held.install_progressions));
             self.keep(view)?;
             return Ok(plan);
         }
@@ -45,18 +47,28 @@ impl AddOnInput {
         let events: Vec<_> = rollouts
             .flat_map(|(rollout, progression)| self.events(rollout, progression, decided.policy.as_deref()))
             .collect();
-        let status = ClusterManagementAddOnStatus {
-            default_config_references: config_refs::default_references(&self.defaults),
-            install_progressions: std::mem::take(&mut decided.progressions),
-            ..self.cma.status.clone().unwrap_or_default()
-        };
+        let status = self.status(std::mem::take(&mut decided.progressions));
         let truncate_history = self.truncate_history(&decided, &status, view)?;
         self.write(&mut plan, decided, view, now)?;
         plan.step(truncate_history);
-        let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
-        rollout_events::draft(&mut plan, StatusWrite::between(self.cma.as_ref(), &new), events);
+        rollout_events::draft(&mut plan, self.status_write(status), events);
         self.keep(view)?;
         Ok(plan)
+    }
+
+    /// Returns the status with the default configurations. As in OCM they are written for every add-on, also
+    /// where another manager writes the rest.
+    fn status(&self, install_progressions: Vec<InstallProgression>) -> ClusterManagementAddOnStatus {
+        ClusterManagementAddOnStatus {
+            default_config_references: config_refs::default_references(&self.defaults),
+            install_progressions,
+            ..self.cma.status.clone().unwrap_or_default()
+        }
+    }
+
+    fn status_write(&self, status: ClusterManagementAddOnStatus) -> Option<StatusWrite> {
+        let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
+        StatusWrite::between(self.cma.as_ref(), &new)
     }
 
     /// Keeps what the next decision needs.
