@@ -3,12 +3,14 @@
 
 use serde_json::{Value, json};
 
+use crate::addons::{complete, job_of, template_with_job};
 use crate::fixtures::{
     ADDON, addon, images, is_completed, merged, progress, progressive, put, seconds, select_all, template,
     world,
 };
 use crate::removals::select_some;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::work::v1::ManifestWork;
 use object::Key;
 use sim::World;
 
@@ -100,4 +102,31 @@ fn addons_are_installed_in_no_order() {
     let on = world.list::<ManagedClusterAddOn>();
     let names: Vec<&str> = on.iter().filter_map(|addon| addon.metadata.name.as_deref()).collect();
     assert_eq!(names, [ADDON, "other"], "the pods of the first never run");
+}
+
+#[test]
+fn a_cluster_that_waits_for_its_turn_keeps_its_works_and_its_last_jobs() {
+    let mut world = world(2);
+    template_with_job(&mut world, "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    template_with_job(&mut world, "msa:0.4.9");
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((images(&world)[1].as_str(), progress(&world).0.as_str()), ("0.4.0", "Failed"));
+    let work = Key::namespaced("cluster2", format!("addon-{ADDON}-deploy-0"));
+    world.delete::<ManifestWork>(&work).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert!(world.get::<ManifestWork>(&work).is_some(), "the work is repaired");
+    let key = Key::namespaced("cluster2", ADDON);
+    world.delete::<ManagedClusterAddOn>(&key).unwrap();
+    world.run_for(seconds(120)).unwrap();
+    let is_waiting = |world: &World| {
+        let addon = world.get::<ManagedClusterAddOn>(&key);
+        addon.is_some_and(|addon| addon.metadata.deletion_timestamp.is_some())
+    };
+    assert!(is_waiting(&world) && job_of(&world, "cluster2").is_some());
+    complete(&mut world, "cluster2");
+    world.run_for(seconds(60)).unwrap();
+    assert!(!is_waiting(&world), "the placement may have installed it again");
 }

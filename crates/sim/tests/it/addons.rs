@@ -13,10 +13,9 @@ use object::{Key, Kind, Metadata as _};
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Returns a cluster with an add-on that has a job to run before it is deleted.
-fn with_job() -> World {
-    let mut world = world(1);
-    template(&mut world, "msa", "msa:0.4.0");
+/// Writes a template with a job that runs before the add-on is deleted.
+pub(crate) fn template_with_job(world: &mut World, image: &str) {
+    template(world, "msa", image);
     let template: AddOnTemplate = world.get(&Key::cluster("msa")).unwrap();
     let mut object = serde_json::to_value(template).unwrap();
     object["metadata"] = json!({"name": "msa"});
@@ -27,7 +26,13 @@ fn with_job() -> World {
         "metadata": {"name": "clean", "namespace": "open-cluster-management-agent-addon", "annotations": {ADDON_PRE_DELETE: ""}},
     });
     object["spec"]["agentSpec"]["workload"]["manifests"].as_array_mut().unwrap().push(job);
-    put(&mut world, object);
+    put(world, object);
+}
+
+/// Returns a cluster with an add-on that has a job to run before it is deleted.
+fn with_job() -> World {
+    let mut world = world(1);
+    template_with_job(&mut world, "msa:0.4.0");
     let addons = "addon.open-cluster-management.io";
     let config = json!({"group": addons, "resource": "addontemplates", "defaultConfig": {"name": "msa"}});
     let kind = |kind: &str| json!({"apiVersion": format!("{addons}/v1alpha1"), "kind": kind});
@@ -39,7 +44,7 @@ fn with_job() -> World {
     let on_cluster = json!({"metadata": {"name": ADDON, "namespace": "cluster1"}, "spec": {}});
     put(&mut world, merged(kind("ManagedClusterAddOn"), on_cluster));
     world.run_for(seconds(30)).unwrap();
-    assert!(job_of(&world).is_none(), "the job runs at the deletion only");
+    assert!(job_of(&world, "cluster1").is_none(), "the job runs at the deletion only");
     world
 }
 
@@ -51,14 +56,14 @@ fn job_key() -> ResourcePath {
     ResourcePath::of::<Job>(&Key::namespaced("open-cluster-management-agent-addon", "clean"))
 }
 
-fn job_of(world: &World) -> Option<Value> {
-    Some(world.spokes["cluster1"].store.get(&job_key()).ok()?.as_ref().clone().into_value())
+pub(crate) fn job_of(world: &World, cluster: &str) -> Option<Value> {
+    Some(world.spokes[cluster].store.get(&job_key()).ok()?.as_ref().clone().into_value())
 }
 
 /// Makes the image of the job available; the change of the job makes the node try again.
-fn complete(world: &mut World) {
+pub(crate) fn complete(world: &mut World, cluster: &str) {
     let now = world.now;
-    let spoke = world.spokes.get_mut("cluster1").unwrap();
+    let spoke = world.spokes.get_mut(cluster).unwrap();
     spoke.workloads.images.insert("clean:1".into());
     let patch = Patch::Merge(json!({"metadata": {"annotations": {"image": "pulled"}}}));
     spoke.store.patch(&job_key(), &patch, &WriteOptions::manager("jobs"), now).unwrap();
@@ -71,7 +76,7 @@ fn an_addon_is_deleted_when_its_last_job_is_complete_and_no_sooner() {
     world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).unwrap();
     world.restart_operator();
     world.run_for(seconds(60)).unwrap();
-    assert!(job_of(&world).is_some());
+    assert!(job_of(&world, "cluster1").is_some());
     assert_eq!(world.list::<ManifestWork>().len(), 2, "what the add-on runs stays until then");
     let status = addon(&world).unwrap().status.unwrap();
     let held = find_condition(&status.conditions, "HookManifestCompleted").unwrap();
@@ -96,7 +101,7 @@ fn an_addon_is_deleted_when_its_last_job_is_complete_and_no_sooner() {
         Vec::<String>::new(),
         "an operator that starts later tells nothing twice"
     );
-    complete(&mut world);
+    complete(&mut world, "cluster1");
     world.run_for(seconds(60)).unwrap();
     assert!(addon(&world).is_none());
     assert_eq!(world.list::<ManifestWork>().len(), 0);
@@ -107,8 +112,8 @@ fn the_last_jobs_run_although_the_addon_is_deleted_for_all_clusters() {
     let mut world = with_job();
     world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
     world.run_for(seconds(60)).unwrap();
-    assert!(addon(&world).unwrap().is_terminating() && job_of(&world).is_some());
-    complete(&mut world);
+    assert!(addon(&world).unwrap().is_terminating() && job_of(&world, "cluster1").is_some());
+    complete(&mut world, "cluster1");
     world.run_for(seconds(60)).unwrap();
     assert!(addon(&world).is_none());
 }

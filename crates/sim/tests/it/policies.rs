@@ -8,7 +8,7 @@ use crate::fixtures::{
 };
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::RolloutPolicy;
+use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use object::Key;
 use sim::World;
 
@@ -90,4 +90,52 @@ fn the_last_valid_strategy_stays_in_force_although_nobody_made_a_policy() {
     let is_everywhere = |world: &World| images(world).iter().all(|image| image == "0.4.1");
     assert!(world.run_until(seconds(120), is_everywhere).unwrap(), "{:?}", progress(&world));
     assert!(progress(&world).1.contains("progressDeadline"), "{:?}", progress(&world));
+}
+
+/// Returns the record of the rollout.
+fn record(world: &World) -> RolloutStatus {
+    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    policy.status.unwrap_or_default().rollouts.pop().unwrap_or_default()
+}
+
+/// Returns two clusters. The canary ran 0.4.9 without success and returned to the version before.
+fn rolled_back() -> World {
+    let mut world = world(2);
+    policy(&mut world, json!({"onBreach": "Rollback"}));
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.9");
+    let is_back = |world: &World| !record(world).quarantined.is_empty() && images(world) == ["0.4.0"; 2];
+    assert!(world.run_until(seconds(120), is_back).unwrap(), "{:?}", progress(&world));
+    world
+}
+
+#[test]
+fn a_quarantine_ends_with_the_next_content_and_is_forgotten() {
+    let mut world = rolled_back();
+    template(&mut world, "msa", "msa:0.4.1");
+    let arrived = |world: &World| is_completed(world) && images(world) == ["0.4.1"; 2];
+    assert!(world.run_until(seconds(120), arrived).unwrap(), "{:?}", progress(&world));
+    assert_eq!(record(&world).quarantined, "");
+    template(&mut world, "msa", "msa:0.4.9");
+    let tried = |world: &World| images(world) == ["0.4.9", "0.4.1"];
+    assert!(world.run_until(seconds(30), tried).unwrap(), "{:?}", progress(&world));
+}
+
+#[test]
+fn a_quarantine_stays_until_a_person_releases_the_revision() {
+    let mut world = rolled_back();
+    let revision = record(&world).quarantined;
+    for spoke in world.spokes.values_mut() {
+        spoke.workloads.images.insert("msa:0.4.9".into());
+    }
+    world.restart_operator();
+    world.run_for(seconds(1800)).unwrap();
+    assert_eq!((images(&world), record(&world).quarantined), (vec!["0.4.0".to_owned(); 2], revision.clone()));
+    policy(&mut world, json!({"onBreach": "Rollback", "releasedRevisions": [revision]}));
+    let arrived = |world: &World| is_completed(world) && images(world) == ["0.4.9"; 2];
+    assert!(world.run_until(seconds(120), arrived).unwrap(), "{:?}", progress(&world));
+    assert_eq!(record(&world).quarantined, "");
 }
