@@ -32,6 +32,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::addon_annotation::AddonAnnotationController>();
     register.add::<hub::addon_config::AddonConfigController>();
     register.add::<hub::addon_deploy::AddonDeployController>();
+    register.add::<hub::addon_deploy::AddonTakeoverController>();
     register.add::<hub::addon_health::AddonHealthController>();
     register.add::<hub::addon_feature::AddonFeatureController>();
     register.add::<hub::addon_token::AddonTokenController>();

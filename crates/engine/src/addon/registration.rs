@@ -214,6 +214,19 @@ pub fn addon_of_binding(binding: &RoleBinding) -> Option<Key> {
     is_ours.then(|| Key::namespaced(cluster, addon))
 }
 
+/// Returns the add-on of a RoleBinding that [OCM's manager of templates] made. Its name has neither the role
+/// nor the cluster.
+///
+/// [OCM's manager of templates]:
+/// https://github.com/open-cluster-management-io/ocm/blob/main/pkg/addon/templateagent/registration.go
+pub fn addon_of_ocm_binding(binding: &RoleBinding) -> Option<&str> {
+    let addon = binding.label(ADDON_NAME_LABEL)?;
+    let name = format!("{}{}:agent", binding_prefix(addon), binding.role_ref.kind.to_lowercase());
+    let is_of_template = binding.label(ADDON_TEMPLATE_NAME_LABEL).is_some();
+    let is_ocms = is_of_template && binding.label(CLUSTER_NAME_LABEL).is_none() && binding.name() == name;
+    is_ocms.then_some(addon)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,6 +308,24 @@ mod tests {
         bindings[0].metadata.name = Some("of-a-person".into());
         bindings[1].metadata.labels.as_mut().unwrap().remove(ADDON_TEMPLATE_NAME_LABEL);
         assert_eq!(bindings.iter().map(addon_of_binding).collect::<Vec<_>>(), [None, None]);
+    }
+
+    #[test]
+    fn a_binding_of_ocm_is_known_by_its_name_and_its_labels() {
+        let read = |name: &str, kind: &str, labels: &[&str]| {
+            let labels: Value = labels.iter().map(|label| ((*label).to_owned(), json!("a"))).collect();
+            let role = json!({"apiGroup": RBAC, "kind": kind, "name": "r"});
+            let binding = json!({"metadata": {"name": name, "labels": labels}, "roleRef": role});
+            addon_of_ocm_binding(&serde_json::from_value(binding).unwrap()).map(str::to_owned)
+        };
+        let name = "open-cluster-management:a:role:agent";
+        let labels = [ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL];
+        assert_eq!(read(name, "Role", &labels).as_deref(), Some("a"));
+        assert_eq!(read("open-cluster-management:a:role:r:agent", "Role", &labels), None, "it is ours");
+        assert_eq!(read(name, "ClusterRole", &labels), None, "the name is another one");
+        assert_eq!(read(name, "Role", &labels[..1]), None, "it is of no template");
+        let of_cluster = [ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, CLUSTER_NAME_LABEL];
+        assert_eq!(read(name, "Role", &of_cluster), None, "it is of one cluster");
     }
 
     #[test]

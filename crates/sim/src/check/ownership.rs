@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::{Author, Broken, CheckResult, Checker, Invariant, Write};
 use api::gitops::v1alpha1::{ConfigRepo, Takeover};
 use api::names::{
-    CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, INSTALLED_BY_ANNOTATION, WORK_REPLICA_SET_LABEL,
+    ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER,
+    INSTALLED_BY_ANNOTATION, WORK_REPLICA_SET_LABEL,
 };
 use engine::sync::ObjectId;
 use object::{Key, Object, ObjectRef};
@@ -94,6 +95,7 @@ impl Checker {
                     || (author.controller == "cluster" && write.id.key.namespace == author.key.name)
                     || (author.controller == "work-ttl" && before.at(&WORK_TTL).is_some_and(Value::is_number))
                     || (author.controller == "replica-set" && is_generated(before, &author.key.name))
+                    || (author.controller == "addon-takeover" && is_binding_of_ocm(before))
                     || before.annotations().contains_key(INSTALLED_BY_ANNOTATION)
                     || owners(before).any(|kind| kind == "AppliedManifestWork")
                     // The check of the removal budget covers whose add-on it is.
@@ -144,6 +146,14 @@ impl Checker {
 fn is_generated(work: &Object, set: &str) -> bool {
     let name = work.at(&["metadata", "generateName"]).and_then(Value::as_str);
     name == Some(set) && work.labels().contains_key(WORK_REPLICA_SET_LABEL)
+}
+
+/// Returns whether OCM's manager of templates made a RoleBinding.
+fn is_binding_of_ocm(object: &Object) -> bool {
+    let labels = object.labels();
+    let addon = labels.get(ADDON_NAME_LABEL).copied().unwrap_or_default();
+    let names = ["role", "clusterrole"].map(|kind| format!("open-cluster-management:{addon}:{kind}:agent"));
+    labels.contains_key(ADDON_TEMPLATE_NAME_LABEL) && names.iter().any(|name| name == object.name())
 }
 
 fn owners(object: &Object) -> impl Iterator<Item = &str> {

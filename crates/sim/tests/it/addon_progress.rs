@@ -34,7 +34,8 @@ fn report(world: &mut World, types: &[&str]) {
 }
 
 fn put_work(world: &mut World, cluster: &str, name: &str, labels: &Value) {
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
     let metadata = json!({"name": name, "namespace": cluster, "labels": labels});
     let spec = json!({"workload": {"manifests": [map]}});
     put(

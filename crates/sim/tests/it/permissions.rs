@@ -3,13 +3,16 @@
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::{Value, json};
 
-use crate::fixtures::{ADDON, images, put, seconds, template, world};
+use crate::fixtures::{
+    ADDON, addon, images, is_completed, progress, progressive, put, seconds, select_all, template, world,
+};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
-use api::names::ADDON_NAME_LABEL;
+use api::names::{ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL};
 use object::{Key, Metadata as _};
 use sim::World;
+use store::{Patch, ResourcePath, WriteOptions};
 
 /// Returns a fleet with two clusters that have an add-on; its agents may read in their own namespace and in a
 /// shared one.
@@ -163,4 +166,59 @@ fn every_addon_of_a_lost_cluster_is_unknown_whoever_manages_it() {
         (available.status.to_string().as_str(), available.reason.as_str()),
         ("Unknown", "ManagedClusterLeaseUpdateStopped")
     );
+}
+
+/// Writes a RoleBinding as OCM's addon-manager does.
+fn put_binding_of_ocm(world: &mut World, namespace: &str, kind: &str, owner: Option<&ManagedClusterAddOn>) {
+    let reference = |addon: &ManagedClusterAddOn| {
+        json!([{"apiVersion": "addon.open-cluster-management.io/v1beta1", "kind": "ManagedClusterAddOn",
+            "name": ADDON, "uid": addon.uid()}])
+    };
+    let labels = json!({ADDON_NAME_LABEL: ADDON, ADDON_TEMPLATE_NAME_LABEL: ""});
+    let name = format!("open-cluster-management:{ADDON}:{}:agent", kind.to_lowercase());
+    let metadata = json!({"name": name, "namespace": namespace, "labels": labels, "ownerReferences": owner.map(reference)});
+    let group = "rbac.authorization.k8s.io";
+    let everybody = format!("system:open-cluster-management:addon:{ADDON}");
+    put(
+        world,
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": group, "kind": kind, "name": "reader"},
+            "subjects": [{"apiGroup": group, "kind": "Group", "name": everybody}],
+        }),
+    );
+}
+
+/// The second cluster waits for its turn with what OCM deployed there.
+#[test]
+fn permissions_that_ocm_made_go_when_those_of_each_agent_replace_them() {
+    let mut world = world(2);
+    put(&mut world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared"}}));
+    permit(&mut world, "msa:0.4.9", &["reader"]);
+    addon(&mut world, "msa", progressive());
+    let desired = json!({"name": "msa", "specHash": "of-ocm"});
+    let reference = json!({"group": "addon.open-cluster-management.io", "resource": "addontemplates", "name": "msa", "desiredConfig": desired, "lastAppliedConfig": desired});
+    for cluster in ["cluster1", "cluster2"] {
+        install(&mut world, ADDON, cluster);
+        let key = Key::namespaced(cluster, ADDON);
+        let path = ResourcePath::of::<ManagedClusterAddOn>(&key).sub("status");
+        let status = Patch::Merge(json!({"status": {"configReferences": [reference]}}));
+        let now = world.now;
+        world.hub.patch(&path, &status, &WriteOptions::manager("addon-manager"), now).unwrap();
+        let owner = world.get(&key);
+        put_binding_of_ocm(&mut world, cluster, "ClusterRole", owner.as_ref());
+    }
+    put_binding_of_ocm(&mut world, "shared", "Role", None);
+    select_all(&mut world);
+    world.run_for(seconds(180)).unwrap();
+    let of_ocm = |world: &World| -> Vec<String> {
+        bindings(world).into_iter().filter(|name| name.ends_with("role:agent")).collect()
+    };
+    let prefix = format!("open-cluster-management:{ADDON}");
+    let left = [format!("cluster2/{prefix}:clusterrole:agent"), format!("shared/{prefix}:role:agent")];
+    assert_eq!((of_ocm(&world), progress(&world).0.as_str()), (left.into(), "Failed"));
+    permit(&mut world, "msa:0.4.0", &["reader"]);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    world.run_for(seconds(90)).unwrap();
+    assert_eq!((of_ocm(&world), bindings(&world).len()), (Vec::new(), 4));
 }

@@ -40,6 +40,7 @@ const OCM: &[(&str, &[&str])] = &[
             "addon-install",
             "addon-health",
             "addon-feature",
+            "addon-takeover",
             "addon-token",
         ],
     ),

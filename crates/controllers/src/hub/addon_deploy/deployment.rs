@@ -206,6 +206,14 @@ impl Deployment {
         plan
     }
 
+    /// Returns whether the agent has all permissions that it should have. An add-on without configurations
+    /// has not been deployed, and the agent of a cluster that the hub does not accept should have none.
+    pub(super) fn is_permitted(&self) -> bool {
+        let has = |wanted: &RoleBinding| self.bindings.iter().any(|held| Key::of(&**held) == Key::of(wanted));
+        let needs_none = self.configs.is_empty() || !self.cluster.spec.hub_accepts_client;
+        needs_none || (matches!(self.sources, Ok(Some(_))) && self.permissions.iter().all(has))
+    }
+
     /// Returns the manifests of the template for this cluster.
     fn render(&self, sources: &Sources) -> Result<Vec<Object>, String> {
         let input = template::Input {

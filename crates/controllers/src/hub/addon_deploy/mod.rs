@@ -16,6 +16,7 @@ mod hosting;
 mod index;
 mod leftovers;
 mod status;
+mod takeover;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use self::deployment::{Deployment, registries};
 use self::hosting::FINALIZERS;
 use self::index::DeployIndex;
+pub(crate) use self::takeover::AddonTakeoverController;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;

@@ -143,7 +143,8 @@ impl Deployment {
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
         let DeployOutcome { error, refused_since, empty: _, misses_works } = verdict;
         if let Some(AddOnConfig { group, resource, .. }) = self.unsupported() {
-            let message = format!("Configuration with gvr {group}/{resource} is not supported for this addon");
+            let message =
+                format!("Configuration with gvr {group}/{resource} is not supported for this addon");
             return Some(Observation::new(PROGRESSING, False, progress::UNSUPPORTED).message(message));
         }
         if let Some(error) = error {
@@ -224,9 +225,8 @@ impl Deployment {
     fn started(&self) -> Option<Timestamp> {
         let progressing = self.addon.condition(PROGRESSING);
         let created = || self.addon.metadata.creation_timestamp.as_ref().map(|created| created.0);
-        progressing.map_or_else(created, |condition| {
-            condition.is_true().then_some(condition.last_transition_time.0)
-        })
+        progressing
+            .map_or_else(created, |condition| condition.is_true().then_some(condition.last_transition_time.0))
     }
 
     /// Says what the rollout on the cluster waits for, in OCM's words where it has some. While a
