@@ -1,14 +1,18 @@
 //! What an add-on reports before its rollout, and the snapshots of its configurations.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, images, is_completed, progress, progressive, seconds, select_all, template, world,
+    ADDON, addon, config_maps, images, is_completed, progress, progressive, put, seconds, select_all,
+    template, world,
 };
-use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::addon::v1alpha1::{AddOnTemplate, ClusterManagementAddOn};
+use api::names::{ADDON_DELETION_ORPHAN, STRICT_VARIABLES_ANNOTATION};
+use api::work::v1::ManifestWork;
 use object::Key;
 use sim::World;
+use store::{Patch, ResourcePath, WriteOptions};
 
 #[test]
 fn an_addon_says_what_it_waits_for_and_goes_out_when_its_placement_comes() {
@@ -43,6 +47,88 @@ fn a_template_that_cannot_be_rendered_is_reported_and_changes_no_cluster() {
     template(&mut world, "msa", "msa:0.4.1");
     assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
     assert_eq!(images(&world), ["0.4.1", "0.4.1", "0.4.1"]);
+}
+
+#[test]
+fn a_variable_that_nothing_defines_is_refused_where_the_addon_asks_for_that() {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.0{{SUFFIX}}");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    let strict = |world: &mut World, value: Value| {
+        let path = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster(ADDON));
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {STRICT_VARIABLES_ANNOTATION: value}}}));
+        let now = world.now;
+        world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+    };
+    strict(&mut world, json!("true"));
+    select_all(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    let (reason, message) = progress(&world);
+    assert!(reason == "ConfigurationInvalid" && message.contains("SUFFIX"), "{reason}: {message}");
+    assert_eq!(images(&world), Vec::<String>::new());
+    strict(&mut world, Value::Null);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    assert_eq!(images(&world), ["0.4.0", "0.4.0"], "as in OCM the variable is nothing");
+}
+
+/// Writes the template with these manifests instead of its own.
+fn put_manifests(world: &mut World, manifests: &[Value]) {
+    template(world, "msa", "msa:0.4.0");
+    let template: AddOnTemplate = world.get(&Key::cluster("msa")).unwrap();
+    let mut object = serde_json::to_value(template).unwrap();
+    object["metadata"] = json!({"name": "msa"});
+    object["spec"]["agentSpec"]["workload"]["manifests"] = json!(manifests);
+    put(world, object);
+}
+
+fn map(name: &str, annotations: &Value, data: &str) -> Value {
+    let metadata = json!({"name": name, "namespace": "default", "annotations": annotations});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": data}})
+}
+
+#[test]
+fn an_object_that_is_to_stay_stays_on_the_cluster_and_the_others_go_with_the_addon() {
+    let mut world = world(1);
+    let stays = json!({ADDON_DELETION_ORPHAN: ""});
+    put_manifests(&mut world, &[map("stays", &stays, "1"), map("goes", &json!({}), "1")]);
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    assert_eq!(config_maps(&world), ["goes=\"1\"", "stays=\"1\""]);
+    world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 0);
+    assert_eq!(config_maps(&world), ["stays=\"1\""]);
+}
+
+#[test]
+fn an_addon_that_is_too_large_for_one_work_has_two_until_it_shrinks() {
+    let mut world = world(1);
+    let (first, second) = ("1".repeat(300_000), "2".repeat(300_000));
+    let two = |data: &str| [map("a", &json!({}), data), map("b", &json!({}), data)];
+    let works = |world: &World| {
+        let works = world.list::<ManifestWork>();
+        works.iter().filter_map(|work| work.metadata.name.clone()).collect::<Vec<_>>()
+    };
+    put_manifests(&mut world, &two(&first));
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    let names = [0, 1].map(|index| format!("addon-{ADDON}-deploy-{index}"));
+    assert_eq!(works(&world), names);
+    put_manifests(&mut world, &two(&second));
+    let arrived = |world: &World| {
+        is_completed(world) && config_maps(world) == ["a", "b"].map(|name| format!("{name}={second:?}"))
+    };
+    assert!(world.run_until(seconds(60), arrived).unwrap(), "{:?}", progress(&world));
+    assert_eq!(works(&world), names);
+    put_manifests(&mut world, &[map("b", &json!({}), "3")]);
+    let shrunk = |world: &World| is_completed(world) && config_maps(world) == ["b=\"3\""];
+    assert!(world.run_until(seconds(60), shrunk).unwrap(), "{:?}", progress(&world));
+    assert_eq!(works(&world).len(), 1);
+    world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((works(&world), config_maps(&world)), (Vec::new(), Vec::new()));
 }
 
 /// Returns the hashes of the snapshots of the add-on.

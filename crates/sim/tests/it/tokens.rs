@@ -1,20 +1,26 @@
 //! The service accounts of add-ons whose agents register by token.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::{Value, json};
 
-use crate::fixtures::{ADDON, addon, is_completed, progress, seconds, select_all, template, world};
+use crate::fixtures::{ADDON, addon, is_completed, progress, seconds, select_all, template, with, world};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::{Condition, find_condition};
 use object::Key;
-use sim::World;
+use reconcile::{Action, Failure, Outcome};
+use sim::{Servers, Setup, World, execute};
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Returns a fleet with an add-on on one cluster, whose agent registers by token.
 fn by_token() -> World {
-    let mut world = world(1);
+    on(world(1))
+}
+
+/// Returns the fleet on a hub.
+fn on(mut world: World) -> World {
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));
     select_all(&mut world);
@@ -55,6 +61,26 @@ fn an_addon_by_token_gets_a_service_account_and_its_agent_is_notified() {
     let condition = ready(&world).unwrap();
     assert_eq!(condition.message, format!("ServiceAccount cluster1/{ADDON}-agent (UID: {uid}) is ready"));
     assert_eq!((condition.is_true(), condition.reason.as_str()), (true, "TokenInfrastructureReady"));
+}
+
+/// Executes an action as an API server with a policy against service accounts.
+fn refuse(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    match action {
+        Action::Apply { object, .. } if object.kind() == "ServiceAccount" => {
+            Err(Failure::refused(&object.reference(), 403, [].into_iter(), "denied by a policy"))
+        }
+        action => execute(servers, manager, action, now),
+    }
+}
+
+#[test]
+fn an_account_that_the_api_server_refuses_is_named_in_the_condition() {
+    let world = on(with(Setup { execute: refuse, ..Setup::default() }, 7, 1));
+    let condition = ready(&world).unwrap();
+    assert_eq!((condition.is_false(), condition.reason.as_str()), (true, "TokenInfrastructureApplyFailed"));
+    let message = condition.message;
+    assert!(message.starts_with("Failed to apply token infrastructure: "), "{message}");
+    assert!(message.ends_with("denied by a policy"), "{message}");
 }
 
 #[test]
