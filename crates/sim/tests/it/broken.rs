@@ -22,8 +22,8 @@ use reconcile::{
 use sim::history::{self, Event};
 use sim::{Faults, Invariant, Servers, Setup};
 
-/// Number of histories in which a bug must show.
-const SEEDS: u64 = 200;
+/// Number of histories in which a bug must show. The rarest shows in one of some hundred.
+const SEEDS: u64 = 600;
 
 /// Plays histories until one breaks an invariant, which must be the expected one.
 fn check(setup: Setup, expected: &[Invariant]) {
