@@ -104,8 +104,8 @@ impl Ui {
         self.terminal
     }
 
-    /// Returns the style for this output: with colours on a terminal unless `NO_COLOR` is set, and as large as
-    /// the terminal is now.
+    /// Returns the style for this output: with colours on a terminal unless `NO_COLOR` is set, and as large
+    /// as the terminal is now.
     pub fn style(&self) -> Style {
         if !self.terminal {
             return Style::PLAIN;
