@@ -152,10 +152,8 @@ async fn a_repository_of_a_million_entries_or_references_is_refused_and_one_of_f
     std::fs::create_dir(&repo).unwrap();
     git(&repo, &["init", "--quiet", "--bare"], "");
     let blob = git(&repo, &["hash-object", "-w", "--stdin"], CONFIG_MAP);
-    let (port, base) = (free_port(), format!("--base-path={}", dir.path().display()));
-    let listens = format!("--port={port}");
-    let args = ["daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1", &listens, &base];
-    let _daemon = Running::start_program("git", "daemon", dir.path(), &args);
+    let port = free_port();
+    let _daemon = Running::git_daemon(dir.path(), port);
     let connects = async || TcpStream::connect(("127.0.0.1", port)).await.is_ok();
     eventually("the daemon listens", connects).await;
     let url = format!("git://127.0.0.1:{port}/a.git");

@@ -7,6 +7,17 @@ use std::time::Duration;
 /// Interval of the checks.
 const POLL: Duration = Duration::from_millis(100);
 
+/// Returns the command of git's own server for the repositories of a directory. The program `git` starts the
+/// server as a child, which goes on when `git` is killed.
+pub(crate) fn git_daemon(dir: &Path, port: u16) -> Command {
+    let programs = Command::new("git").arg("--exec-path").output().unwrap().stdout;
+    let programs = PathBuf::from(String::from_utf8(programs).unwrap().trim());
+    let mut command = Command::new(programs.join("git-daemon"));
+    command.args(["--export-all", "--reuseaddr", "--listen=127.0.0.1"]).arg(format!("--port={port}"));
+    command.arg(format!("--base-path={}", dir.display()));
+    command
+}
+
 /// A process of ours that ends with the test, and shows its log when the test fails.
 pub(crate) struct Running {
     name: String,
@@ -21,6 +32,11 @@ impl Running {
 
     pub(crate) fn start_program(program: &str, name: &str, dir: &Path, args: &[&str]) -> Self {
         Self::spawn(Command::new(program).args(args), name, dir, dir)
+    }
+
+    /// Serves the repositories of a directory with git's own server.
+    pub(crate) fn git_daemon(dir: &Path, port: u16) -> Self {
+        Self::spawn(&mut git_daemon(dir, port), "git-daemon", dir, dir)
     }
 
     /// Starts a process with another home directory than that of its log.

@@ -161,13 +161,6 @@ async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
     eventually("the tip is all that must be signed", async || hub.exists("vouched").await).await;
 }
 
-/// Serves the repositories of a directory with git's own server.
-fn daemon(dir: &Path, port: u16) -> Running {
-    let (base, port) = (format!("--base-path={}", dir.display()), format!("--port={port}"));
-    let args = ["daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1", &port, &base];
-    Running::start_program("git", "daemon", dir, &args)
-}
-
 /// Sends a webhook over TLS, and returns the first line of the answer.
 async fn deliver(port: u16, authority: &Path, path: &str, signature: &str, body: &str) -> Option<String> {
     let mut roots = rustls::RootCertStore::empty();
@@ -215,7 +208,7 @@ async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
     let hub = Hub::start().await;
     let (dir, path) = (hub.dir.path(), hub.repository("a"));
     let (git, port) = (free_port(), free_port());
-    let _daemon = daemon(dir, git);
+    let _daemon = Running::git_daemon(dir, git);
     let connects = async || tokio::net::TcpStream::connect(("127.0.0.1", git)).await.is_ok();
     eventually("the daemon listens", connects).await;
     write_certificates(dir);

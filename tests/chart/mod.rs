@@ -14,6 +14,7 @@ use axum::http::Request;
 use serde_json::{Value, json};
 
 use crate::kube::{Cluster, Directory, Process, free_port, helm};
+use crate::running::git_daemon;
 use crate::wait::eventually;
 
 /// The permissions of the operator beyond the kinds of OCM and its own, and beyond reading anything but
@@ -125,10 +126,7 @@ fn serve_repository(dir: &Directory, port: u16) -> Process {
     let tree = repository.find_tree(index.write_tree_to(&repository).unwrap()).unwrap();
     let author = git2::Signature::now("Test", "test@example.com").unwrap();
     repository.commit(Some("refs/heads/main"), &author, &author, "set", &tree, &[]).unwrap();
-    let mut command = Command::new("git");
-    command.args(["daemon", "--export-all", "--listen=127.0.0.1"]).arg(format!("--port={port}"));
-    command.arg(format!("--base-path={}", path.parent().unwrap().display()));
-    Process::start("git-daemon", command, dir)
+    Process::start("git-daemon", git_daemon(path.parent().unwrap(), port), dir)
 }
 
 #[tokio::test]

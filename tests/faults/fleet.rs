@@ -1,8 +1,9 @@
 //! A fleet behind a proxy: operator, agent, a real hub, a real spoke, and clusters without agent.
 
 use std::collections::BTreeMap;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
@@ -18,7 +19,7 @@ use super::proxy::Proxy;
 use crate::e2e::{accept, prepare_hub};
 use crate::fleet_commit;
 use crate::kube::{Cluster, Kubectl, free_port};
-use crate::running::Running;
+use crate::running::{Running, git_daemon};
 use crate::wait::eventually;
 
 /// Number of clusters without an agent.
@@ -119,19 +120,13 @@ impl Fleet {
         let (mut daemon, port) = self.daemon.take().unwrap();
         daemon.kill().unwrap();
         daemon.wait().unwrap();
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "nothing serves while it is down");
         self.start_daemon(port);
     }
 
     fn start_daemon(&mut self, port: u16) {
-        let mut command = Command::new("git");
-        command.args([
-            "daemon",
-            "--export-all",
-            "--reuseaddr",
-            "--enable=receive-pack",
-            "--listen=127.0.0.1",
-        ]);
-        command.arg(format!("--port={port}")).arg(format!("--base-path={}", self.dir.path().display()));
+        let mut command = git_daemon(self.dir.path(), port);
+        command.arg("--enable=receive-pack");
         let daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.daemon = Some((daemon.unwrap(), port));
     }
