@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,12 +21,16 @@ use api::names::{
 };
 use api::work::v1::ManifestWork;
 use engine::registration::rbac;
+use object::duration::later;
 use object::{Key, Kind, Metadata as _};
 use reconcile::{
     Action, Change, Controller, Event, EventType, Plan, Query, Read, StatusWrite, View, Watches,
 };
 
 const FINALIZERS: [&str; 2] = [CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_RESOURCE_FINALIZER];
+/// The age of permissions from which their cluster is known to be gone, and not to be missing in a cache or
+/// after a restore that brings it last. Twice the time for which a kind counts that cannot be listed.
+const GONE_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 pub(crate) struct ClusterController;
 
@@ -47,7 +51,10 @@ impl Controller for ClusterController {
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
-        let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(plan) };
+        let Some(cluster) = view.get::<ManagedCluster>(key)? else {
+            clean_up_after(&mut plan, &key.name, view, now)?;
+            return Ok(plan);
+        };
         let observation = if cluster.is_terminating() {
             Some(clean_up(&mut plan, &cluster, view)?)
         } else if cluster.spec.hub_accepts_client
@@ -59,7 +66,7 @@ impl Controller for ClusterController {
             accept(&mut plan, &cluster, view)?;
             let accepted = Observation::new(HUB_ACCEPTED, True, "HubClusterAdminAccepted");
             Some(accepted.message("Accepted by hub cluster admin"))
-        } else if cluster.holds(HUB_ACCEPTED) && deny(&mut plan, &cluster, view)? {
+        } else if cluster.holds(HUB_ACCEPTED) && deny(&mut plan, &key.name, view)? {
             let denied = Observation::new(HUB_ACCEPTED, False, "HubClusterAdminDenied");
             Some(denied.message("Denied by hub cluster admin"))
         } else {
@@ -147,8 +154,8 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<(
 
 /// Revokes the permissions; returns whether that is complete. As long as works exist, the agent may still
 /// remove them.
-fn deny(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
-    let wanted = rbac::cluster_role(cluster.name(), false);
+fn deny(plan: &mut Plan, cluster: &str, view: &impl View) -> Read<bool> {
+    let wanted = rbac::cluster_role(cluster, false);
     // A narrower role is wanted, so a live role that covers the wanted rules may allow too much.
     let live = view.get::<ClusterRole>(&Key::of(&wanted))?;
     if live.is_none_or(|live| live.rules != wanted.rules) {
@@ -158,8 +165,7 @@ fn deny(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<boo
 }
 
 /// Deletes the bindings in the cluster's namespace; returns whether they are gone.
-fn delete_bindings(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
-    let name = cluster.name();
+fn delete_bindings(plan: &mut Plan, name: &str, view: &impl View) -> Read<bool> {
     let works = view.list::<ManifestWork>(Query::namespace(name))?;
     let registration = view.get::<RoleBinding>(&Key::of(&rbac::registration_binding(name)))?;
     let work = view.get::<RoleBinding>(&Key::of(&rbac::work_binding(name)))?;
@@ -174,30 +180,70 @@ fn delete_bindings(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) 
 /// removes the finalizers.
 fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<Observation> {
     let name = cluster.name();
-    let addons = view.list::<ManagedClusterAddOn>(Query::namespace(name))?;
-    if !addons.is_empty() {
-        plan.step(delete_all(first_to_clean_up(&addons)));
-        return Ok(remaining("managedclusteraddons", &addons));
+    if let Some(remaining) = delete_content(plan, name, view)? {
+        return Ok(remaining);
     }
-    let works = view.list::<ManifestWork>(Query::namespace(name))?;
-    if !works.is_empty() {
-        plan.step(delete_all(first_to_clean_up(&works)));
-        return Ok(remaining("manifestworks", &works));
-    }
-    if delete_bindings(plan, cluster, view)? {
-        let of_cluster = Key::cluster(rbac::name(name));
-        let role = view.get::<ClusterRole>(&of_cluster)?;
-        let binding = view.get::<ClusterRoleBinding>(&of_cluster)?;
-        let role = role.iter().map(|role| Action::delete(role.as_ref()));
-        plan.step(role.chain(binding.iter().map(|binding| Action::delete(binding.as_ref()))));
-        if is_last(name, view)? {
-            let shared = rbac::shared_roles().into_iter().map(|role| Key::of(&role));
-            let shared = shared.filter_map(|role| view.get::<ClusterRole>(&role).transpose());
-            plan.step(delete_all(&shared.collect::<Read<Vec<_>>>()?));
-        }
+    if delete_permissions(plan, name, view)? {
         plan.step(Action::remove_finalizers(cluster, &FINALIZERS));
     }
     Ok(Observation::new(DELETING, True, "NoResource").message("No cleaned resource in cluster ns."))
+}
+
+/// Does the same for a cluster that went without its finalizers, as OCM's garbage collector does. That it was
+/// there is known by its permissions, which go last. See docs/hazards.md#cluster-without-finalizers.
+fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp) -> Read<()> {
+    let Some(since) = permissions_since(name, view)? else { return Ok(()) };
+    let gone_at = later(since, GONE_AFTER);
+    if now < gone_at {
+        plan.wake(gone_at);
+    } else if delete_content(plan, name, view)?.is_none() {
+        delete_permissions(plan, name, view)?;
+    }
+    Ok(())
+}
+
+/// Returns when the permissions of a cluster outside its namespace were made. A shared role may have the name
+/// that the role of a cluster would have, and has no label of one.
+fn permissions_since(name: &str, view: &impl View) -> Read<Option<Timestamp>> {
+    let key = Key::cluster(rbac::name(name));
+    let (role, binding) = (view.get::<ClusterRole>(&key)?, view.get::<ClusterRoleBinding>(&key)?);
+    let made = [role.as_ref().map(|role| &role.metadata), binding.as_ref().map(|binding| &binding.metadata)];
+    let is_of_cluster = |made: &&ObjectMeta| {
+        made.labels.as_ref().and_then(|labels| labels.get(CLUSTER_NAME_LABEL)).is_some_and(|of| of == name)
+    };
+    let made = made.into_iter().flatten().filter(is_of_cluster);
+    Ok(made.filter_map(|made| Some(made.creation_timestamp.as_ref()?.0)).max())
+}
+
+/// Deletes add-ons, then works; returns what remains of them.
+fn delete_content(plan: &mut Plan, name: &str, view: &impl View) -> Read<Option<Observation>> {
+    let addons = view.list::<ManagedClusterAddOn>(Query::namespace(name))?;
+    if !addons.is_empty() {
+        plan.step(delete_all(first_to_clean_up(&addons)));
+        return Ok(Some(remaining("managedclusteraddons", &addons)));
+    }
+    let works = view.list::<ManifestWork>(Query::namespace(name))?;
+    plan.step(delete_all(first_to_clean_up(&works)));
+    Ok((!works.is_empty()).then(|| remaining("manifestworks", &works)))
+}
+
+/// Deletes the permissions of a cluster, and with those of the last one the shared roles; returns whether
+/// those in its namespace are gone.
+fn delete_permissions(plan: &mut Plan, name: &str, view: &impl View) -> Read<bool> {
+    if !delete_bindings(plan, name, view)? {
+        return Ok(false);
+    }
+    let of_cluster = Key::cluster(rbac::name(name));
+    let role = view.get::<ClusterRole>(&of_cluster)?;
+    let binding = view.get::<ClusterRoleBinding>(&of_cluster)?;
+    let role = role.iter().map(|role| Action::delete(role.as_ref()));
+    plan.step(role.chain(binding.iter().map(|binding| Action::delete(binding.as_ref()))));
+    if is_last(name, view)? {
+        let shared = rbac::shared_roles().into_iter().map(|role| Key::of(&role));
+        let shared = shared.filter_map(|role| view.get::<ClusterRole>(&role).transpose());
+        plan.step(delete_all(&shared.collect::<Read<Vec<_>>>()?));
+    }
+    Ok(true)
 }
 
 /// Returns whether the hub has no other cluster, so that nobody needs the shared roles.

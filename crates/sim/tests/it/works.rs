@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use serde_json::json;
 
 use crate::fixtures::{
@@ -11,7 +11,7 @@ use crate::fixtures::{
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::work::v1::ManifestWork;
-use object::Key;
+use object::{Key, Metadata as _};
 use sim::{Faults, World};
 use store::{DeleteOptions, Patch, ResourcePath, WriteOptions};
 
@@ -171,6 +171,33 @@ fn a_cluster_that_leaves_takes_its_permissions_with_it_and_its_namespace_stays()
             .any(|role| role.metadata.name.as_deref()
                 == Some("open-cluster-management:managedcluster:cluster1"))
     );
+    assert!(world.get::<Namespace>(&Key::cluster("cluster1")).is_some());
+}
+
+#[test]
+fn a_cluster_that_goes_without_its_finalizers_leaves_nothing_but_its_namespace() {
+    let mut world = world(2);
+    work(&mut world, &[("a", "1")]);
+    let permissions = |world: &World, cluster: &str| {
+        let name = Key::cluster(format!("open-cluster-management:managedcluster:{cluster}"));
+        let outside =
+            [world.get::<ClusterRole>(&name).is_some(), world.get::<ClusterRoleBinding>(&name).is_some()];
+        let bindings = world.list::<RoleBinding>();
+        (outside, bindings.iter().filter(|binding| binding.namespace() == cluster).count())
+    };
+    assert_eq!(permissions(&world, "cluster1"), ([true, true], 2));
+    world.run_for(seconds(600)).unwrap();
+    let target = ResourcePath::of::<ManagedCluster>(&Key::cluster("cluster1"));
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let now = world.now;
+    world.hub.patch(&target, &patch, &WriteOptions::manager("somebody"), now).unwrap();
+    world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
+    world.restart_operator();
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!((world.list::<ManagedCluster>().len(), world.list::<ManifestWork>().len()), (1, 0));
+    assert!(config_maps(&world).is_empty());
+    assert_eq!(permissions(&world, "cluster1"), ([false, false], 0));
+    assert_eq!(permissions(&world, "cluster2"), ([true, true], 2));
     assert!(world.get::<Namespace>(&Key::cluster("cluster1")).is_some());
 }
 

@@ -7,13 +7,12 @@ use reconcile::{Caches, Site};
 
 /// Returns the plan for a cluster that is accepted, where its namespace has these labels.
 fn accepted(conditions: Value, namespace: Option<Value>) -> Value {
-    let typed = |object: Value| Object::from_value(object).unwrap();
     let mut caches = Caches::default();
     let cluster = json!({"metadata": {"name": "kube-system", "resourceVersion": "1"}, "spec": {"hubAcceptsClient": true},
         "status": {"conditions": conditions}});
-    caches.replace::<ManagedCluster>(Site::Hub, vec![typed(cluster).to_typed().unwrap()], "1");
+    caches.replace::<ManagedCluster>(Site::Hub, vec![typed(cluster)], "1");
     let namespaces = namespace.map(|labels| json!({"metadata": {"name": "kube-system", "labels": labels}}));
-    let namespaces = namespaces.map(|namespace| typed(namespace).to_typed().unwrap());
+    let namespaces = namespaces.map(typed);
     caches.replace::<Namespace>(Site::Hub, namespaces.into_iter().collect(), "1");
     caches.replace::<ClusterRole>(Site::Hub, Vec::new(), "1");
     caches.replace::<ClusterRoleBinding>(Site::Hub, Vec::new(), "1");
@@ -25,6 +24,51 @@ fn accepted(conditions: Value, namespace: Option<Value>) -> Value {
 fn condition(plan: &Value) -> String {
     let condition = &plan["status"]["patch"]["status"]["conditions"][0];
     format!("{} {} {}", condition["status"], condition["reason"], condition["message"]).replace('"', "")
+}
+
+fn typed<K: Kind>(object: Value) -> K {
+    Object::from_value(object).unwrap().to_typed().unwrap()
+}
+
+/// Returns the plan at a second for a cluster that is not there, where a role has its name and these labels.
+fn vanished(name: &str, labels: Value, second: i64, clusters: Option<Vec<ManagedCluster>>) -> Read<Value> {
+    let metadata = |more: Value| {
+        let mut metadata = json!({"resourceVersion": "1", "uid": "u", "labels": labels,
+            "creationTimestamp": "1970-01-01T00:00:00Z"});
+        metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"metadata": metadata})
+    };
+    let mut caches = Caches::default();
+    if let Some(clusters) = clusters {
+        caches.replace::<ManagedCluster>(Site::Hub, clusters, "1");
+    }
+    let mut work = metadata(json!({"name": "w", "namespace": name}));
+    work["spec"] = json!({"workload": {"manifests": []}});
+    caches.replace::<ManifestWork>(Site::Hub, vec![typed(work)], "1");
+    caches.replace::<ManagedClusterAddOn>(Site::Hub, Vec::new(), "1");
+    caches.replace::<ClusterRole>(Site::Hub, vec![typed(metadata(json!({"name": rbac::name(name)})))], "1");
+    caches.replace::<ClusterRoleBinding>(Site::Hub, Vec::new(), "1");
+    caches.replace::<RoleBinding>(Site::Hub, Vec::new(), "1");
+    let now = Timestamp::from_second(second).unwrap();
+    let plan = ClusterController::plan(&Key::cluster(name), &caches, now)?;
+    Ok(serde_json::to_value(plan).unwrap())
+}
+
+#[test]
+fn the_works_of_a_cluster_that_may_be_there_are_not_deleted() {
+    let label = |name: &str| json!({"open-cluster-management.io/cluster-name": name});
+    let deleted = |plan: &Value| plan["steps"].to_string().matches("\"delete\"").count();
+    let gone = vanished("c1", label("c1"), 600, Some(Vec::new())).unwrap();
+    assert_ne!(gone["steps"], json!([]), "{gone}");
+    assert_eq!(deleted(&gone), 1, "{gone}");
+
+    let unread = vanished("c1", label("c1"), 600, None);
+    assert!(unread.is_err(), "{unread:?}");
+    let young = vanished("c1", label("c1"), 599, Some(Vec::new())).unwrap();
+    assert_eq!((&young["steps"], young["wake_at"].is_null()), (&json!([]), false), "{young}");
+    // The role of works that all clusters share has the name of the role of a cluster `work`.
+    let shared = vanished("work", label(""), 600, Some(Vec::new())).unwrap();
+    assert_eq!(shared["steps"], json!([]));
 }
 
 #[test]
