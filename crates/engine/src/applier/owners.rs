@@ -37,17 +37,15 @@ pub(crate) fn with_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> 
     references(object).cloned().chain([json!(owner)]).collect()
 }
 
-/// Returns the owner references to apply: those of owners of this kind on the live object, or ours if the
-/// object is to be created.
+/// Returns the owner references to apply: those of owners of this kind on the live object, and ours if the
+/// object is owned.
 ///
 /// All owners of this kind apply under one field manager, and an apply removes the items that the manager no
 /// longer names.
 pub(crate) fn references_to_apply(live: Option<&Object>, owner: &OwnerReference, owned: bool) -> Vec<Value> {
-    match live {
-        Some(live) => references(live).filter(|reference| is_of_kind(reference, owner)).cloned().collect(),
-        None if owned => vec![json!(owner)],
-        None => Vec::new(),
-    }
+    let held = live.into_iter().flat_map(references).filter(|reference| is_of_kind(reference, owner));
+    let is_missing = owned && !live.is_some_and(|live| is_owned_by(live, owner));
+    held.cloned().chain(is_missing.then(|| json!(owner))).collect()
 }
 
 #[cfg(test)]
@@ -107,6 +105,9 @@ mod tests {
             assert_eq!(uids(&references_to_apply(Some(&object), &ours(), owned)), ["2", "1"]);
         }
         assert_eq!(uids(&references_to_apply(None, &ours(), true)), ["1"]);
+        let of_others = owned_by(&[reference("AppliedManifestWork", "2")]);
+        assert_eq!(uids(&references_to_apply(Some(&of_others), &ours(), true)), ["2", "1"]);
+        assert_eq!(uids(&references_to_apply(Some(&of_others), &ours(), false)), ["2"]);
         assert!(references_to_apply(None, &ours(), false).is_empty());
     }
 }

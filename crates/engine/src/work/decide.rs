@@ -1,7 +1,7 @@
 //! The decision about one manifest of a work.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::executor::Executor;
 use super::ignore::{self, IgnoredFields};
@@ -87,12 +87,15 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
         }
     };
     let mut object = wanted.object.clone();
-    let removed = match r#type {
+    let mut metadata = match r#type {
         UpdateStrategyType::ServerSideApply => Map::new(),
         _ => without_removed_keys(&mut object, live),
     };
-    if let Some(patch) = live.and_then(|live| metadata_patch(wanted, live, owner, removed)) {
-        return Decision::Patch(patch);
+    if let Some(owners) = live.and_then(|live| new_owners(wanted, live, owner, force)) {
+        metadata.insert("ownerReferences".into(), owners.into());
+    }
+    if !metadata.is_empty() {
+        return Decision::Patch(Map::from_iter([("metadata".to_owned(), metadata.into())]));
     }
     let references = applier::references_to_apply(live, owner, wanted.owned);
     if !references.is_empty() {
@@ -132,24 +135,14 @@ fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<Strin
     patch
 }
 
-/// Returns the patch of the metadata that has to come before the content: our owner reference, and keys to
-/// remove.
-fn metadata_patch(
-    wanted: &Wanted,
-    live: &Object,
-    owner: &OwnerReference,
-    mut metadata: Map<String, Value>,
-) -> Option<Map<String, Value>> {
-    let references = match (wanted.owned, applier::is_owned_by(live, owner)) {
-        (true, false) => Some(applier::with_owner(live, owner)),
+/// Returns the owner references that have to be written before the content. Without force ours comes with the
+/// content, because an object whose fields belong to another manager does not belong to the work.
+fn new_owners(wanted: &Wanted, live: &Object, owner: &OwnerReference, force: bool) -> Option<Vec<Value>> {
+    match (wanted.owned, applier::is_owned_by(live, owner)) {
+        (true, false) if force => Some(applier::with_owner(live, owner)),
         (false, true) => Some(applier::without_owner(live, owner)),
-        (true, true) | (false, false) => None,
-    };
-    if let Some(references) = references {
-        metadata.insert("ownerReferences".into(), references.into());
+        (true, _) | (false, false) => None,
     }
-    let patch = json!({ "metadata": metadata });
-    if metadata.is_empty() { None } else { patch.as_object().cloned() }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod histories;
 mod hosted;
 mod liveness;
 mod manifests;
+mod ownership;
 mod permissions;
 mod placements;
 mod policies;
