@@ -8,8 +8,8 @@ use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, Field
 use object::Object;
 use object::jsonpath;
 
-/// Longest string, and most bytes of JSON, that are reported. A spoke must not choose the size of objects on
-/// the hub.
+/// Most characters of a string, and most bytes of JSON, that are reported. A spoke must not choose the size
+/// of objects on the hub.
 const MAX_STRING: usize = 1024;
 
 /// Reads the values that the rules ask for, and the errors of those that cannot be read. The first rule of a
@@ -32,7 +32,8 @@ pub(crate) fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<Feedback
             continue;
         }
         match read(&whole, &name, &path) {
-            Ok(Some(value)) => {
+            Ok(Some((value, cut))) => {
+                errors.extend(cut);
                 order.push(name.clone());
                 values.insert(name, value);
             }
@@ -96,33 +97,38 @@ fn well_known(object: &Object) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-fn read(whole: &Value, name: &str, path: &str) -> Result<Option<FieldValue>, String> {
+/// Returns the value at a path, with the error that a part of it is left out; `None` where there is none.
+fn read(whole: &Value, name: &str, path: &str) -> Result<Option<(FieldValue, Option<String>)>, String> {
     let found = jsonpath::find(whole, path).map_err(|e| e.to_string())?;
-    match found.first() {
-        None | Some(Value::Null) => Ok(None),
+    let mut cut = None;
+    let value = match found.first() {
+        None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => {
+            let length = text.chars().count();
+            cut = (length > MAX_STRING).then(|| {
+                format!("the value for {name} has {length} characters, the first {MAX_STRING} are reported")
+            });
             let string = Some(text.chars().take(MAX_STRING).collect());
-            Ok(Some(FieldValue { r#type: FieldValueType::String, string, ..FieldValue::default() }))
+            FieldValue { r#type: FieldValueType::String, string, ..FieldValue::default() }
         }
-        Some(Value::Bool(boolean)) => Ok(Some(FieldValue {
-            r#type: FieldValueType::Boolean,
-            boolean: Some(*boolean),
-            ..FieldValue::default()
-        })),
+        Some(Value::Bool(boolean)) => {
+            FieldValue { r#type: FieldValueType::Boolean, boolean: Some(*boolean), ..FieldValue::default() }
+        }
         Some(Value::Number(number)) => match number.as_i64() {
-            Some(integer) => Ok(Some(FieldValue {
+            Some(integer) => FieldValue {
                 r#type: FieldValueType::Integer,
                 integer: Some(integer),
                 ..FieldValue::default()
-            })),
-            None => raw(name, &found),
+            },
+            None => raw(name, &found)?,
         },
-        Some(Value::Array(_) | Value::Object(_)) => raw(name, &found),
-    }
+        Some(Value::Array(_) | Value::Object(_)) => raw(name, &found)?,
+    };
+    Ok(Some((value, cut)))
 }
 
 /// Returns a value that is no scalar of the API, as JSON; several matches become a list.
-fn raw(name: &str, found: &[&Value]) -> Result<Option<FieldValue>, String> {
+fn raw(name: &str, found: &[&Value]) -> Result<FieldValue, String> {
     let text = match found {
         [only] => only.to_string(),
         several => serde_json::to_string(several).unwrap_or_default(),
@@ -133,7 +139,7 @@ fn raw(name: &str, found: &[&Value]) -> Result<Option<FieldValue>, String> {
             text.len()
         ));
     }
-    Ok(Some(FieldValue { r#type: FieldValueType::JsonRaw, json_raw: Some(text), ..FieldValue::default() }))
+    Ok(FieldValue { r#type: FieldValueType::JsonRaw, json_raw: Some(text), ..FieldValue::default() })
 }
 
 #[cfg(test)]
@@ -162,6 +168,21 @@ mod tests {
             .collect();
         assert_eq!(values, [("Replicas", Some(2), None), ("s", None, Some("y"))]);
         assert_eq!(errors.len(), 2, "{errors:?}");
+    }
+
+    #[test]
+    fn a_string_that_is_cut_is_an_error_beside_its_beginning() {
+        let object = json!({"status": {"fits": "é".repeat(1024), "long": "é".repeat(1025)}});
+        let paths =
+            json!([{"name": "fits", "path": ".status.fits"}, {"name": "long", "path": ".status.long"}]);
+        let rules: Vec<FeedbackRule> =
+            serde_json::from_value(json!([{"type": "JSONPaths", "jsonPaths": paths}])).unwrap();
+        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
+        assert_eq!(values.len(), 2);
+        for value in &values {
+            assert_eq!(value.field_value.string.as_deref(), Some("é".repeat(1024).as_str()));
+        }
+        assert_eq!(errors, ["the value for long has 1025 characters, the first 1024 are reported"]);
     }
 
     #[test]
