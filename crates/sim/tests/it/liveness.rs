@@ -9,9 +9,11 @@ use serde_json::json;
 use crate::fixtures::{ADDON, addon, is_completed, put, seconds, seeded, select_all, template, world};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::PlacementDecision;
 use api::condition::find_condition;
-use object::{Key, Object};
-use sim::World;
+use api::names::{PLACEMENT_LABEL, UNREACHABLE_TAINT};
+use object::{Key, Metadata as _, Object};
+use sim::{World, Write};
 
 const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 const CLOCK_SYNCED: &str = "ManagedClusterConditionClockSynced";
@@ -117,6 +119,68 @@ fn a_clock_that_may_differ_is_not_judged() {
     world.run_for(seconds(300)).unwrap();
     assert_eq!(condition(&world, "cluster1", CLOCK_SYNCED).0, "True");
     assert_eq!(condition(&world, "cluster1", AVAILABLE).0, "True");
+}
+
+/// Returns the clusters of the Placement `one`.
+fn decided(world: &World) -> Vec<String> {
+    let of_one = |decision: &PlacementDecision| decision.label(PLACEMENT_LABEL) == Some("one");
+    let decisions = world.list::<PlacementDecision>().into_iter().filter(of_one);
+    let decisions = decisions.flat_map(|decision| decision.status.unwrap_or_default().decisions);
+    decisions.map(|decision| decision.cluster_name).collect()
+}
+
+#[test]
+fn the_decision_leaves_a_dead_cluster_when_its_toleration_is_over_and_does_not_come_back() {
+    let mut world = world(2);
+    select_all(&mut world);
+    let toleration = json!({"key": UNREACHABLE_TAINT, "operator": "Exists", "tolerationSeconds": 120});
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {"numberOfClusters": 1, "tolerations": [toleration]},
+        }),
+    );
+    world.run_for(seconds(60)).unwrap();
+    let dead = decided(&world).pop().unwrap();
+    let living = if dead == "cluster1" { "cluster2" } else { "cluster1" };
+
+    world.spokes.get_mut(&dead).unwrap().connected = false;
+    let is_tainted = |world: &World| !taints(world, &dead).is_empty();
+    assert!(world.run_until(seconds(400), is_tainted).unwrap());
+    assert_eq!(condition(&world, &dead, AVAILABLE).0, "Unknown");
+    let cluster: ManagedCluster = world.get(&Key::cluster(&dead)).unwrap();
+    let [taint] = &cluster.spec.taints[..] else { panic!("{:?}", cluster.spec.taints) };
+    let added = taint.time_added.as_ref().unwrap().0;
+    assert_eq!((taint.key.as_str(), added.as_second()), (UNREACHABLE_TAINT, world.now.as_second()));
+    let decisions_of = |world: &mut World| {
+        let history = world.take_history();
+        let of_one =
+            |write: &&Write| write.id.kind == "PlacementDecision" && write.id.key.name.starts_with("one-");
+        history.iter().filter(of_one).count()
+    };
+    world.keep_history();
+    world.run_for(seconds(115)).unwrap();
+    assert_eq!((decided(&world), decisions_of(&mut world)), (vec![dead.clone()], 0), "it is tolerated");
+    // Nothing else happens: the Placement wakes at that time.
+    assert!(
+        world.run_until(seconds(20), |world| decided(world) == [living]).unwrap(),
+        "{:?}",
+        decided(&world)
+    );
+    let after = world.now.duration_since(added).as_secs();
+    assert!((119..=121).contains(&after), "{after} s after the taint");
+
+    decisions_of(&mut world);
+    world.spokes.get_mut(&dead).unwrap().connected = true;
+    world.run_for(seconds(900)).unwrap();
+    assert_eq!((condition(&world, &dead, AVAILABLE).0.as_str(), taints(&world, &dead).len()), ("True", 0));
+    assert_eq!(
+        (decided(&world), decisions_of(&mut world)),
+        (vec![living.to_owned()], 0),
+        "it does not flap back"
+    );
 }
 
 #[test]

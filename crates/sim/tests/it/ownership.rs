@@ -9,7 +9,7 @@ use api::condition::find_condition;
 use api::work::v1::{ManifestCondition, ManifestWork};
 use object::{Key, Metadata as _, Object};
 use sim::World;
-use store::{Patch, ResourcePath, WriteOptions};
+use store::{ListOptions, Patch, ResourcePath, WriteOptions};
 
 fn map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"v": value}})
@@ -163,6 +163,29 @@ fn an_object_that_is_only_read_is_reported_never_written_and_survives_the_work()
     assert_eq!(value(&world).as_deref(), Some("2"), "a change of it is reported");
     delete_work(&mut world);
     assert_eq!(config_maps(&world), ["theirs=\"2\""]);
+}
+
+#[test]
+fn a_work_and_its_inventory_stay_until_an_object_with_a_finalizer_of_somebody_else_is_released() {
+    let mut world = world(1);
+    put_work(&mut world, json!({"workload": {"manifests": [map("a", "1"), map("b", "1")]}}));
+    let finalizers = |world: &mut World, finalizers: Value| {
+        let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+        spoke.store.patch(&path("a"), &patch, &WriteOptions::manager("somebody"), now).unwrap();
+    };
+    let left = |world: &World| {
+        let all = ResourcePath::resource("work.open-cluster-management.io", "v1", "appliedmanifestworks");
+        let inventories = world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap();
+        (config_maps(world).len(), inventories.items.len(), world.list::<ManifestWork>().len())
+    };
+    finalizers(&mut world, json!(["example.com/keep"]));
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
+    world.run_for(seconds(600)).unwrap();
+    assert_eq!(left(&world), (1, 1, 1));
+    finalizers(&mut world, Value::Null);
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(left(&world), (0, 0, 0));
 }
 
 #[test]

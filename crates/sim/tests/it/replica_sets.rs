@@ -190,6 +190,28 @@ fn a_policy_holds_a_set_until_a_person_approves() {
 }
 
 #[test]
+fn a_freeze_window_holds_a_set_until_it_is_over() {
+    let mut world = world(2);
+    select_all(&mut world);
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    let frozen = |windows: Value| json!({"replicaSets": ["default/settings"], "freezeWindows": windows});
+    policy(&mut world, frozen(json!([{"name": "always", "schedule": "* * * * *", "duration": "2m"}])));
+    world.take_events();
+    set(&mut world, "2", progressive());
+    world.run_for(seconds(120)).unwrap();
+    assert_eq!(values(&world), ["1", "1"]);
+    let set_now = get(&world);
+    let rolled_out = set_now.condition("PlacementRolledOut").unwrap();
+    assert!(rolled_out.is_false() && rolled_out.message.contains("the freeze always"), "{rolled_out:?}");
+    let told = world.take_events();
+    assert!(told.iter().any(|event| event.reason == "RolloutFrozen"), "{told:?}");
+    policy(&mut world, frozen(json!([])));
+    settle(&mut world);
+    assert_eq!(values(&world), ["2", "2"]);
+}
+
+#[test]
 fn a_newcomer_gets_the_work_and_a_work_that_a_person_changed_is_mended() {
     let mut world = world(2);
     select_all(&mut world);
