@@ -212,7 +212,7 @@ async fn live(
         agent_id: credentials.agent.clone(),
         hub_hash: hub.hash(),
     };
-    spoke::write_claims(options, &hub, &identity).await?;
+    spoke::write_claim(options, &hub, &identity).await?;
     let client = hub.client_with(&credentials).await?;
     let over = stop.child_token();
     let shell = Shell::new(

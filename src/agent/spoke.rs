@@ -18,10 +18,7 @@ use super::join::{Credentials, JoinError, api};
 use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
-use api::names::{
-    AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, AGENT_SECRET_ANNOTATION, EVICTION_ANNOTATION,
-    KUBERNETES_VERSION_CLAIM,
-};
+use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, AGENT_SECRET_ANNOTATION, EVICTION_ANNOTATION};
 use controllers::agent_identity::{ClaimOptions, Identity};
 use object::{Key, Metadata as _};
 
@@ -193,17 +190,17 @@ pub(super) async fn claim(options: &AgentOptions, hub: &Hub) -> Result<Option<Cl
     }
 }
 
-/// Writes the claims with the identity of the agent and the version of Kubernetes.
+/// Writes the claim with the identity of the agent.
 ///
 /// # Errors
 /// Those of [`claim`], and the claim was written meanwhile.
-pub(super) async fn write_claims(
+pub(super) async fn write_claim(
     options: &AgentOptions,
     hub: &Hub,
     identity: &Identity,
 ) -> Result<(), JoinError> {
     let attempt = "write the ClusterClaim with the identity of the agent";
-    let (spoke, claims) = (&options.spoke, Api::<ClusterClaim>::all(options.spoke.clone()));
+    let claims = Api::<ClusterClaim>::all(options.spoke.clone());
     let held = claim(options, hub).await?;
     let mut claim = identity.claim();
     let annotations = claim_annotations(options, held.as_ref());
@@ -220,18 +217,7 @@ pub(super) async fn write_claims(
             claims.patch(claim.name(), &params(), &Patch::Apply(&claim)).await
         }
     };
-    written.map_err(api(attempt))?;
-    let version =
-        spoke.apiserver_version().await.map_err(api("read the version of the cluster"))?.git_version;
-    let claim = json!({
-        "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
-        "metadata": {"name": KUBERNETES_VERSION_CLAIM}, "spec": {"value": version},
-    });
-    claims
-        .patch(KUBERNETES_VERSION_CLAIM, &params(), &Patch::Apply(claim))
-        .await
-        .map_err(api("write the ClusterClaim with the version of Kubernetes"))?;
-    Ok(())
+    written.map(drop).map_err(api(attempt))
 }
 
 /// Returns the annotations of the claim. A registration agent and a work agent write it both, so each of them keeps

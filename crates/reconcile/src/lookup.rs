@@ -44,7 +44,10 @@ pub enum LookupAnswer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerHealth {
     /// The server is healthy.
-    Healthy,
+    Healthy {
+        /// Its version, such as `v1.36.0`; empty if it does not tell it.
+        version: String,
+    },
     /// The server is not healthy, or does not answer; the text says why.
     Unhealthy(String),
 }

@@ -103,7 +103,7 @@ pub trait View {
         match self.lookup(&Lookup::Health)? {
             LookupAnswer::Health(health) => Ok(health),
             LookupAnswer::Mapping(_) | LookupAnswer::Object(_) | LookupAnswer::Access(_) => {
-                Ok(ServerHealth::Healthy)
+                Ok(ServerHealth::Healthy { version: String::new() })
             }
         }
     }

@@ -95,7 +95,7 @@ async fn health(resources: &Resources) -> ServerHealth {
     let began = Instant::now();
     loop {
         match probe(resources).await {
-            Ok(()) => return ServerHealth::Healthy,
+            Ok(()) => return ServerHealth::Healthy { version: version(resources).await },
             Err(why) if began.elapsed() >= UNHEALTHY_AFTER => return ServerHealth::Unhealthy(why),
             Err(_) => sleep(PROBE_PERIOD).await,
         }
@@ -113,6 +113,12 @@ async fn probe(resources: &Resources) -> Result<(), String> {
         Ok(Err(error)) => Err(super::message(&error)),
         Err(_) => Err("it does not answer".into()),
     }
+}
+
+/// Requests `/version`, as `kubectl version` does. It is empty if the server does not tell it.
+async fn version(resources: &Resources) -> String {
+    let told = timeout(PROBE_PERIOD, resources.client().apiserver_version()).await;
+    told.ok().and_then(Result::ok).map(|info| info.git_version).unwrap_or_default()
 }
 
 async fn object(resources: &Resources, target: &ObjectRef) -> Result<LookupAnswer, Error> {

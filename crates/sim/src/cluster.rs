@@ -27,6 +27,8 @@ pub struct Spoke {
     pub connected: bool,
     /// Whether its API server answers.
     pub answers: bool,
+    /// The version of its API server.
+    pub version: String,
     pub(crate) agent: Process,
     /// The spoke's revision when its workloads were last advanced, and the time at which the next of them
     /// changes without a write.

@@ -23,6 +23,8 @@ pub struct Servers<'a> {
     pub(super) hub: Option<&'a mut Store>,
     /// The cluster of an agent, with its name.
     pub(super) spoke: Option<(&'a str, &'a mut Store)>,
+    /// The version of the API server that answers lookups.
+    pub(super) version: &'a str,
     /// The git remote.
     pub(super) branches: &'a mut Branches,
     /// The statuses that the git provider has taken, oldest first.

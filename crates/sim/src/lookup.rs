@@ -37,13 +37,13 @@ impl Servers<'_> {
                 Ok(LookupAnswer::Object(found))
             }
             Lookup::Access(review) => access(store, review, now).map(LookupAnswer::Access),
-            Lookup::Health => Ok(LookupAnswer::Health(ServerHealth::Healthy)),
+            Lookup::Health => Ok(LookupAnswer::Health(self.health(site))),
         }
     }
 
     fn health(&self, site: Site) -> ServerHealth {
         match self.readable(site) {
-            Some(_) => ServerHealth::Healthy,
+            Some(_) => ServerHealth::Healthy { version: self.version.to_owned() },
             None => ServerHealth::Unhealthy("it does not answer".into()),
         }
     }

@@ -36,7 +36,16 @@ impl World {
         let agent = self.agent(name);
         self.spokes.insert(
             name.into(),
-            Spoke { store, workloads, connected: true, answers: true, agent, seen: 0, wake_at: None },
+            Spoke {
+                store,
+                workloads,
+                connected: true,
+                answers: true,
+                version: "v1.36.0".into(),
+                agent,
+                seen: 0,
+                wake_at: None,
+            },
         );
         let labels: BTreeMap<_, _> = labels.iter().copied().collect();
         let mut cluster = Object::from_typed(&ManagedCluster::default());

@@ -194,17 +194,33 @@ impl World {
         }
         let execute = setup.execute;
         let faults = *faults;
-        let mut sites =
-            Servers { hub: Some(hub), spoke: None, branches, commit_statuses, checker, execute, faults };
+        let mut sites = Servers {
+            hub: Some(hub),
+            spoke: None,
+            version: "",
+            branches,
+            commit_statuses,
+            checker,
+            execute,
+            faults,
+        };
         busy |= operator.round(&mut sites, random, now);
         busy |= setup.collects_garbage && hub.collect(now);
         checker.observe(None, hub, None, now);
         for (name, spoke) in spokes.iter_mut() {
-            let Spoke { store, connected, answers, agent, .. } = spoke;
+            let Spoke { store, connected, answers, version, agent, .. } = spoke;
             let hub = connected.then_some(&mut *hub);
             let spoke_site = answers.then_some((name.as_str(), store));
-            let mut sites =
-                Servers { hub, spoke: spoke_site, branches, commit_statuses, checker, execute, faults };
+            let mut sites = Servers {
+                hub,
+                spoke: spoke_site,
+                version,
+                branches,
+                commit_statuses,
+                checker,
+                execute,
+                faults,
+            };
             busy |= agent.round(&mut sites, random, now);
             busy |= spoke.run_workloads(now) | spoke.store.collect(now);
             checker.observe(Some(name), &mut spoke.store, None, now);

@@ -6,10 +6,10 @@ use kube::client::Body;
 
 use super::*;
 use crate::agent::hub::Bootstrap;
-use crate::agent::join::create_cluster;
+use crate::agent::join::{create_cluster, write_addresses};
 use crate::apiserver::{Options, Server};
 use crate::shell::now;
-use api::cluster::v1::ManagedCluster;
+use api::cluster::v1::{ClientConfig, ManagedCluster};
 use api::crds;
 
 async fn cluster() -> Server {
@@ -30,6 +30,44 @@ fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Iden
     let hub = Hub::read(&bootstrap()).unwrap();
     let identity = Identity { cluster: "c1".into(), agent_id: "a".into(), hub_hash: hub.hash() };
     (options, hub, identity)
+}
+
+#[tokio::test]
+async fn the_addresses_of_a_cluster_are_written_once_and_those_of_others_stay() {
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    install_definitions(&hub.client(), crds::hub()).await.unwrap();
+    let (mut options, ..) = agent(&hub, "https://one:6443", "ns-one");
+    let address = |url: &str| ClientConfig {
+        url: url.to_owned(),
+        ca_bundle: Some("Y2E=".to_owned()),
+        ..ClientConfig::default()
+    };
+    let clusters = Api::<ManagedCluster>::all(hub.client());
+    let held = async || clusters.get("c1").await.unwrap().spec.managed_cluster_client_configs;
+    options.client_configs = vec![address("https://a:6443")];
+    create_cluster(&hub.client(), &options).await.unwrap();
+    assert_eq!(held().await, [address("https://a:6443")]);
+    options.client_configs = vec![address("https://b:6443"), address("https://a:6443")];
+    for _ in 0..2 {
+        write_addresses(&hub.client(), &options).await.unwrap();
+        assert_eq!(held().await, ["https://a:6443", "https://b:6443"].map(address));
+    }
+}
+
+#[test]
+fn the_kubeconfigs_that_an_agent_keeps_for_itself_and_its_addons_name_the_proxy() {
+    let mut kubeconfig = kube::config::Kubeconfig::from_yaml(
+        "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: h, user: u}}],
+          clusters: [{name: h, cluster: {server: 'https://hub:6443'}}], users: [{name: u, user: {token: t}}]}",
+    )
+    .unwrap();
+    kubeconfig.clusters[0].cluster.as_mut().unwrap().proxy_url = Some("http://proxy:3128".into());
+    let hub = Hub::read(&Bootstrap::Given(Box::new(kubeconfig))).unwrap();
+    for kept in [hub.stored_kubeconfig(), hub.stored_kubeconfig_of_token()] {
+        let kept = kube::config::Kubeconfig::from_yaml(&kept.unwrap()).unwrap();
+        let cluster = kept.clusters[0].cluster.as_ref().unwrap();
+        assert_eq!(cluster.proxy_url.as_deref(), Some("http://proxy:3128"));
+    }
 }
 
 async fn claim_value(spoke: &Server) -> String {
@@ -54,17 +92,17 @@ async fn a_new_cluster_has_the_labels_of_its_agent_and_one_that_exists_keeps_its
 async fn a_cluster_is_refused_to_the_agent_of_another_hub() {
     let spoke = cluster().await;
     let (first, hub, identity) = agent(&spoke, "https://one:6443", "ns-one");
-    write_claims(&first, &hub, &identity).await.unwrap();
+    write_claim(&first, &hub, &identity).await.unwrap();
     let (second, other, stranger) = agent(&spoke, "https://two:6443", "ns-two");
     assert!(claim(&second, &other).await.is_err());
-    let refused = write_claims(&second, &other, &stranger).await.unwrap_err().to_string();
+    let refused = write_claim(&second, &other, &stranger).await.unwrap_err().to_string();
     assert!(refused.contains("ns-one/identity"), "{refused}");
     assert_eq!(claim_value(&spoke).await, identity.value());
 
     // It starts again, and moves to another hub.
-    write_claims(&first, &hub, &identity).await.unwrap();
+    write_claim(&first, &hub, &identity).await.unwrap();
     let (moved, hub, identity) = agent(&spoke, "https://three:6443", "ns-one");
-    write_claims(&moved, &hub, &identity).await.unwrap();
+    write_claim(&moved, &hub, &identity).await.unwrap();
     assert_eq!(claim_value(&spoke).await, identity.value());
 }
 
@@ -86,7 +124,7 @@ async fn a_work_agent_keeps_the_options_of_the_registration_agent_and_the_other_
         ..part("work-agent,unmanaged-applied-work")
     };
     for part in [&options, &registration, &work, &registration] {
-        write_claims(part, &hub, &identity).await.unwrap();
+        write_claim(part, &hub, &identity).await.unwrap();
     }
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
     let claim = claims.get(AGENT_CLAIM).await.unwrap();
@@ -94,12 +132,12 @@ async fn a_work_agent_keeps_the_options_of_the_registration_agent_and_the_other_
     assert!(held.contains("\"maxCustom\":7"), "{held}");
     assert_eq!(claim.annotation(EVICTION_ANNOTATION), Some("1h30m"));
 
-    write_claims(&part("work-agent,unmanaged-applied-work"), &hub, &identity).await.unwrap();
+    write_claim(&part("work-agent,unmanaged-applied-work"), &hub, &identity).await.unwrap();
     let claim = claims.get(AGENT_CLAIM).await.unwrap();
     assert_eq!(claim.annotation(EVICTION_ANNOTATION), Some(""), "the flag is gone");
     let held = claim.annotation(AGENT_OPTIONS_ANNOTATION).unwrap();
     assert!(held.contains("\"maxCustom\":7"), "{held}");
-    write_claims(&options, &hub, &identity).await.unwrap();
+    write_claim(&options, &hub, &identity).await.unwrap();
     let claim = claims.get(AGENT_CLAIM).await.unwrap();
     let held = claim.annotation(AGENT_OPTIONS_ANNOTATION).unwrap();
     assert!(held.contains("\"maxCustom\":20"), "this flag too: {held}");

@@ -15,7 +15,7 @@ use api::cluster::v1alpha1::ClusterClaim;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED, JOINED};
-use api::names::{CLUSTER_LEASE, KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
+use api::names::{CLUSTER_LEASE, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
 use engine::registration::lease;
 use object::quantity::{self, NANO};
 use object::{Key, Metadata as _};
@@ -67,7 +67,13 @@ impl Controller for ClusterStatusController {
         let mut events = Vec::new();
         events.extend(report_claims(&mut status, &cluster, view)?);
         if !is_silent(&cluster, view, now)? {
-            let observed = available(view.health()?);
+            let health = view.health()?;
+            if let ServerHealth::Healthy { version } = &health
+                && !version.is_empty()
+            {
+                status.version.kubernetes.clone_from(version);
+            }
+            let observed = available(health);
             let before = cluster.condition(AVAILABLE).map(|held| held.status.clone());
             if before.as_ref() != Some(&observed.status) {
                 events.push(availability_event(&cluster, observed.status == True));
@@ -99,7 +105,7 @@ fn is_unknown(cluster: &ManagedCluster) -> bool {
 /// Returns the condition for a health of the spoke's API server, in OCM's words.
 fn available(health: ServerHealth) -> Observation {
     match health {
-        ServerHealth::Healthy => Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
+        ServerHealth::Healthy { version: _ } => Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
             .message("Managed cluster is available"),
         ServerHealth::Unhealthy(why) => {
             Observation::new(AVAILABLE, False, "ManagedClusterKubeAPIServerUnavailable")
@@ -197,10 +203,6 @@ fn report_claims(
         ..ManagedClusterClaim::default()
     });
     let before = std::mem::replace(&mut status.cluster_claims, reported.collect());
-    let version = status.cluster_claims.iter().find(|claim| claim.name == KUBERNETES_VERSION_CLAIM);
-    if let Some(version) = version {
-        status.version.kubernetes.clone_from(&version.value);
-    }
     let message = format!(
         "{all} cluster claims are found. It exceeds the max number of custom cluster claims ({max_custom}). {hidden} custom cluster claims are not exposed."
     );

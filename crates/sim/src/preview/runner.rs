@@ -179,6 +179,7 @@ fn at_hub<T>(hub: &mut Store, run: impl FnOnce(&mut Servers<'_>) -> T) -> T {
     run(&mut Servers {
         hub: Some(hub),
         spoke: None,
+        version: "",
         branches: &mut branches,
         commit_statuses: &mut Vec::new(),
         checker: &mut checker,

@@ -1,9 +1,11 @@
-//! What a cluster reports of itself: its claims.
+//! What a cluster reports of itself: its claims and its version.
 
 use serde_json::json;
 
 use crate::fixtures::{seconds, world};
+use crate::liveness::{AVAILABLE, condition};
 use api::cluster::v1::ManagedCluster;
+use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION};
 use object::Key;
 use sim::World;
 use store::{DeleteOptions, Patch, ResourcePath, WriteOptions};
@@ -47,4 +49,41 @@ fn claims_follow_those_of_the_cluster_and_an_edit_on_the_hub_is_lost() {
     assert_eq!(reported(&world), ["id.k8s.io=1", "region=us"]);
     claim(&mut world, "region", None);
     assert_eq!(reported(&world), ["id.k8s.io=1"]);
+}
+
+#[test]
+fn the_version_of_a_cluster_is_that_of_its_api_server_whatever_a_claim_says() {
+    let mut world = world(1);
+    let version = |world: &World| {
+        let cluster: ManagedCluster = world.get(&Key::cluster("cluster1")).unwrap();
+        cluster.status.unwrap().version.kubernetes
+    };
+    assert_eq!(version(&world), "v1.36.0");
+    let no_claims = json!({"metadata": {"annotations": {AGENT_OPTIONS_ANNOTATION: r#"{"enabled": false}"#}}});
+    claim(&mut world, "kubeversion.open-cluster-management.io", Some("v1.30.0"));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(
+        reported(&world),
+        ["kubeversion.open-cluster-management.io=v1.30.0"],
+        "it is reported as any other"
+    );
+    assert_eq!(version(&world), "v1.36.0");
+
+    // Its claims are reported no more, and the cluster is upgraded.
+    let agent = ResourcePath::resource("cluster.open-cluster-management.io", "v1alpha1", CLAIMS)
+        .at(&Key::cluster(AGENT_CLAIM));
+    let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
+    spoke.store.patch(&agent, &Patch::Merge(no_claims), &WriteOptions::manager("somebody"), now).unwrap();
+    spoke.version = "v1.37.1".into();
+    world.run_for(seconds(70)).unwrap();
+    assert_eq!(version(&world), "v1.37.1");
+    assert_eq!(condition(&world, "cluster1", AVAILABLE).0, "True");
+
+    // A server that is away leaves the last version, and is reported as away.
+    world.spokes.get_mut("cluster1").unwrap().answers = false;
+    world.run_for(seconds(90)).unwrap();
+    assert_eq!(
+        (version(&world).as_str(), &*condition(&world, "cluster1", AVAILABLE).0),
+        ("v1.37.1", "False")
+    );
 }

@@ -15,11 +15,11 @@ use api::names::{PLACEMENT_LABEL, UNREACHABLE_TAINT};
 use object::{Key, Metadata as _, Object};
 use sim::{World, Write};
 
-const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 const CLOCK_SYNCED: &str = "ManagedClusterConditionClockSynced";
 
 /// Returns the status, reason and message of a condition of a cluster.
-fn condition(world: &World, cluster: &str, type_: &str) -> (String, String, String) {
+pub(crate) fn condition(world: &World, cluster: &str, type_: &str) -> (String, String, String) {
     let cluster: ManagedCluster = world.get(&Key::cluster(cluster)).unwrap();
     let condition = find_condition(&cluster.status.unwrap().conditions, type_).cloned().unwrap_or_default();
     (condition.status.to_string(), condition.reason, condition.message)
