@@ -58,6 +58,7 @@ const BEFORE_EVENT: &[&str] = &[
     "true => (",
     "false => (",
     "normal(",
+    "let reason =",
 ];
 /// A reason that stands behind another text.
 const BEHIND_A_TEXT: &str = "Fetching";

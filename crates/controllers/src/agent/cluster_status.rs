@@ -54,10 +54,15 @@ impl Controller for ClusterStatusController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(Plan::nothing()) };
         let is_ours = agent_identity::identity(view)?.is_some_and(|identity| identity.cluster == key.name);
+        if is_ours && !cluster.holds(HUB_ACCEPTED) {
+            let message = format!("Managed cluster {} is not accepted by the hub", key.name);
+            let event = event(&cluster, EventType::Normal, "ManagedClusterIsNotAccepted", message);
+            return Ok(Plan { events: vec![event], ..Plan::default() });
+        }
         // The hub reports that the spoke's clock is wrong. Then every time that the agent writes would be
         // wrong.
         let has_wrong_clock = cluster.condition(CLOCK_SYNCED).is_some_and(Condition::is_false);
-        if !is_ours || !cluster.holds(HUB_ACCEPTED) || has_wrong_clock {
+        if !is_ours || has_wrong_clock {
             return Ok(Plan::nothing());
         }
         let mut status = cluster.status.clone().unwrap_or_default();

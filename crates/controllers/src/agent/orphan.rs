@@ -20,6 +20,9 @@ use object::duration::later;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Plan, Query, Read, Site, Subresource, View, Watches};
 
+/// The grace period from which nothing is marked or deleted, as in Open Cluster Management: 100 years.
+const NEVER: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
+
 pub(crate) struct OrphanController;
 
 impl Controller for OrphanController {
@@ -57,20 +60,21 @@ impl Controller for OrphanController {
                 Plan::nothing()
             });
         }
-        let is_managed = match &work {
+        let is_present = match &work {
             Some(work) => view.get::<ManifestWork>(work)?.is_some(),
             None => false,
         };
         let has_works = !view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty();
         let grace = agent_identity::eviction_grace(view)?;
-        Ok(evict(&applied, &Management { is_managed, has_works, grace }, now))
+        let stays = is_present || grace >= NEVER;
+        Ok(evict(&applied, &Management { stays, has_works, grace }, now))
     }
 }
 
 /// What the hub has of an applied work, and how long the agent waits for it.
 struct Management {
-    /// Whether the hub has the work.
-    is_managed: bool,
+    /// Whether the hub has the work, or the agent deletes none.
+    stays: bool,
     /// Whether the hub has any work of the cluster.
     has_works: bool,
     grace: SignedDuration,
@@ -78,7 +82,7 @@ struct Management {
 
 /// Marks, unmarks or deletes an applied work.
 fn evict(applied: &Arc<AppliedManifestWork>, management: &Management, now: Timestamp) -> Plan {
-    let Management { is_managed, has_works, grace } = *management;
+    let Management { stays, has_works, grace } = *management;
     let mut plan = Plan::nothing();
     let since =
         applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref()).map(|time| time.0);
@@ -88,8 +92,8 @@ fn evict(applied: &Arc<AppliedManifestWork>, management: &Management, now: Times
         patch_applied(applied, Subresource::Status, patch.as_object().cloned().unwrap_or_default())
     };
     match since {
-        None if is_managed => {}
-        Some(_) if is_managed => plan.step([mark(None)]),
+        None if stays => {}
+        Some(_) if stays => plan.step([mark(None)]),
         None => plan.step([mark(Some(now))]),
         Some(since) => {
             let at = later(since, grace);

@@ -24,7 +24,8 @@ use engine::registration::rbac;
 use object::duration::later;
 use object::{Key, Kind, Metadata as _};
 use reconcile::{
-    Action, Change, Controller, Event, EventType, Plan, Query, Read, StatusWrite, View, Watches,
+    Action, Change, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Query, Read,
+    StatusWrite, View, Watches,
 };
 
 const FINALIZERS: [&str; 2] = [CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_RESOURCE_FINALIZER];
@@ -75,12 +76,33 @@ impl Controller for ClusterController {
         if let Some(observation) = observation {
             let mut new = ManagedCluster::clone(&cluster);
             let conditions = &mut new.status.get_or_insert_default().conditions;
-            if set_condition(conditions, observation, now) {
+            let is_decision = observation.type_ == HUB_ACCEPTED;
+            if set_condition(conditions, observation, now) && is_decision {
                 plan.events.extend(decision_event(&new));
             }
             plan.status = StatusWrite::between(cluster.as_ref(), &new);
         }
         Ok(plan)
+    }
+
+    /// Reports what refuses the clean-up after a leaving cluster, but no failures that pass by themselves.
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        if done.is_success() {
+            return done.plan.status.clone();
+        }
+        let passes =
+            |failure: &Failure| matches!(failure.kind, FailureKind::Conflict | FailureKind::Unavailable);
+        let why = &done.failures().find(|(_, failure)| !passes(failure))?.1.message;
+        let cluster = view.get::<ManagedCluster>(key).ok()?.filter(|cluster| cluster.is_terminating())?;
+        let mut new = ManagedCluster::clone(&cluster);
+        let failed = Observation::new(DELETING, False, "DeletingError").message(why.clone());
+        set_condition(&mut new.status.get_or_insert_default().conditions, failed, now);
+        let mut write = StatusWrite::between(cluster.as_ref(), &new)?;
+        let message = format!("the resources of the cluster {} are not deleted: {why}", key.name);
+        let event =
+            Event::new(cluster.as_ref(), EventType::Warning, "ResourceCleanupFail", "CleanUp", message);
+        write.events.push(event.of_cluster());
+        Some(write)
     }
 }
 
@@ -176,15 +198,18 @@ fn delete_bindings(plan: &mut Plan, name: &str, view: &impl View) -> Read<bool> 
     Ok(works.is_empty() && registration.is_none() && work.is_none())
 }
 
-/// Deletes the objects of a leaving cluster on the hub: add-ons, then works, then permissions. Then it
-/// removes the finalizers.
+/// Deletes the objects of a leaving cluster on the hub: add-ons, then works, then permissions. It removes the
+/// finalizers when the status says so.
 fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<Observation> {
     let name = cluster.name();
     if let Some(remaining) = delete_content(plan, name, view)? {
         return Ok(remaining);
     }
-    if delete_permissions(plan, name, view)? {
+    if delete_permissions(plan, name, view)? && cluster.holds(DELETING) {
         plan.step(Action::remove_finalizers(cluster, &FINALIZERS));
+        let message = format!("the resources of the cluster {name} on the hub are deleted");
+        let event = Event::new(cluster, EventType::Normal, "ResourceCleanupCompleted", "CleanUp", message);
+        plan.events.push(event.of_cluster());
     }
     Ok(Observation::new(DELETING, True, "NoResource").message("No cleaned resource in cluster ns."))
 }

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::{Map, json};
 
 use api::Condition;
-use api::cluster::v1::ManagedCluster;
+use api::cluster::v1::{ManagedCluster, Taint};
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED};
@@ -105,6 +105,7 @@ impl Controller for ClusterLeaseController {
         if taints != cluster.spec.taints && !is_leaving && plan.status.is_none() {
             let patch = Map::from_iter([("spec".to_owned(), json!({"taints": taints}))]);
             plan.step([Action::patch(cluster.as_ref(), patch)]);
+            plan.events.push(taints_event(&cluster, &taints));
         }
         Ok(plan)
     }
@@ -138,6 +139,18 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
     );
     let event = Event::new(cluster, EventType::Warning, "AvailableUnknown", "Check", message);
     plan.events.push(event.of_cluster());
+}
+
+/// Returns the event about new taints, each as `kubectl taint` writes it.
+fn taints_event(cluster: &ManagedCluster, taints: &[Taint]) -> Event {
+    let written = |Taint { key, value, effect, .. }: &Taint| match value.is_empty() {
+        true => format!("{key}:{effect}"),
+        false => format!("{key}={value}:{effect}"),
+    };
+    let taints: Vec<String> = taints.iter().map(written).collect();
+    let message = format!("Update the original taints to the [{}]", taints.join(" "));
+    let reason = "ManagedClusterConditionAvailableUpdated";
+    Event::new(cluster, EventType::Normal, reason, "Taint", message).of_cluster()
 }
 
 /// Sets the condition about the clock of a cluster, in OCM's words. While the clock is wrong, agents report

@@ -4,10 +4,15 @@ use serde_json::{Value, json};
 
 use crate::fixtures::{
     ADDON, addon, is_completed, merged, progress, progressive, put, seconds, seeded, select, select_all,
-    template, world,
+    template, with, work, world,
 };
 use crate::replica_sets;
-use sim::World;
+use api::cluster::v1::ManagedCluster;
+use api::condition::find_condition;
+use jiff::Timestamp;
+use object::Key;
+use reconcile::{Action, Event, Failure, FailureKind, Outcome};
+use sim::{Servers, Setup, World, execute};
 
 /// Orders in which the processes take turns.
 const SEEDS: std::ops::Range<u64> = 0..6;
@@ -61,6 +66,48 @@ fn tell_of_an_add_on(mut world: World) {
     assert!(!frozen.is_empty() && frozen.iter().all(|told| told == "Normal RolloutFrozen"), "{frozen:?}");
     policy(&mut world, json!({"freezeWindows": []}));
     assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
+}
+
+/// Refuses to delete a work, as the policy of somebody on the hub.
+fn keep_works(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    match action {
+        Action::Delete { target, .. } if target.gvk.kind == "ManifestWork" => {
+            Err(Failure { kind: FailureKind::Forbidden, message: "cannot write it: no".into() })
+        }
+        action => execute(servers, manager, action, now),
+    }
+}
+
+#[test]
+fn a_leaving_cluster_tells_that_it_is_cleaned_up_or_why_not() {
+    for (setup, expected) in [
+        (Setup::default(), "Normal ResourceCleanupCompleted"),
+        (Setup { execute: keep_works, ..Setup::default() }, "Warning ResourceCleanupFail"),
+    ] {
+        let mut world = with(setup, 7, 1);
+        let taints = world.take_events();
+        let tainted = |event: &&Event| event.reason == "ManagedClusterConditionAvailableUpdated";
+        let taints: Vec<&str> = taints.iter().filter(tainted).map(|event| event.message.as_str()).collect();
+        assert_eq!(
+            taints,
+            [
+                "Update the original taints to the [cluster.open-cluster-management.io/unreachable:NoSelect]",
+                "Update the original taints to the []"
+            ]
+        );
+        work(&mut world, &[("a", "1")]);
+        world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
+        world.run_for(seconds(300)).unwrap();
+        assert_eq!(told(&mut world, "ManagedCluster"), [expected]);
+        if let Some(cluster) = world.get::<ManagedCluster>(&Key::cluster("cluster1")) {
+            let status = cluster.status.unwrap();
+            let deleting = find_condition(&status.conditions, "Deleting").unwrap();
+            assert_eq!(
+                (deleting.reason.as_str(), deleting.message.as_str()),
+                ("DeletingError", "cannot write it: no")
+            );
+        }
+    }
 }
 
 #[test]

@@ -155,6 +155,21 @@ fn a_work_of_another_agent_is_taken_over_without_a_write_and_deleted_to_its_end(
     assert_eq!((config_maps(&world).len(), world.list::<ManifestWork>().len()), (0, 0));
 }
 
+#[test]
+fn the_inventory_of_a_work_has_its_labels_also_when_they_change() {
+    let mut world = world(1);
+    let all = ResourcePath::resource("work.open-cluster-management.io", "v1", "appliedmanifestworks");
+    for labels in [json!({"team": "a", "tier": "1"}), json!({"team": "b"})] {
+        let metadata = json!({"name": "w", "namespace": "cluster1", "labels": labels});
+        let spec = json!({"workload": {"manifests": [map("a", "default")]}});
+        let work = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata, "spec": spec});
+        put(&mut world, work);
+        world.run_for(seconds(5)).unwrap();
+        let list = world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap();
+        assert_eq!(list.items[0].at(&["metadata", "labels"]), Some(&labels));
+    }
+}
+
 fn lose(world: &mut World, name: &str) {
     let target = ResourcePath::of::<ManifestWork>(&Key::namespaced("cluster1", name));
     world.spokes.get_mut("cluster1").unwrap().connected = false;

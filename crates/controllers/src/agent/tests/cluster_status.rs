@@ -41,6 +41,22 @@ fn reported(options: Option<Value>) -> (Vec<String>, Option<Event>) {
 }
 
 #[test]
+fn an_agent_that_is_not_accepted_tells_so_and_reports_nothing() {
+    let mut caches = Caches::default();
+    let claim =
+        json!({"metadata": {"name": AGENT_CLAIM, "resourceVersion": "1"}, "spec": {"value": "c1/a/hash"}});
+    caches.replace::<ClusterClaim>(Site::Spoke, vec![serde_json::from_value(claim).unwrap()], "1");
+    let cluster = json!({"metadata": {"name": "c1", "uid": "u", "resourceVersion": "1"}, "spec": {}});
+    caches.replace::<ManagedCluster>(Site::Hub, vec![serde_json::from_value(cluster).unwrap()], "1");
+    let plan = ClusterStatusController::plan(&Key::cluster("c1"), &caches, Timestamp::UNIX_EPOCH).unwrap();
+    let told: Vec<&str> = plan.events.iter().map(|event| event.reason.as_str()).collect();
+    assert_eq!(
+        (told.as_slice(), plan.status, plan.steps.len()),
+        (["ManagedClusterIsNotAccepted"].as_slice(), None, 0)
+    );
+}
+
+#[test]
 fn claims_beyond_the_limit_are_left_out_and_counted_in_an_event_in_the_words_of_ocm() {
     let (names, event) = reported(None);
     assert_eq!((names.len(), names[0].as_str(), names[20].as_str()), (21, "id.k8s.io", "c19"));

@@ -6,6 +6,12 @@ use reconcile::Caches;
 
 /// Returns what happens to a work that is missing for half an hour: deletions, and the time of the next look.
 fn after_half_an_hour(annotations: &Value) -> (usize, Option<Timestamp>) {
+    let plan = plan_after_half_an_hour(annotations);
+    let deletions = plan.steps.iter().flatten().filter(|action| matches!(action, Action::Delete { .. }));
+    (deletions.count(), plan.wake_at)
+}
+
+fn plan_after_half_an_hour(annotations: &Value) -> Plan {
     let typed = |value: Value| serde_json::from_value(value).unwrap();
     let claim: ClusterClaim = serde_json::from_value(json!({
         "metadata": {"name": AGENT_CLAIM, "resourceVersion": "1", "annotations": annotations},
@@ -24,9 +30,15 @@ fn after_half_an_hour(annotations: &Value) -> (usize, Option<Timestamp>) {
     caches.replace::<AppliedManifestWork>(Site::Spoke, vec![applied], "1");
     caches.replace::<ManifestWork>(Site::Hub, vec![typed(other)], "1");
     let now = "2024-05-01T12:30:00Z".parse().unwrap();
-    let plan = OrphanController::plan(&Key::cluster("hash-gone"), &caches, now).unwrap();
-    let deletions = plan.steps.iter().flatten().filter(|action| matches!(action, Action::Delete { .. }));
-    (deletions.count(), plan.wake_at)
+    OrphanController::plan(&Key::cluster("hash-gone"), &caches, now).unwrap()
+}
+
+#[test]
+fn a_grace_period_of_a_hundred_years_deletes_nothing_and_removes_the_mark() {
+    let plan = plan_after_half_an_hour(&json!({EVICTION_ANNOTATION: "876000h"}));
+    let [Action::Patch { patch, .. }] = &plan.steps.concat()[..] else { panic!("{plan:?}") };
+    assert_eq!(json!(patch), json!({"status": {"evictionStartTime": null}}));
+    assert_eq!(plan.wake_at, None);
 }
 
 #[test]
@@ -36,4 +48,5 @@ fn a_work_that_the_hub_lost_goes_after_an_hour_or_the_grace_period_of_the_agent(
     assert_eq!(after_half_an_hour(&json!({EVICTION_ANNOTATION: "2h"})), (0, at("2024-05-01T14:00:00Z")));
     assert_eq!(after_half_an_hour(&json!({EVICTION_ANNOTATION: "10m"})), (1, None));
     assert_eq!(after_half_an_hour(&json!({EVICTION_ANNOTATION: "?"})), (0, at("2024-05-01T13:00:00Z")));
+    assert_eq!(after_half_an_hour(&json!({EVICTION_ANNOTATION: "875999h"})).0, 0);
 }

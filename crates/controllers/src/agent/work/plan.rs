@@ -1,6 +1,6 @@
 //! The writes of a work: its inventory, its objects, and their removal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -68,7 +68,7 @@ impl WorkOnSpoke {
             }
             (Some(work), Some(applied)) => {
                 plan.step(Action::add_finalizers(work.as_ref(), &[WORK_FINALIZER]));
-                plan.step(self.adopt(applied));
+                plan.step(self.adopt(work, applied));
                 self.apply(&mut plan, work, applied, view);
             }
             // The controller of orphaned works decides about it.
@@ -77,11 +77,13 @@ impl WorkOnSpoke {
         plan
     }
 
-    /// Adopts the inventory of an agent with another id.
-    fn adopt(&self, applied: &AppliedManifestWork) -> Option<Action> {
-        let agent = &self.identity.agent_id;
-        let patch = fields(json!({"spec": {"agentID": agent}}));
-        (applied.spec.agent_id != *agent).then(|| patch_applied(applied, Subresource::None, patch))
+    /// Adopts the inventory of an agent with another id, and gives it the labels of its work.
+    fn adopt(&self, work: &ManifestWork, applied: &AppliedManifestWork) -> Option<Action> {
+        let state = |labels: &Option<BTreeMap<String, String>>, agent: &str| json!({"metadata": {"labels": labels.clone().unwrap_or_default()}, "spec": {"agentID": agent}});
+        let before = state(&applied.metadata.labels, &applied.spec.agent_id);
+        let after = state(&work.metadata.labels, &self.identity.agent_id);
+        let patch = object::merge_diff(&before, &after)?;
+        Some(patch_applied(applied, Subresource::None, fields(patch)))
     }
 
     fn new_applied(&self, work: &ManifestWork) -> AppliedManifestWork {
