@@ -111,6 +111,26 @@ fn a_leaving_cluster_tells_that_it_is_cleaned_up_or_why_not() {
 }
 
 #[test]
+fn a_denied_cluster_says_that_nothing_is_left_before_it_goes() {
+    let mut world = world(1);
+    let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster"});
+    let denied = json!({"metadata": {"name": "cluster1"}, "spec": {"hubAcceptsClient": false}});
+    put(&mut world, merged(cluster, denied));
+    world.run_for(seconds(60)).unwrap();
+    told(&mut world, "ManagedCluster");
+    world.keep_history();
+    world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(told(&mut world, "ManagedCluster"), ["Normal ResourceCleanupCompleted"]);
+    let history = world.take_history();
+    let states = history.iter().filter(|write| write.id.kind == "ManagedCluster");
+    let last = states.filter_map(|write| write.after.as_ref()).next_back().unwrap();
+    let conditions = last.at(&["status", "conditions"]).unwrap().as_array().unwrap();
+    let deleting = conditions.iter().find(|condition| condition["type"] == "Deleting");
+    assert_eq!(deleting.map(|condition| &condition["reason"]), Some(&json!("NoResource")));
+}
+
+#[test]
 fn an_event_has_the_words_of_the_condition() {
     let mut world = world(2);
     template(&mut world, "msa", "msa:0.4.0");
