@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::addons::everywhere;
 use crate::fixtures::{
-    ADDON, addon, is_completed, merged, progress, progressive, put, seconds, select_all, template, world,
+    ADDON, addon, is_completed, merged, progress, progressive, put, put_work, seconds, select_all, template,
+    world,
 };
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::find_condition;
@@ -33,18 +35,6 @@ fn report(world: &mut World, types: &[&str]) {
     world.run_for(seconds(30)).unwrap();
 }
 
-fn put_work(world: &mut World, cluster: &str, name: &str, labels: &Value) {
-    let map =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
-    let metadata = json!({"name": name, "namespace": cluster, "labels": labels});
-    let spec = json!({"workload": {"manifests": [map]}});
-    put(
-        world,
-        json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata, "spec": spec}),
-    );
-    world.run_for(seconds(60)).unwrap();
-}
-
 /// Returns two clusters with an add-on that has neither a template nor configurations. The hub runs no
 /// manager for it.
 fn without_configurations() -> World {
@@ -66,7 +56,12 @@ fn an_addon_without_configurations_says_what_it_waits_for_until_its_works_are_ap
     report(&mut world, &["ManifestApplied"]);
     assert_eq!(progressing(&world, "cluster1"), "True Progressing: progressing... no addon works");
     let labels = json!({"open-cluster-management.io/addon-name": ADDON});
-    put_work(&mut world, "cluster1", &format!("addon-{ADDON}-deploy-0"), &labels);
+    let name = format!("addon-{ADDON}-deploy-0");
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    let metadata = json!({"name": name, "namespace": "cluster1", "labels": labels});
+    put_work(&mut world, metadata, json!({"workload": {"manifests": [map]}}));
+    world.run_for(seconds(60)).unwrap();
     assert_eq!(progressing(&world, "cluster1"), "False Completed: completed with no errors.");
     assert_eq!(progressing(&world, "cluster2"), waits);
 }
@@ -102,10 +97,7 @@ fn an_addon_that_waits_for_its_turn_says_so_and_its_deadline_begins_with_its_con
 #[test]
 fn a_configuration_of_a_kind_that_the_addon_does_not_support_fails_on_its_cluster_only() {
     let mut world = world(2);
-    template(&mut world, "msa", "msa:0.4.0");
-    addon(&mut world, "msa", json!({"type": "All"}));
-    select_all(&mut world);
-    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    everywhere(&mut world);
     let config = |name: &str| json!([{"group": "example.com", "resource": "settings", "name": name}]);
     let metadata = json!({"name": ADDON, "namespace": "cluster2"});
     let kind = json!({"apiVersion": ADDONS, "kind": "ManagedClusterAddOn", "metadata": metadata});

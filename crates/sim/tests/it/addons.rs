@@ -163,7 +163,7 @@ fn a_template_that_is_deleted_while_it_is_in_use_changes_no_cluster() {
 }
 
 /// Installs an add-on on all clusters and completes its rollout.
-fn everywhere(world: &mut World) {
+pub(crate) fn everywhere(world: &mut World) {
     template(world, "msa", "msa:0.4.0");
     crate::fixtures::addon(world, "msa", json!({"type": "All"}));
     select_all(world);

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    addon, config_repo, is_completed, progress, progressive, put, repo, seconds, select_all, template, world,
+    addon, config_repo, is_completed, progress, progressive, put, put_work, repo, seconds, select_all,
+    template, world,
 };
 use api::gitops::v1alpha1::ConfigRepo;
 use object::tree::FileTree;
@@ -109,13 +110,8 @@ fn a_work_that_fails_fails_the_commit() {
     follow(&mut world, statuses());
     let manifest =
         json!({"apiVersion": "v1", "kind": "Bogus", "metadata": {"name": "a", "namespace": "default"}});
-    put(
-        &mut world,
-        json!({
-            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "settings", "namespace": "cluster1"},
-            "spec": {"workload": {"manifests": [manifest]}},
-        }),
-    );
+    let spec = json!({"workload": {"manifests": [manifest]}});
+    put_work(&mut world, json!({"name": "settings", "namespace": "cluster1"}), spec);
     commit(&mut world, '1');
     world.run_for(seconds(60)).unwrap();
     assert_eq!(sent(&world).last().unwrap(), "1 failure", "{:?}", world.commit_statuses);

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::fixtures::{cluster, config_repo, join, put, repo, seconds};
+use crate::fixtures::{cluster, config_repo, join, put, put_work, repo, seconds};
 use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
 use object::tree::FileTree;
@@ -319,11 +319,8 @@ fn policy(world: &mut World, spec: Value) {
 fn work(world: &mut World) {
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map", "namespace": "default"}});
-    put(
-        world,
-        json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
-            "metadata": {"name": "w", "namespace": "cluster1"}, "spec": {"workload": {"manifests": [map]}}}),
-    );
+    let spec = json!({"workload": {"manifests": [map]}});
+    put_work(world, json!({"name": "w", "namespace": "cluster1"}), spec);
 }
 
 #[test]

@@ -173,14 +173,21 @@ pub(crate) fn work(world: &mut World, maps: &[(&str, &str)]) {
     work_of(world, "w", maps);
 }
 
+/// Creates or changes a ManifestWork.
+pub(crate) fn put_work(world: &mut World, metadata: Value, spec: Value) {
+    let work = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata, "spec": spec,
+    });
+    put(world, work);
+}
+
 pub(crate) fn work_of(world: &mut World, name: &str, maps: &[(&str, &str)]) {
     let manifest = |(name, value): &(&str, &str)| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"v": value}});
-    put(
+    let manifests: Vec<Value> = maps.iter().map(manifest).collect();
+    put_work(
         world,
-        json!({
-            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": name, "namespace": "cluster1"},
-            "spec": {"workload": {"manifests": maps.iter().map(manifest).collect::<Vec<_>>()}},
-        }),
+        json!({"name": name, "namespace": "cluster1"}),
+        json!({"workload": {"manifests": manifests}}),
     );
     world.run_for(seconds(10)).unwrap();
 }

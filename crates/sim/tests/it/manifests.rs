@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fixtures::{config_maps, put, seconds, work, work_of, world};
+use crate::fixtures::{self, config_maps, seconds, work, work_of, world};
 use api::condition::find_condition;
 use api::work::v1::ManifestWork;
 use object::{Gvk, Key, Object, ObjectRef};
@@ -11,11 +11,7 @@ use sim::World;
 use store::{ListOptions, Patch, ResourcePath, WriteOptions};
 
 fn put_work(world: &mut World, name: &str, spec: serde_json::Value) {
-    let metadata = json!({"name": name, "namespace": "cluster1"});
-    put(
-        world,
-        json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata, "spec": spec}),
-    );
+    fixtures::put_work(world, json!({"name": name, "namespace": "cluster1"}), spec);
     world.run_for(seconds(5)).unwrap();
 }
 
@@ -162,8 +158,7 @@ fn the_inventory_of_a_work_has_its_labels_also_when_they_change() {
     for labels in [json!({"team": "a", "tier": "1"}), json!({"team": "b"})] {
         let metadata = json!({"name": "w", "namespace": "cluster1", "labels": labels});
         let spec = json!({"workload": {"manifests": [map("a", "default")]}});
-        let work = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata, "spec": spec});
-        put(&mut world, work);
+        fixtures::put_work(&mut world, metadata, spec);
         world.run_for(seconds(5)).unwrap();
         let list = world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap();
         assert_eq!(list.items[0].at(&["metadata", "labels"]), Some(&labels));

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{config_maps, put, seconds, world};
+use crate::fixtures::{self, config_maps, seconds, world};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::work::v1::{ManifestCondition, ManifestWork};
@@ -20,11 +20,7 @@ fn identifier(name: &str) -> Value {
 }
 
 fn put_work(world: &mut World, spec: Value) {
-    let metadata = json!({"name": "w", "namespace": "cluster1"});
-    put(
-        world,
-        json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata, "spec": spec}),
-    );
+    fixtures::put_work(world, json!({"name": "w", "namespace": "cluster1"}), spec);
     world.run_for(seconds(10)).unwrap();
 }
 
@@ -195,8 +191,7 @@ fn the_works_of_a_leaving_cluster_go_by_their_priority_and_an_invalid_one_is_zer
         [("w0", "0"), ("w50", "50"), ("w100", "100"), ("high", "101"), ("text", "x"), ("negative", "-1")]
     {
         let metadata = json!({"name": name, "namespace": "cluster1", "annotations": {"open-cluster-management.io/cleanup-priority": priority}});
-        let work = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata, "spec": {"workload": {"manifests": [map(name, "1")]}}});
-        put(&mut world, work);
+        fixtures::put_work(&mut world, metadata, json!({"workload": {"manifests": [map(name, "1")]}}));
     }
     world.run_for(seconds(10)).unwrap();
     let works = |world: &World| -> Vec<(String, bool)> {

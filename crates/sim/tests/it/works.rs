@@ -6,7 +6,8 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use serde_json::json;
 
 use crate::fixtures::{
-    addon, config_maps, is_completed, join, put, seconds, seeded, select_all, template, work, work_of, world,
+    addon, config_maps, is_completed, join, put_work, seconds, seeded, select_all, template, work, work_of,
+    world,
 };
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
@@ -60,13 +61,8 @@ fn an_object_of_two_works_stays_until_both_are_deleted() {
 fn a_manifest_that_cannot_be_applied_is_named_and_holds_back_no_other() {
     let mut world = world(1);
     let map = |name: &str, namespace: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"v": "1"}});
-    put(
-        &mut world,
-        json!({
-            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w", "namespace": "cluster1"},
-            "spec": {"workload": {"manifests": [map("a", "nowhere"), map("b", "default")]}},
-        }),
-    );
+    let spec = json!({"workload": {"manifests": [map("a", "nowhere"), map("b", "default")]}});
+    put_work(&mut world, json!({"name": "w", "namespace": "cluster1"}), spec);
     world.run_for(seconds(5)).unwrap();
     assert_eq!(config_maps(&world), ["b=\"1\""]);
     let work: ManifestWork = world.get(&Key::namespaced("cluster1", "w")).unwrap();
@@ -90,13 +86,8 @@ fn a_manifest_whose_write_was_not_reached_is_applied_later() {
     let update = |world: &mut World, value: u64| {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": {"v": value.to_string()}});
-        put(
-            world,
-            json!({
-                "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w", "namespace": "cluster1"},
-                "spec": {"workload": {"manifests": [namespace, map]}},
-            }),
-        );
+        let spec = json!({"workload": {"manifests": [namespace, map]}});
+        put_work(world, json!({"name": "w", "namespace": "cluster1"}), spec);
     };
     for value in 0..20 {
         world.faults = Faults { refused: 400, ..Faults::default() };
