@@ -34,6 +34,11 @@ impl Origin {
         Self { snapshot: None, hub }
     }
 
+    /// Returns the hub, for a command that writes to it.
+    pub(super) fn hub(&self) -> HubArgs {
+        self.hub.clone()
+    }
+
     /// Connects to the hub, for a command that follows it.
     pub(super) async fn connect(&self) -> Result<Client, CommandError> {
         self.hub.connect().await

@@ -29,7 +29,7 @@ pub(super) struct WriteArgs {
     pub(super) hub: HubArgs,
     /// Ask the API server whether it would take the change, and change nothing.
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// How the result is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,

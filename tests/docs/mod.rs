@@ -32,6 +32,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/tutorial.md", "make demo", "a step of .ci/run"),
     ("docs/tutorial.md", "wheelwright accept", "no agent asks here; cli:: accepts one that does"),
     ("docs/tutorial.md", "wheelwright plan", "plan:: runs plans of branches"),
+    ("docs/how-to.md", "wheelwright migrate", "no cluster with workloads is here; migrate:: moves some"),
     ("docs/how-to.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
     (
         "docs/how-to.md",

@@ -235,6 +235,8 @@ pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreacha
 pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavailable";
 /// Taint of the placeholder of a cluster that cannot be read; no real cluster has it.
 pub const UNREADABLE_TAINT: &str = "gitops.wheelwright.dev/unreadable";
+/// Taint of a cluster that `wheelwright migrate` moves workloads off.
+pub const MIGRATE_TAINT: &str = "gitops.wheelwright.dev/migrate";
 /// The exclusive set of clusters that are in no other one.
 pub const DEFAULT_CLUSTER_SET: &str = "default";
 /// The set of all clusters.

@@ -16,6 +16,7 @@ mod get;
 mod hub;
 mod install;
 mod join;
+mod migrate;
 mod operator;
 mod plan;
 mod policies;
@@ -68,6 +69,7 @@ commands! {
     Addon => addon,
     Work => work,
     Taint => taint,
+    Migrate => migrate,
     Render => render,
     Plan => plan,
     Status => status,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::block_on;
 use crate::cli::output::Ui;
-use crate::cli::writer::WriteArgs;
+use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};
 use object::Key;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 /// A change of the taints of a cluster.
 #[derive(Clone, Debug, PartialEq)]
-enum TaintChange {
+pub(super) enum TaintChange {
     /// Sets a taint.
     Set { key: String, value: String, effect: TaintEffect },
     /// Removes the taints of a key, of one effect where it is named.
@@ -58,25 +58,33 @@ fn parse(text: &str) -> Result<TaintChange, String> {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
-        let key = Key::cluster(&args.cluster);
-        let hint = "wheelwright get clusters";
-        let change = |cluster: &ManagedCluster| {
-            let mut taints = cluster.spec.taints.clone();
-            for change in &args.taints {
-                apply(&mut taints, change)
-                    .map_err(|why| CommandError::hinted(anyhow!("cluster {}: {why}", args.cluster), hint))?;
-            }
-            Ok(json!({"taints": taints}))
-        };
-        let taints = writer.update::<ManagedCluster>(&key, hint, change).await?.spec.taints;
+        let taints = write(&mut writer, &args.cluster, &args.taints).await?.spec.taints;
         writer.add_line(format!("cluster {} has {} taints", args.cluster, taints.len()));
         writer.finish(ui)
     })
 }
 
+/// Changes the taints of a cluster, which must exist.
+pub(super) async fn write(
+    writer: &mut Writer,
+    cluster: &str,
+    changes: &[TaintChange],
+) -> Result<ManagedCluster, CommandError> {
+    let hint = "wheelwright get clusters";
+    let change = |object: &ManagedCluster| {
+        let mut taints = object.spec.taints.clone();
+        for change in changes {
+            apply(&mut taints, change)
+                .map_err(|why| CommandError::hinted(anyhow!("cluster {cluster}: {why}"), hint))?;
+        }
+        Ok(json!({"taints": taints}))
+    };
+    writer.update::<ManagedCluster>(&Key::cluster(cluster), hint, change).await
+}
+
 /// Applies a change to the taints. A taint that is set again without a change keeps its time; the hub writes
 /// the time of a new one.
-fn apply(taints: &mut Vec<Taint>, change: &TaintChange) -> Result<(), String> {
+pub(super) fn apply(taints: &mut Vec<Taint>, change: &TaintChange) -> Result<(), String> {
     match change {
         TaintChange::Set { key, value, effect } => {
             let is_same = |taint: &Taint| taint.key == *key && taint.effect == *effect;

@@ -103,6 +103,9 @@ pub struct ClusterExplanation {
     /// Sum of scores times weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
+    /// When the first toleration that it needs ends; absent where none ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerated_until: Option<Timestamp>,
 }
 
 /// Explains what [`schedule`](super::schedule()) does with the same input.
@@ -201,6 +204,7 @@ fn explained(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> ClusterExplana
     };
     if selection.is_feasible(id) {
         explained.total = Some(i64::from(total(cycle, &selection.ranges, id).value));
+        explained.tolerated_until = tolerated_until(cycle, id);
         for (weighted, score) in scores(cycle, &selection.ranges, id) {
             match score {
                 Score::Valid { value, until: _ } => _ = explained.scores.insert(weighted.to_string(), value),
@@ -219,6 +223,12 @@ fn explained(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> ClusterExplana
         (false, false) => state,
     };
     explained
+}
+
+fn tolerated_until(cycle: &Cycle<'_>, id: Id) -> Option<Timestamp> {
+    let Cycle { policy, fleet, published, now, .. } = *cycle;
+    let taints = &fleet.cluster(id)?.spec.taints;
+    taint::check(&policy.tolerations, taints, published.contains(id), now).ok()?.until
 }
 
 /// Returns the filter that removed a cluster, or the reason why it is selected.

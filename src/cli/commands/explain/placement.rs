@@ -117,7 +117,17 @@ fn indented(text: &str) -> String {
 }
 
 fn line(explained: &ClusterExplanation, width: usize) -> String {
-    let ClusterExplanation { cluster_name, state, why, decision, rank, scores, unscored, total } = explained;
+    let ClusterExplanation {
+        cluster_name,
+        state,
+        why,
+        decision,
+        rank,
+        scores,
+        unscored,
+        total,
+        tolerated_until,
+    } = explained;
     let mut fields = vec![indented(why)];
     fields.extend(decision.as_ref().map(|decision| format!("in {decision}")));
     fields.extend(rank.map(|rank| format!("rank {rank}")));
@@ -127,6 +137,7 @@ fn line(explained: &ClusterExplanation, width: usize) -> String {
         .chain(unscored.iter().cloned())
         .collect();
     fields.extend(total.map(|total| format!("score {total} ({})", scores.join(", "))));
+    fields.extend(tolerated_until.map(|at| format!("its taints are tolerated until {at}")));
     format!("{cluster_name:width$}  {state:15} {}\n", fields.join("; "))
 }
 

@@ -1,0 +1,135 @@
+//! `wheelwright migrate`.
+
+mod plan;
+mod watch;
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+
+use self::plan::{PlacementPlan, Plan};
+use super::block_on;
+use super::taint::{self, TaintChange};
+use crate::cli::origin::{Origin, read_by};
+use crate::cli::output::{Output, Ui};
+use crate::cli::writer::WriteArgs;
+use crate::cli::{CommandError, CommandResult};
+use crate::shell::now;
+use api::cluster::v1::TaintEffect;
+use api::names::MIGRATE_TAINT;
+use controllers::hub::placement::PlacementController;
+use engine::plural::counted;
+
+/// Move workloads off a cluster: show which placements leave it and where their decisions go, and with --yes
+/// do it.
+///
+/// The plan is what the scheduler decides for the cluster with one taint more. With --yes the command sets
+/// the taint, and watches until the decisions have moved, the add-ons and ManifestWorkReplicaSets work on
+/// the new clusters, and those of the old cluster are gone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Name of the cluster.
+    cluster: String,
+    /// Set the taint and watch the moves.
+    #[arg(long, conflicts_with = "snapshot")]
+    yes: bool,
+    /// Change nothing. Without --undo the plan is printed, as without --yes.
+    #[arg(long)]
+    dry_run: bool,
+    /// Take the taint back, so that placements can choose the cluster again.
+    #[arg(long, conflicts_with_all = ["yes", "snapshot", "output"])]
+    undo: bool,
+    /// Seconds to wait for the moves, after the last toleration of the taint has ended.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    wait: u64,
+    #[command(flatten)]
+    origin: Origin,
+    /// How the plan is printed; with --yes, after the moves.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// Returns the taint that placements have to leave, as a change.
+fn tainted() -> TaintChange {
+    TaintChange::Set { key: MIGRATE_TAINT.into(), value: String::new(), effect: TaintEffect::NoSelect }
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let Args { cluster, yes, dry_run, undo, wait: _, origin, output } = args;
+    if *undo {
+        return undo_taint(args, ui);
+    }
+    let caches = origin.read(&read_by::<PlacementController>())?;
+    let missing =
+        || CommandError::hinted(anyhow!("there is no ManagedCluster {cluster}"), "wheelwright get clusters");
+    let mut plan = Plan::read(cluster, &caches, now())?.ok_or_else(missing)?;
+    let is_done = *yes && !dry_run;
+    if *output == Output::Text {
+        ui.text(text(&plan))?;
+        if !is_done {
+            ui.line(format!("do it with: wheelwright migrate {cluster} --yes"))?;
+        }
+    }
+    if is_done {
+        block_on(async {
+            let mut writer = WriteArgs::of(origin.hub()).connect().await?;
+            taint::write(&mut writer, cluster, &[tainted()]).await?;
+            watch::to_end(args, &plan, ui).await
+        })?;
+        plan.done = true;
+    }
+    if *output == Output::Json {
+        ui.json(&plan)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn undo_taint(args: &Args, ui: &mut Ui) -> CommandResult {
+    let Args { cluster, dry_run, origin, .. } = args;
+    block_on(async {
+        let mut write = WriteArgs::of(origin.hub());
+        write.dry_run = *dry_run;
+        let mut writer = write.connect().await?;
+        let removed = TaintChange::Remove { key: MIGRATE_TAINT.into(), effect: None };
+        taint::write(&mut writer, cluster, &[removed]).await?;
+        writer.add_line(format!("cluster {cluster} has no taint {MIGRATE_TAINT}"));
+        writer.finish(ui)
+    })
+}
+
+/// Returns the plan as a page: a line for each placement that selects the cluster.
+fn text(plan: &Plan) -> String {
+    let Plan { cluster, taint, done: _, placements } = plan;
+    if placements.is_empty() {
+        return format!("no placement selects cluster {cluster}\n");
+    }
+    let mut page = format!("when cluster {cluster} has the taint {taint}:NoSelect\n");
+    let width = placements.iter().map(|planned| planned.placement.len()).max().unwrap_or_default();
+    for planned in placements {
+        page += &format!("  {:width$}  {}\n", planned.placement, outcome(planned));
+    }
+    page
+}
+
+/// Returns what a placement does, in words.
+fn outcome(planned: &PlacementPlan) -> String {
+    let PlacementPlan { placement: _, stays, leaves_after_seconds, to, selected, wanted, before: _ } =
+        planned;
+    if let Some(why) = stays {
+        return format!("stays: {why}");
+    }
+    let first =
+        leaves_after_seconds.map(|seconds| format!("stays for {seconds} s (tolerationSeconds), then "));
+    let move_ = match (to.as_slice(), selected) {
+        ([], 0) => "leaves it, and no cluster takes its place".into(),
+        ([], selected) => format!("leaves it, and keeps {}", counted(selected, "other cluster")),
+        (to, _) => format!("moves to {}", to.join(", ")),
+    };
+    let short = wanted.filter(|wanted| selected < wanted);
+    let short = short.map(|wanted| format!("; it asks for {wanted} and gets {selected}")).unwrap_or_default();
+    format!("{}{move_}{short}", first.unwrap_or_default())
+}
+
+#[cfg(test)]
+#[path = "../tests/migrate.rs"]
+mod tests;

@@ -1,0 +1,146 @@
+//! The plan of a migration: what each placement decides for the cluster with the taint.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Serialize;
+
+use super::tainted;
+use crate::cli::commands::taint;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::PlacementDecision;
+use api::names::{MIGRATE_TAINT, PLACEMENT_LABEL};
+use controllers::hub::placement::explain;
+use engine::placement::explain::Explanation;
+use object::{Key, Metadata as _};
+use reconcile::{Caches, Delta, Query, Read, Site, View};
+
+/// What happens to the decisions for a cluster when it has the taint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Plan {
+    /// The cluster.
+    pub(super) cluster: String,
+    /// The key of the taint.
+    pub(super) taint: String,
+    /// Whether the moves are over.
+    pub(super) done: bool,
+    /// The placements that select the cluster now, by namespace and name.
+    pub(super) placements: Vec<PlacementPlan>,
+}
+
+/// What a placement does when the cluster has the taint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PlacementPlan {
+    /// Namespace and name.
+    pub(super) placement: String,
+    /// Why its decision stays; absent where it leaves the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stays: Option<String>,
+    /// How long it tolerates the taint before it leaves the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) leaves_after_seconds: Option<i64>,
+    /// The clusters that it selects instead.
+    pub(super) to: Vec<String>,
+    /// The number of clusters that it selects then.
+    pub(super) selected: usize,
+    /// The number of clusters that it asks for; absent where it selects all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) wanted: Option<usize>,
+    /// The clusters that it selects now.
+    pub(super) before: BTreeSet<String>,
+}
+
+impl Plan {
+    /// Plans the migration from what the hub has; `None` if there is no such cluster.
+    pub(super) fn read(name: &str, caches: &Caches, now: Timestamp) -> Read<Option<Self>> {
+        let Some(caches) = with_taint(name, caches, now)? else { return Ok(None) };
+        let decisions = caches.list::<PlacementDecision>(Query::ALL)?;
+        let of_cluster = decisions.iter().filter(|decision| clusters(decision).any(|other| other == name));
+        let placements: BTreeSet<Key> = of_cluster.filter_map(|decision| placement_of(decision)).collect();
+        let planned = placements.iter().map(|placement| PlacementPlan::read(placement, name, &caches, now));
+        let placements = planned.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect();
+        Ok(Some(Self { cluster: name.into(), taint: MIGRATE_TAINT.into(), done: false, placements }))
+    }
+
+    /// Returns the placements that leave the cluster.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = &PlacementPlan> {
+        self.placements.iter().filter(|planned| planned.stays.is_none())
+    }
+}
+
+/// Returns the clusters of a decision.
+pub(super) fn clusters(decision: &PlacementDecision) -> impl Iterator<Item = &str> {
+    let decisions = decision.status.iter().flat_map(|status| &status.decisions);
+    decisions.map(|decision| decision.cluster_name.as_str())
+}
+
+fn placement_of(decision: &PlacementDecision) -> Option<Key> {
+    Some(Key::namespaced(decision.namespace(), decision.label(PLACEMENT_LABEL)?))
+}
+
+/// Returns the hub with the taint on the cluster; a taint that the cluster has already keeps its time.
+fn with_taint(name: &str, caches: &Caches, now: Timestamp) -> Read<Option<Caches>> {
+    let Some(cluster) = caches.get::<ManagedCluster>(&Key::cluster(name))? else { return Ok(None) };
+    let mut cluster = ManagedCluster::clone(&cluster);
+    // Only the removal of a taint fails.
+    let _ = taint::apply(&mut cluster.spec.taints, &tainted());
+    for taint in cluster.spec.taints.iter_mut().filter(|taint| taint.key == MIGRATE_TAINT) {
+        taint.time_added.get_or_insert(Time(now));
+    }
+    // An object of the same version counts as the same.
+    cluster.metadata.resource_version = None;
+    let mut caches = caches.clone();
+    caches.apply(Site::Hub, Delta::Seen(cluster));
+    Ok(Some(caches))
+}
+
+impl PlacementPlan {
+    fn read(placement: &Key, cluster: &str, caches: &Caches, now: Timestamp) -> Read<Option<Self>> {
+        let Some(explanation) = explain(placement, caches, now)? else { return Ok(None) };
+        let before = names(&explanation, |_, is_decided| is_decided);
+        let stays = |why: String| Self {
+            placement: placement.to_string(),
+            stays: Some(why),
+            selected: before.len(),
+            before: before.clone(),
+            ..Self::default()
+        };
+        if let Some(why) = &explanation.disabled {
+            return Ok(Some(stays(format!("the placement is not scheduled: {why}"))));
+        }
+        if let Some(why) = &explanation.error {
+            return Ok(Some(stays(format!("the placement cannot be followed: {why}"))));
+        }
+        let found = explanation.clusters.iter().find(|explained| explained.cluster_name == cluster);
+        let (explanation, leaves_after) = match found {
+            Some(found) if found.state == "Selected" => {
+                let Some(until) = found.tolerated_until else {
+                    return Ok(Some(stays("the placement tolerates the taint".into())));
+                };
+                let Some(then) = explain(placement, caches, until)? else { return Ok(None) };
+                (then, Some(until.duration_since(now).as_secs()))
+            }
+            Some(_) | None => (explanation, None),
+        };
+        let after = names(&explanation, |state, _| matches!(state, "Selected" | "Arriving"));
+        Ok(Some(Self {
+            placement: placement.to_string(),
+            stays: None,
+            leaves_after_seconds: leaves_after,
+            to: after.difference(&before).cloned().collect(),
+            selected: after.len(),
+            wanted: explanation.number_of_clusters,
+            before,
+        }))
+    }
+}
+
+/// Returns the clusters that are of a kind, by their state and whether a decision names them.
+fn names(explanation: &Explanation, is: fn(&str, bool) -> bool) -> BTreeSet<String> {
+    let clusters = explanation.clusters.iter();
+    let found = clusters.filter(|explained| is(explained.state, explained.decision.is_some()));
+    found.map(|explained| explained.cluster_name.clone()).collect()
+}

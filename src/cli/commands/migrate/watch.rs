@@ -1,0 +1,138 @@
+//! Watches the moves of a migration to their end.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
+
+use super::Args;
+use super::plan::{PlacementPlan, Plan, clusters};
+use crate::cli::CommandError;
+use crate::cli::follow::follow;
+use crate::cli::output::{Output, Ui};
+use crate::shell::{now, stop_on_signal};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1beta1::PlacementDecision;
+use api::names::{INSTALLED_BY_ANNOTATION, PLACEMENT_LABEL, WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
+use api::work::v1::ManifestWork;
+use controllers::hub::overview::{Mark, Overview};
+use object::{Key, Metadata as _};
+use reconcile::{Query, Read, View};
+
+/// Interval of the checks.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Waits until the moves of a plan are over, and prints what it waits for.
+///
+/// # Errors
+/// They are not over in time, or the command is stopped.
+pub(super) async fn to_end(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<(), CommandError> {
+    let shell = follow(args.origin.connect().await?);
+    let handle = shell.handle();
+    let stop = stop_on_signal();
+    let reading = tokio::spawn(shell.run(stop.clone()));
+    let tolerated =
+        plan.leaving().filter_map(|planned| planned.leaves_after_seconds).max().unwrap_or_default();
+    let wait = Duration::from_secs(u64::try_from(tolerated).unwrap_or_default() + args.wait);
+    let deadline = Instant::now() + wait;
+    let (mut shown, mut left) = (BTreeSet::new(), vec!["the hub has not been read".to_owned()]);
+    while !left.is_empty() && Instant::now() < deadline && !stop.is_cancelled() {
+        stop.run_until_cancelled(sleep(TICK)).await;
+        // The first lists are not complete yet.
+        let Ok(pending) = pending(plan, &handle.caches(), now()) else { continue };
+        for line in pending.iter().filter(|_| args.output == Output::Text) {
+            if shown.insert(line.clone()) {
+                ui.line(line)?;
+            }
+        }
+        left = pending;
+    }
+    stop.cancel();
+    reading.await?;
+    if !left.is_empty() {
+        let hint = format!(
+            "the moves go on without this command; wheelwright migrate {} --undo takes the taint back",
+            plan.cluster
+        );
+        return Err(CommandError::hinted(anyhow!("stopped while {}", left.join("; ")), hint));
+    }
+    if args.output == Output::Text {
+        ui.line(format!("every move off cluster {} is over", plan.cluster))?;
+    }
+    Ok(())
+}
+
+/// Returns what the moves wait for.
+fn pending(plan: &Plan, view: &impl View, now: Timestamp) -> Read<Vec<String>> {
+    let overview = Overview::read(view, now)?;
+    let mut pending = Vec::new();
+    for planned in plan.leaving() {
+        pending.extend(of_placement(planned, &plan.cluster, &overview, view)?);
+    }
+    let placements: BTreeSet<&str> = plan.leaving().map(|planned| planned.placement.as_str()).collect();
+    pending.extend(works(&plan.cluster, &placements, view)?);
+    pending.extend(addons(&plan.cluster, &overview, view)?);
+    Ok(pending)
+}
+
+fn of_placement(
+    planned: &PlacementPlan,
+    cluster: &str,
+    overview: &Overview,
+    view: &impl View,
+) -> Read<Vec<String>> {
+    let PlacementPlan { placement, to, before, .. } = planned;
+    let Some((namespace, name)) = placement.split_once('/') else { return Ok(Vec::new()) };
+    let decisions = view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, name).within(namespace))?;
+    let decided: BTreeSet<&str> = decisions.iter().flat_map(|decision| clusters(decision)).collect();
+    if decided.contains(cluster) {
+        return Ok(vec![format!("placement {placement} selects {cluster}")]);
+    }
+    let is_new = |name: &str| decided.contains(name) && !before.contains(name);
+    let arrived = decided.iter().filter(|name| is_new(name)).count();
+    if arrived < to.len() {
+        return Ok(vec![format!(
+            "placement {placement} has selected {arrived} of {} new clusters",
+            to.len()
+        )]);
+    }
+    let mut pending = Vec::new();
+    for workload in overview.add_ons.iter().chain(&overview.replica_sets) {
+        let groups = workload.groups.iter().filter(|group| group.placement == *placement);
+        let new = groups.flat_map(|group| &group.clusters).filter(|on| is_new(&on.name));
+        pending.extend(new.filter(|on| on.mark() != Mark::Good).map(|on| {
+            let why = if on.message.is_empty() { String::new() } else { format!(": {}", on.message) };
+            format!("{} does not work on {} yet{why}", workload.name, on.name)
+        }));
+    }
+    Ok(pending)
+}
+
+/// Returns the works of ManifestWorkReplicaSets that are still on the cluster for placements that leave it.
+fn works(cluster: &str, placements: &BTreeSet<&str>, view: &impl View) -> Read<Vec<String>> {
+    let works = view.list_readable::<ManifestWork>(Query::namespace(cluster))?;
+    let leave = works.iter().filter(|work| {
+        let namespace =
+            work.label(WORK_REPLICA_SET_LABEL).and_then(|set| set.split_once('.')).map(|(ns, _)| ns);
+        let placement = namespace.zip(work.label(WORK_PLACEMENT_LABEL));
+        placement.is_some_and(|(namespace, name)| placements.contains(format!("{namespace}/{name}").as_str()))
+    });
+    Ok(leave.map(|work| format!("work {} is on {cluster}", work.name())).collect())
+}
+
+/// Returns the add-ons that a placement has installed on the cluster and that no placement wants there.
+fn addons(cluster: &str, overview: &Overview, view: &impl View) -> Read<Vec<String>> {
+    let mut pending = Vec::new();
+    for workload in &overview.add_ons {
+        let mut groups = workload.groups.iter().filter(|group| group.placement.is_empty());
+        let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, &workload.name))?;
+        let installed = addon.is_some_and(|addon| addon.annotation(INSTALLED_BY_ANNOTATION).is_some());
+        if installed && groups.any(|group| group.clusters.iter().any(|on| on.name == cluster)) {
+            let why = workload.holds.iter().map(|hold| format!("; {hold}")).collect::<String>();
+            pending.push(format!("add-on {} is on {cluster}{why}", workload.name));
+        }
+    }
+    Ok(pending)
+}
