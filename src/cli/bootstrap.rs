@@ -1,9 +1,14 @@
 //! The kubeconfig with which a cluster asks a hub to join it.
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use super::CommandError;
 
 /// Address and credentials with which clusters that have not joined reach a hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -34,6 +39,50 @@ impl Bootstrap {
             "users": [{"name": "bootstrap", "user": {"token": self.hub_token}}],
             "contexts": [{"name": "bootstrap", "context": {"cluster": "hub", "user": "bootstrap", "namespace": "default"}}],
         })
+    }
+}
+
+/// The bootstrap kubeconfig as the options of a command give it.
+#[derive(Debug, clap::Args)]
+pub(super) struct BootstrapArgs {
+    /// Bootstrap kubeconfig for the hub, in the place of token, URL and certificate authorities.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hub_token", "hub_apiserver", "hub_ca_data", "ca_file"])]
+    hub_kubeconfig: Option<PathBuf>,
+    /// Token of the bootstrap identity.
+    #[arg(long, value_name = "TOKEN", required_unless_present = "hub_kubeconfig")]
+    hub_token: Option<String>,
+    /// URL of the hub.
+    #[arg(long, value_name = "URL", required_unless_present = "hub_kubeconfig")]
+    hub_apiserver: Option<String>,
+    /// Certificate authorities of the hub, PEM in base64.
+    #[arg(long, value_name = "BASE64", conflicts_with = "ca_file")]
+    hub_ca_data: Option<String>,
+    /// File with the certificate authorities of the hub, in PEM.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Proxy in front of the hub.
+    #[arg(long, value_name = "URL", conflicts_with = "hub_kubeconfig")]
+    proxy_url: Option<String>,
+}
+
+impl BootstrapArgs {
+    /// Returns the text of the bootstrap kubeconfig.
+    pub(super) fn kubeconfig(&self) -> Result<String, CommandError> {
+        if let Some(file) = &self.hub_kubeconfig {
+            let read = std::fs::read_to_string(file);
+            return Ok(read.with_context(|| format!("cannot read {}", file.display()))?);
+        }
+        let hub_ca_data = match &self.ca_file {
+            Some(file) => STANDARD
+                .encode(std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?),
+            None => self.hub_ca_data.clone().unwrap_or_default(),
+        };
+        let bootstrap = Bootstrap {
+            hub_token: self.hub_token.clone().unwrap_or_default(),
+            hub_apiserver: self.hub_apiserver.clone().unwrap_or_default(),
+            hub_ca_data,
+        };
+        Ok(serde_saphyr::to_string(&bootstrap.kubeconfig(self.proxy_url.as_deref()))?)
     }
 }
 

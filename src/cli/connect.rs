@@ -53,7 +53,14 @@ pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<kube::Client, CommandError> {
-    let config = config(kubeconfig, context).await?;
+    answering(config(kubeconfig, context).await?).await
+}
+
+/// Connects to an API server, and checks that it answers.
+///
+/// # Errors
+/// It does not answer, or refuses the credentials.
+pub(super) async fn answering(config: kube::Config) -> Result<kube::Client, CommandError> {
     let url = config.cluster_url.clone();
     let client = shell::client(config).context("cannot use the kubeconfig")?;
     client.apiserver_version().await.map_err(|error| match error {

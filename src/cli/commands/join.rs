@@ -1,8 +1,6 @@
 //! `wheelwright join`.
 
-use std::path::PathBuf;
-
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -12,7 +10,7 @@ use object::Kind;
 use serde_json::{Value, json};
 
 use super::block_on;
-use crate::cli::bootstrap::Bootstrap;
+use crate::cli::bootstrap::BootstrapArgs;
 use crate::cli::connect::is_embedded;
 use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, Writer};
@@ -33,24 +31,8 @@ pub(crate) struct Args {
     /// Name of the cluster on the hub.
     #[arg(long, value_name = "NAME")]
     cluster_name: String,
-    /// Bootstrap kubeconfig for the hub, in the place of token, URL and certificate authorities.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hub_token", "hub_apiserver", "hub_ca_data", "ca_file"])]
-    hub_kubeconfig: Option<PathBuf>,
-    /// Token of the bootstrap identity.
-    #[arg(long, value_name = "TOKEN", required_unless_present = "hub_kubeconfig")]
-    hub_token: Option<String>,
-    /// URL of the hub.
-    #[arg(long, value_name = "URL", required_unless_present = "hub_kubeconfig")]
-    hub_apiserver: Option<String>,
-    /// Certificate authorities of the hub, PEM in base64.
-    #[arg(long, value_name = "BASE64", conflicts_with = "ca_file")]
-    hub_ca_data: Option<String>,
-    /// File with the certificate authorities of the hub, in PEM.
-    #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
-    /// Proxy in front of the hub.
-    #[arg(long, value_name = "URL", conflicts_with = "hub_kubeconfig")]
-    proxy_url: Option<String>,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
     /// Image of the agent.
     #[arg(long, default_value = concat!("wheelwright:", env!("CARGO_PKG_VERSION")))]
     image: String,
@@ -64,7 +46,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             anyhow!("--cluster-name: {:?} is not a valid name of a namespace on the hub", args.cluster_name);
         return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
     }
-    let kubeconfig = args.bootstrap()?;
+    let kubeconfig = args.bootstrap.kubeconfig()?;
     block_on(async {
         let mut writer = args.write.connect().await?;
         install(&mut writer, args, &kubeconfig).await?;
@@ -81,27 +63,6 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         writer.add_line(format!("    wheelwright accept --clusters {name} --wait 60"));
         writer.finish(ui)
     })
-}
-
-impl Args {
-    /// Returns the text of the bootstrap kubeconfig.
-    fn bootstrap(&self) -> Result<String, CommandError> {
-        if let Some(file) = &self.hub_kubeconfig {
-            let read = std::fs::read_to_string(file);
-            return Ok(read.with_context(|| format!("cannot read {}", file.display()))?);
-        }
-        let hub_ca_data = match &self.ca_file {
-            Some(file) => STANDARD
-                .encode(std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?),
-            None => self.hub_ca_data.clone().unwrap_or_default(),
-        };
-        let bootstrap = Bootstrap {
-            hub_token: self.hub_token.clone().unwrap_or_default(),
-            hub_apiserver: self.hub_apiserver.clone().unwrap_or_default(),
-            hub_ca_data,
-        };
-        Ok(serde_saphyr::to_string(&bootstrap.kubeconfig(self.proxy_url.as_deref()))?)
-    }
 }
 
 async fn apply<K: Kind>(writer: &mut Writer, object: Value) -> Result<(), CommandError> {

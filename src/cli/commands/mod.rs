@@ -25,6 +25,7 @@ mod render;
 mod rollout;
 mod simulate;
 mod status;
+mod switch_hub;
 mod taint;
 mod uninstall;
 mod unjoin;
@@ -37,10 +38,10 @@ use super::{CommandResult, output::Ui};
 
 /// Declares the command line's subcommands: each has `Args` and `run` in its module.
 macro_rules! commands {
-    ($($name:ident => $module:ident,)*) => {
+    ($($(#[$attribute:meta])* $name:ident => $module:ident,)*) => {
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum Command {
-            $($name($module::Args),)*
+            $($(#[$attribute])* $name($module::Args),)*
         }
 
         /// Runs a command to its end.
@@ -65,6 +66,7 @@ commands! {
     Join => join,
     Accept => accept,
     Unjoin => unjoin,
+    SwitchHub => switch_hub,
     Clusterset => clusterset,
     Addon => addon,
     Work => work,

@@ -1,0 +1,163 @@
+//! `wheelwright switch-hub`.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Uri;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::block_on;
+use super::join::BOOTSTRAP_SECRET;
+use crate::cli::bootstrap::BootstrapArgs;
+use crate::cli::connect::answering;
+use crate::cli::output::Ui;
+use crate::cli::writer::{WriteArgs, find};
+use crate::cli::{CommandError, CommandResult};
+use crate::shell;
+use api::names::{AGENT_NAMESPACE, CLUSTER_LEASE, HUB_KUBECONFIG_SECRET};
+use object::Key;
+
+/// Interval in which the cluster and the new hub are read.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Hand a cluster over to another hub: its agent leaves its hub and joins the other one.
+///
+/// `--kubeconfig` names the cluster here, and the other options the new hub. The command puts the bootstrap
+/// kubeconfig of the new hub in the place of the old one, and waits until the agent has joined and renews its
+/// lease there. What the old hub applied stays until a work of the new hub takes it over, or until the grace
+/// period of the agent is over, which is an hour by default.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+    /// Seconds to wait for the agent; 0 does not wait.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    wait: u64,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let bootstrap = args.bootstrap.kubeconfig()?;
+    block_on(async {
+        let hub = config(Kubeconfig::from_yaml(&bootstrap).context("cannot use the kubeconfig")?).await?;
+        let new = hub.cluster_url.clone();
+        // An agent with a bootstrap kubeconfig that the hub refuses has no hub at all.
+        answering(hub).await?;
+        let mut writer = args.write.connect().await?;
+        let secret = Key::namespaced(AGENT_NAMESPACE, BOOTSTRAP_SECRET);
+        let held = find::<Secret>(writer.client(), &secret).await?;
+        let held = held.and_then(|held| text(&held, "kubeconfig")).ok_or_else(|| {
+            let hint = "an agent with several bootstrap kubeconfigs goes to its next hub when its hub denies the cluster";
+            CommandError::hinted(anyhow!("there is no bootstrap kubeconfig in the Secret {secret}"), hint)
+        })?;
+        let identity = Identity::read(writer.client()).await?.ok_or_else(|| {
+            let error = anyhow!("the agent of this cluster has not joined a hub yet");
+            CommandError::hinted(error, "wheelwright join")
+        })?;
+        let (cluster, old) = (identity.cluster.clone(), identity.hub().await?);
+        if held == bootstrap && old == new {
+            writer.add_line(format!("The hub of cluster {cluster} is {new} already"));
+            return writer.finish(ui);
+        }
+        let data = json!({"data": {"kubeconfig": STANDARD.encode(&bootstrap)}});
+        writer.merge::<Secret>(&secret, data).await?;
+        writer.add_line(format!("The hub of cluster {cluster} is {new} now, and was {old}"));
+        if args.wait > 0 && !writer.is_dry_run() {
+            ui.error(format!(
+                "On the new hub run: wheelwright accept --clusters {cluster} --wait {}",
+                args.wait
+            ))?;
+            joined(writer.client(), &cluster, &new, args.wait).await?;
+            writer.add_line("The agent has joined it, and renews its lease there. On the old hub run:");
+            writer.add_line(format!("    kubectl delete managedcluster {cluster} --wait=false"));
+            writer.add_line(
+                "No agent removes the finalizers of its works there any more. For each of them run:",
+            );
+            writer.add_line(format!(
+                "    kubectl patch manifestwork NAME -n {cluster} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"
+            ));
+        }
+        writer.finish(ui)
+    })
+}
+
+/// Waits until the agent of a cluster has an identity on a hub, and has renewed its lease there.
+async fn joined(spoke: &kube::Client, cluster: &str, hub: &Uri, seconds: u64) -> Result<(), CommandError> {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    let (mut seen, mut missing) = (None, "joined");
+    while Instant::now() < deadline {
+        if let Some(identity) = Identity::read(spoke).await?
+            && identity.hub().await? == *hub
+        {
+            missing = "renewed its lease on";
+            let renewed = identity.renewed().await;
+            if renewed.is_some() && seen.is_some() && renewed != seen {
+                return Ok(());
+            }
+            seen = renewed.or(seen);
+        }
+        sleep(POLL).await;
+    }
+    let error = anyhow!("the agent of cluster {cluster} has not {missing} {hub} in {seconds} s");
+    let hint = format!(
+        "on the new hub: wheelwright accept --clusters {cluster}; to go back, run this command with the old hub"
+    );
+    Err(CommandError::hinted(error, hint))
+}
+
+/// The identity of the agent on its hub, as the cluster keeps it.
+struct Identity {
+    cluster: String,
+    kubeconfig: Kubeconfig,
+}
+
+impl Identity {
+    /// Reads the identity; `None` where there is none.
+    async fn read(spoke: &kube::Client) -> Result<Option<Self>, CommandError> {
+        let key = Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET);
+        let Some(secret) = find::<Secret>(spoke, &key).await? else { return Ok(None) };
+        let data = ["cluster-name", "kubeconfig", "tls.crt", "tls.key"].map(|name| text(&secret, name));
+        let [Some(cluster), Some(kubeconfig), Some(certificate), Some(private)] = data else {
+            return Ok(None);
+        };
+        let mut kubeconfig = Kubeconfig::from_yaml(&kubeconfig).context("cannot use the kept identity")?;
+        for user in &mut kubeconfig.auth_infos {
+            user.auth_info = Some(AuthInfo {
+                client_certificate_data: Some(STANDARD.encode(&certificate)),
+                client_key_data: Some(STANDARD.encode(&private).into()),
+                ..AuthInfo::default()
+            });
+        }
+        Ok(Some(Self { cluster, kubeconfig }))
+    }
+
+    /// Returns the URL of the hub.
+    async fn hub(&self) -> Result<Uri, CommandError> {
+        Ok(config(self.kubeconfig.clone()).await?.cluster_url)
+    }
+
+    /// Returns when the agent renewed its lease; `None` if the hub does not say.
+    async fn renewed(&self) -> Option<Timestamp> {
+        let client = shell::client(config(self.kubeconfig.clone()).await.ok()?).ok()?;
+        let lease = find::<Lease>(&client, &Key::namespaced(&self.cluster, CLUSTER_LEASE)).await.ok()??;
+        Some(lease.spec?.renew_time?.0)
+    }
+}
+
+/// Returns a text of a secret.
+fn text(secret: &Secret, key: &str) -> Option<String> {
+    String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
+}
+
+async fn config(kubeconfig: Kubeconfig) -> Result<kube::Config, CommandError> {
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Ok(config.context("cannot use the kubeconfig")?)
+}

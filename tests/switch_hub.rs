@@ -1,0 +1,141 @@
+//! `wheelwright switch-hub`: a real agent goes from one hub to another, and both hubs are left in order.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use api::cluster::v1::ManagedCluster;
+use api::crds;
+use api::names::AGENT_NAMESPACE;
+use api::work::v1::{AppliedManifestWork, ManifestWork};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use object::Object;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
+use wheelwright::apiserver::Server;
+use wheelwright::operator::source::SourceOptions;
+use wheelwright::operator::{self, OperatorOptions};
+use wheelwright::shell::Selection;
+
+use crate::cli::{Cli, server};
+use crate::drop_in::send_work;
+use crate::trace::client;
+use crate::wait::eventually;
+
+/// Keeps a file as a secret has it, as the kubelet does for a pod.
+async fn mount(secrets: Api<Secret>, file: PathBuf) {
+    loop {
+        if let Some(secret) = secrets.get_opt("bootstrap-hub-kubeconfig").await.unwrap() {
+            let partial = file.with_extension("new");
+            std::fs::write(&partial, &secret.data.unwrap()["kubeconfig"].0).unwrap();
+            std::fs::rename(&partial, &file).unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn hub(dir: &std::path::Path, name: &str, stop: &CancellationToken) -> (Server, Cli, ::kube::Client) {
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let (cli, on_hub) =
+        (Cli::new(dir, name, &hub), client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await);
+    let options = OperatorOptions {
+        hub: on_hub.clone(),
+        controllers: Selection::default(),
+        election: None,
+        listen: None,
+        receiver: None,
+        webhook: None,
+        namespace: "wheelwright-system".into(),
+        traces: None,
+        sources: SourceOptions {
+            cache: dir.join(format!("{name}-cache")),
+            local_repositories: true,
+            hosts: Vec::new(),
+        },
+    };
+    tokio::spawn(operator::run(options, stop.clone()));
+    let bootstrap = cli.run("get token --output kubeconfig");
+    std::fs::write(dir.join(format!("{name}-bootstrap")), bootstrap).unwrap();
+    (hub, cli, on_hub)
+}
+
+/// Accepts the cluster, and has it renew its lease often.
+async fn accept(cli: &Cli, hub: &::kube::Client) {
+    cli.run("accept --clusters c1 --wait 120");
+    let clusters: Api<ManagedCluster> = Api::all(hub.clone());
+    let often = Patch::Merge(json!({"spec": {"leaseDurationSeconds": 1}}));
+    clusters.patch("c1", &PatchParams::default(), &often).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
+    let dir = tempfile::tempdir().unwrap();
+    let stop = CancellationToken::new();
+    let (_first, on_first, first) = hub(dir.path(), "first", &stop).await;
+    let (second_server, on_second, second) = hub(dir.path(), "second", &stop).await;
+    let spoke_server = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
+    let on_spoke = Cli::new(dir.path(), "spoke", &spoke_server);
+    let spoke = client(&spoke_server.kubeconfig("admin", &["system:masters"]).unwrap()).await;
+    let bootstrap = |name: &str| format!("--hub-kubeconfig {}", dir.path().join(name).display());
+    let switch = format!("switch-hub {}", bootstrap("second-bootstrap"));
+    assert!(on_spoke.refused(&switch).contains("there is no bootstrap kubeconfig"));
+    on_spoke.run(&format!("join --cluster-name c1 {}", bootstrap("first-bootstrap")));
+    assert!(on_spoke.refused(&switch).contains("has not joined a hub yet"));
+
+    let mounted = dir.path().join("mounted");
+    let kubelet = tokio::spawn(mount(Api::namespaced(spoke.clone(), AGENT_NAMESPACE), mounted.clone()));
+    eventually("the pod has its secret", async || mounted.exists()).await;
+    tokio::spawn(agent::run(AgentOptions::new(Bootstrap::File(mounted), spoke.clone(), "c1"), stop.clone()));
+    accept(&on_first, &first).await;
+    let joins = async |hub: &Cli| {
+        eventually("the cluster is available", async || {
+            hub.run("get clusters c1").contains("Available: True")
+        })
+        .await;
+    };
+    joins(&on_first).await;
+    send_work(&first, "m").await;
+    let maps: Api<ConfigMap> = Api::namespaced(spoke.clone(), "default");
+    eventually("the work is applied", async || maps.get_opt("m").await.unwrap().is_some()).await;
+    let uid = maps.get("m").await.unwrap().metadata.uid;
+    assert!(on_spoke.run(&format!("switch-hub {}", bootstrap("first-bootstrap"))).contains("already"));
+    let planned = on_spoke.run(&format!("{switch} --dry-run"));
+    assert!(planned.contains("(dry run)") && !planned.contains("has joined"), "{planned}");
+    joins(&on_first).await;
+
+    let command = tokio::task::spawn_blocking(move || on_spoke.output(&switch, ""));
+    accept(&on_second, &second).await;
+    let output = command.await.unwrap();
+    let (told, asked) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{told}{asked}");
+    assert!(asked.contains("On the new hub run: wheelwright accept --clusters c1"), "{asked}");
+    let url = format!("The hub of cluster c1 is {}", second_server.url);
+    assert!(told.starts_with(&url) && told.contains("renews its lease there"), "{told}");
+    joins(&on_second).await;
+
+    send_work(&second, "m").await;
+    let applied: Api<AppliedManifestWork> = Api::all(spoke.clone());
+    eventually("the work of the new hub is applied beside the old one", async || {
+        applied.list(&ListParams::default()).await.unwrap().items.len() == 2
+            && on_second.run("get works").contains("configmaps default/m: True")
+    })
+    .await;
+    assert_eq!(maps.get("m").await.unwrap().metadata.uid, uid, "the object was not made again");
+
+    let clusters: Api<ManagedCluster> = Api::all(first.clone());
+    clusters.delete("c1", &DeleteParams::default()).await.unwrap();
+    let works: Api<ManifestWork> = Api::namespaced(first.clone(), "c1");
+    eventually("the old hub deletes its work", async || {
+        works.get("m").await.unwrap().metadata.deletion_timestamp.is_some()
+    })
+    .await;
+    let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    works.patch("m", &PatchParams::default(), &released).await.unwrap();
+    eventually("the old hub has no cluster", async || clusters.get_opt("c1").await.unwrap().is_none()).await;
+    assert!(maps.get_opt("m").await.unwrap().is_some(), "the object stays");
+    stop.cancel();
+    kubelet.abort();
+}
