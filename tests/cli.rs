@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use ::kube::Api;
-use ::kube::api::{DeleteParams, ListParams};
+use ::kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
 use api::names::AGENT_CLAIM;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
+use jiff::SignedDuration;
 use object::Object;
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
@@ -135,6 +137,41 @@ fn people_write(hub: &Cli) {
     assert_eq!(output, "update work w in cluster c1\n");
 }
 
+async fn a_work_that_the_hub_lost_is_listed_on_the_cluster(on_spoke: &Cli, spoke: &Server) {
+    assert_eq!(on_spoke.run("get works --orphans"), "<AppliedManifestWork>\n", "the hub has the other one");
+    let claims: Api<ClusterClaim> = Api::all(spoke.client());
+    let claim = claims.get(AGENT_CLAIM).await.unwrap().spec.value;
+    let [_, agent, hub] = claim.split('/').collect::<Vec<_>>()[..] else { panic!("{claim}") };
+    let name = format!("{hub}-lost");
+    let map =
+        json!({"version": "v1", "resource": "configmaps", "namespace": "default", "name": "x", "uid": "u"});
+    let lost: AppliedManifestWork = serde_json::from_value(json!({
+        "metadata": {"name": name}, "spec": {"hubHash": hub, "manifestWorkName": "lost", "agentID": agent},
+        "status": {"appliedResources": [map]},
+    }))
+    .unwrap();
+    let applied: Api<AppliedManifestWork> = Api::all(spoke.client());
+    applied.create(&PostParams::default(), &lost).await.unwrap();
+    let status = Patch::Merge(json!({"status": lost.status}));
+    applied.patch_status(&name, &PatchParams::default(), &status).await.unwrap();
+    eventually("the work is missed", async || on_spoke.run("get works --orphans").contains("Work: lost"))
+        .await;
+    let marked = applied.get(&name).await.unwrap().status.unwrap().eviction_start_time.unwrap().0;
+    let shown = on_spoke.run("get works --orphans");
+    let deleted = marked + SignedDuration::from_hours(1);
+    for line in [
+        format!("MissingSince: {marked}"),
+        format!("DeletedNotBefore: {deleted}"),
+        "configmaps default/x".into(),
+    ] {
+        assert!(shown.contains(&line), "{line}: {shown}");
+    }
+    let names = on_spoke.run("get works --orphans -o name");
+    assert_eq!(names, format!("appliedmanifestwork.work.open-cluster-management.io/{name}\n"));
+    applied.delete(&name, &DeleteParams::default()).await.unwrap();
+    eventually("it is gone", async || applied.get_opt(&name).await.unwrap().is_none()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -153,6 +190,7 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     assert_eq!(output, "hubAcceptsClient already set for managed cluster c1\n", "it can be repeated");
     people_write(&on_hub);
     eventually("the work arrives", async || is("get works", "configmaps default/m: True")).await;
+    a_work_that_the_hub_lost_is_listed_on_the_cluster(&on_spoke, &spoke).await;
 
     let bootstrap = dir.path().join("bootstrap");
     let join = format!("join --cluster-name c1 --hub-kubeconfig {}", bootstrap.display());

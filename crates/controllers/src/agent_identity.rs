@@ -87,11 +87,10 @@ pub(super) fn claim_options(view: &impl View) -> Read<ClaimOptions> {
 /// How long a work may be missing on the hub: the default of Open Cluster Management's agent.
 const EVICTION_GRACE: SignedDuration = SignedDuration::from_mins(60);
 
-/// Returns how long this agent keeps an AppliedManifestWork without a work on the hub.
-pub(super) fn eviction_grace(view: &impl View) -> Read<SignedDuration> {
-    let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
-    let text = claim.as_ref().and_then(|claim| claim.annotation(EVICTION_ANNOTATION));
-    Ok(text.and_then(object::duration::parse).unwrap_or(EVICTION_GRACE))
+/// Returns how long the agent of a claim keeps an AppliedManifestWork without a work on the hub.
+pub fn eviction_grace(claim: Option<&ClusterClaim>) -> SignedDuration {
+    let text = claim.and_then(|claim| claim.annotation(EVICTION_ANNOTATION));
+    text.and_then(object::duration::parse).unwrap_or(EVICTION_GRACE)
 }
 
 /// Returns the identity of this agent; `None` until its claim exists.

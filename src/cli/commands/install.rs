@@ -158,5 +158,6 @@ async fn await_operator(
         ui.line(format!("{} available in namespace {}", counted(operators, "operator"), args.namespace))?;
     }
     ui.line("Next: wheelwright doctor checks the hub; examples-repo/bootstrap/config-repo.yaml names a repository.")?;
+    ui.line("wheelwright get token prints the command with which a cluster joins.")?;
     Ok(())
 }

@@ -59,6 +59,7 @@ commands! {
     Agent => agent,
     RegistrationOperator => registration_operator,
     Hub => hub,
+    #[command(visible_alias = "init")]
     Install => install,
     Upgrade => upgrade,
     Uninstall => uninstall,

@@ -65,7 +65,8 @@ impl Controller for OrphanController {
             None => false,
         };
         let has_works = !view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty();
-        let grace = agent_identity::eviction_grace(view)?;
+        let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
+        let grace = agent_identity::eviction_grace(claim.as_deref());
         let stays = is_present || grace >= NEVER;
         Ok(evict(&applied, &Management { stays, has_works, grace }, now))
     }

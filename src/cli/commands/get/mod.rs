@@ -35,7 +35,7 @@ enum Kind {
     Addons(Options),
     /// Show works: the clusters that have them, and each of their objects.
     #[command(visible_alias = "work")]
-    Works(Options),
+    Works(works::Args),
     /// Get a token with which clusters join, and the command to run there.
     Token(token::Args),
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             Kind::Clustersets(options) => options.show(ui, clusters::sets).await,
             Kind::Placements(options) => options.show(ui, placements::placements).await,
             Kind::Addons(options) => options.show(ui, addons::addons).await,
-            Kind::Works(options) => options.show(ui, works::works).await,
+            Kind::Works(args) => works::run(args, ui).await,
             Kind::Token(args) => token::run(args, ui).await,
         }
     })

@@ -40,10 +40,21 @@ impl Options {
         ui: &mut Ui,
         tree: impl AsyncFnOnce(&kube::Client, &[K]) -> Result<Vec<Tree>, CommandError>,
     ) -> CommandResult {
+        self.show_where(ui, |_| true, tree).await
+    }
+
+    /// Prints those of the objects that are of interest.
+    pub(super) async fn show_where<K: Kind>(
+        &self,
+        ui: &mut Ui,
+        is_shown: impl Fn(&K) -> bool,
+        tree: impl AsyncFnOnce(&kube::Client, &[K]) -> Result<Vec<Tree>, CommandError>,
+    ) -> CommandResult {
         let client = self.hub.connect().await?;
         let namespace = self.namespace.as_deref().unwrap_or_default();
         let mut objects = list::<K>(&client, namespace, &self.selector).await?;
         objects.retain(|object| self.name.as_deref().is_none_or(|name| name == object.name()));
+        objects.retain(is_shown);
         if let Some(name) = self.name.as_deref().filter(|_| objects.is_empty()) {
             let error = anyhow::anyhow!("there is no {} {name}", K::kind(&()));
             return Err(CommandError::hinted(error, "without a name, all of them are shown"));

@@ -2,15 +2,66 @@
 
 use std::collections::BTreeMap;
 
-use super::shown::condition;
-use crate::cli::CommandError;
+use super::shown::{Options, condition};
+use crate::cli::output::Ui;
 use crate::cli::tree::Tree;
+use crate::cli::writer::find;
+use crate::cli::{CommandError, CommandResult};
+use api::cluster::v1alpha1::ClusterClaim;
 use api::condition::Conditions as _;
+use api::names::AGENT_CLAIM;
 use api::names::work_conditions::{APPLIED, AVAILABLE};
-use api::work::v1::{ManifestCondition, ManifestWork};
-use object::Metadata as _;
+use api::work::v1::{AppliedManifestWork, AppliedResource, ManifestCondition, ManifestWork};
+use controllers::agent_identity::eviction_grace;
+use jiff::{SignedDuration, Timestamp};
+use object::duration::later;
+use object::{Key, Metadata as _};
 
-pub(super) async fn works(_: &kube::Client, works: &[ManifestWork]) -> Result<Vec<Tree>, CommandError> {
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Show what is left of works that the hub does not have any more, since when, and when the agent deletes
+    /// it. The kubeconfig is that of the managed cluster.
+    #[arg(long, conflicts_with = "namespace")]
+    orphans: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    if args.orphans {
+        return args.options.show_where(ui, |applied| missing_since(applied).is_some(), orphans).await;
+    }
+    args.options.show(ui, works).await
+}
+
+/// Returns since when the hub has not had the work.
+fn missing_since(applied: &AppliedManifestWork) -> Option<Timestamp> {
+    Some(applied.status.as_ref()?.eviction_start_time.as_ref()?.0)
+}
+
+async fn orphans(spoke: &kube::Client, orphans: &[AppliedManifestWork]) -> Result<Vec<Tree>, CommandError> {
+    let claim = find::<ClusterClaim>(spoke, &Key::cluster(AGENT_CLAIM)).await?;
+    let grace = eviction_grace(claim.as_ref());
+    Ok(orphans.iter().map(|applied| orphan(applied, grace)).collect())
+}
+
+fn orphan(applied: &AppliedManifestWork, grace: SignedDuration) -> Tree {
+    let since = missing_since(applied);
+    let time = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+    let resources = applied.status.iter().flat_map(|status| &status.applied_resources);
+    Tree::new(applied.name()).with([
+        Tree::field("Work", &applied.spec.manifest_work_name),
+        Tree::field("MissingSince", &time(since)),
+        // The agent deletes nothing while the hub has no work of the cluster at all.
+        Tree::field("DeletedNotBefore", &time(since.map(|since| later(since, grace)))),
+        Tree::new("Resources").with(resources.map(|resource| {
+            let AppliedResource { resource, namespace, name, .. } = resource;
+            Tree::new(named(resource, namespace, name))
+        })),
+    ])
+}
+
+async fn works(_: &kube::Client, works: &[ManifestWork]) -> Result<Vec<Tree>, CommandError> {
     let mut clusters: BTreeMap<&str, Vec<Tree>> = BTreeMap::new();
     for work in works {
         clusters.entry(work.namespace()).or_default().push(self::work(work));
@@ -40,9 +91,12 @@ fn work(work: &ManifestWork) -> Tree {
 fn resource(manifest: &ManifestCondition) -> Tree {
     let meta = &manifest.resource_meta;
     let kind = if meta.resource.is_empty() { &meta.kind } else { &meta.resource };
-    let name = match meta.namespace.as_str() {
-        "" => format!("{kind} {}", meta.name),
-        namespace => format!("{kind} {namespace}/{}", meta.name),
-    };
-    condition(&name, &manifest.conditions, APPLIED, true)
+    condition(&named(kind, &meta.namespace, &meta.name), &manifest.conditions, APPLIED, true)
+}
+
+fn named(kind: &str, namespace: &str, name: &str) -> String {
+    match namespace {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
 }
