@@ -1,0 +1,371 @@
+//! Measures an agent as a process, with its cluster on a real API server and an embedded hub: at rest with 50
+//! works of 2 objects, the application of works of 5 objects, a start with nothing to do, and a change of a
+//! status from the cluster to the hub. The baseline is a loop of as many writes in the same run.
+//!
+//! `cargo bench --bench agent [-- WORKS [IDLE_SECONDS]]`
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a bench fails by panicking, and measures by the real clock"
+)]
+#![allow(dead_code, reason = "of the harness, only part is needed here")]
+
+mod hub;
+#[path = "../tests/kube/mod.rs"]
+mod kube;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use ::kube::{Client, Resource};
+use api::condition::Conditions as _;
+use api::crds;
+use api::work::v1::{AppliedManifestWork, ManifestWork};
+use futures::{StreamExt as _, stream};
+use hub::{AT_ONCE, usage};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::Cluster;
+use object::Object;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use wheelwright::apiserver::{Options, Server};
+use wheelwright::operator::source::SourceOptions;
+use wheelwright::operator::{self, OperatorOptions};
+use wheelwright::shell::{Selection, now};
+
+/// Objects of each work.
+const OBJECTS: usize = 5;
+/// Works of two objects that the agent has at rest.
+const AT_REST: usize = 50;
+/// Changes of the status; the median counts.
+const CHANGES: usize = 21;
+const POLL: Duration = Duration::from_millis(5);
+const WITHIN: Duration = Duration::from_secs(600);
+/// Time after which all of the agent's work for a change has ended.
+const SETTLES: Duration = Duration::from_secs(10);
+
+/// The agent, which ends with the bench.
+struct Agent(Child);
+
+impl Agent {
+    fn start(dir: &Path, spoke: &Path) -> Self {
+        let log = std::fs::File::options().append(true).create(true).open(dir.join("agent.log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(["agent", "--spoke-cluster-name", "c1", "--bootstrap-kubeconfig"]);
+        command.arg(dir.join("hub")).arg("--spoke-kubeconfig").arg(spoke);
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    fn cpu(&self) -> f64 {
+        usage(self.0.id()).0
+    }
+
+    /// Returns the resident megabytes, and how many of them are the program.
+    fn memory(&self) -> String {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let megabytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1000.0
+        };
+        format!("{:.1} MB resident, {:.1} of them the program", megabytes("VmRSS:"), megabytes("RssFile:"))
+    }
+
+    /// Waits until the agent has nothing more to do.
+    async fn rests(&self) {
+        let mut before = self.cpu();
+        loop {
+            tokio::time::sleep(SETTLES).await;
+            let now = self.cpu();
+            if now - before < 0.1 {
+                return;
+            }
+            before = now;
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let mut numbers = std::env::args().filter_map(|word| word.parse::<usize>().ok());
+    let (works, idle) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(60));
+    let dir = tempfile::tempdir().unwrap();
+    let spoke = Cluster::start("agent").await;
+    let (server, on_hub) = embedded_hub(dir.path()).await;
+    let on_spoke = spoke.client().await;
+    let agent = joined(dir.path(), &spoke.kubeconfig, &on_hub).await;
+
+    for n in 0..AT_REST {
+        create_work(&on_hub, &format!("rest-{n}"), vec![map("default", &format!("rest-{n}")), account(n)])
+            .await;
+    }
+    all_applied(&on_hub, AT_REST).await;
+    agent.rests().await;
+    let (cpu, sent) = (agent.cpu(), requests(&on_spoke).await);
+    tokio::time::sleep(Duration::from_secs(idle as u64)).await;
+    println!("at rest with {AT_REST} works of 2 objects: {}", agent.memory());
+    println!("at rest for {idle} s: {:.3} CPU-s", agent.cpu() - cpu);
+    println!(
+        "requests to its API server meanwhile, of all clients: {:?}",
+        since(&sent, &requests(&on_spoke).await)
+    );
+    drop(agent);
+
+    println!("works: {works} of {OBJECTS} objects");
+    let bare = bare_loop(&on_spoke, works * OBJECTS).await;
+    println!("bare loop of as many writes, {AT_ONCE} at once: {:.1} s", bare.as_secs_f64());
+    namespace(&on_spoke, "works").await;
+    let create = |n: usize| {
+        let objects = (0..OBJECTS).map(|object| map("works", &format!("work-{n}-{object}"))).collect();
+        let on_hub = &on_hub;
+        async move { create_work(on_hub, &format!("work-{n}"), objects).await }
+    };
+    stream::iter(0..works).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    let begin = Instant::now();
+    let agent = Agent::start(dir.path(), &spoke.kubeconfig);
+    let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "works");
+    // The namespace has a ConfigMap of its own, with the certificate authorities.
+    until("the objects are there", async || count(&maps).await > works * OBJECTS).await;
+    let applied = begin.elapsed();
+    let ratio = applied.as_secs_f64() / bare.as_secs_f64();
+    println!(
+        "start of the agent to the last object: {:.1} s, {ratio:.2} times the bare loop",
+        applied.as_secs_f64()
+    );
+    all_applied(&on_hub, works + AT_REST).await;
+    println!("start of the agent to the last condition on the hub: {:.1} s", begin.elapsed().as_secs_f64());
+    agent.rests().await;
+    let (cpu, peak) = usage(agent.0.id());
+    println!("agent when all is quiet: {cpu:.2} CPU-s, at most {peak:.1} MB, now {}", agent.memory());
+    drop(agent);
+
+    let (before, sent) = (versions(&on_spoke, &on_hub).await, requests(&on_spoke).await);
+    let agent = Agent::start(dir.path(), &spoke.kubeconfig);
+    agent.rests().await;
+    assert!(versions(&on_spoke, &on_hub).await == before, "a start with nothing to do wrote something");
+    println!("start with nothing to do: no object, AppliedManifestWork or work is written");
+    println!("the same: {:.2} CPU-s, {}", agent.cpu(), agent.memory());
+    println!(
+        "requests to its API server meanwhile, of all clients: {:?}",
+        since(&sent, &requests(&on_spoke).await)
+    );
+
+    latency(&on_spoke, &on_hub).await;
+    server.stop().await;
+}
+
+/// Starts a hub in this process.
+async fn embedded_hub(dir: &Path) -> (Server, Client) {
+    let objects = crds::hub().iter().map(Object::from_typed).collect();
+    let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+    let kubeconfig = server.kubeconfig("admin", &["system:masters"]).unwrap();
+    std::fs::write(dir.join("hub"), serde_json::to_string(&kubeconfig).unwrap()).unwrap();
+    let client = kube::client_of(&dir.join("hub")).await;
+    (server, client)
+}
+
+/// Starts an agent, and an operator until the cluster has joined.
+async fn joined(dir: &Path, spoke: &Path, hub: &Client) -> Agent {
+    let stop = CancellationToken::new();
+    let options = OperatorOptions {
+        hub: hub.clone(),
+        controllers: Selection::default(),
+        election: None,
+        listen: None,
+        receiver: None,
+        webhook: None,
+        namespace: "wheelwright-system".into(),
+        traces: None,
+        sources: SourceOptions { cache: dir.join("cache"), local_repositories: true, hosts: Vec::new() },
+    };
+    let operator = tokio::spawn(operator::run(options, stop.clone()));
+    let agent = Agent::start(dir, spoke);
+    let mut accept = tokio::process::Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    accept.args(["accept", "--clusters", "c1", "--wait", "300", "--kubeconfig"]).arg(dir.join("hub"));
+    assert!(accept.status().await.unwrap().success());
+    let clusters: Api<api::cluster::v1::ManagedCluster> = Api::all(hub.clone());
+    until("the cluster joins", async || {
+        clusters.get("c1").await.unwrap().holds("ManagedClusterConditionAvailable")
+    })
+    .await;
+    stop.cancel();
+    operator.await.unwrap();
+    agent
+}
+
+async fn until(state: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < WITHIN, "waited in vain until {state}");
+        tokio::time::sleep(POLL * 10).await;
+    }
+}
+
+fn map(namespace: &str, name: &str) -> Value {
+    let data = json!({"mode": "production", "level": "info", "script": "#!/bin/sh\nexec server --config /etc/server\n"});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data})
+}
+
+fn account(n: usize) -> Value {
+    let metadata = json!({"name": format!("rest-{n}"), "namespace": "default"});
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+}
+
+async fn namespace(client: &Client, name: &str) {
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+}
+
+async fn create_work(hub: &Client, name: &str, manifests: Vec<Value>) {
+    let work = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": name, "namespace": "c1"}, "spec": {"workload": {"manifests": manifests}},
+    });
+    let works: Api<ManifestWork> = Api::namespaced(hub.clone(), "c1");
+    works.create(&PostParams::default(), &serde_json::from_value(work).unwrap()).await.unwrap();
+}
+
+async fn all_applied(hub: &Client, number: usize) {
+    let works: Api<ManifestWork> = Api::namespaced(hub.clone(), "c1");
+    until("the works are applied", async || {
+        let all = works.list(&ListParams::default()).await.unwrap().items;
+        all.iter().filter(|work| work.holds("Applied") && work.holds("Available")).count() == number
+    })
+    .await;
+}
+
+/// Counts the objects of a namespace without a list of them.
+async fn count<K>(api: &Api<K>) -> usize
+where
+    K: Clone + Debug + DeserializeOwned + Resource<Scope = NamespaceResourceScope>,
+{
+    let page = api.list_metadata(&ListParams::default().limit(1)).await.unwrap();
+    page.items.len() + page.metadata.remaining_item_count.unwrap_or_default() as usize
+}
+
+/// Applies as many objects of the same size, in a namespace of their own.
+async fn bare_loop(client: &Client, number: usize) -> Duration {
+    namespace(client, "bare").await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "bare");
+    let begin = Instant::now();
+    let apply = |n: usize| {
+        let (maps, name) = (maps.clone(), format!("work-{n}"));
+        let object = map("bare", &name);
+        async move { maps.patch(&name, &PatchParams::apply("bare"), &Patch::Apply(&object)).await.unwrap() }
+    };
+    stream::iter(0..number).map(apply).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    begin.elapsed()
+}
+
+/// Returns the versions of the objects that the agent may write, on its cluster and on the hub.
+async fn versions(spoke: &Client, hub: &Client) -> BTreeMap<String, String> {
+    async fn of<K>(api: Api<K>) -> Vec<(String, String)>
+    where
+        K: Clone + Debug + DeserializeOwned + Resource,
+    {
+        let all = api.list_metadata(&ListParams::default()).await.unwrap().items;
+        let entry = |metadata: ::kube::core::ObjectMeta| {
+            let names = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+            (format!("{} {}", names.0, names.1), metadata.resource_version.unwrap_or_default())
+        };
+        all.into_iter().map(|object| entry(object.metadata)).collect()
+    }
+    let maps = of(Api::<ConfigMap>::namespaced(spoke.clone(), "works")).await;
+    let applied = of(Api::<AppliedManifestWork>::all(spoke.clone())).await;
+    let works = of(Api::<ManifestWork>::namespaced(hub.clone(), "c1")).await;
+    let kinds = [("map", maps), ("applied", applied), ("work", works)];
+    let all = kinds.into_iter().flat_map(|(kind, all)| {
+        all.into_iter().map(move |(name, version)| (format!("{kind} {name}"), version))
+    });
+    all.collect()
+}
+
+/// The requests that the API server has answered, by verb and resource. It counts a watch when it ends.
+async fn requests(client: &Client) -> BTreeMap<String, f64> {
+    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let text = client.request_text(request).await.unwrap();
+    let mut counts = BTreeMap::new();
+    for line in text.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+        let (labels, count) = line.rsplit_once(' ').unwrap();
+        let value = |label: &str| {
+            labels.split_once(&format!("{label}=\"")).unwrap().1.split('"').next().unwrap().to_owned()
+        };
+        let resource = value("resource");
+        if !["", "leases"].contains(&resource.as_str()) {
+            *counts.entry(format!("{} {resource}", value("verb"))).or_default() +=
+                count.parse::<f64>().unwrap();
+        }
+    }
+    counts
+}
+
+/// The requests since an earlier count.
+fn since(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let new = after.iter().map(|(what, count)| (what.clone(), count - before.get(what).unwrap_or(&0.0)));
+    new.filter(|(_, count)| *count > 0.0).collect()
+}
+
+/// Measures how long the hub needs to know a status of the cluster.
+async fn latency(spoke: &Client, hub: &Client) {
+    let template =
+        json!({"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "d", "image": "d"}]}});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
+    });
+    let work = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": "deployment", "namespace": "c1"},
+        "spec": {
+            "workload": {"manifests": [deployment]},
+            "manifestConfigs": [{
+                "resourceIdentifier": {"group": "apps", "resource": "deployments", "name": "d", "namespace": "default"},
+                "feedbackRules": [{"type": "WellKnownStatus"}],
+            }],
+        },
+    });
+    let works: Api<ManifestWork> = Api::namespaced(hub.clone(), "c1");
+    works.create(&PostParams::default(), &serde_json::from_value(work).unwrap()).await.unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(spoke.clone(), "default");
+    until("the Deployment is there", async || deployments.get_opt("d").await.unwrap().is_some()).await;
+    tokio::time::sleep(SETTLES).await;
+    let mut times = Vec::new();
+    for replicas in 1..=CHANGES {
+        let status = Patch::Merge(json!({"status": {"replicas": replicas, "readyReplicas": replicas}}));
+        let begin = Instant::now();
+        deployments.patch_status("d", &PatchParams::default(), &status).await.unwrap();
+        loop {
+            let work = works.get("deployment").await.unwrap();
+            if ready_replicas(&work) == Some(replicas as i64) {
+                break;
+            }
+            assert!(begin.elapsed() < WITHIN, "the hub does not know the status");
+            tokio::time::sleep(POLL).await;
+        }
+        times.push(begin.elapsed().as_secs_f64());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    times.sort_by(f64::total_cmp);
+    let (best, worst) = (times[0], times[CHANGES - 1]);
+    println!("a status from the cluster to the hub: {:.3} s ({best:.3} to {worst:.3})", times[CHANGES / 2]);
+}
+
+fn ready_replicas(work: &ManifestWork) -> Option<i64> {
+    let values = &work.status.as_ref()?.resource_status.manifests.first()?.status_feedback.values;
+    values.iter().find(|value| value.name == "ReadyReplicas")?.field_value.integer
+}
