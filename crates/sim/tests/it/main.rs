@@ -21,6 +21,7 @@ mod events;
 mod fixtures;
 mod histories;
 mod hosted;
+mod incidents;
 mod liveness;
 mod manifests;
 mod ownership;

@@ -1,0 +1,294 @@
+//! Incidents in which other tools deleted what they managed, played on a hub. Nothing is deleted here.
+//!
+//! The numbers are those of the issues of Argo CD (`argo-cd`), Flux (`flux2`) and Open Cluster Management
+//! (`ocm`). See docs/hazards.md#failed-list and the rows below it.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::fixtures::{config_repo, repo, select_all};
+use crate::{removals, replica_sets};
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo};
+use object::tree::FileTree;
+use object::{Key, Kind, Object, ObjectRef};
+use reconcile::{
+    Controller, Dispatcher, Executed, Lookup, LookupAnswer, Plan, Query, Read, ReadError, ReadErrorReason,
+    Register, Site, Source, StatusWrite, Unreadable, View, Watches,
+};
+use sim::{Setup, World};
+use store::{Patch, ResourcePath, WriteOptions};
+
+thread_local! {
+    /// The kind whose list fails; empty for none.
+    static FAILING: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// A controller that reads no kind whose list fails.
+struct Unanswered<C>(PhantomData<C>);
+
+impl<C: Controller> Controller for Unanswered<C> {
+    const NAME: &'static str = C::NAME;
+    type Primary = C::Primary;
+    const PRIMARY_SITE: Site = C::PRIMARY_SITE;
+    const EXPECTED: &'static [&'static str] = C::EXPECTED;
+    const REPORTER: &'static str = C::REPORTER;
+    const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        C::watches(watches);
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        C::plan(key, &Partial(view), now)
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        C::conclude(key, &Partial(view), done, now)
+    }
+}
+
+/// A view of the kinds whose lists do not fail.
+struct Partial<'a, V>(&'a V);
+
+fn list(kind: &str) -> Read<()> {
+    if FAILING.get() != kind {
+        return Ok(());
+    }
+    let why = "the list fails".to_owned();
+    Err(ReadError { what: kind.to_owned(), why, reason: ReadErrorReason::NotListed })
+}
+
+impl<V: View> View for Partial<'_, V> {
+    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
+        list(&K::kind(&()))?;
+        self.0.get_on(site, key)
+    }
+
+    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        list(&K::kind(&()))?;
+        self.0.list_on(site, query)
+    }
+
+    fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        list(&K::kind(&()))?;
+        self.0.list_readable_on(site, query)
+    }
+
+    fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
+        list(&K::kind(&()))?;
+        self.0.unreadable_on::<K>(site, query)
+    }
+
+    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
+        list(&object.gvk.kind)?;
+        self.0.observed(object)
+    }
+
+    fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
+        self.0.lookup(lookup)
+    }
+
+    fn source(&self, repo: &Key) -> Option<Arc<Source>> {
+        self.0.source(repo)
+    }
+}
+
+struct Unreliable<'a>(&'a mut Dispatcher);
+
+impl Register for Unreliable<'_> {
+    fn add<C: Controller>(&mut self) {
+        self.0.add::<Unanswered<C>>();
+    }
+}
+
+/// Returns the files of a repository with a namespace for each tenant.
+fn tenants(range: Range<usize>, data: &str) -> FileTree {
+    let file = |i: usize| {
+        let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: tenant-{i}}}\n");
+        let map =
+            format!("kind: ConfigMap\nmetadata: {{name: m, namespace: tenant-{i}}}\ndata: {{k: {data:?}}}\n");
+        (format!("{i}.yaml"), format!("{namespace}---\napiVersion: v1\n{map}"))
+    };
+    let files: Vec<_> = range.map(file).collect();
+    files.iter().map(|(path, text)| (path.clone(), text.as_bytes())).collect()
+}
+
+/// Returns four clusters with an add-on and a work of a set, a list for Argo CD, and a repository of tenants.
+fn fleet() -> World {
+    let setup = Setup { hub: |process| controllers::hub(&mut Unreliable(process)), ..Setup::default() };
+    let mut world = removals::installed(setup, 4);
+    annotate(&mut world, "gitops.wheelwright.dev/cluster-decision", "canary");
+    replica_sets::set(&mut world, "1", json!({"type": "All"}));
+    replica_sets::settle(&mut world);
+    config_repo(&mut world, &repo(), json!({"url": "https://git.example/fleet"}));
+    world.commit(&repo(), &"1".repeat(40), tenants(0..20, "1"));
+    // Permissions of this age count as those of a cluster that has gone.
+    minutes(&mut world, 30);
+    assert_eq!(decided(&world), 4);
+    world.keep_history();
+    world
+}
+
+/// Annotates the placement.
+fn annotate(world: &mut World, annotation: &str, value: &str) {
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation: value}}}));
+    let path = ResourcePath::of::<Placement>(&Key::namespaced("default", "fleet"));
+    let now = world.now;
+    world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+}
+
+/// Returns the number of clusters in the list for Argo CD.
+fn decided(world: &World) -> usize {
+    let list: ClusterDecision = world.get(&Key::namespaced("default", "fleet")).unwrap();
+    list.status.unwrap().decisions.len()
+}
+
+fn minutes(world: &mut World, minutes: i64) {
+    world.run_for(SignedDuration::from_mins(minutes)).unwrap();
+}
+
+/// Asserts that nothing was deleted on the hub and on the clusters since the last call.
+fn nothing_is_deleted(world: &mut World, incident: &str) {
+    nothing_else_is_deleted(world, &[], incident);
+}
+
+/// Asserts that nothing was deleted but objects of some kinds.
+fn nothing_else_is_deleted(world: &mut World, kinds: &[&str], incident: &str) {
+    let history = world.take_history();
+    let is_alive = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| !it.is_terminating());
+    let deleted = history.iter().filter(|write| is_alive(&write.before) && !is_alive(&write.after));
+    let deleted =
+        deleted.filter(|write| !kinds.contains(&write.id.kind.as_str()) && write.id.kind != "Event");
+    let deleted: Vec<_> = deleted.map(|write| (&write.spoke, &write.id)).collect();
+    assert!(deleted.is_empty(), "{incident}: {deleted:?}");
+    assert_eq!(decided(world), 4, "{incident}");
+}
+
+/// All that decides what clusters have, and where.
+const KINDS: [&str; 12] = [
+    "ManagedCluster",
+    "ManagedClusterSet",
+    "ManagedClusterSetBinding",
+    "Placement",
+    "PlacementDecision",
+    "ClusterManagementAddOn",
+    "ManagedClusterAddOn",
+    "AddOnTemplate",
+    "ManifestWork",
+    "ManifestWorkReplicaSet",
+    "ConfigRepo",
+    "Namespace",
+];
+
+/// `argo-cd#18480`: the list of clusters failed, and all Applications were deleted. The GitOpsCluster of
+/// OCM's multicloud-integrations counts a Placement that cannot be read as one that selects nothing, too.
+#[test]
+fn a_list_that_fails_deletes_nothing() {
+    let mut world = fleet();
+    for kind in KINDS {
+        for failing in [kind, ""] {
+            FAILING.set(failing);
+            world.restart_operator();
+            minutes(&mut world, 15);
+            nothing_is_deleted(&mut world, kind);
+        }
+    }
+}
+
+/// `argo-cd#10167`: after a change of its token, an Application lost the namespaces of all tenants.
+#[test]
+fn namespaces_of_tenants_that_the_operator_may_not_read_stay() {
+    let mut world = fleet();
+    FAILING.set("Namespace");
+    world.restart_operator();
+    world.commit(&repo(), &"2".repeat(40), tenants(0..20, "2"));
+    minutes(&mut world, 15);
+    world.commit(&repo(), &"3".repeat(40), tenants(0..2, "2"));
+    minutes(&mut world, 15);
+    nothing_is_deleted(&mut world, "argo-cd#10167");
+}
+
+/// `argo-cd#7412`: an error in a generator removed nine tenths of the objects, and `argo-cd#3484` all.
+#[test]
+fn a_commit_without_most_of_its_objects_deletes_nothing_by_itself() {
+    let mut world = fleet();
+    for (commit, left) in [("2", 2), ("3", 0)] {
+        world.commit(&repo(), &commit.repeat(40), tenants(0..left, "1"));
+        minutes(&mut world, 15);
+        world.restart_operator();
+        minutes(&mut world, 15);
+        nothing_is_deleted(&mut world, "argo-cd#7412");
+    }
+    let held = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap();
+    assert!(held.conditions.iter().any(|it| it.type_ == "Stalled" && it.is_true()), "{:?}", held.conditions);
+}
+
+/// `flux2#3316`: a Kustomization gets another name, and everything is deleted and created again.
+#[test]
+fn a_repository_under_another_name_deletes_nothing() {
+    for delete_first in [true, false] {
+        let mut world = fleet();
+        let other = Key::namespaced("config", "renamed");
+        if delete_first {
+            world.delete::<ConfigRepo>(&repo()).unwrap();
+            minutes(&mut world, 5);
+        }
+        config_repo(&mut world, &other, json!({"url": "https://git.example/fleet", "takeover": "Always"}));
+        world.commit(&other, &"1".repeat(40), tenants(0..20, "1"));
+        minutes(&mut world, 5);
+        if !delete_first {
+            world.delete::<ConfigRepo>(&repo()).unwrap();
+            minutes(&mut world, 5);
+        }
+        let own = ["ConfigRepo", "ConfigRepoInventory"];
+        nothing_else_is_deleted(&mut world, &own, "flux2#3316");
+        let status = world.get::<ConfigRepo>(&other).unwrap().status.unwrap();
+        assert!(status.applied.is_some(), "it goes on under its new name: {:?}", status.conditions);
+    }
+}
+
+/// OCM's `addon_install_reconciler.go` deletes the add-ons of a Placement that does not exist, for a moment
+/// or for ever.
+#[test]
+fn a_placement_that_is_deleted_and_created_again_takes_nothing_away() {
+    let mut world = fleet();
+    world.delete::<Placement>(&Key::namespaced("default", "fleet")).unwrap();
+    minutes(&mut world, 15);
+    select_all(&mut world);
+    annotate(&mut world, "gitops.wheelwright.dev/cluster-decision", "canary");
+    minutes(&mut world, 15);
+    nothing_else_is_deleted(
+        &mut world,
+        &["Placement", "PlacementDecision", "ClusterDecision"],
+        "addon_install",
+    );
+}
+
+/// `ocm#1346`: the pages of a Placement are written one by one. A cluster that moves to another page is on
+/// none for a moment, and its add-on was deleted and created again.
+#[test]
+fn a_cluster_between_two_pages_of_decisions_keeps_what_it_has() {
+    let mut world = fleet();
+    annotate(&mut world, "cluster.open-cluster-management.io/experimental-scheduling-disable", "true");
+    let pages = world.list::<PlacementDecision>();
+    let clusters = |page: &PlacementDecision| -> Vec<Value> {
+        let decisions = &page.status.as_ref().unwrap().decisions;
+        decisions.iter().map(|decision| json!(decision)).collect()
+    };
+    let [first, second] = &pages[..] else { panic!("{pages:?}") };
+    let (mut to, mut from) = (clusters(first), clusters(second));
+    let moved = from.pop().unwrap();
+    to.push(moved);
+    for (page, decisions) in [(second, from), (first, to)] {
+        let status = json!({"status": {"decisions": decisions}});
+        world.patch_status::<PlacementDecision>(&Key::of(page), status).unwrap();
+        minutes(&mut world, 5);
+    }
+    nothing_is_deleted(&mut world, "ocm#1346");
+}
