@@ -1,10 +1,11 @@
 //! The files of a report: the content of a status branch, for people and programs.
 //!
 //! The same fleet gives the same bytes: the report reads no clock, and its only times are those of changes.
-//! Texts of spokes and users are redacted, escaped and capped. Clusters are counted, and only the worst few
-//! are named.
+//! Texts of spokes and users are redacted, escaped and capped. Clusters are counted, the worst few are named
+//! on the pages, and the worst thousand have a file each.
 
 mod commit_state;
+mod exceptions;
 mod files;
 mod input;
 mod message;

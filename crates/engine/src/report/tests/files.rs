@@ -1,0 +1,156 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::report::{Cluster, message};
+use crate::rollout::ClusterState;
+use crate::rollout::state::Wait;
+
+const FAILED: ClusterState = ClusterState::Failed { deadline: None };
+
+fn cluster(name: &str, state: ClusterState, message: &str) -> Cluster {
+    let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
+    Cluster { state, available: true, name, message, runs }
+}
+
+fn fleet(clusters: Vec<Cluster>) -> Fleet {
+    let rollout = Rollout {
+        placement: "fleet/canary".into(),
+        state: "Failed".into(),
+        message: "1 failed".into(),
+        ..Rollout::default()
+    };
+    let rollouts = vec![rollout];
+    let clusters = clusters.into_iter().map(Arc::new).collect();
+    let add_on = Workload { name: "msa".into(), rollouts, holds: vec!["approval abc".into()], clusters };
+    Fleet {
+        repo: "config/fleet".into(),
+        seen: "a".repeat(40),
+        applied: "a".repeat(40),
+        ready: true,
+        condition: ("Applied".into(), "applied aaaaaaaaaaaa (9 objects)".into()),
+        clusters: 3,
+        available: 2,
+        add_ons: vec![add_on],
+        replica_sets: Vec::new(),
+        works: Vec::new(),
+        placements: Vec::new(),
+    }
+}
+
+#[test]
+fn a_report_counts_and_names_the_worst() {
+    let files =
+        files(&fleet(vec![cluster("c1", FAILED, "image not found"), cluster("c2", ClusterState::Done, "")]));
+    assert_eq!(
+        files.keys().collect::<Vec<_>>(),
+        ["README.md", "addons/msa.md", "clusters/d0/c1.json", "summary.json"]
+    );
+    assert!(
+        files["README.md"].contains("| [msa](addons/msa.md) | 1 of 2 | 1 Failed | 0 | Failed |"),
+        "{}",
+        files["README.md"]
+    );
+    assert!(
+        files["addons/msa.md"].contains("| c1 | Failed | image not found |"),
+        "{}",
+        files["addons/msa.md"]
+    );
+    let summary: Value = serde_json::from_str(&files["summary.json"]).unwrap();
+    assert_eq!(summary["addOns"]["msa"]["clusters"]["failed"], 1);
+    assert_eq!(summary["addOns"]["msa"]["configurations"]["msa-0.4.1@12345678"], 2);
+    assert!(files.values().all(|content| content.ends_with('\n')));
+}
+
+#[test]
+fn a_rollback_is_reported_with_both_versions() {
+    let mut fleet = fleet(vec![cluster("c1", ClusterState::Quarantined { returns_to: None }, "")]);
+    let rollout = &mut fleet.add_ons[0].rollouts[0];
+    rollout.desired = "msa-0.4.2@12345678".into();
+    rollout.last_good = "msa-0.4.1@87654321".into();
+    rollout.quarantined = true;
+    assert!(message(&fleet, "d").starts_with("report: msa is rolled back: 0.4.2 failed\n"));
+    let files = files(&fleet);
+    let page = &files["addons/msa.md"];
+    assert!(page.contains("Quarantined on fleet/canary: msa-0.4.2"), "{page}");
+    let summary: Value = serde_json::from_str(&files["summary.json"]).unwrap();
+    let rollout = &summary["addOns"]["msa"]["rollouts"][0];
+    assert_eq!((&rollout["quarantined"], &rollout["lastGood"]), (&json!(true), &json!("msa-0.4.1@87654321")));
+}
+
+#[test]
+fn a_cluster_that_waits_says_what_for() {
+    let files = files(&fleet(vec![
+        cluster("c1", ClusterState::Waiting(Wait::Paused), ""),
+        cluster("c2", ClusterState::Waiting(Wait::Paused), ""),
+    ]));
+    assert!(
+        files["README.md"].contains("| 0 of 2 | 2 Waiting (Paused) | 0 | Failed |"),
+        "{}",
+        files["README.md"]
+    );
+    let summary: Value = serde_json::from_str(&files["summary.json"]).unwrap();
+    assert_eq!(summary["addOns"]["msa"]["clusters"]["waiting"], 2);
+    assert_eq!(summary["addOns"]["msa"]["waiting"]["Paused"], 2);
+}
+
+#[test]
+fn messages_of_spokes_are_redacted_escaped_and_capped() {
+    let hostile = format!(
+        "](javascript:x)|<b>\x1b[31m token=hunter22222 ::set-output \u{202e} {}",
+        "A1b".repeat(400_000)
+    );
+    let files = files(&fleet(vec![cluster("c1", FAILED, &hostile)]));
+    for (path, content) in &files {
+        assert!(content.len() < 8_000, "{path}: {}", content.len());
+        for bad in ["hunter2", "\x1b", "\u{202e}"] {
+            assert!(!content.contains(bad), "{path} holds {bad:?}");
+        }
+        if path.ends_with(".md") {
+            assert!(
+                !content.contains("](javascript:") && !content.contains("<b>") && !content.contains("::set"),
+                "{content}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_text_of_a_spoke_stops_the_ci_of_a_report() {
+    let words = "[skip ci] [ci skip] [no ci] ***NO_CI*** skip-checks: true\n\nskip-checks:true";
+    let mut fleet = fleet(vec![cluster("c1", FAILED, words)]);
+    fleet.condition.1 = words.into();
+    fleet.add_ons[0].rollouts[0].message = words.into();
+    fleet.add_ons[0].holds = vec![words.into()];
+    for ready in [true, false] {
+        fleet.ready = ready;
+        let text = message(&fleet, "0123456789abcdef").to_lowercase();
+        assert!(!text.contains("skip") && !text.contains("no ci") && !text.contains("no_ci"), "{text}");
+    }
+}
+
+#[test]
+fn a_report_of_a_large_fleet_stays_small() {
+    let clusters = (0..5000).map(|i| cluster(&format!("c{i:05}"), FAILED, &"x".repeat(1000))).collect();
+    let files = files(&fleet(clusters));
+    assert!(files.values().all(|content| content.len() < 64 << 10));
+    assert!(files["addons/msa.md"].contains("and 4980 more; see [clusters](../clusters)."));
+}
+
+#[test]
+fn the_same_fleet_gives_the_same_digest_and_any_change_another() {
+    let of = |standing| digest(&files(&fleet(vec![cluster("c1", standing, "")])));
+    assert_eq!(of(ClusterState::Done), of(ClusterState::Done));
+    assert_ne!(of(ClusterState::Done), of(ClusterState::Waiting(Wait::Paused)));
+}
+
+#[test]
+fn the_commit_message_says_what_matters_and_carries_trailers() {
+    let keeper = cluster("c2", ClusterState::Quarantined { returns_to: None }, "");
+    let text = message(&fleet(vec![cluster("c1", FAILED, ""), keeper]), "0123456789abcdef");
+    assert!(text.starts_with("report: msa failed on 1 of 2 clusters\n"), "{text}");
+    let text = message(&fleet(vec![cluster("c1", ClusterState::Done, "")]), "0123456789abcdef");
+    assert!(text.starts_with("report: every cluster is up to date\n\n"), "{text}");
+    assert!(text.contains(&format!("\nWheelwright-Source: {}\n", "a".repeat(40))), "{text}");
+    let odd = Workload { name: "../../etc/x".into(), ..Workload::default() };
+    assert_eq!(file_of(ADD_ONS, &odd), "addons/etc.x.md");
+}
