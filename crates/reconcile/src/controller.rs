@@ -36,7 +36,15 @@ pub trait Controller: 'static {
     /// The absence of an object then means nothing, so a controller that decides by absence must not set it.
     const USES_KEPT: bool = false;
 
-    /// Registers the watches that wake it; the primary kind always wakes its own key.
+    /// Whether a change of a primary can change its plan, as a predicate of controller-runtime says. The
+    /// default takes every change for one; a controller that does not read the status ignores those of it.
+    fn concerns(change: &Change<Self::Primary>) -> bool {
+        let _ = change;
+        true
+    }
+
+    /// Registers the watches that wake it; a change of a primary that [concerns](Self::concerns) it always
+    /// wakes its own key.
     fn watches<W: Watches>(watches: &mut W);
 
     /// Decides what should be written. It does no I/O, reads no clock, and returns for every input.

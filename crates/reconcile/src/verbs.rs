@@ -86,16 +86,18 @@ impl Action {
     }
 }
 
-impl<K> Change<K> {
+impl<K: Kind> Change<K> {
     /// Returns whether the fields that a controller reads have changed. A creation or a deletion changes
-    /// them.
+    /// them, and so do both in between two lists.
     pub fn differs_in<'a, F: PartialEq>(&'a self, fields: impl Fn(&'a K) -> F) -> bool {
         match (&self.old, &self.new) {
-            (Some(old), Some(new)) => fields(old) != fields(new),
+            (Some(old), Some(new)) => old.meta().uid != new.meta().uid || fields(old) != fields(new),
             (None, _) | (_, None) => true,
         }
     }
+}
 
+impl<K> Change<K> {
     /// Returns the object as it is now, or as it was before its deletion.
     pub fn latest(&self) -> Option<&K> {
         self.sides().next()

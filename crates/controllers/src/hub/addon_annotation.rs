@@ -13,13 +13,17 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedC
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_ANNOTATION_PREFIX, COPIED_ANNOTATIONS_ANNOTATION};
 use object::{Key, Metadata as _};
-use reconcile::{Action, Controller, Plan, Query, Read, View, Watches};
+use reconcile::{Action, Change, Controller, Plan, Query, Read, View, Watches};
 
 pub(crate) struct AddonAnnotationController;
 
 impl Controller for AddonAnnotationController {
     const NAME: &'static str = "addon-annotation";
     type Primary = ManagedClusterAddOn;
+
+    fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
+        change.differs_in(|addon| (&addon.metadata.annotations, addon.is_terminating()))
+    }
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| {

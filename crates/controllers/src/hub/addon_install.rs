@@ -25,13 +25,21 @@ use api::names::{ADDON_NAME_LABEL, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNO
 use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
 use object::{Key, Metadata as _, Object, refers_to};
-use reconcile::{Action, Controller, Event, EventType, Plan, Read, View, Watches};
+use reconcile::{Action, Change, Controller, Event, EventType, Plan, Read, View, Watches};
 
 pub(crate) struct AddonInstallController;
 
 impl Controller for AddonInstallController {
     const NAME: &'static str = "addon-install";
     type Primary = ClusterManagementAddOn;
+
+    // A rollout writes the status with each cluster that moves.
+    fn concerns(change: &Change<ClusterManagementAddOn>) -> bool {
+        change.differs_in(|cma| {
+            let ObjectMeta { annotations, finalizers, deletion_timestamp, .. } = &cma.metadata;
+            (&cma.spec, annotations, finalizers, deletion_timestamp)
+        })
+    }
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedClusterAddOn>(|change, _| {

@@ -12,13 +12,17 @@ use serde_json::{Map, json};
 use api::cluster::v1::{ManagedCluster, Taint};
 use api::names::{CLUSTER_SET_LABEL, DEFAULT_CLUSTER_SET};
 use object::{Key, Metadata as _};
-use reconcile::{Action, Controller, Plan, Read, View, Watches};
+use reconcile::{Action, Change, Controller, Plan, Read, View, Watches};
 
 pub(crate) struct ClusterDefaultsController;
 
 impl Controller for ClusterDefaultsController {
     const NAME: &'static str = "cluster-defaults";
     type Primary = ManagedCluster;
+
+    fn concerns(change: &Change<ManagedCluster>) -> bool {
+        change.differs_in(|cluster| (&cluster.metadata.labels, &cluster.spec.taints))
+    }
 
     fn watches<W: Watches>(_: &mut W) {}
 

@@ -94,7 +94,9 @@ impl Register for Dispatcher {
         let route = Route::<C::Primary> {
             controller_id: self.last(),
             is_primary: true,
-            wakes: |change, _| change.sides().take(1).map(Key::of).collect(),
+            wakes: |change, _| {
+                change.latest().filter(|_| C::concerns(change)).map(Key::of).into_iter().collect()
+            },
         };
         self.need::<C::Primary>(C::PRIMARY_SITE);
         self.routes.of_mut(C::PRIMARY_SITE).wakes.push(route);

@@ -7,6 +7,7 @@ mod index;
 mod lookups;
 mod memo;
 mod observed;
+mod predicate;
 mod reconciliations;
 mod stale;
 mod unreadable;
