@@ -1,8 +1,8 @@
 //! What one change costs the controllers of add-ons: `cargo bench -p wheelwright-controllers --bench addons`.
 //!
-//! One add-on on every cluster of a fleet, Progressive, with two thirds of the clusters done, through the
-//! controllers and their caches without an API server. A change of one cluster must not cost more where
-//! there are more clusters.
+//! One add-on on every cluster of a fleet, with two thirds of the clusters done, through the controllers and
+//! their caches without an API server: Progressive with a template, Progressive with a manager of its own,
+//! and installed by hand. A change of one cluster must not cost more where there are more clusters.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,11 +12,12 @@
 )]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use memory_hub::MemoryHub;
-use object::Key;
+use object::{Key, Object};
 use reconcile::{Command, Controller, Dispatcher, Limits, Register};
 use serde_json::{Value, json};
 
@@ -24,8 +25,10 @@ use serde_json::{Value, json};
 mod memory_hub;
 
 /// The controllers that look at an add-on on every cluster.
-const CONTROLLERS: [&str; 3] = ["addon-install", "addon-config", "report"];
+const CONTROLLERS: [&str; 3] = [INSTALL, "addon-config", REPORT];
 const REPORT: &str = "report";
+const INSTALL: &str = "addon-install";
+const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
 const ADDON_GROUP: &str = "addon.open-cluster-management.io";
 /// Clusters of a slice of decisions.
 const SLICE: usize = 100;
@@ -46,11 +49,11 @@ impl Register for Chosen<'_> {
 /// The number of plans and their CPU time, by controller.
 type Spent = BTreeMap<&'static str, (usize, Duration)>;
 
-fn hub(clusters: usize) -> MemoryHub {
+fn hub(clusters: usize, spec: &Value) -> MemoryHub {
     let limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
     let mut dispatcher = Dispatcher::new(limits, false);
     controllers::hub(&mut Chosen(&mut dispatcher));
-    MemoryHub::new(dispatcher, fleet(clusters))
+    MemoryHub::new(dispatcher, fleet(clusters, spec))
 }
 
 /// Plans what is due and writes it, until nothing is due.
@@ -117,25 +120,46 @@ fn addon(i: usize) -> Value {
     })
 }
 
-/// The add-on, its placement, and everything that they need.
-fn fleet(clusters: usize) -> Vec<Value> {
-    let group = "cluster.open-cluster-management.io";
-    let mut objects: Vec<Value> = (0..clusters).flat_map(|i| [cluster(i), addon(i)]).collect();
-    objects.extend((0..clusters).step_by(SLICE).map(|first| {
-        let decisions =
-            (first..clusters.min(first + SLICE)).map(|i| json!({"clusterName": name(i), "reason": ""}));
-        json!({
-            "apiVersion": format!("{group}/v1beta1"), "kind": "PlacementDecision",
-            "metadata": {
-                "namespace": "ns", "name": format!("all-decision-{first}"), "resourceVersion": "1",
-                "labels": {
-                    (format!("{group}/placement")): "all", (format!("{group}/decision-group-index")): "0",
-                    (format!("{group}/decision-group-name")): "",
-                },
+/// A page of decisions.
+fn decision(clusters: Range<usize>) -> Value {
+    let group = CLUSTER_GROUP;
+    let name_of_page = format!("all-decision-{}", clusters.start);
+    let decisions = clusters.map(|i| json!({"clusterName": name(i), "reason": ""}));
+    json!({
+        "apiVersion": format!("{group}/v1beta1"), "kind": "PlacementDecision",
+        "metadata": {
+            "namespace": "ns", "name": name_of_page, "resourceVersion": "1",
+            "labels": {
+                (format!("{group}/placement")): "all", (format!("{group}/decision-group-index")): "0",
+                (format!("{group}/decision-group-name")): "",
             },
-            "status": {"decisions": decisions.collect::<Vec<_>>()},
-        })
-    }));
+        },
+        "status": {"decisions": decisions.collect::<Vec<_>>()},
+    })
+}
+
+/// The specs of the add-on that are measured.
+fn specs() -> [(&'static str, Value); 3] {
+    let config = |resource: &str| json!({"group": ADDON_GROUP, "resource": resource, "defaultConfig": {"name": "msa-1"}});
+    let progressive = json!({"type": "Placements", "placements": [{
+        "namespace": "ns", "name": "all",
+        "rolloutStrategy": {"type": "Progressive", "progressive": {
+            "maxConcurrency": "100%", "progressDeadline": "10m", "minSuccessTime": "1m", "maxFailures": "10%",
+        }},
+    }]});
+    let spec = |resource: &str, strategy: &Value| json!({"supportedConfigs": [config(resource)], "installStrategy": strategy});
+    [
+        ("a template", spec("addontemplates", &progressive)),
+        ("a manager of its own", spec("configs", &progressive)),
+        ("installed by hand", spec("addontemplates", &json!({"type": "Manual"}))),
+    ]
+}
+
+/// The add-on, its placement, and everything that they need.
+fn fleet(clusters: usize, spec: &Value) -> Vec<Value> {
+    let group = CLUSTER_GROUP;
+    let mut objects: Vec<Value> = (0..clusters).flat_map(|i| [cluster(i), addon(i)]).collect();
+    objects.extend((0..clusters).step_by(SLICE).map(|first| decision(first..clusters.min(first + SLICE))));
     objects.extend([
         json!({
             "apiVersion": format!("{group}/v1beta1"), "kind": "Placement",
@@ -158,15 +182,7 @@ fn fleet(clusters: usize) -> Vec<Value> {
                 "name": "msa", "uid": "cma", "resourceVersion": "1",
                 "annotations": {"gitops.wheelwright.dev/config-repo": "config/fleet"},
             },
-            "spec": {
-                "supportedConfigs": [{"group": ADDON_GROUP, "resource": "addontemplates", "defaultConfig": {"name": "msa-1"}}],
-                "installStrategy": {"type": "Placements", "placements": [{
-                    "namespace": "ns", "name": "all",
-                    "rolloutStrategy": {"type": "Progressive", "progressive": {
-                        "maxConcurrency": "100%", "progressDeadline": "10m", "minSuccessTime": "1m", "maxFailures": "10%",
-                    }},
-                }]},
-            },
+            "spec": spec,
         }),
         json!({
             "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
@@ -218,15 +234,15 @@ fn print(what: &str, spent: &[Spent]) -> BTreeMap<&'static str, Duration> {
         *sum = (sum.0 + plans, sum.1 + *time);
     }
     for (controller, (plans, time)) in &sums {
-        println!("  {what}: {controller}: {plans} plans, {:.2?} each", *time / *plans as u32);
+        println!("    {what}: {controller}: {plans} plans, {:.2?} each", *time / *plans as u32);
     }
     sums.into_iter().map(|(controller, (plans, time))| (controller, time / plans as u32)).collect()
 }
 
 /// Measures one size of fleet; returns what a change of one cluster costs each controller.
-fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
-    println!("{clusters} clusters");
-    let mut hub = hub(clusters);
+fn measure(clusters: usize, spec: &Value) -> BTreeMap<&'static str, Duration> {
+    println!("  {clusters} clusters");
+    let mut hub = hub(clusters, spec);
     print("first", &[settle(&mut hub)]);
     let key = |i: usize| Key::namespaced(name(i), "msa");
     let at = hub.now;
@@ -265,14 +281,28 @@ fn measure(clusters: usize) -> BTreeMap<&'static str, Duration> {
     }
     let reports = print("later", &spent);
     sums.extend(reports.get(REPORT).map(|time| (REPORT, *time)));
+    let mut spent = Vec::new();
+    for joined in clusters..clusters + CHANGES {
+        for object in [cluster(joined), decision(joined..joined + 1)] {
+            hub.put(Object::from_value(object).unwrap());
+        }
+        let selected = json!({"status": {"numberOfSelectedClusters": joined + 1}});
+        hub.patch("Placement", &Key::namespaced("ns", "all"), &selected);
+        spent.push(settle(&mut hub));
+    }
+    let joins = print("one cluster joins", &spent);
+    sums.extend(joins.get(INSTALL).map(|time| (INSTALL, *time)));
     sums
 }
 
 fn main() {
-    let small = measure(1_000);
-    let large = measure(10_000);
-    for (controller, time) in large {
-        let before = small.get(controller).copied().unwrap_or_default().as_secs_f64();
-        println!("{controller}: ten times the clusters: {:.1} times the time", time.as_secs_f64() / before);
+    for (what, spec) in specs() {
+        println!("{what}");
+        let (small, large) = (measure(1_000, &spec), measure(10_000, &spec));
+        for (controller, time) in large {
+            let before = small.get(controller).copied().unwrap_or_default().as_secs_f64();
+            let ratio = time.as_secs_f64() / before;
+            println!("  {controller}: ten times the clusters: {ratio:.1} times the time");
+        }
     }
 }

@@ -39,8 +39,10 @@ pub(super) struct DecidedRollouts {
     pub(super) memories: Vec<RolloutStatus>,
     /// Clusters that get other configurations.
     pub(super) assigned: BTreeMap<String, Vec<Config>>,
-    /// Clusters that were assigned their wanted configurations.
+    /// Clusters that were assigned their wanted configurations, and do not say that these are decided.
     pub(super) ready: BTreeSet<String>,
+    /// Clusters of an add-on without templates that wait for their wanted configurations.
+    pub(super) waiting: BTreeSet<String>,
     /// The removal of the add-on from clusters that no placement selects any more.
     pub(super) removal: Removal,
     /// The RolloutPolicy of the add-on.
@@ -179,23 +181,30 @@ impl AddOnInput {
     /// Assigns add-ons outside of every placement their configurations at once, but not while placements are
     /// unsettled: then a placement may still select them.
     fn decide_rest(&mut self, decided: &mut DecidedRollouts, view: &impl View) -> Read<()> {
+        let due = self.fleet.rest(self.basis(&[], None), &self.changed);
         if !self.settled {
             return Ok(());
         }
-        let rest =
-            self.fleet.unselected.iter().filter_map(|cluster| self.fleet.addons.get_key_value(cluster));
-        let rest = rest.filter(|(_, addon)| addon.metadata.deletion_timestamp.is_none());
-        let rest: Vec<_> = rest.map(|(cluster, addon)| (cluster.clone(), Arc::clone(addon))).collect();
-        for (cluster, addon) in rest {
+        for cluster in due {
+            let addon = self.fleet.addons.get(&cluster).filter(|_| self.fleet.unselected.contains(&cluster));
+            let living = addon.filter(|addon| addon.metadata.deletion_timestamp.is_none()).cloned();
+            let Some(addon) = living else {
+                self.fleet.set_open(&cluster, false);
+                continue;
+            };
             let own = self.own(Some(&addon), view)?;
             let wants = resolve([self.defaults.as_slice(), &own]);
             let runs = progress::cluster(&addon, &wants).runs;
-            if let Some(problem) = self.problem(&wants, view)? {
+            let problem = self.problem(&wants, view)?;
+            let is_ready = problem.is_none() && runs == Some(Hash(address(&wants)));
+            let is_unconfigured = self.fleet.unconfigured.contains(&cluster);
+            self.fleet.set_open(&cluster, !is_ready || is_unconfigured);
+            if let Some(problem) = problem {
                 self.incomplete.insert(cluster, problem);
-            } else if runs == Some(Hash(address(&wants))) {
-                decided.ready.insert(cluster);
-            } else {
+            } else if !is_ready {
                 decided.assigned.insert(cluster, wants);
+            } else if is_unconfigured {
+                decided.ready.insert(cluster);
             }
         }
         Ok(())

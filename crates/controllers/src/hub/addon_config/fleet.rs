@@ -115,6 +115,7 @@ pub(super) struct AddOnFleet {
     pub(super) taken: Vec<Arc<BTreeSet<String>>>,
     /// The rollouts, by placement.
     pub(super) rollouts: BTreeMap<Key, KeptRollout>,
+    rest: Rest,
     /// What a report tells of the clusters, by name.
     pub(super) reported: Vec<ReportedCluster>,
 }
@@ -123,6 +124,15 @@ pub(super) struct AddOnFleet {
 pub(super) struct ReportedCluster {
     pub(super) addon: Option<Arc<ManagedClusterAddOn>>,
     pub(super) cluster: Arc<report::Cluster>,
+}
+
+/// The clusters of no placement.
+#[derive(Default)]
+struct Rest {
+    /// The input that they share.
+    basis: Option<RolloutBasis>,
+    /// Clusters that are not decided, or that do not run and say what was decided.
+    open: BTreeSet<String>,
 }
 
 /// A configuration that add-ons of single clusters name.
@@ -157,7 +167,7 @@ pub(super) struct KeptRollout {
     pub(super) ahead: BTreeSet<String>,
 }
 
-/// The input that the clusters of a placement share.
+/// The input that the clusters of a placement share, or those of no placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RolloutBasis {
     pub(super) has_template: bool,
@@ -280,7 +290,25 @@ impl AddOnFleet {
         taken.reverse();
         self.taken = taken;
         let unselected = self.addons.keys().filter(|cluster| !self.selected.contains(*cluster));
-        self.unselected = unselected.cloned().collect();
+        let unselected: BTreeSet<String> = unselected.cloned().collect();
+        self.rest.open.extend(unselected.difference(&self.unselected).cloned());
+        self.unselected = unselected;
+    }
+
+    /// Returns the clusters of no placement that are to be decided about.
+    pub(super) fn rest(&mut self, basis: RolloutBasis, changed: &BTreeSet<String>) -> BTreeSet<String> {
+        let basis = Some(basis);
+        if self.rest.basis == basis {
+            self.rest.open.extend(changed.intersection(&self.unselected).cloned());
+        } else {
+            self.rest = Rest { basis, open: self.unselected.clone() };
+        }
+        self.rest.open.clone()
+    }
+
+    /// Records whether the next plan decides about a cluster of no placement whatever changes.
+    pub(super) fn set_open(&mut self, cluster: &str, is_open: bool) {
+        set(&mut self.rest.open, cluster, is_open);
     }
 
     /// Forgets the rollouts if the clock went back, because times that were past may be in the future.

@@ -70,13 +70,7 @@ impl AddOnInput {
         good: Option<Vec<Config>>,
         pass: &AddOnContext<'_, V>,
     ) -> Read<KeptRollout> {
-        let basis = RolloutBasis {
-            has_template: self.has_template,
-            is_strict: self.is_strict(),
-            defaults: self.defaults.clone(),
-            configs: node.configs.clone(),
-            good,
-        };
+        let basis = self.basis(&node.configs, good);
         let held = self.fleet.rollouts.remove(&node.placement).filter(|held| held.basis == basis);
         if let Some(mut held) = held {
             let is_same = Arc::ptr_eq(&held.selection, &node.selection) && held.taken == node.taken;
@@ -92,6 +86,17 @@ impl AddOnInput {
             return self.read_clusters(new, clusters, node, pass);
         }
         self.read_clusters(KeptRollout::new(basis, node, &rules), Vec::new(), node, pass)
+    }
+
+    /// Returns the input that the clusters of a placement with these configurations share.
+    pub(super) fn basis(&self, configs: &[Config], good: Option<Vec<Config>>) -> RolloutBasis {
+        RolloutBasis {
+            has_template: self.has_template,
+            is_strict: self.is_strict(),
+            defaults: self.defaults.clone(),
+            configs: configs.to_vec(),
+            good,
+        }
     }
 
     /// Replaces the clusters that changed; returns whether the rollout has the same clusters as before.
@@ -152,7 +157,8 @@ impl AddOnInput {
         Ok(kept)
     }
 
-    /// Collects the clusters that get other configurations, and those that keep theirs and do not say so.
+    /// Collects the clusters that get other configurations, those that keep theirs and do not say so, and
+    /// those that wait for theirs.
     pub(super) fn assign(
         &self,
         kept: &KeptRollout,
@@ -169,12 +175,11 @@ impl AddOnInput {
         let is_ready = |cluster: &&Cluster| {
             cluster.runs.as_ref() == Some(&cluster.wants) && !rollout.is_moved(&cluster.name)
         };
-        if self.has_template {
-            let clusters = self.fleet.unconfigured.iter().filter_map(|name| rollout.cluster(name));
-            decided.ready.extend(clusters.filter(is_ready).map(|cluster| cluster.name.clone()));
-        } else {
-            let clusters = rollout.input().clusters.iter().filter(is_ready);
-            decided.ready.extend(clusters.map(|cluster| cluster.name.clone()));
+        let clusters = self.fleet.unconfigured.iter().filter_map(|name| rollout.cluster(name));
+        decided.ready.extend(clusters.filter(is_ready).map(|cluster| cluster.name.clone()));
+        if !self.has_template {
+            let clusters = rollout.input().clusters.iter().filter(|cluster| !is_ready(cluster));
+            decided.waiting.extend(clusters.map(|cluster| cluster.name.clone()));
         }
     }
 

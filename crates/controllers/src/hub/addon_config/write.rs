@@ -119,7 +119,7 @@ impl AddOnInput {
 
     /// Writes snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedRollouts, view: &impl View, now: Timestamp) -> Read<()> {
-        let DecidedRollouts { assigned, ready, memories, policy, installed, .. } = decided;
+        let DecidedRollouts { assigned, ready, waiting, memories, policy, installed, .. } = decided;
         let mut snapshots = Vec::new();
         for (config, content) in self.contents.iter().filter(|_| !assigned.is_empty()) {
             if view.get::<ControllerRevision>(&snapshot::key(&self.name, config))?.is_none() {
@@ -139,12 +139,8 @@ impl AddOnInput {
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
         let installed = installed.iter().map(|cluster| addon_install::install(&self.cma, cluster, view));
         plan.step(installed.collect::<Read<Vec<_>>>()?.into_iter().flatten());
-        let told = ready.intersection(&self.fleet.unconfigured);
-        let mut clusters: BTreeSet<&String> =
-            assigned.keys().chain(self.incomplete.keys()).chain(told).collect();
-        if !self.has_template {
-            clusters.extend(self.fleet.addons.keys());
-        }
+        let clusters: BTreeSet<&String> =
+            assigned.keys().chain(self.incomplete.keys()).chain(&ready).chain(&waiting).collect();
         let mut writes = Vec::new();
         for (cluster, addon) in clusters.into_iter().filter_map(|name| self.fleet.addons.get_key_value(name))
         {
@@ -160,12 +156,11 @@ impl AddOnInput {
             } else if let Some(problem) = self.incomplete.get(cluster) {
                 let conditions = &mut new.status.get_or_insert_default().conditions;
                 set_condition(conditions, problem.of_cluster(), now);
-            } else if ready.contains(cluster) {
-                progress::configured(&mut new.status.get_or_insert_default().conditions, true, now);
-            } else if !self.has_template && self.fleet.selected.contains(cluster) {
+            } else {
                 // Managers of their own may render an add-on by the names of its configurations. They wait
                 // for this condition.
-                progress::configured(&mut new.status.get_or_insert_default().conditions, false, now);
+                let is_ready = ready.contains(cluster);
+                progress::configured(&mut new.status.get_or_insert_default().conditions, is_ready, now);
             }
             writes.extend(StatusWrite::between(addon.as_ref(), &new).map(|write| write.action()));
         }
