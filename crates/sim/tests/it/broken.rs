@@ -16,8 +16,8 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, RollOut, RolloutPolicy, Takeover};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
-    Action, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Outcome, Plan, Precondition, Query, Read,
-    Register, Site, Source, StatusWrite, Subresource, Unreadable, View, Watches,
+    Action, Change, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Outcome, Plan, Precondition,
+    Query, Read, Register, Site, Source, StatusWrite, Subresource, Unreadable, View, Watches,
 };
 use sim::history::{self, Event};
 use sim::{Faults, Invariant, Servers, Setup};
@@ -25,15 +25,16 @@ use sim::{Faults, Invariant, Servers, Setup};
 /// Number of histories in which a bug must show. The rarest shows in one of some hundred.
 const SEEDS: u64 = 600;
 
-/// Plays histories until one breaks an invariant, which must be the expected one.
-fn check(setup: Setup, expected: &[Invariant]) {
-    check_events(setup, history::draw, expected);
-}
-
-fn check_events(setup: Setup, events: fn(u64) -> Vec<Event>, expected: &[Invariant]) {
-    let broken = (0..SEEDS).find_map(|seed| history::play(setup, seed, &events(seed), false).violation);
-    let invariant = broken.as_ref().map(|violation| violation.invariant);
-    assert!(invariant.is_some_and(|invariant| expected.contains(&invariant)), "{broken:?}");
+/// Plays histories until one breaks an invariant, which must be the expected one. The `likely` seed showed
+/// the bug before, so it is played first. Another one is printed: name it instead.
+fn check(setup: Setup, events: fn(u64) -> Vec<Event>, likely: u64, expected: &[Invariant]) {
+    let play = |seed| Some((seed, history::play(setup, seed, &events(seed), false).violation?));
+    let broken = std::iter::once(likely).chain(0..SEEDS).find_map(play);
+    let (seed, violation) = broken.expect("no history shows the bug");
+    assert!(expected.contains(&violation.invariant), "{violation}");
+    if seed != likely {
+        println!("seed {seed} shows the bug, and seed {likely} does not any more");
+    }
 }
 
 /// Returns a history with constant faults.
@@ -70,6 +71,10 @@ impl<B: Bug, C: Controller> Controller for Broken<B, C> {
     const EXPECTED: &'static [&'static str] = C::EXPECTED;
     const REPORTER: &'static str = C::REPORTER;
     const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
+
+    fn concerns(change: &Change<C::Primary>) -> bool {
+        C::concerns(change)
+    }
 
     fn watches<W: Watches>(watches: &mut W) {
         C::watches(watches);
@@ -152,7 +157,7 @@ macro_rules! bugs {
     ($(
         $(#[doc = $doc:literal])+
         $name:ident in $setup:ident $controller:literal { $($method:tt)+ }
-        $test:ident breaks $($invariant:ident)+;
+        $test:ident breaks $($invariant:ident)+, $seed:literal;
     )+) => {
         $(
             $(#[doc = $doc])+
@@ -165,7 +170,7 @@ macro_rules! bugs {
 
             #[test]
             fn $test() {
-                check($setup::<$name>(), &[$(Invariant::$invariant),+]);
+                check($setup::<$name>(), history::draw, $seed, &[$(Invariant::$invariant),+]);
             }
         )+
     };
@@ -178,7 +183,7 @@ bugs! {
             let ahead = |action: &Action| action.gvk().is_some_and(|gvk| gvk.kind == "ConfigRepoInventory");
             plan.steps.retain(|step| !step.iter().all(ahead));
         }
-    } an_inventory_that_is_not_written_ahead_is_found breaks InventoryNamesEveryObject;
+    } an_inventory_that_is_not_written_ahead_is_found breaks InventoryNamesEveryObject, 1_000_000;
 
     /// The inventory of a work is not written before the objects.
     NoWorkInventory in agent_with "work-agent" {
@@ -188,7 +193,7 @@ bugs! {
             };
             plan.steps.retain(|step| !step.iter().any(ahead));
         }
-    } a_work_that_does_not_list_its_objects_is_found breaks InventoryNamesEveryObject;
+    } a_work_that_does_not_list_its_objects_is_found breaks InventoryNamesEveryObject, 1_000_000;
 
     /// Deletions have no precondition on the uid.
     NoUid in hub_with "config-repo" {
@@ -199,7 +204,7 @@ bugs! {
                 }
             }
         }
-    } a_deletion_without_uid_is_found breaks Preconditions;
+    } a_deletion_without_uid_is_found breaks Preconditions, 1;
 
     /// The deletion budget has no effect.
     NoDeletionBudget in hub_with "config-repo" {
@@ -208,7 +213,7 @@ bugs! {
                 repo.spec.deletion_budget.percent = 100;
             }
         }
-    } a_deletion_budget_without_effect_is_found breaks DeletionBudget;
+    } a_deletion_budget_without_effect_is_found breaks DeletionBudget, 20;
 
     /// Objects of others are taken over although nobody requested it.
     TakesOver in hub_with "config-repo" {
@@ -217,7 +222,7 @@ bugs! {
                 repo.spec.takeover = Takeover::Always;
             }
         }
-    } an_object_of_others_that_is_overwritten_is_found breaks NothingUnownedIsOverwritten;
+    } an_object_of_others_that_is_overwritten_is_found breaks NothingUnownedIsOverwritten, 140;
 
     /// One cluster too many is in flight.
     OneTooMany in hub_with "addon-config" {
@@ -229,7 +234,7 @@ bugs! {
                 }
             });
         }
-    } a_slot_too_many_is_found breaks RolloutPromise;
+    } a_slot_too_many_is_found breaks RolloutPromise, 0;
 
     /// Later groups do not wait for the canaries.
     NoOrder in hub_with "addon-config" {
@@ -239,7 +244,7 @@ bugs! {
                 strategy.progressive_per_group.iter_mut().for_each(|p| p.mandatory_decision_groups.clear());
             });
         }
-    } a_group_that_does_not_wait_is_found breaks RolloutPromise;
+    } a_group_that_does_not_wait_is_found breaks RolloutPromise, 1_000_000;
 
     /// Failures do not stop a rollout.
     NoFailureBudget in hub_with "addon-config" {
@@ -250,7 +255,7 @@ bugs! {
                 strategy.progressive_per_group.iter_mut().for_each(|p| p.max_failures = all());
             });
         }
-    } a_failure_budget_without_effect_is_found breaks RolloutPromise;
+    } a_failure_budget_without_effect_is_found breaks RolloutPromise, 1_000_000;
 
     /// A pause does not stop a rollout.
     NoPause in hub_with "addon-config" {
@@ -259,7 +264,7 @@ bugs! {
                 policy.spec.paused = false;
             }
         }
-    } a_pause_without_effect_is_found breaks RolloutPromise;
+    } a_pause_without_effect_is_found breaks RolloutPromise, 1_000_000;
 
     /// An add-on is installed on all clusters at once, whatever the policy says.
     InstallsAtOnce in hub_with "addon-install" {
@@ -268,7 +273,7 @@ bugs! {
                 policy.spec.roll_out = RollOut::Content;
             }
         }
-    } an_installation_beside_the_rollout_is_found breaks RolloutPromise;
+    } an_installation_beside_the_rollout_is_found breaks RolloutPromise, 2;
 
     /// Decisions are made on the state of add-ons before their last write.
     OneWriteBehind in hub_with "addon-config" {
@@ -277,7 +282,7 @@ bugs! {
                 *addon = before(addon);
             }
         }
-    } a_decision_on_an_old_snapshot_is_found breaks RolloutPromise NoWriteAtRest;
+    } a_decision_on_an_old_snapshot_is_found breaks RolloutPromise NoWriteAtRest, 1_000_000;
 
     /// Every plan writes something.
     WritesAlways in hub_with "clusterset" {
@@ -286,7 +291,7 @@ bugs! {
                 "data": {"at": now.to_string()}});
             plan.step(Object::from_value(map).map(Action::apply));
         }
-    } a_controller_that_writes_at_rest_is_found breaks NoWriteAtRest;
+    } a_controller_that_writes_at_rest_is_found breaks NoWriteAtRest, 1_000_000;
 
     /// Finalizers are never removed.
     KeepsFinalizers in agent_with "work-agent" {
@@ -295,7 +300,7 @@ bugs! {
                 step.retain(|action| !removes_finalizers(action));
             }
         }
-    } a_finalizer_that_stays_is_found breaks FinalizersDrain;
+    } a_finalizer_that_stays_is_found breaks FinalizersDrain, 20;
 }
 
 fn for_each_strategy(object: &mut dyn Any, change: impl Fn(&mut api::cluster::v1alpha1::RolloutStrategy)) {
@@ -328,11 +333,6 @@ fn before(addon: &ManagedClusterAddOn) -> ManagedClusterAddOn {
     })
 }
 
-fn executed_by(execute: sim::Execute) -> Setup {
-    Setup { execute, ..Setup::default() }
-}
-
-/// Executes actions without their preconditions.
 fn without_preconditions(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let mut action = action.clone();
     if let Action::Patch { precondition, .. } | Action::Delete { precondition, .. } = &mut action {
@@ -376,14 +376,16 @@ fn removals_that_count_one_by_one_are_found() {
 
 #[test]
 fn an_executor_without_preconditions_is_found() {
-    check(executed_by(without_preconditions), &[Invariant::Preconditions]);
+    let setup = Setup { execute: without_preconditions, ..Setup::default() };
+    check(setup, history::draw, 1_000_000, &[Invariant::Preconditions]);
 }
 
 #[test]
 fn an_executor_that_drops_own_writes_is_found() {
     // A watch without delay shows every write before the next plan.
     let late = |seed| with_faults(seed, Faults { stale: 700, ..Faults::default() });
-    check_events(executed_by(without_feedback), late, &[Invariant::OwnWritesAreSeen]);
+    let setup = Setup { execute: without_feedback, ..Setup::default() };
+    check(setup, late, 1_000_000, &[Invariant::OwnWritesAreSeen]);
 }
 
 #[test]
@@ -391,9 +393,6 @@ fn an_executor_that_goes_on_after_a_failure_is_found() {
     // Only the operator writes the inventories, so only a refused write prevents one. A refused write that
     // counts as done is also still wanted when the fleet is at rest.
     let refused = |seed| with_faults(seed, Faults { refused: 300, ..Faults::default() });
-    check_events(
-        executed_by(without_failures),
-        refused,
-        &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest],
-    );
+    let setup = Setup { execute: without_failures, ..Setup::default() };
+    check(setup, refused, 81, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);
 }
