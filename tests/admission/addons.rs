@@ -15,6 +15,8 @@ const REPORTERS: &[&str] =
 /// An add-on that a RolloutPolicy holds.
 const HELD: &str = "DELETE /apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons/a";
 
+const TEMPLATES: &str = "POST /apis/addon.open-cluster-management.io/v1alpha1/addontemplates";
+
 /// The add-on `a` of cluster `c1`, the add-on `h` that cluster `c2` hosts, and their cluster.
 const ADDON: &str =
     "PATCH /apis/addon.open-cluster-management.io/v1alpha1/namespaces/c1/managedclusteraddons/a";
@@ -25,6 +27,23 @@ const CLUSTER: &str = "PUT /apis/cluster.open-cluster-management.io/v1/managedcl
 const NOT_THERE: &[(&[&str], &str)] = &[(&["tenant"], "cannot create manifestworks in namespace \"c2\"")];
 
 pub(super) const ROWS: &[Row] = &[
+    Row {
+        what: "create a template",
+        request: TEMPLATES,
+        body: r#"{"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate", "metadata": {"name": "t"}, "spec": {"addonName": "a", "agentSpec": {"workload": {}}}}"#,
+        may: &["tenant", "argo", "admin", "operator"],
+        refused: &[],
+    },
+    Row {
+        what: "create a template with an executor that is allowed on one cluster",
+        request: TEMPLATES,
+        body: r#"{"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate", "metadata": {"name": "t"}, "spec": {"addonName": "a", "agentSpec": {"workload": {}, "executor": {"subject": {"type": "ServiceAccount", "serviceAccount": {"namespace": "team", "name": "deployer"}}}}}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[(
+            &["tenant"],
+            "user tenant cannot manipulate the AddOnTemplate with executor team/deployer in all namespaces",
+        )],
+    },
     Row {
         what: "have another cluster host an add-on",
         request: ADDON,

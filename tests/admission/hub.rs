@@ -215,6 +215,7 @@ fn users() -> Vec<Value> {
             {"apiGroups": [cluster], "resources": ["managedclustersets/join", "managedclustersets/bind"],
              "resourceNames": ["team"], "verbs": ["create"]},
             {"apiGroups": [cluster], "resources": ["managedclusters"], "verbs": ["get", "create", "update", "patch"]},
+            {"apiGroups": ["addon.open-cluster-management.io"], "resources": ["addontemplates"], "verbs": ["create"]},
         ]}),
         json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "set-admin"},
             "roleRef": role_ref("set-admin"), "subjects": tenant}),

@@ -174,6 +174,9 @@ pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
 pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";
 /// Annotation on a ClusterManagementAddOn: `"true"` refuses a template with a variable that nothing defines.
 pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-variables";
+/// Annotation on a manifest of an AddOnTemplate: with `"true"` its pods get the environment, mirrors and so
+/// on that OCM gives to Deployments and DaemonSets, whatever its kind, and so do its init containers.
+pub const DECORATE_ANNOTATION: &str = "gitops.wheelwright.dev/decorate";
 /// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the
 /// cluster any more.
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";

@@ -16,7 +16,7 @@ use api::addon::v1alpha1::{
 };
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_GROUP, ADDON_NAME_LABEL, ADDON_PRE_DELETE};
-use api::work::v1::ManifestWork;
+use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use engine::addon::hosting::{Place, Target};
 use engine::addon::registration::{self, Sources};
 use engine::addon::{config_refs, hook, works};
@@ -184,9 +184,10 @@ impl<A: AddOn> Deployment<A> {
         let configs = config_refs::assigned(&self.addon).unwrap_or_default();
         let existing: Vec<&ManifestWork> = self.works.iter().map(Arc::as_ref).collect();
         let target = Target::managed(&self.addon, &configs);
-        let hook = hook::build(&target, &manifests);
-        let rules = &self.options.manifest_configs;
-        let works = works::build(&target, manifests, &existing, rules);
+        let manifest_configs = self.options.manifest_configs.clone();
+        let author = ManifestWorkSpec { manifest_configs, ..ManifestWorkSpec::default() };
+        let hook = hook::build(&target, &manifests, &author);
+        let works = works::build(&target, manifests, &existing, &author);
         Ok(Made { works: works.map_err(|why| format!("failed to build manifestwork: {why}"))?, hook })
     }
 

@@ -36,8 +36,7 @@ pub fn check(addon: &str, sources: &Sources, is_strict: bool) -> Result<(), Stri
     any.metadata.name = Some(addon.to_owned());
     any.metadata.namespace = Some(ANY_CLUSTER.to_owned());
     role_bindings(&any, template)?;
-    let user = &template.agent_spec.manifest_configs;
-    let built = works::build(&Target::managed(&any, &[]), manifests, &[], user);
+    let built = works::build(&Target::managed(&any, &[]), manifests, &[], &template.agent_spec);
     built.map(drop).map_err(|error| error.to_string())
 }
 

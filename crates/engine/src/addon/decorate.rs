@@ -1,8 +1,9 @@
 //! Additions to the workloads of a template: environment, credentials, node placement, images, proxy,
 //! resources, namespace.
 //!
-//! As in OCM, only Deployments and DaemonSets are decorated. Fields that this version does not know stay as
-//! they are.
+//! As in OCM, only the containers of Deployments and DaemonSets are decorated. A manifest of any kind that
+//! makes pods asks with an annotation for the same, and for its init containers. Fields that this version
+//! does not know stay as they are.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,9 +11,10 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::resource::plural;
 use super::template::{Registry, RenderError, Room, SHOWN};
 use api::addon::v1alpha1::ProxyConfig;
-use api::names::DEFAULT_ADDON_NAMESPACE;
+use api::names::{DECORATE_ANNOTATION, DEFAULT_ADDON_NAMESPACE};
 use object::Object;
 use object::pattern::compile_within;
 use object::text::clip;
@@ -122,7 +124,25 @@ pub(super) fn json<T: Serialize>(part: &T) -> Value {
     serde_json::to_value(part).expect("wire types have string keys, so they serialise")
 }
 
-/// Decorates the pod template of a Deployment or DaemonSet; other kinds stay as they are.
+/// Returns the fields that lead to the pods of a workload that is decorated; `None` for other objects.
+fn path_of_pods(object: &Object) -> Option<&'static [&'static str]> {
+    let gvk = object.gvk();
+    let (is_ocms, path): (bool, &[&str]) = match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("apps", "Deployment" | "DaemonSet") => (true, &["spec", "template", "spec"]),
+        ("apps", "StatefulSet" | "ReplicaSet") | ("batch", "Job") => (false, &["spec", "template", "spec"]),
+        ("batch", "CronJob") => (false, &["spec", "jobTemplate", "spec", "template", "spec"]),
+        ("", "Pod") => (false, &["spec"]),
+        _ => return None,
+    };
+    (is_ocms || asks(object)).then_some(path)
+}
+
+/// Returns whether a manifest asks for more than OCM decorates.
+fn asks(object: &Object) -> bool {
+    object.annotations().get(DECORATE_ANNOTATION) == Some(&"true")
+}
+
+/// Decorates the pods of a workload; other objects stay as they are.
 ///
 /// # Errors
 /// Fails where there is no room for the additions.
@@ -131,19 +151,11 @@ pub(super) fn workload(
     decoration: &Decoration,
     room: &mut Room,
 ) -> Result<(), RenderError> {
-    let gvk = object.gvk();
-    let resource = match (gvk.group.as_str(), gvk.kind.as_str()) {
-        ("apps", "Deployment") => "deployments",
-        ("apps", "DaemonSet") => "daemonsets",
-        _ => return Ok(()),
-    };
-    let name = object.name().to_owned();
-    let Some(pod) =
-        object.0.get_mut("spec").and_then(|s| s.get_mut("template")).and_then(|t| t.get_mut("spec"))
-    else {
-        return Ok(());
-    };
-    let Some(pod) = pod.as_object_mut() else { return Ok(()) };
+    let Some(path) = path_of_pods(object) else { return Ok(()) };
+    let lists = if asks(object) { &["containers", "initContainers"][..] } else { &["containers"] };
+    let (resource, name) = (plural(object.kind()), object.name().to_owned());
+    let pod = path.iter().try_fold(&mut object.0, |fields, name| fields.get_mut(*name)?.as_object_mut());
+    let Some(pod) = pod else { return Ok(()) };
     for volume in &decoration.volumes {
         let volume = json!({"name": volume.name, "secret": {"secretName": volume.secret}});
         room.take(size(&volume))?;
@@ -162,13 +174,13 @@ pub(super) fn workload(
         room.take(size(tolerations))?;
         pod.insert("tolerations".into(), tolerations.clone());
     }
-    let containers = pod.get_mut("containers").and_then(Value::as_array_mut).into_iter().flatten();
-    for container in containers.filter_map(Value::as_object_mut) {
-        let id = format!(
-            "{resource}:{name}:{}",
-            container.get("name").and_then(Value::as_str).unwrap_or_default()
-        );
-        decorate_container(container, &id, decoration, room)?;
+    for list in lists {
+        let containers = pod.get_mut(*list).and_then(Value::as_array_mut).into_iter().flatten();
+        for container in containers.filter_map(Value::as_object_mut) {
+            let container_name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+            let id = format!("{resource}:{name}:{container_name}");
+            decorate_container(container, &id, decoration, room)?;
+        }
     }
     Ok(())
 }
@@ -283,8 +295,7 @@ pub(super) fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]
     if decoration.proxy_ca.is_empty() {
         return None;
     }
-    let workload =
-        objects.iter().find(|o| matches!(o.kind(), "Deployment" | "DaemonSet") && !o.namespace().is_empty());
+    let workload = objects.iter().find(|o| path_of_pods(o).is_some() && !o.namespace().is_empty());
     let namespace = workload.map_or(DEFAULT_ADDON_NAMESPACE, Object::namespace);
     let config_map = json!({
         "apiVersion": "v1",

@@ -27,8 +27,9 @@ pub(crate) fn is_hook(manifest: &Object) -> bool {
     marked && matches!(manifest.kind(), "Job" | "Pod")
 }
 
-/// Returns the work with the jobs among the manifests for a cluster; `None` where there is none.
-pub fn build(target: &Target<'_>, manifests: &[Object]) -> Option<ManifestWork> {
+/// Returns the work with the jobs among the manifests for a cluster; `None` where there is none. They run as
+/// the executor of `author`.
+pub fn build(target: &Target<'_>, manifests: &[Object], author: &ManifestWorkSpec) -> Option<ManifestWork> {
     let hooks: Vec<&Object> = manifests.iter().filter(|manifest| is_hook(manifest)).collect();
     if hooks.is_empty() {
         return None;
@@ -45,6 +46,7 @@ pub fn build(target: &Target<'_>, manifests: &[Object]) -> Option<ManifestWork> 
             manifests: hooks.iter().map(|hook| hook.0.clone()).collect(),
             ..ManifestsTemplate::default()
         },
+        executor: author.executor.clone(),
         ..ManifestWorkSpec::default()
     };
     Some(ManifestWork { metadata, spec, ..ManifestWork::default() })
@@ -179,7 +181,7 @@ mod tests {
         )
         .unwrap();
         let manifests = [manifest("Job", hook), manifest("Job", json!({"name": "other"}))];
-        build(&Target::managed(&addon, &[]), &manifests).unwrap()
+        build(&Target::managed(&addon, &[]), &manifests, &ManifestWorkSpec::default()).unwrap()
     }
 
     #[test]

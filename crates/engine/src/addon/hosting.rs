@@ -197,7 +197,8 @@ mod tests {
         .unwrap();
         let work = |cluster: &str| {
             let target = Target { addon: &addon, configs: &[], place: Place::Hosting, cluster };
-            let mut built = super::super::works::build(&target, manifests(), &[], &[]).unwrap();
+            let mut built =
+                super::super::works::build(&target, manifests(), &[], &Default::default()).unwrap();
             serde_json::to_value(built.remove(0).metadata).unwrap()
         };
         let labels = json!({"open-cluster-management.io/addon-name": "a", "open-cluster-management.io/addon-namespace": "c1"});

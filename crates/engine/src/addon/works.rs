@@ -13,7 +13,7 @@ use super::resource::plural;
 use api::names::{ADDON_DELETION_ORPHAN, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
 use api::work::v1::{
     DeleteOption, DeletePropagationPolicy, FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption,
-    ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier, SelectivelyOrphan,
+    ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
 };
 use object::fields::covers;
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -38,7 +38,8 @@ fn index(prefix: &str, work: &ManifestWork) -> Option<u32> {
     work.name().strip_prefix(prefix)?.parse().ok()
 }
 
-/// Returns the works that an add-on should have on a cluster, given those that it has.
+/// Returns the works that an add-on should have on a cluster, given those that it has. `author` is the work
+/// that its author asks for, whose manifests are rendered already.
 ///
 /// # Errors
 /// Fails where a manifest is larger than a work may be.
@@ -46,7 +47,7 @@ pub fn build(
     target: &Target<'_>,
     mut manifests: Vec<Object>,
     existing: &[&ManifestWork],
-    user: &[ManifestConfigOption],
+    author: &ManifestWorkSpec,
 ) -> Result<Vec<ManifestWork>, pack::PackError> {
     let configs = target.configs;
     let prefix = target.place.deploy_prefix(&Key::of(target.addon));
@@ -63,8 +64,8 @@ pub fn build(
     };
     let held: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(held).collect();
     let packed = pack::pack(&manifests, &held)?;
-    let manifest_configs = manifest_configs(&manifests, user);
-    let delete_option = delete_option(&manifests);
+    let manifest_configs = manifest_configs(&manifests, &author.manifest_configs);
+    let delete_option = delete_option(&manifests, author.delete_option.as_ref());
     let work = |(index, manifests): (u32, Vec<&Object>)| {
         let annotations =
             annotation(configs).map(|hashes| [(CONFIG_SPEC_HASH_ANNOTATION.to_owned(), hashes)].into());
@@ -75,6 +76,7 @@ pub fn build(
             workload,
             manifest_configs: manifest_configs.clone(),
             delete_option: delete_option.clone(),
+            executor: author.executor.clone(),
             ..ManifestWorkSpec::default()
         };
         ManifestWork { metadata, spec, ..ManifestWork::default() }
@@ -82,16 +84,20 @@ pub fn build(
     Ok(packed.into_iter().map(work).collect())
 }
 
-/// Returns the option that orphans the objects which stay on the cluster when the add-on is deleted; `None`
-/// if none stays.
-fn delete_option(manifests: &[Object]) -> Option<DeleteOption> {
+/// Returns what happens to the objects when the add-on is deleted: what its author says, but objects that are
+/// marked to stay do so.
+///
+/// A time to live is left out: the hub would make the work anew when it has passed.
+fn delete_option(manifests: &[Object], author: Option<&DeleteOption>) -> Option<DeleteOption> {
+    let author = author.cloned().unwrap_or_default();
+    let mut option = DeleteOption { ttl_seconds_after_finished: None, ..author };
     let stays = |manifest: &&Object| manifest.annotations().contains_key(ADDON_DELETION_ORPHAN);
-    let orphaning_rules: Vec<_> = manifests.iter().filter(stays).map(identifier).collect();
-    (!orphaning_rules.is_empty()).then(|| DeleteOption {
-        propagation_policy: DeletePropagationPolicy::SelectivelyOrphan,
-        selectively_orphans: Some(SelectivelyOrphan { orphaning_rules, ..SelectivelyOrphan::default() }),
-        ..DeleteOption::default()
-    })
+    let marked: Vec<_> = manifests.iter().filter(stays).map(identifier).collect();
+    if !marked.is_empty() && option.propagation_policy != DeletePropagationPolicy::Orphan {
+        option.propagation_policy = DeletePropagationPolicy::SelectivelyOrphan;
+        option.selectively_orphans.get_or_insert_default().orphaning_rules.extend(marked);
+    }
+    (option != DeleteOption::default()).then_some(option)
 }
 
 /// Returns the name of an object in the configuration of a work.
@@ -180,6 +186,7 @@ pub fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
 mod tests {
     use super::*;
     use api::addon::v1alpha1::ManagedClusterAddOn;
+    use api::names::ADDON_PRE_DELETE;
     use serde_json::json;
 
     #[test]
@@ -189,17 +196,42 @@ mod tests {
             Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
                 .unwrap()
         };
-        let option = |manifests: Vec<Object>| {
+        let option = |manifests: &[Object], author: Value| {
+            let author = json!({"workload": {}, "deleteOption": author});
+            let author = serde_json::from_value(author).unwrap();
             let addon = ManagedClusterAddOn::default();
-            let works = build(&Target::managed(&addon, &[]), manifests, &[], &[]).unwrap();
+            let works = build(&Target::managed(&addon, &[]), manifests.to_vec(), &[], &author).unwrap();
             serde_json::to_value(&works[0].spec.delete_option).unwrap()
         };
-        let stays = map("data", json!({ADDON_DELETION_ORPHAN: ""}));
-        let rule = json!({"resource": "configmaps", "name": "data", "namespace": "ns"});
-        assert_eq!(
-            option(vec![map("goes", json!({})), stays]),
-            json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}})
-        );
-        assert_eq!(option(vec![map("goes", json!({}))]), Value::Null);
+        let goes = [map("goes", json!({}))];
+        let both = [goes[0].clone(), map("data", json!({ADDON_DELETION_ORPHAN: ""}))];
+        let rule = |name: &str| json!({"resource": "configmaps", "name": name, "namespace": "ns"});
+        let selectively = |rules: Value| json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": rules}});
+        assert_eq!(option(&both, Value::Null), selectively(json!([rule("data")])));
+        assert_eq!(option(&goes, Value::Null), Value::Null);
+        let orphan = json!({"propagationPolicy": "Orphan"});
+        assert_eq!(option(&both, orphan.clone()), orphan, "everything stays");
+        let author = selectively(json!([rule("other")]));
+        assert_eq!(option(&goes, author.clone()), author);
+        assert_eq!(option(&both, author), selectively(json!([rule("other"), rule("data")])));
+        let foreground = json!({"propagationPolicy": "Foreground", "ttlSecondsAfterFinished": 5});
+        assert_eq!(option(&goes, foreground), Value::Null, "the work is not deleted and made again");
+    }
+
+    #[test]
+    fn all_works_of_an_addon_run_as_the_executor_of_its_author() {
+        let executor = json!({"subject": {"type": "ServiceAccount", "serviceAccount": {"namespace": "ns", "name": "x"}}});
+        let author = serde_json::from_value(json!({"workload": {}, "executor": executor})).unwrap();
+        let object = |kind: &str, labels: Value| {
+            let metadata = json!({"name": "m", "namespace": "ns", "labels": labels});
+            Object::from_value(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})).unwrap()
+        };
+        let manifests = vec![object("ConfigMap", json!({})), object("Pod", json!({ADDON_PRE_DELETE: ""}))];
+        let addon = ManagedClusterAddOn::default();
+        let target = Target::managed(&addon, &[]);
+        let hook = super::super::hook::build(&target, &manifests, &author).unwrap();
+        for work in build(&target, manifests, &[], &author).unwrap().into_iter().chain([hook]) {
+            assert_eq!(serde_json::to_value(&work.spec.executor).unwrap(), executor, "{}", work.name());
+        }
     }
 }

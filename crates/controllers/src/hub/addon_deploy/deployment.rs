@@ -235,10 +235,10 @@ impl Deployment {
         let own = Target::managed(&self.addon, &self.configs);
         let host = self.host.name().map(|cluster| Target { place: Place::Hosting, cluster, ..own });
         let parts = host.map(|host| (host, hosting)).into_iter().chain([(own, managed)]);
-        let user = &sources.template.agent_spec.manifest_configs;
+        let author = &sources.template.agent_spec;
         let part = |(target, manifests): (Target<'_>, Vec<Object>)| {
-            let (place, hook) = (target.place, hook::build(&target, &manifests));
-            let works = works::build(&target, manifests, &self.works_at(place), user);
+            let (place, hook) = (target.place, hook::build(&target, &manifests, author));
+            let works = works::build(&target, manifests, &self.works_at(place), author);
             Ok(Part { place, works: works.map_err(|error| failed(error.to_string()))?, hook })
         };
         parts.map(part).collect()

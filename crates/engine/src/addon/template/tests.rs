@@ -151,6 +151,64 @@ fn workloads_get_environment_credentials_and_mirrors_and_keep_unknown_fields() {
 }
 
 #[test]
+fn every_kind_with_pods_and_init_containers_are_decorated_where_the_manifest_asks() {
+    let config = json!({
+        "agentInstallNamespace": "",
+        "nodePlacement": {"nodeSelector": {"a": "b"}},
+        "registries": [{"source": "quay.io", "mirror": "mirror.io"}],
+        "resourceRequirements": [{"containerID": "*:w:*", "resources": {"limits": {"cpu": "1"}}}],
+    });
+    let pod = || {
+        json!({
+            "containers": [{"name": "c", "image": "quay.io/c"}], "initContainers": [{"name": "i", "image": "quay.io/i"}],
+        })
+    };
+    let template = || json!({"template": {"spec": pod()}});
+    let cases = [
+        ("apps/v1", "Deployment", template(), "/spec/template/spec", true),
+        ("apps/v1", "DaemonSet", template(), "/spec/template/spec", true),
+        ("apps/v1", "StatefulSet", template(), "/spec/template/spec", false),
+        ("apps/v1", "ReplicaSet", template(), "/spec/template/spec", false),
+        ("batch/v1", "Job", template(), "/spec/template/spec", false),
+        (
+            "batch/v1",
+            "CronJob",
+            json!({"jobTemplate": {"spec": template()}}),
+            "/spec/jobTemplate/spec/template/spec",
+            false,
+        ),
+        ("v1", "Pod", pod(), "/spec", false),
+        ("example.io/v1", "Deployment", template(), "/spec/template/spec", false),
+    ];
+    for (version, kind, spec, path, is_ocms) in cases {
+        for asks in [false, true] {
+            let annotations =
+                if asks { json!({"gitops.wheelwright.dev/decorate": "true"}) } else { json!({}) };
+            let metadata = json!({"name": "w", "namespace": "ns", "annotations": annotations});
+            let manifest = json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
+            let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [manifest]}}});
+            let objects = rendered(&template, &config, None).unwrap();
+            let after = json!(objects[0]).pointer(path).unwrap().clone();
+            let is_known = version != "example.io/v1";
+            let is_decorated = |container: &Value| {
+                let image = container["image"].as_str().unwrap();
+                let signs = [
+                    container["env"] == json!([{"name": "CLUSTER_NAME", "value": "c1"}]),
+                    image.starts_with("mirror.io/"),
+                    container["resources"] == json!({"limits": {"cpu": "1"}}),
+                ];
+                assert!(signs == [true; 3] || signs == [false; 3], "{container}");
+                signs[0]
+            };
+            let what = format!("{kind}, {asks}");
+            assert_eq!(is_decorated(&after["containers"][0]), is_known && (is_ocms || asks), "{what}");
+            assert_eq!(is_decorated(&after["initContainers"][0]), is_known && asks, "{what}");
+            assert_eq!(after["nodeSelector"] == json!({"a": "b"}), is_known && (is_ocms || asks), "{what}");
+        }
+    }
+}
+
+#[test]
 fn tolerations_need_no_node_selector() {
     let config = json!({"agentInstallNamespace": "", "nodePlacement": {"tolerations": [{"key": "k", "operator": "Exists"}]}});
     let container = json!({"name": "c", "env": [{"name": "CLUSTER_NAME", "value": "c1"}]});
