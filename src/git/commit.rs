@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 use super::push::Commit;
+use super::report_history;
 use object::text;
 
 const AUTHOR: &str = "Wheelwright";
@@ -43,11 +44,12 @@ pub(super) enum Written {
     Commit(Oid),
 }
 
-/// Writes the commit that puts the files on top of a tip.
+/// Writes the commit that puts the files on top of a tip; without parents where the tip is archived.
 pub(super) fn write_commit(
     repo: &Repository,
     tip: Option<Oid>,
     commit: &Commit,
+    archive: Option<&str>,
 ) -> Result<Written, git2::Error> {
     let parent = tip.map(|tip| repo.find_commit(tip)).transpose()?;
     let mut index = Index::new()?;
@@ -101,7 +103,13 @@ pub(super) fn write_commit(
         serde_json::to_string_pretty(&record).map_err(|e| git2::Error::from_str(&e.to_string()))? + "\n";
     index.add(&entry(path_of(RECORD), repo.blob(record.as_bytes())?))?;
     let tree = repo.find_tree(index.write_tree_to(repo)?)?;
-    sign_commit(repo, &tree, parent.as_ref(), commit)
+    match archive {
+        None => sign_commit(repo, &tree, parent.as_ref(), commit),
+        Some(archive) => {
+            let first = Commit { message: report_history::begin(&commit.message, archive), ..commit.clone() };
+            sign_commit(repo, &tree, None, &first)
+        }
+    }
 }
 
 /// Writes the commit of a tree, signed if there is a key.

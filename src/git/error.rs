@@ -144,6 +144,30 @@ pub enum Error {
         /// The other process.
         writer: String,
     },
+    /// The branch is gone, and the report stops then.
+    #[error(
+        "{branch} of {url} was deleted, and spec.report.onBranchDeleted is Stop; push {commit} to it again, or set Recreate"
+    )]
+    BranchDeleted {
+        /// The remote.
+        url: String,
+        /// The branch.
+        branch: String,
+        /// The commit that was pushed last.
+        commit: String,
+    },
+    /// The branch does not hold the commit that was pushed last, and the report stops then.
+    #[error(
+        "{branch} of {url} does not hold {commit} any more, which was pushed last, and spec.report.onRewritten is Stop; restore the branch, or set Adopt"
+    )]
+    BranchRewritten {
+        /// The remote.
+        url: String,
+        /// The branch.
+        branch: String,
+        /// The commit that was pushed last.
+        commit: String,
+    },
     /// Others kept pushing to the same branch.
     #[error("{branch} of {url} moved during each of {attempts} pushes; the push is tried again later")]
     PushContended {
@@ -197,6 +221,7 @@ impl Error {
             Self::NotOurs { .. } => "StatusPushMisconfigured",
             Self::Fenced { .. } => "StatusPushFenced",
             Self::PushContended { .. } => "StatusPushContended",
+            Self::BranchDeleted { .. } | Self::BranchRewritten { .. } => "StatusPushStopped",
             Self::StatusRejected { .. } => "CommitStatusRejected",
             Self::Throttled { .. } => "CommitStatusFailed",
             Self::Cache(_) => "GitCacheFailed",

@@ -22,6 +22,7 @@ mod push;
 mod read;
 mod refs;
 mod remote;
+mod report_history;
 mod signature;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,7 +35,7 @@ pub use credentials::Credentials;
 pub use error::Error;
 pub(crate) use mirror::object_bytes;
 pub use mirror::{Cancel, History, Mirror};
-pub use push::{Commit, Retry};
+pub use push::{Commit, LastPush, Retry};
 pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;

@@ -9,6 +9,7 @@ use git2::{Direction, ErrorCode, Oid, PushOptions, RemoteRedirect, Repository};
 use jiff::Timestamp;
 
 use super::commit::{Written, write_commit};
+use super::report_history::{self, is_full};
 use super::{Error, Mirror, Signer};
 use object::text;
 
@@ -25,8 +26,12 @@ pub struct Commit {
     pub writer: String,
     /// Whether the process may replace the report of another process with the same owner.
     pub takes_over: bool,
+    /// The last push to the branch.
+    pub last: LastPush,
     /// All files of the owner below the directory.
     pub files: BTreeMap<String, String>,
+    /// Most commits of the branch. One more begins the branch again, where the server allows it.
+    pub history_limit: usize,
     /// Commit message.
     pub message: String,
     /// Time of author and committer.
@@ -35,6 +40,17 @@ pub struct Commit {
     pub author: Option<(String, String)>,
     /// The key that signs the commit, if any.
     pub signer: Option<Signer>,
+}
+
+/// The last push to a branch, and what may happen to the branch after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastPush {
+    /// The commit; empty before the first push.
+    pub commit: String,
+    /// Whether a branch that is gone is created again.
+    pub recreates: bool,
+    /// Whether commits follow on a branch that does not hold the commit.
+    pub adopts: bool,
 }
 
 /// Limits the attempts of a push that loses races against other writers.
@@ -77,11 +93,13 @@ enum Attempt {
 
 impl Mirror {
     /// Commits files on top of a branch as it is now, and pushes. Returns the commit, or `None` if the branch
-    /// holds the files already. Files and commits of others stay; nothing is ever force-pushed.
+    /// holds the files already. Files of others stay, and so do their commits: where the branch begins again,
+    /// the server keeps them in an archive first.
     ///
     /// # Errors
     /// Returns [`Error::NotOurs`] if the directory holds files of another owner, [`Error::Fenced`] if another
     /// process of the same owner wrote there and the commit may not take over from it,
+    /// [`Error::BranchDeleted`] and [`Error::BranchRewritten`] if the last push forbids to go on,
     /// [`Error::PushRejected`] if the server accepted the connection and refused the commit,
     /// [`Error::PushContended`] if others were faster each time; else as for [`Mirror::fetch`].
     pub fn push(&self, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
@@ -135,17 +153,23 @@ impl Mirror {
             Err(e) if e.code() == ErrorCode::NotFound => None,
             Err(e) => return Err(explain(e)),
         };
-        let id = match write_commit(&repo, tip, commit).map_err(explain)? {
+        self.check_last(&repo, tip, commit)?;
+        let full = tip.filter(|tip| is_full(&repo, *tip, commit.history_limit).unwrap_or(false));
+        let archive = full.map(|tip| (tip, report_history::archive(&commit.branch, tip)));
+        let name = archive.as_ref().map(|(_, name)| name.as_str());
+        let id = match write_commit(&repo, tip, commit, name).map_err(explain)? {
             Written::Unsigned(error) => return Err(error),
             Written::Unchanged => return Ok(Attempt::Unchanged),
             Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
             Written::Fenced(writer) => return Err(self.fenced(commit, &writer)),
             Written::Commit(id) => id,
         };
-        let swapped = match tip {
+        let archived = archive
+            .map_or(Ok(()), |(tip, name)| repo.reference(&name, tip, true, "wheelwright: archive").map(drop));
+        let swapped = archived.and_then(|()| match tip {
             Some(tip) => repo.reference_matching(reference, id, true, tip, "wheelwright: report"),
             None => repo.reference(reference, id, false, "wheelwright: report"),
-        };
+        });
         match swapped.map_err(|e| (e.code(), e)) {
             Ok(_) => Ok(Attempt::Pushed(id)),
             Err((ErrorCode::Modified | ErrorCode::Locked | ErrorCode::Exists | ErrorCode::NotFound, _)) => {
@@ -158,23 +182,52 @@ impl Mirror {
     fn try_remote(&self, reference: &str, commit: &Commit) -> Result<Attempt, Error> {
         let repo = self.repository()?;
         let tip = self.tip(&repo, reference)?;
-        let id = match write_commit(&repo, tip, commit).map_err(|e| Error::cache(&e))? {
+        self.check_last(&repo, tip, commit)?;
+        if let Some(tip) = tip
+            && is_full(&repo, tip, commit.history_limit).map_err(|e| Error::cache(&e))?
+        {
+            let archive = report_history::archive(&commit.branch, tip);
+            match self.try_commit(&repo, reference, Some(tip), commit, Some(&archive)) {
+                // A server that forbids the archive, or a branch that begins again, gets one more commit.
+                Err(Error::PushRejected { .. }) => {}
+                begun => return begun,
+            }
+        }
+        self.try_commit(&repo, reference, tip, commit, None)
+    }
+
+    /// Makes and pushes a commit; after an archive of the tip, one without parents.
+    fn try_commit(
+        &self,
+        repo: &Repository,
+        reference: &str,
+        tip: Option<Oid>,
+        commit: &Commit,
+        archive: Option<&str>,
+    ) -> Result<Attempt, Error> {
+        let id = match write_commit(repo, tip, commit, archive).map_err(|e| Error::cache(&e))? {
             Written::Unsigned(error) => return Err(error),
             Written::Unchanged => return Ok(Attempt::Unchanged),
             Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
             Written::Fenced(writer) => return Err(self.fenced(commit, &writer)),
             Written::Commit(id) => id,
         };
-        match self.send(&repo, reference, tip, id)? {
+        if let (Some(archive), Some(tip)) = (archive, tip) {
+            let answer = self.send(repo, archive, None, tip)?;
+            if !matches!(answer, PushAnswer::Accepted) && self.remote_tip(repo, archive)? != Some(tip) {
+                return Err(self.rejected(commit, "no archive"));
+            }
+        }
+        match self.send(repo, reference, tip, id)? {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
             PushAnswer::Stale => Ok(Attempt::Stale(id)),
             // The reference on the server shows whether the push succeeded. The text of a message does not.
-            PushAnswer::Rejected(why) => match self.remote_tip(&repo, reference)? {
+            PushAnswer::Rejected(why) => match self.remote_tip(repo, reference)? {
                 now if now == Some(id) => Ok(Attempt::Pushed(id)),
                 now if now == tip => Err(self.rejected(commit, &why)),
                 _ => Ok(Attempt::Stale(id)),
             },
-            PushAnswer::Unknown(error) => match self.remote_tip(&repo, reference) {
+            PushAnswer::Unknown(error) => match self.remote_tip(repo, reference) {
                 Ok(now) if now == Some(id) => Ok(Attempt::Pushed(id)),
                 Ok(now) if now != tip => Ok(Attempt::Stale(id)),
                 Ok(_) | Err(_) => Err(error),
@@ -253,7 +306,10 @@ impl Mirror {
         let result = session.scope(|| {
             repo.reference(&outbox, commit, true, "wheelwright: report")?;
             let mut remote = repo.remote_anonymous(self.remote().url())?;
-            remote.push(&[format!("{outbox}:{reference}")], Some(&mut options))
+            // Only a commit that begins the branch again does not follow the tip.
+            let begins = tip.is_some() && repo.find_commit(commit)?.parent_count() == 0;
+            let force = if begins { "+" } else { "" };
+            remote.push(&[format!("{force}{outbox}:{reference}")], Some(&mut options))
         });
         drop(options);
         let message = message.into_inner();

@@ -102,7 +102,7 @@ impl Hub {
                     Command::Act(act) => {
                         let written = self.written(act.action());
                         let written = self.versioned(written);
-                        self.dispatcher.acted(act.done(Ok(Some(written))), NOW);
+                        self.dispatcher.acted(act.done(Ok(reconcile::Answer::Object(written))), NOW);
                         writes += 1;
                     }
                     Command::Reconciled(_) => plans += 1,

@@ -30,9 +30,36 @@ impl Executed {
     }
 }
 
-/// The outcome of an action: the object as the API server returned it (`None` for deletions, pushes and
-/// commit statuses), or the failure.
-pub type Outcome = Result<Option<Object>, Failure>;
+/// The outcome of an action: the answer of the server, or the failure.
+pub type Outcome = Result<Answer, Failure>;
+
+/// The answer of a server to a write that succeeded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The object, as the API server returned it.
+    Object(Object),
+    /// The name of the commit of a push.
+    Commit(String),
+    /// No more than that it succeeded: a deletion, a dry run, a commit status, or a push of files that the
+    /// branch held already.
+    Nothing,
+}
+
+impl Answer {
+    /// Returns the object that the API server returned, if any.
+    pub fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Commit(_) | Self::Nothing => None,
+        }
+    }
+}
+
+impl From<Option<Object>> for Answer {
+    fn from(object: Option<Object>) -> Self {
+        object.map_or(Self::Nothing, Self::Object)
+    }
+}
 
 /// A failed write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Event;
-use api::gitops::v1alpha1::{CommitAuthor, CommitState, ProviderType};
+use api::gitops::v1alpha1::{BranchDeletedPolicy, CommitAuthor, CommitState, ProviderType, RewrittenPolicy};
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
 /// The writes that a controller plans for one key, and the time of its next plan.
@@ -328,6 +328,15 @@ pub struct Push {
     pub directory: String,
     /// The hub and the ConfigRepo of the report. Files of another owner stay.
     pub owner: String,
+    /// Name of the commit that was pushed to the branch last; empty before the first push.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub last: String,
+    /// The rule for a branch that is gone although a commit was pushed to it.
+    pub on_branch_deleted: BranchDeletedPolicy,
+    /// The rule for a branch that does not hold the last commit.
+    pub on_rewritten: RewrittenPolicy,
+    /// Most commits of the branch.
+    pub history_limit: i32,
     /// Whether a process that has pushed no such report yet may replace that of another process with the same
     /// owner.
     pub takes_over: bool,

@@ -17,7 +17,7 @@ use super::client::retry_after;
 use super::process::{CommitStatusFn, GitWriteFn, PushFn};
 use super::{Leadership, Resources, crd};
 use object::{Object, ObjectRef};
-use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Site, Subresource};
+use reconcile::{Act, Action, Answer, Failure, FailureKind, Outcome, Precondition, Site, Subresource};
 
 /// Limit of the writes of one controller in flight. They share a connection. The limit is per controller, so
 /// that a controller that writes ten thousand objects does not delay the single write of another. The server
@@ -66,7 +66,10 @@ impl Executor {
                 let manager = other.as_deref().unwrap_or(manager);
                 let params = PatchParams { force: *force, dry_run: *dry_run, ..PatchParams::apply(manager) };
                 let applied = server.impersonating(impersonate.as_deref()).apply(object, &params).await?;
-                if *dry_run { Ok(None) } else { crd::established(server, applied).await.map(Some) }
+                if *dry_run {
+                    return Ok(Answer::Nothing);
+                }
+                crd::established(server, applied).await.map(Answer::Object)
             }
             Action::Create { object, site } => server(site)?.create(object).await,
             Action::Patch { target, subresource, patch, precondition, impersonate, site } => {
@@ -111,7 +114,7 @@ impl Executor {
             return Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() });
         }
         match write {
-            Some(write) => write(what.clone()).await.map(|()| None),
+            Some(write) => write(what.clone()).await,
             None => Err(Failure { kind: FailureKind::Invalid, message: none.into() }),
         }
     }
@@ -146,10 +149,10 @@ impl<'a> ApiServer<'a> {
         let body = serde_json::to_vec(object).map_err(|e| failure(&target, Error::SerdeError(e)))?;
         let request = home.create(&PostParams::default(), body).map_err(Error::BuildRequest);
         match self.respond(request).await {
-            Ok(created) => Ok(Some(created)),
+            Ok(created) => Ok(Answer::Object(created)),
             Err(Error::Api(status)) if status.is_already_exists() => {
                 let request = home.get(&target.key.name, &Default::default()).map_err(Error::BuildRequest);
-                self.send(&target, request).await.map(Some)
+                self.send(&target, request).await.map(Answer::Object)
             }
             Err(error) => Err(failure(&target, error)),
         }
@@ -169,7 +172,7 @@ impl<'a> ApiServer<'a> {
             Subresource::Status => home.patch_subresource("status", name, params, &patch),
             Subresource::Approval => home.patch_subresource("approval", name, params, &patch),
         };
-        self.send(target, request.map_err(Error::BuildRequest)).await.map(Some)
+        self.send(target, request.map_err(Error::BuildRequest)).await.map(Answer::Object)
     }
 
     async fn replace(self, object: &Object) -> Outcome {
@@ -178,7 +181,7 @@ impl<'a> ApiServer<'a> {
         let body = serde_json::to_vec(object).map_err(|e| failure(&target, Error::SerdeError(e)))?;
         let request =
             home.replace(&target.key.name, &PostParams::default(), body).map_err(Error::BuildRequest);
-        self.send(&target, request).await.map(Some)
+        self.send(&target, request).await.map(Answer::Object)
     }
 
     async fn delete(self, target: &ObjectRef, precondition: &Precondition, orphan: bool) -> Outcome {
@@ -197,8 +200,8 @@ impl<'a> ApiServer<'a> {
         };
         match self.respond(home.delete(&target.key.name, &params).map_err(Error::BuildRequest)).await {
             // A `Status` means that the object is gone; the object itself means that finalizers hold it.
-            Ok(answer) => Ok((answer.is_terminating()).then_some(answer)),
-            Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+            Ok(answer) => Ok(answer.is_terminating().then_some(answer).into()),
+            Err(Error::Api(status)) if status.is_not_found() => Ok(Answer::Nothing),
             Err(error) => Err(failure(target, error)),
         }
     }

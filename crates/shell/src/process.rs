@@ -28,7 +28,7 @@ use super::selection::Selection;
 use super::threads::{self, Threads};
 use object::{Key, Kind};
 use reconcile::{
-    Caches, CommitStatus, Controller, ControllerInfo, Dispatcher, Failure, Limits, Push, Register, Scope,
+    Caches, CommitStatus, Controller, ControllerInfo, Dispatcher, Limits, Outcome, Push, Register, Scope,
     Source,
 };
 
@@ -43,7 +43,7 @@ const REST: Duration = Duration::from_secs(10);
 const STUCK: Duration = Duration::from_secs(60);
 
 /// Writes to a git server or to its provider.
-pub(super) type GitWriteFn<T> = Arc<dyn Fn(T) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+pub(super) type GitWriteFn<T> = Arc<dyn Fn(T) -> BoxFuture<'static, Outcome> + Send + Sync>;
 
 /// Commits and pushes files; supplied by the source controller.
 pub type PushFn = GitWriteFn<Push>;

@@ -30,8 +30,8 @@ use super::threads::Threads;
 use super::watch::{self, WatchTarget};
 use object::Gvk;
 use reconcile::{
-    Act, Backoff, Command, Dispatcher, Event, FailureKind, Lookup, Narrowed, ReconcileResult, Representation,
-    Scope, Site, WatchEvent, WatchedKind,
+    Act, Answer, Backoff, Command, Dispatcher, Event, FailureKind, Lookup, Narrowed, ReconcileResult,
+    Representation, Scope, Site, WatchEvent, WatchedKind,
 };
 
 /// The state that the tasks and threads of a shell share.
@@ -158,7 +158,7 @@ impl Runtime {
         let outcome = self.executor.act(&act).await;
         self.metrics.wrote(&act, &outcome, started);
         self.observe(began, ActivityKind::Acted { act: &act, outcome: &outcome });
-        if let (Some(site), Ok(Some(object))) = (act.action().site(), &outcome)
+        if let (Some(site), Ok(Answer::Object(object))) = (act.action().site(), &outcome)
             && let Some(resources) = self.resources(site)
         {
             resources.contact.wrote(object);

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::Faults;
 use super::check::{Author, Checker};
 use object::{Object, ObjectRef};
-use reconcile::{Action, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
+use reconcile::{
+    Action, Answer, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource,
+};
 use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, WriteOptions};
 
 /// The branches of a remote that only reports are pushed to: every commit, oldest first.
@@ -90,7 +92,7 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
             let patch = Patch::Apply(object.clone().into_value());
             store
                 .patch(&target, &patch, &named, now)
-                .map(|written| if *dry_run { None } else { taken(&written.object) })
+                .map(|written| if *dry_run { Answer::Nothing } else { taken(&written.object) })
                 .map_err(|error| refused(&reference, &error))
         }
         Action::Create { site, object } => {
@@ -101,7 +103,7 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
             match store.create(&unnamed, object.clone(), &options, now) {
                 Ok(written) => Ok(taken(&written.object)),
                 Err(error) if error.reason() == "AlreadyExists" => {
-                    Ok(store.get(&target).ok().as_deref().cloned())
+                    Ok(store.get(&target).ok().as_deref().cloned().into())
                 }
                 Err(error) => Err(refused(&reference, &error)),
             }
@@ -138,18 +140,21 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
                 &DeleteOptions { uid, resource_version, propagation, ..DeleteOptions::default() },
                 now,
             ) {
-                Ok(Deleted::Gone(_)) => Ok(None),
+                Ok(Deleted::Gone(_)) => Ok(Answer::Nothing),
                 Ok(Deleted::Terminating(object)) => Ok(taken(&object)),
-                Err(error) if error.code() == 404 => Ok(None),
+                Err(error) if error.code() == 404 => Ok(Answer::Nothing),
                 Err(error) => Err(refused(reference, &error)),
             }
         }
         Action::Push(push) => {
             let commits = sites.branches.entry(push.branch.clone()).or_default();
-            if commits.last().is_none_or(|tip| tip.files != push.files) {
-                commits.push(Push::clone(push));
+            let place_and_files =
+                |push: &Push| (push.url.clone(), push.directory.clone(), push.files.clone());
+            if commits.last().is_some_and(|tip| place_and_files(tip) == place_and_files(push)) {
+                return Ok(Answer::Nothing);
             }
-            Ok(None)
+            commits.push(Push::clone(push));
+            Ok(Answer::Commit(format!("{:040x}", commits.len())))
         }
         Action::SetCommitStatus(status) => {
             let mut of_repo = sites.commit_statuses.iter().rev().filter(|sent| sent.repo == status.repo);
@@ -157,7 +162,7 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
             if of_repo.next().is_none_or(is_new) {
                 sites.commit_statuses.push(CommitStatus::clone(status));
             }
-            Ok(None)
+            Ok(Answer::Nothing)
         }
     }
 }
@@ -193,6 +198,6 @@ pub(super) fn refused(reference: &ObjectRef, error: &ApiError) -> Failure {
     )
 }
 
-fn taken(object: &Object) -> Option<Object> {
-    Some(object.clone())
+fn taken(object: &Object) -> Answer {
+    Answer::Object(object.clone())
 }

@@ -8,6 +8,8 @@ mod hostile;
 mod mirror;
 mod push;
 pub(crate) mod recorder;
+mod report_branch;
+mod report_growth;
 mod signature;
 mod transport;
 mod web;

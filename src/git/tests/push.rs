@@ -4,21 +4,23 @@ use git2::{Oid, Repository};
 
 use super::forge::{Forge, Server};
 use crate::git::commit::{Written, write_commit};
-use crate::git::{Commit, Mirror, Retry};
+use crate::git::{Commit, LastPush, Mirror, Retry};
 
 /// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
 /// holds the lock.
-const QUICK: Retry =
+pub(super) const QUICK: Retry =
     Retry { attempts: 200, first: Duration::from_millis(1), longest: Duration::from_millis(20) };
 
-fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
+pub(super) fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
     Commit {
         branch: "wheelwright/status/hub".into(),
         directory: directory.into(),
         owner: "ConfigRepo fleet/a of hub 1".into(),
         writer: "process-1".into(),
         takes_over: false,
+        last: LastPush { commit: String::new(), recreates: true, adopts: true },
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
+        history_limit: 1_000,
         message: "report\n".into(),
         time: "2026-01-02T03:04:05Z".parse().unwrap(),
         author: None,
@@ -26,10 +28,10 @@ fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
     }
 }
 
-const BRANCH: &str = "wheelwright/status/hub";
+pub(super) const BRANCH: &str = "wheelwright/status/hub";
 
 /// Runs a test against a local path and against git's own server.
-fn on_both(test: impl Fn(&Forge, &dyn Fn(&str) -> Mirror)) {
+pub(super) fn on_both(test: impl Fn(&Forge, &dyn Fn(&str) -> Mirror)) {
     let forge = Forge::new();
     test(&forge, &|cache| forge.mirror(cache, &forge.url()));
     let forge = Forge::new();
@@ -185,7 +187,7 @@ fn a_commit_that_a_killed_process_did_not_push_is_not_made_twice() {
     let forge = Forge::new();
     let report = files("", &[("x", "1")]);
     let repository = Repository::open(forge.path()).unwrap();
-    assert!(matches!(write_commit(&repository, None, &report), Ok(Written::Commit(_))));
+    assert!(matches!(write_commit(&repository, None, &report, None), Ok(Written::Commit(_))));
     let mirror = forge.mirror("cache", &forge.url());
     let pushed = mirror.push(&report, &QUICK).unwrap().unwrap();
     assert_eq!(mirror.push(&report, &QUICK).unwrap(), None);

@@ -8,7 +8,9 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::forge::{Forge, Server};
 use super::web::{Behaviour, Web};
-use crate::git::{Arrivals, Commit, Credentials, Error, History, Mirror, RefSpec, Retry, TransportLimits};
+use crate::git::{
+    Arrivals, Commit, Credentials, Error, History, LastPush, Mirror, RefSpec, Retry, TransportLimits,
+};
 use k8s_openapi::ByteString;
 
 fn fetch(mirror: &mut Mirror) -> Result<String, Error> {
@@ -23,6 +25,8 @@ pub(super) fn report(content: &str) -> Commit {
         owner: "ConfigRepo fleet/a of hub 1".into(),
         writer: "process-1".into(),
         takes_over: false,
+        last: LastPush { commit: String::new(), recreates: true, adopts: true },
+        history_limit: 1_000,
         files: [("README.md".to_owned(), content.to_owned())].into(),
         message: "report\n".into(),
         time: "2026-01-02T03:04:05Z".parse().unwrap(),

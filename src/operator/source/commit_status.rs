@@ -12,7 +12,7 @@ use crate::git::{Cancel, Error, Provider, StatusRequest};
 use crate::shell::now;
 use api::gitops::v1alpha1::ProviderType;
 use object::Key;
-use reconcile::{CommitStatus, Failure};
+use reconcile::{Answer, CommitStatus, Outcome};
 
 /// The git services, and those that want no requests for a while.
 pub(super) struct CommitStatuses {
@@ -30,8 +30,8 @@ impl CommitStatuses {
     }
 
     /// Sets a status.
-    pub(super) async fn set(&self, status: CommitStatus) -> Result<(), Failure> {
-        self.set_once(status, now()).await.map_err(|error| failure(&error))
+    pub(super) async fn set(&self, status: CommitStatus) -> Outcome {
+        self.set_once(status, now()).await.map(|()| Answer::Nothing).map_err(|error| failure(&error))
     }
 
     /// Sets a status, unless the service has taken it from this process before.

@@ -20,6 +20,7 @@ pub(super) fn failure(error: &Error) -> Failure {
         // The report is one field, and another hub owns it.
         Error::Fenced { .. } => FailureKind::FieldConflict,
         Error::PushContended { .. } => FailureKind::Conflict,
+        Error::BranchDeleted { .. } | Error::BranchRewritten { .. } => FailureKind::NotFound,
         Error::Unreachable { .. }
         | Error::Throttled { .. }
         | Error::Empty { .. }

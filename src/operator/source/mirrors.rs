@@ -25,7 +25,7 @@ use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, Verify, VerifyMode
 use api::names;
 use object::tree::Checkout;
 use object::{Key, hex};
-use reconcile::{Failure, Push, Source};
+use reconcile::{Answer, Outcome, Push, Source};
 
 /// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of
 /// a large repository takes seconds.
@@ -189,11 +189,12 @@ impl Mirrors {
     }
 
     /// Pushes a report.
-    pub(super) async fn push(&self, push: Push) -> Result<(), Failure> {
-        self.try_push(push).await.map_err(|error| failure(&error))
+    pub(super) async fn push(&self, push: Push) -> Outcome {
+        let pushed = self.try_push(push).await.map_err(|error| failure(&error))?;
+        Ok(pushed.map_or(Answer::Nothing, Answer::Commit))
     }
 
-    async fn try_push(&self, push: Push) -> Result<(), Error> {
+    async fn try_push(&self, push: Push) -> Result<Option<String>, Error> {
         let remote = self.remote(&push.url)?;
         let credentials = self.credentials(push.secret.as_ref()).await?;
         let signer = match &push.signing {
@@ -211,7 +212,7 @@ impl Mirrors {
         if pushed.is_some() {
             self.pushed.lock().expect("no task panics while it holds the set").insert(place);
         }
-        Ok(())
+        Ok(pushed)
     }
 
     /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`OPERATION_TIMEOUT`] at

@@ -1,11 +1,17 @@
 //! The commit of a report.
 
-use crate::git::{Commit, Signer};
+use crate::git::{Commit, LastPush, Signer};
+use api::gitops::v1alpha1::{BranchDeletedPolicy, RewrittenPolicy};
 use reconcile::Push;
 
 /// Returns the commit of a report. A process that `has_pushed` there takes nothing over.
 pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer: Option<Signer>) -> Commit {
     let Push { branch, directory, owner, takes_over, files, message, time, author, .. } = push;
+    let last = LastPush {
+        commit: push.last,
+        recreates: push.on_branch_deleted != BranchDeletedPolicy::Stop,
+        adopts: push.on_rewritten != RewrittenPolicy::Stop,
+    };
     Commit {
         branch,
         directory,
@@ -13,6 +19,8 @@ pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer
         message: format!("{message}Wheelwright-Writer: {writer}\n"),
         writer,
         takes_over: takes_over && !has_pushed,
+        last,
+        history_limit: usize::try_from(push.history_limit).unwrap_or(usize::MAX),
         files,
         time,
         author: author.map(|author| (author.name, author.email)),

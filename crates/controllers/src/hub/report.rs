@@ -24,7 +24,7 @@ use object::duration::{self, later};
 use object::text;
 use object::{Key, Metadata as _};
 use reconcile::{
-    Action, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Query, Read,
+    Action, Answer, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Query, Read,
     StatusWrite, View, Watches,
 };
 
@@ -81,8 +81,15 @@ impl Controller for ReportController {
                 )
             }
         };
+        let commit = match outcome {
+            Ok(Answer::Commit(commit)) => commit.clone(),
+            Ok(Answer::Object(_) | Answer::Nothing) | Err(_) => push.last.clone(),
+        };
         status.report = Some(ReportStatus {
+            url: push.url.clone(),
             branch: push.branch.clone(),
+            path: push.directory.clone(),
+            commit,
             digest,
             time: Some(Time(seconds)),
             flushed: if not_before(&repo, now).is_some_and(|at| at > now) {
@@ -105,13 +112,15 @@ fn reason(failure: &Failure) -> &'static str {
         FailureKind::Invalid => MISCONFIGURED,
         FailureKind::FieldConflict => FENCED,
         FailureKind::Conflict => "StatusPushContended",
-        FailureKind::NotFound | FailureKind::Unavailable => "StatusPushFailed",
+        FailureKind::NotFound => STOPPED,
+        FailureKind::Unavailable => "StatusPushFailed",
     }
 }
 
 const REJECTED: &str = "StatusPushRejected";
 const MISCONFIGURED: &str = "StatusPushMisconfigured";
 const FENCED: &str = "StatusPushFenced";
+const STOPPED: &str = "StatusPushStopped";
 
 fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Ok(identity) = Identity::of(repo, view)? else { return Ok(Plan::nothing()) };
@@ -145,10 +154,11 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         files.extend(fleet_snapshot::snapshot(view)?.map(|text| (report::SNAPSHOT_FILE.to_owned(), text)));
     }
     let digest = report::digest(&files);
-    if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
+    let (url, directory) = (url_of(spec, repo), spec.path.trim_matches('/'));
+    let is_on_branch = last.url == url && last.branch == spec.branch;
+    if digest == last.digest && is_on_branch && last.path == directory && last.error.is_empty() {
         return Ok(plan);
     }
-    let url = url_of(spec, repo);
     let neighbours = view.list::<ConfigRepo>(Query::namespace(&Key::of(repo).namespace))?;
     if let Some(follower) = neighbours.iter().find(|neighbour| follows(neighbour, url, &spec.branch)) {
         plan.status = followed_by(repo, follower, now);
@@ -164,8 +174,12 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         url: url.to_owned(),
         secret: spec.secret_ref.as_ref().map(|secret| Key::namespaced(Key::of(repo).namespace, &secret.name)),
         branch: spec.branch.clone(),
-        directory: spec.path.trim_matches('/').to_owned(),
+        directory: directory.to_owned(),
         owner: format!("ConfigRepo {} of hub {hub}", Key::of(repo)),
+        last: if is_on_branch { last.commit } else { String::new() },
+        on_branch_deleted: spec.on_branch_deleted.clone(),
+        on_rewritten: spec.on_rewritten.clone(),
+        history_limit: spec.history_limit,
         takes_over: !fenced,
         message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
         files,
@@ -185,7 +199,8 @@ fn not_before(repo: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
     let interval = repo.spec.report.as_ref().map_or(DEFAULT_INTERVAL, interval);
     let status = repo.status.as_ref()?;
     let condition = find_condition(&status.conditions, REPORTED);
-    let refused = condition.is_some_and(|condition| [REJECTED, FENCED].contains(&condition.reason.as_str()));
+    let refused =
+        condition.is_some_and(|condition| [REJECTED, FENCED, STOPPED].contains(&condition.reason.as_str()));
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
     // A time in the future was written by a clock that was ahead, so it does not count.
     let last = status.report.as_ref()?.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::Decision;
 use crate::memo::Computation;
-use crate::{Action, Decoded, Event, Failure, Lookup, Outcome, Plan, ReadError, Site, WatchedKind};
+use crate::{Action, Answer, Decoded, Event, Failure, Lookup, Outcome, Plan, ReadError, Site, WatchedKind};
 use object::{Gvk, Key};
 
 /// A request of a dispatcher to its process.
@@ -91,10 +91,10 @@ impl Act {
     /// a lock.
     pub fn done(self, outcome: Outcome) -> Acted {
         let written = match &outcome {
-            Ok(Some(object)) => {
+            Ok(Answer::Object(object)) => {
                 self.kinds.iter().map(|kind| (Arc::clone(kind), kind.convert(object))).collect()
             }
-            Ok(None) | Err(_) => Vec::new(),
+            Ok(Answer::Commit(_) | Answer::Nothing) | Err(_) => Vec::new(),
         };
         let (site, gvk) = (self.action().site(), self.action().gvk());
         let Self { reconcile_id, position, restores, .. } = self;

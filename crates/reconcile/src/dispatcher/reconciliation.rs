@@ -11,8 +11,8 @@ use super::undone::WrittenContent;
 use crate::queue::earlier;
 use crate::snapshot::Requests;
 use crate::{
-    Cause, Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, Site, StatusWrite, Wake,
-    WatchedKind,
+    Answer, Cause, Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, Site,
+    StatusWrite, Wake, WatchedKind,
 };
 use object::{Gvk, Key};
 
@@ -278,7 +278,7 @@ impl Dispatcher {
             for (kind, object) in written {
                 self.wrote(&kind, object, now);
             }
-            if let (Some(site), Ok(Some(object))) = (site, &outcome)
+            if let (Some(site), Ok(Answer::Object(object))) = (site, &outcome)
                 && site == self.observed_site()
             {
                 self.wrote_object(object, now);
@@ -299,8 +299,8 @@ impl Dispatcher {
             Phase::Acting(acting) => {
                 if let Some(slot) = acting.outcomes.get_mut(step).and_then(|step| step.get_mut(index)) {
                     // The caches have what the hub returned, and a plan may have thousands of writes.
-                    let kept = outcome.map(|object| object.filter(|_| site != Some(Site::Hub)));
-                    *slot = Some(kept);
+                    let on_hub = site == Some(Site::Hub);
+                    *slot = Some(outcome.map(|answer| if on_hub { Answer::Nothing } else { answer }));
                     acting.left = acting.left.saturating_sub(1);
                 }
                 if acting.left == 0 {

@@ -16,8 +16,8 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, RollOut, RolloutPolicy, Takeover};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
-    Action, Change, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Outcome, Plan, Precondition,
-    Query, Read, Register, Site, Source, StatusWrite, Subresource, Unreadable, View, Watches,
+    Action, Answer, Change, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Outcome, Plan,
+    Precondition, Query, Read, Register, Site, Source, StatusWrite, Subresource, Unreadable, View, Watches,
 };
 use sim::history::{self, Event};
 use sim::{Faults, Invariant, Servers, Setup};
@@ -343,12 +343,12 @@ fn without_preconditions(sites: &mut Servers<'_>, manager: &str, action: &Action
 
 /// Returns no written object, so that plans see it only after the watch.
 fn without_feedback(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
-    sim::execute(sites, manager, action, now).map(|_| None)
+    sim::execute(sites, manager, action, now).map(|_| Answer::Nothing)
 }
 
 /// Reports every write as done, so that the next step starts although a write failed.
 fn without_failures(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
-    sim::execute(sites, manager, action, now).or(Ok(None))
+    sim::execute(sites, manager, action, now).or(Ok(Answer::Nothing))
 }
 
 /// Removals of add-ons are counted one at a time.

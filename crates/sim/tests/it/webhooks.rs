@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use object::Key;
 use object::tree::FileTree;
-use reconcile::{Action, Outcome, Site};
+use reconcile::{Action, Answer, Outcome, Site};
 use sim::{Servers, Setup, World, execute};
 
 /// Executes an action with its object changed as a webhook changes it.
@@ -135,9 +135,11 @@ fn renamed(
     webhook: fn(&mut Value),
 ) -> Outcome {
     let written = execute(servers, manager, action, now)?;
-    let (Some(mut object), Some(site)) = (written, action.site()) else { return Ok(None) };
+    let (Answer::Object(mut object), Some(site)) = (written, action.site()) else {
+        return Ok(Answer::Nothing);
+    };
     if matches!(action, Action::Delete { .. }) {
-        return Ok(Some(object));
+        return Ok(Answer::Object(object));
     }
     webhook(object.metadata_mut().entry("managedFields").or_insert(json!([{}])));
     execute(servers, "", &Action::Replace { site, object }, now)

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::git::tests::forge::Server;
 use crate::operator::source::places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
-use api::gitops::v1alpha1::{ConfigRepoStatus, Revision};
+use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy};
 use reconcile::FailureKind;
 
 /// Returns a hub that is never asked: no ConfigRepo here has a Secret.
@@ -135,6 +135,10 @@ async fn a_repository_of_this_machine_needs_the_flag() {
         branch: "status".into(),
         directory: String::new(),
         owner: "ConfigRepo config/fleet of hub 1".into(),
+        last: String::new(),
+        on_branch_deleted: BranchDeletedPolicy::Recreate,
+        on_rewritten: RewrittenPolicy::Adopt,
+        history_limit: 10,
         takes_over: true,
         files: BTreeMap::new(),
         message: String::new(),

@@ -40,6 +40,17 @@ pub struct Report {
     /// reads the branch sees them. A fleet of more than 4 MiB has none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub snapshot: bool,
+    /// The rule for a branch that is deleted after a report was pushed to it.
+    #[serde(default)]
+    pub on_branch_deleted: BranchDeletedPolicy,
+    /// The rule for a branch that no longer holds the commit that was pushed last.
+    #[serde(default)]
+    pub on_rewritten: RewrittenPolicy,
+    /// Most commits of the branch. The next one has no parent; the server keeps the commits before it below
+    /// refs/wheelwright/archive. A server that refuses either gets one more commit.
+    #[serde(default = "thousand")]
+    #[schemars(range(min = 10))]
+    pub history_limit: i32,
     /// Shortest time between two commits, such as 30s.
     #[serde(default = "thirty_seconds")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
@@ -58,6 +69,10 @@ fn thirty_seconds() -> String {
     "30s".into()
 }
 
+fn thousand() -> i32 {
+    1_000
+}
+
 /// The values of the schema.
 impl Default for Report {
     fn default() -> Self {
@@ -70,6 +85,9 @@ impl Default for Report {
             author: None,
             commit_status: None,
             snapshot: false,
+            on_branch_deleted: BranchDeletedPolicy::default(),
+            on_rewritten: RewrittenPolicy::default(),
+            history_limit: thousand(),
             interval: thirty_seconds(),
             unknown: Unknown::new(),
         }
@@ -120,5 +138,25 @@ open_enum! {
         GitLab = "gitlab",
         /// Gitea and Forgejo.
         Gitea = "gitea",
+    }
+}
+
+open_enum! {
+    /// The rule for a report branch that is deleted after a report was pushed to it.
+    pub enum BranchDeletedPolicy {
+        /// The next report creates it again.
+        Recreate = "Recreate",
+        /// There are no reports until the branch is back, or the rule is changed.
+        Stop = "Stop",
+    }
+}
+
+open_enum! {
+    /// The rule for a report branch that no longer holds the commit that was pushed last.
+    pub enum RewrittenPolicy {
+        /// The next report follows the commit that the branch is at.
+        Adopt = "Adopt",
+        /// There are no reports until the branch holds the commit again, or the rule is changed.
+        Stop = "Stop",
     }
 }

@@ -190,8 +190,17 @@ pub struct DriftStatus {
 /// The last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportStatus {
+    /// The URL of the repository it is in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub url: String,
     /// The branch it is on.
     pub branch: String,
+    /// The directory of the branch; empty for the root.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// Name of the commit that was pushed last.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub commit: String,
     /// Hash of the files of the report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,

@@ -15,7 +15,9 @@ pub use config_repo::{
     PlanApproval, RewindPolicy, SecretRef, Takeover, Verify, VerifyMode, Webhook,
 };
 pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
-pub use config_repo_report::{CommitAuthor, CommitStatusProvider, ProviderType, Report};
+pub use config_repo_report::{
+    BranchDeletedPolicy, CommitAuthor, CommitStatusProvider, ProviderType, Report, RewrittenPolicy,
+};
 pub use config_repo_status::{
     CommitState, ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, LastCommitStatus,
     ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,

@@ -12,7 +12,7 @@ use api::names::{WORK_FINALIZER, work_conditions};
 use api::work::v1::{ManifestWork, ManifestWorkStatus};
 use engine::work::{Attempt, Live, ManifestResult, Refusal, Wanted, work_status};
 use object::{Key, Metadata as _, ObjectRef};
-use reconcile::{Action, Executed, Outcome, Site, View};
+use reconcile::{Action, Answer, Executed, Outcome, Site, View};
 
 /// The writes of a plan by object; `None` where a write was not reached.
 type Writes<'a> = BTreeMap<ObjectRef, (&'a Action, Option<&'a Outcome>)>;
@@ -46,7 +46,7 @@ impl WorkOnSpoke {
             let attempt = self.attempt(wanted, &writes).unwrap_or_else(|| verdict.attempt());
             // The object that a write returned is newer than the one that the plan read.
             let outcome = writes.get(&wanted.reference).and_then(|(_, outcome)| *outcome);
-            let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Option::as_ref);
+            let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Answer::object);
             let live = returned.map_or_else(|| verdict.live_state(), |returned| Live::Read(Some(returned)));
             ManifestResult { live, attempt }
         });

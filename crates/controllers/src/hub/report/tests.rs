@@ -9,7 +9,7 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::Object;
 use object::tree::FileTree;
-use reconcile::{Caches, Delta, Outcome, Site};
+use reconcile::{Answer, Caches, Delta, Outcome, Site};
 use sim::World;
 
 const BRANCH: &str = "wheelwright/status";
@@ -229,7 +229,55 @@ fn an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
     let again = after(failure(), SignedDuration::from_secs(31)).1;
     let told: Vec<&str> = again.events.iter().map(|event| event.reason.as_str()).collect();
     assert_eq!((again.steps.len(), told), (1, vec!["Pushed"]), "the event follows if the push succeeds");
-    assert!(after(Ok(None), SignedDuration::from_secs(31)).1.is_empty(), "and nothing more once it is there");
+    assert!(
+        after(Ok(Answer::Nothing), SignedDuration::from_secs(31)).1.is_empty(),
+        "and nothing more once it is there"
+    );
+}
+
+#[test]
+fn a_report_follows_the_last_one_and_goes_to_another_place_at_once() {
+    let mut world = world(json!({}));
+    commit(&mut world, '1', "msa");
+    run(&mut world, 60);
+    commit(&mut world, '2', "other");
+    run(&mut world, 60);
+    let last = |world: &World, branch: &str| -> Vec<String> {
+        world.branches[branch].iter().map(|push| push.last.clone()).collect()
+    };
+    let first = format!("{:040x}", 1);
+    assert_eq!(last(&world, BRANCH), [String::new(), first]);
+    let moves = [
+        (json!({"path": "hub"}), BRANCH, format!("{:040x}", 2)),
+        (json!({"branch": "other"}), "other", String::new()),
+        (json!({"branch": "other", "url": "https://git.example/reports"}), "other", String::new()),
+    ];
+    for (report, branch, expected) in moves {
+        let before = world.branches.get(branch).map_or(0, Vec::len);
+        let spec = json!({"url": "https://git.example/fleet", "report": report});
+        let metadata = json!({"namespace": "config", "name": "fleet"});
+        world.apply(object(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}))).unwrap();
+        run(&mut world, 60);
+        assert_eq!(last(&world, branch)[before..], [expected], "{report}");
+    }
+}
+
+#[test]
+fn a_branch_that_a_person_took_away_stops_the_report_until_the_spec_changes() {
+    let gone = || Err(Failure { kind: FailureKind::NotFound, message: "main was deleted".into() });
+    let (repo, soon) = after(gone(), SignedDuration::from_mins(5));
+    let status = repo.status.clone().unwrap();
+    let condition = find_condition(&status.conditions, REPORTED).unwrap();
+    assert_eq!(
+        (condition.reason.as_str(), condition.message.as_str()),
+        ("StatusPushStopped", "main was deleted")
+    );
+    assert!(soon.steps.is_empty() && soon.wake_at.is_some(), "it looks again after ten minutes");
+    assert_eq!(after(gone(), SignedDuration::from_mins(11)).1.steps.len(), 1);
+    let mut edited = repo;
+    edited.metadata.generation = edited.metadata.generation.map(|generation| generation + 1);
+    let due = not_before(&edited, edited.status.clone().unwrap().report.unwrap().time.unwrap().0);
+    assert_eq!(due, None, "an edit of the spec is answered at once");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use k8s_openapi::api::core::v1::Namespace;
 use object::Object;
 use object::tree::{Checkout, FileTree};
-use reconcile::{Caches, Outcome, Site, SourceFailure};
+use reconcile::{Answer, Caches, Outcome, Site, SourceFailure};
 use sim::World;
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn a_provider_that_does_not_answer_is_asked_again_after_a_minute() {
     let soon = planned(&world, &repo, newest(&repo), SignedDuration::from_secs(30));
     assert!(soon.steps.is_empty() && soon.wake_at.is_some());
     assert_eq!(planned(&world, &repo, newest(&repo), minutes(2)).steps.len(), 1);
-    let repo = concluded(&world, Ok(None));
+    let repo = concluded(&world, Ok(Answer::Nothing));
     assert_eq!(told(&repo), ("CommitStatusSet", ""));
     assert!(planned(&world, &repo, newest(&repo), minutes(2)).is_empty(), "a state is sent once");
 }
@@ -140,7 +140,7 @@ fn a_commit_that_the_hub_has_not_judged_has_no_status() {
 #[test]
 fn a_commit_has_a_hundred_statuses_at_most() {
     let world = world();
-    let mut repo = concluded(&world, Ok(None));
+    let mut repo = concluded(&world, Ok(Answer::Nothing));
     let last = repo.status.as_mut().unwrap().commit_status.as_mut().unwrap();
     (last.sent, last.state) = (MAX_SENT, Some(CommitState::Failure));
     let plan = planned(&world, &repo, newest(&repo), minutes(2));

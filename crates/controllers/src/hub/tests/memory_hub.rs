@@ -46,7 +46,7 @@ impl MemoryHub {
             Command::Decide(decision) => self.dispatcher.decided(decision.run(), self.now),
             Command::Act(act) => {
                 let written = self.written(act.action());
-                self.dispatcher.acted(act.done(Ok(written.clone())), self.now);
+                self.dispatcher.acted(act.done(Ok(written.clone().into())), self.now);
                 return written;
             }
             Command::Watch(kind) => self.list(kind),

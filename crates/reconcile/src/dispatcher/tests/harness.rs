@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use crate::{
-    Act, Action, Command, Computation, Controller, Decision, Dispatcher, Event, Failure, FailureKind, Limits,
-    Lookup, Outcome, ReconcileResult, Register as _, Site, WatchEvent, WatchedKind,
+    Act, Action, Answer, Command, Computation, Controller, Decision, Dispatcher, Event, Failure, FailureKind,
+    Limits, Lookup, Outcome, ReconcileResult, Register as _, Site, WatchEvent, WatchedKind,
 };
 use object::{Key, Object};
 
@@ -111,7 +111,7 @@ impl Harness {
     pub(super) fn store(&mut self, act: Act, mut object: Object) {
         self.version += 1;
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
-        self.dispatcher.acted(act.done(Ok(Some(object))), self.now);
+        self.dispatcher.acted(act.done(Ok(Answer::Object(object))), self.now);
         self.decide();
     }
 
@@ -127,7 +127,7 @@ impl Harness {
         self.version += 1;
         let mut object = object.clone();
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
-        Ok(Some(object))
+        Ok(Answer::Object(object))
     }
 
     pub(super) fn listed(&mut self, kind: &str, objects: &[Value]) {

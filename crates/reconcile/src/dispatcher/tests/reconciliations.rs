@@ -365,7 +365,7 @@ fn events_of_a_status_are_told_when_it_is_written_whatever_else_failed() {
                 harness.fail(kind);
             } else {
                 let act = harness.acts.pop().unwrap();
-                harness.dispatcher.acted(act.done(Ok(None)), harness.now);
+                harness.dispatcher.acted(act.done(Ok(crate::Answer::Nothing)), harness.now);
                 harness.decide();
             }
         }
