@@ -22,7 +22,7 @@ use api::names::{
 use api::work::v1::ManifestWork;
 use engine::registration::rbac;
 use object::duration::later;
-use object::{Key, Kind, Metadata as _};
+use object::{Key, Kind, Metadata as _, ObjectRef};
 use reconcile::{
     Action, Change, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Query, Read,
     StatusWrite, View, Watches,
@@ -221,7 +221,13 @@ fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp)
     let gone_at = later(since, GONE_AFTER);
     if now < gone_at {
         plan.wake(gone_at);
-    } else if delete_content(plan, name, view)?.is_none() {
+        return Ok(());
+    }
+    // A list that leaves out a cluster must not take its works. See docs/hazards.md#cluster-without-finalizers.
+    if view.object(&ObjectRef::of::<ManagedCluster>(Key::cluster(name)))?.is_some() {
+        return Ok(());
+    }
+    if delete_content(plan, name, view)?.is_none() {
         delete_permissions(plan, name, view)?;
     }
     Ok(())

@@ -57,11 +57,11 @@ fn vanished(name: &str, labels: Value, second: i64, clusters: Option<Vec<Managed
 #[test]
 fn the_works_of_a_cluster_that_may_be_there_are_not_deleted() {
     let label = |name: &str| json!({"open-cluster-management.io/cluster-name": name});
-    let deleted = |plan: &Value| plan["steps"].to_string().matches("\"delete\"").count();
-    let gone = vanished("c1", label("c1"), 600, Some(Vec::new())).unwrap();
-    assert_ne!(gone["steps"], json!([]), "{gone}");
-    assert_eq!(deleted(&gone), 1, "{gone}");
-
+    let gone = vanished("c1", label("c1"), 600, Some(Vec::new()));
+    assert!(
+        gone.is_err_and(|error| error.is_coming()),
+        "a list may leave it out, so the hub is asked for it"
+    );
     let unread = vanished("c1", label("c1"), 600, None);
     assert!(unread.is_err(), "{unread:?}");
     let young = vanished("c1", label("c1"), 599, Some(Vec::new())).unwrap();
