@@ -223,23 +223,32 @@ fn a_pack_that_is_too_large_is_refused_while_it_arrives() {
     assert!(fetch(&mut mirror).is_ok());
 }
 
+/// Returns where the body of an answer begins.
+fn body(answer: &[u8]) -> usize {
+    answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap() + 4
+}
+
 #[test]
 fn a_pack_that_is_cut_changed_or_compressed_is_an_error_and_the_next_one_is_taken() {
     let forge = Forge::new();
     let noise: String = (0_u32..20_000).map(|i| format!("{:08x}", i.wrapping_mul(2_654_435_761))).collect();
     let commit = forge.commit("main", &[("noise", &noise)]);
-    let cut = |mut answer: Vec<u8>| {
-        answer.truncate(answer.len() / 2);
-        answer
-    };
-    // The checksum of the pack ends before the last packet line, which is empty.
+    let cut = |answer: Vec<u8>| answer[..answer.len() / 2].to_vec();
+    // The checksum ends the last packet line of the pack. Lines with progress may follow it.
     let changed = |mut answer: Vec<u8>| {
-        let last = answer.len() - 5;
+        let (mut at, mut last) = (body(&answer), 0);
+        while let Some(length) = answer.get(at..at + 4) {
+            let length = usize::from_str_radix(str::from_utf8(length).unwrap(), 16).unwrap();
+            if length > 4 && answer[at + 4] == 1 {
+                last = at + length - 1;
+            }
+            at += length.max(4);
+        }
         answer[last] ^= 1;
         answer
     };
     let compressed = |answer: Vec<u8>| {
-        let body = answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap() + 4;
+        let body = body(&answer);
         let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
         bomb.write_all(&vec![b'0'; 64 << 20]).unwrap();
         let bomb = bomb.finish().unwrap();

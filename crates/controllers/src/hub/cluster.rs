@@ -223,7 +223,8 @@ fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp)
         plan.wake(gone_at);
         return Ok(());
     }
-    // A list that leaves out a cluster must not take its works. See docs/hazards.md#cluster-without-finalizers.
+    // A list that leaves out a cluster must not take its works.
+    // See docs/hazards.md#cluster-without-finalizers.
     if view.object(&ObjectRef::of::<ManagedCluster>(Key::cluster(name)))?.is_some() {
         return Ok(());
     }
