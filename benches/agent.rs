@@ -38,9 +38,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Selection, now};
+use wheelwright::shell::now;
 
 /// Objects of each work.
 const OBJECTS: usize = 5;
@@ -182,17 +181,7 @@ async fn embedded_hub(dir: &Path) -> (Server, Client) {
 /// Starts an agent, and an operator until the cluster has joined.
 async fn joined(dir: &Path, spoke: &Path, hub: &Client) -> Agent {
     let stop = CancellationToken::new();
-    let options = OperatorOptions {
-        hub: hub.clone(),
-        controllers: Selection::default(),
-        election: None,
-        listen: None,
-        receiver: None,
-        webhook: None,
-        namespace: "wheelwright-system".into(),
-        traces: None,
-        sources: SourceOptions { cache: dir.join("cache"), local_repositories: true, hosts: Vec::new() },
-    };
+    let options = OperatorOptions::new(hub.clone(), dir.join("cache"));
     let operator = tokio::spawn(operator::run(options, stop.clone()));
     let agent = Agent::start(dir, spoke);
     let mut accept = tokio::process::Command::new(env!("CARGO_BIN_EXE_wheelwright"));

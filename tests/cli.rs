@@ -17,9 +17,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Selection, now};
+use wheelwright::shell::now;
 
 use crate::trace::client;
 use crate::wait::eventually;
@@ -83,17 +82,7 @@ async fn start(
     stop: &CancellationToken,
 ) -> JoinHandle<()> {
     let admin = |server: &Server| server.kubeconfig("admin", &["system:masters"]).unwrap();
-    let options = OperatorOptions {
-        hub: client(&admin(hub)).await,
-        controllers: Selection::default(),
-        election: None,
-        listen: None,
-        webhook: None,
-        namespace: "wheelwright-system".into(),
-        traces: None,
-        receiver: None,
-        sources: SourceOptions { cache: dir.join("cache"), local_repositories: true, hosts: Vec::new() },
-    };
+    let options = OperatorOptions::new(client(&admin(hub)).await, dir.join("cache"));
     tokio::spawn(operator::run(options, stop.clone()));
     let bootstrap = dir.join("bootstrap");
     std::fs::write(&bootstrap, on_hub.run("get token --output kubeconfig")).unwrap();

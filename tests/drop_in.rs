@@ -14,7 +14,6 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Selection, now};
 
@@ -82,17 +81,7 @@ async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps(
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
     let (on_hub, on_spoke) = (client(&admin(&hub)).await, client(&admin(&spoke)).await);
-    let options = OperatorOptions {
-        hub: on_hub.clone(),
-        controllers: Selection::default(),
-        election: None,
-        listen: None,
-        webhook: None,
-        namespace: "wheelwright-system".into(),
-        traces: None,
-        receiver: None,
-        sources: SourceOptions { cache: dir.path().to_owned(), local_repositories: true, hosts: Vec::new() },
-    };
+    let options = OperatorOptions::new(on_hub.clone(), dir.path());
     tokio::spawn(operator::run(options, stop.clone()));
     let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
     let secrets: Api<Secret> = Api::namespaced(on_spoke, AGENT_NAMESPACE);

@@ -20,7 +20,6 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, Candidate, OperatorOptions};
 use wheelwright::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions, leader_client, now};
 
@@ -105,22 +104,12 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
     let stop = CancellationToken::new();
     let running = tokio::spawn(operator::run(
         OperatorOptions {
-            hub: slow.clone(),
             controllers: Selection::parse("clusterset", &operator::controller_names()).unwrap(),
             election: Some(Candidate {
                 election: Election::new(slow.clone(), options("first")),
-                leader: slow,
+                leader: slow.clone(),
             }),
-            listen: None,
-            receiver: None,
-            webhook: None,
-            namespace: "wheelwright-system".into(),
-            traces: None,
-            sources: SourceOptions {
-                cache: dir.path().to_owned(),
-                local_repositories: false,
-                hosts: Vec::new(),
-            },
+            ..OperatorOptions::new(slow, dir.path())
         },
         stop.clone(),
     ));

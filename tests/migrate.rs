@@ -13,9 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::Server;
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::Selection;
 
 use crate::cli::{Cli, server};
 use crate::trace::{accept, apply, client};
@@ -50,21 +48,7 @@ async fn the_workloads_of_a_cluster_move_by_one_command_and_nothing_moves_withou
     let bootstrap = hub.kubeconfig("admin", &["system:masters"]).unwrap();
     let (cli, on_hub) = (Cli::new(dir.path(), "hub", &hub), client(&bootstrap).await);
     let stop = CancellationToken::new();
-    let options = OperatorOptions {
-        hub: on_hub.clone(),
-        controllers: Selection::default(),
-        election: None,
-        listen: None,
-        receiver: None,
-        webhook: None,
-        namespace: "wheelwright-system".into(),
-        traces: None,
-        sources: SourceOptions {
-            cache: dir.path().join("cache"),
-            local_repositories: true,
-            hosts: Vec::new(),
-        },
-    };
+    let options = OperatorOptions::new(on_hub.clone(), dir.path().join("cache"));
     tokio::spawn(operator::run(options, stop.clone()));
     let mut spokes: BTreeMap<&str, (Server, Api<ConfigMap>)> = BTreeMap::new();
     for name in ["c1", "c2"] {

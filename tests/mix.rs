@@ -10,10 +10,9 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use object::Object;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::pki::{KeyPair, Subject, request};
-use wheelwright::shell::{Selection, now};
+use wheelwright::shell::now;
 
 use crate::kube::Cluster;
 use crate::wait::eventually;
@@ -132,17 +131,7 @@ async fn a_client_that_only_speaks_the_contract_of_ocm_joins_rotates_is_denied_a
         definitions.iter().map(|crd| serde_json::to_string(&Object::from_typed(crd)).unwrap()).collect();
     hub.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &definitions.join("\n---\n"));
     let (admin, stop, dir) = (hub.client().await, CancellationToken::new(), tempfile::tempdir().unwrap());
-    let options = OperatorOptions {
-        hub: admin.clone(),
-        controllers: Selection::default(),
-        election: None,
-        listen: None,
-        receiver: None,
-        webhook: None,
-        namespace: "wheelwright-system".into(),
-        traces: None,
-        sources: SourceOptions { cache: dir.path().into(), local_repositories: true, hosts: Vec::new() },
-    };
+    let options = OperatorOptions::new(admin.clone(), dir.path());
     let operator = tokio::spawn(operator::run(options, stop.clone()));
     let bootstrap = Kubeconfig::from_yaml(&wheelwright(&hub, "get token --output kubeconfig").await).unwrap();
 

@@ -23,7 +23,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::serve::Listen;
 use wheelwright::shell::{Selection, now};
@@ -50,17 +49,7 @@ impl Task {
 
     fn operator_with(controllers: Selection, hub: ::kube::Client, cache: &Path) -> Self {
         let stop = CancellationToken::new();
-        let options = OperatorOptions {
-            hub,
-            controllers,
-            election: None,
-            listen: None,
-            webhook: None,
-            namespace: "wheelwright-system".into(),
-            traces: None,
-            receiver: None,
-            sources: SourceOptions { cache: cache.to_owned(), local_repositories: true, hosts: Vec::new() },
-        };
+        let options = OperatorOptions { controllers, ..OperatorOptions::new(hub, cache) };
         Self { task: tokio::spawn(operator::run(options, stop.clone())), stop }
     }
 

@@ -16,9 +16,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Selection, now};
+use wheelwright::shell::now;
 
 use crate::kube as real;
 use crate::trace::{accept, apply, client};
@@ -53,21 +52,7 @@ fn objects(value: &str, cascade: &str) -> Vec<Object> {
 /// Runs the operator and two agents, changes the template, and deletes the set.
 async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
     let (stop, cache) = (CancellationToken::new(), tempfile::tempdir().unwrap());
-    let options = OperatorOptions {
-        hub: hub.clone(),
-        controllers: Selection::default(),
-        election: None,
-        listen: None,
-        receiver: None,
-        webhook: None,
-        namespace: "wheelwright-system".into(),
-        traces: None,
-        sources: SourceOptions {
-            cache: cache.path().to_owned(),
-            local_repositories: true,
-            hosts: Vec::new(),
-        },
-    };
+    let options = OperatorOptions::new(hub.clone(), cache.path());
     let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
     let (mut servers, mut spokes) = (Vec::new(), BTreeMap::new());
     for name in CLUSTERS {

@@ -15,9 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::Server;
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::Selection;
 
 use crate::cli::{Cli, server};
 use crate::drop_in::send_work;
@@ -40,21 +38,7 @@ async fn hub(dir: &std::path::Path, name: &str, stop: &CancellationToken) -> (Se
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let (cli, on_hub) =
         (Cli::new(dir, name, &hub), client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await);
-    let options = OperatorOptions {
-        hub: on_hub.clone(),
-        controllers: Selection::default(),
-        election: None,
-        listen: None,
-        receiver: None,
-        webhook: None,
-        namespace: "wheelwright-system".into(),
-        traces: None,
-        sources: SourceOptions {
-            cache: dir.join(format!("{name}-cache")),
-            local_repositories: true,
-            hosts: Vec::new(),
-        },
-    };
+    let options = OperatorOptions::new(on_hub.clone(), dir.join(format!("{name}-cache")));
     tokio::spawn(operator::run(options, stop.clone()));
     let bootstrap = cli.run("get token --output kubeconfig");
     std::fs::write(dir.join(format!("{name}-bootstrap")), bootstrap).unwrap();

@@ -32,9 +32,8 @@ use sim::{World, workload};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Selection, now};
+use wheelwright::shell::now;
 
 use crate::e2e::run_nodes;
 use crate::golden;
@@ -236,21 +235,7 @@ impl Fleet {
     async fn trace(self) -> Trace {
         let stop = CancellationToken::new();
         let cache = tempfile::tempdir().unwrap();
-        let options = OperatorOptions {
-            hub: self.hub.clone(),
-            controllers: Selection::default(),
-            election: None,
-            listen: None,
-            receiver: None,
-            webhook: None,
-            namespace: "wheelwright-system".into(),
-            traces: None,
-            sources: SourceOptions {
-                cache: cache.path().to_owned(),
-                local_repositories: true,
-                hosts: Vec::new(),
-            },
-        };
+        let options = OperatorOptions::new(self.hub.clone(), cache.path());
         let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
         for (name, spoke) in &self.spokes {
             let bootstrap = Bootstrap::Given(Box::new(self.bootstrap.clone()));

@@ -8,6 +8,7 @@ pub mod traces;
 pub mod webhook;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tracing::{error, warn};
 
 use crate::serve::receiver::{self, ReceiverOptions};
 use crate::shell::{Election, Selection, Shell, ShellOptions};
+use api::names::SYSTEM_NAMESPACE;
 use reconcile::{Controller, Register, Scope};
 use traces::Tracer;
 
@@ -47,6 +49,28 @@ pub struct OperatorOptions {
     pub sources: source::SourceOptions,
     /// The collector of traces, if there is one.
     pub traces: Option<traces::TraceOptions>,
+}
+
+impl OperatorOptions {
+    /// Returns the options of the only operator of a hub, with all controllers and no server. ConfigRepos may
+    /// name repositories of this machine.
+    pub fn new(hub: kube::Client, cache: impl Into<PathBuf>) -> Self {
+        Self {
+            hub,
+            controllers: Selection::default(),
+            election: None,
+            listen: None,
+            receiver: None,
+            webhook: None,
+            namespace: SYSTEM_NAMESPACE.into(),
+            sources: source::SourceOptions {
+                cache: cache.into(),
+                local_repositories: true,
+                hosts: Vec::new(),
+            },
+            traces: None,
+        }
+    }
 }
 
 /// One of several operators.

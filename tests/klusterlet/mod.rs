@@ -18,9 +18,8 @@ use object::Object;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Selection, now};
+use wheelwright::shell::now;
 
 use self::pod::{account_kubeconfig, assert_permitted, start_pod};
 use crate::drop_in::send_work;
@@ -106,17 +105,10 @@ fn names(deployments: &[Value]) -> Vec<&str> {
 pub(crate) async fn embedded_hub(dir: &Directory, stop: &CancellationToken) -> Server {
     let objects = crds::hub().iter().map(Object::from_typed).collect();
     let hub = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
-    let options = OperatorOptions {
-        hub: client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await,
-        controllers: Selection::default(),
-        election: None,
-        listen: None,
-        webhook: None,
-        namespace: "wheelwright-system".into(),
-        traces: None,
-        receiver: None,
-        sources: SourceOptions { cache: dir.path("git"), local_repositories: true, hosts: Vec::new() },
-    };
+    let options = OperatorOptions::new(
+        client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await,
+        dir.path("git"),
+    );
     tokio::spawn(operator::run(options, stop.clone()));
     hub
 }

@@ -15,7 +15,7 @@ use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
 /// Returns the placement of a decision.
-pub(super) fn placement_of(decision: &PlacementDecision) -> Option<Key> {
+pub fn placement_of(decision: &PlacementDecision) -> Option<Key> {
     Some(Key::namespaced(decision.namespace(), decision.label(PLACEMENT_LABEL)?))
 }
 

@@ -18,8 +18,8 @@ use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo};
 use object::tree::FileTree;
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
-    Controller, Dispatcher, Executed, Lookup, LookupAnswer, Plan, Query, Read, ReadError, ReadErrorReason,
-    Register, Site, Source, StatusWrite, Unreadable, View, Watches,
+    Change, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Plan, Query, Read, ReadError,
+    ReadErrorReason, Register, Site, Source, StatusWrite, Unreadable, View, Watches,
 };
 use sim::{Setup, World};
 use store::{Patch, ResourcePath, WriteOptions};
@@ -39,6 +39,10 @@ impl<C: Controller> Controller for Unanswered<C> {
     const EXPECTED: &'static [&'static str] = C::EXPECTED;
     const REPORTER: &'static str = C::REPORTER;
     const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
+
+    fn concerns(change: &Change<C::Primary>) -> bool {
+        C::concerns(change)
+    }
 
     fn watches<W: Watches>(watches: &mut W) {
         C::watches(watches);

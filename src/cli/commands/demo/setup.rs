@@ -20,9 +20,7 @@ use super::script::REPORTS;
 use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
 use crate::dashboard::{self, ReadOverview};
-use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
-use crate::shell::Selection;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 use object::Object;
@@ -67,21 +65,10 @@ impl<'a> Demo<'a> {
         let (url, path) = (&demo.hub.url, demo.repository.path.display());
         demo.screen.log_file()?;
         demo.screen.heading(&format!("hub at {url}, repository at {path}"))?;
-        let options = OperatorOptions {
-            hub: client(demo.hub.kubeconfig("wheelwright-operator", &["system:masters"])?).await?,
-            controllers: Selection::default(),
-            election: None,
-            listen: None,
-            receiver: None,
-            webhook: None,
-            namespace: "wheelwright-system".into(),
-            traces: None,
-            sources: SourceOptions {
-                cache: dir.join("mirrors"),
-                local_repositories: true,
-                hosts: Vec::new(),
-            },
-        };
+        let options = OperatorOptions::new(
+            client(demo.hub.kubeconfig("wheelwright-operator", &["system:masters"])?).await?,
+            dir.join("mirrors"),
+        );
         background.tasks.spawn(operator::run(options, background.stop.clone()));
         let dashboard = dashboard::LocalDashboard::listen(0).await?;
         demo.screen.heading(&format!("dashboard at {}", dashboard.url))?;

@@ -10,10 +10,10 @@ use super::tainted;
 use crate::cli::commands::taint;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::PlacementDecision;
-use api::names::{MIGRATE_TAINT, PLACEMENT_LABEL};
-use controllers::hub::placement::explain;
+use api::names::MIGRATE_TAINT;
+use controllers::hub::placement::{explain, placement_of};
 use engine::placement::explain::Explanation;
-use object::{Key, Metadata as _};
+use object::Key;
 use reconcile::{Caches, Delta, Query, Read, Site, View};
 
 /// What happens to the decisions for a cluster when it has the taint.
@@ -75,10 +75,6 @@ impl Plan {
 pub(super) fn clusters(decision: &PlacementDecision) -> impl Iterator<Item = &str> {
     let decisions = decision.status.iter().flat_map(|status| &status.decisions);
     decisions.map(|decision| decision.cluster_name.as_str())
-}
-
-fn placement_of(decision: &PlacementDecision) -> Option<Key> {
-    Some(Key::namespaced(decision.namespace(), decision.label(PLACEMENT_LABEL)?))
 }
 
 /// Returns the hub with the taint on the cluster; a taint that the cluster has already keeps its time.

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use self::index::Scheduling;
 use self::read::{bound, decisions_in_status, decisions_to_create, is_disabled};
+pub use crate::placement_reads::placement_of;
 use crate::unreadable;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision, PlacementStatus};
@@ -104,11 +105,6 @@ fn name_unreadable(
         unreadable::append(&mut satisfied.message, &clusters);
     }
     Ok(())
-}
-
-/// Returns the placement a decision belongs to.
-fn placement_of(decision: &PlacementDecision) -> Option<Key> {
-    Some(Key::namespaced(decision.namespace(), decision.label(PLACEMENT_LABEL)?))
 }
 
 /// Returns the placements that may use sets through bindings, given as namespace and set.
