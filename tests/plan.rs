@@ -184,16 +184,21 @@ fn tip(repository: &Path) -> (String, FileTree) {
     (commit.id().to_string(), files)
 }
 
-/// Commits files to the directory `hub` of the branch of reports.
-fn commit_report(repository: &Path, files: &BTreeMap<String, String>) {
+/// Makes a first commit on the branch of reports, with the files in each of the directories.
+fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<String, String>) {
     let git = git2::Repository::open(repository).unwrap();
     let mut directory = git.treebuilder(None).unwrap();
     for (name, content) in files.iter().filter(|(name, _)| !name.contains('/')) {
         directory.insert(name, git.blob(content.as_bytes()).unwrap(), 0o100_644).unwrap();
     }
     let mut root = git.treebuilder(None).unwrap();
-    root.insert("hub", directory.write().unwrap(), 0o040_000).unwrap();
+    for name in directories {
+        root.insert(name, directory.write().unwrap(), 0o040_000).unwrap();
+    }
     let tree = git.find_tree(root.write().unwrap()).unwrap();
+    if let Ok(mut branch) = git.find_reference("refs/heads/wheelwright/status") {
+        branch.delete().unwrap();
+    }
     let author = git2::Signature::now("Test", "test@example.com").unwrap();
     git.commit(Some("refs/heads/wheelwright/status"), &author, &author, "report", &tree, &[]).unwrap();
 }
@@ -227,7 +232,8 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     let (dir, repository) = (dir.path(), dir.path().join("fleet.git"));
     commit(&repository, "one");
     let world = applied(&repository);
-    commit_report(&repository, &world.branches["wheelwright/status"].last().unwrap().files);
+    let files = &world.branches["wheelwright/status"].last().unwrap().files;
+    commit_report(&repository, &["hub"], files);
     let (one, _) = tip(&repository);
     commit(&repository, "two");
     let (two, _) = tip(&repository);
@@ -248,10 +254,21 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     assert_eq!((code, changed(&of_report)), (10, (json!("one"), json!("three"))));
     let (code, same) = json_of(&of(&one, &report));
     assert_eq!((code, &same["verdict"]), (0, &json!("noChange")), "{same:#}");
-    let elsewhere = of("main", &report[..2]);
-    let message = String::from_utf8_lossy(&elsewhere.stderr).into_owned();
-    assert_eq!(elsewhere.status.code(), Some(1));
-    assert!(message.contains("the branch wheelwright/status has no snapshot.json"), "{message}");
+    assert_eq!(json_of(&of("main", &report[..2])).1["hash"], of_report["hash"], "the only report is found");
+    let refused = |args: &[&str], why: &str| {
+        let refused = of("main", args);
+        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(1) && message.contains(why), "{message}");
+    };
+    refused(
+        &["--report", "wheelwright/status", "--report-path", "/"],
+        "the branch wheelwright/status has no snapshot.json",
+    );
+    commit_report(&repository, &[], files);
+    refused(&report[..2], "the branch wheelwright/status has no snapshot.json");
+    commit_report(&repository, &["hub", "other"], files);
+    refused(&report[..2], "several hubs, such as hub/snapshot.json and other/snapshot.json");
+    refused(&report[..2], "--report-path hub");
 
     let file = dir.join("hub.json");
     let snapshot = |objects: &Value| {

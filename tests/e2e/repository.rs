@@ -46,12 +46,15 @@ impl Repository {
             .to_string()
     }
 
-    /// Returns `summary.json` at the tip of the status branch.
+    /// Returns `summary.json` of the only hub at the tip of the status branch.
     pub(crate) fn summary(&self) -> Option<String> {
         let repository = git2::Repository::open_bare(&self.path).unwrap();
         let tip = repository.refname_to_id("refs/heads/status").ok()?;
         let tree = repository.find_commit(tip).unwrap().tree().unwrap();
-        let entry = tree.get_path(Path::new("summary.json")).ok()?;
+        let hubs = repository.find_tree(tree.get_name("hubs").unwrap().id()).unwrap();
+        assert_eq!((tree.len(), hubs.len()), (1, 1));
+        let hub = repository.find_tree(hubs.get(0).unwrap().id()).unwrap();
+        let entry = hub.get_name("summary.json").unwrap();
         Some(String::from_utf8(repository.find_blob(entry.id()).unwrap().content().to_vec()).unwrap())
     }
 }

@@ -159,7 +159,7 @@ impl Fleet {
             "metadata": { "name": "fleet", "namespace": "gitops" },
             "spec": {
                 "url": url, "interval": "1s",
-                "report": { "branch": "status", "interval": "1s" },
+                "report": { "branch": "status", "path": "/", "interval": "1s" },
             },
         });
         let objects = format!("{namespace}\n{repo}");

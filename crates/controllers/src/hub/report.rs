@@ -154,7 +154,8 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         files.extend(fleet_snapshot::snapshot(view)?.map(|text| (report::SNAPSHOT_FILE.to_owned(), text)));
     }
     let digest = report::digest(&files);
-    let (url, directory) = (url_of(spec, repo), spec.path.trim_matches('/'));
+    let hub = hub_uid(view)?;
+    let (url, directory) = (url_of(spec, repo), directory(spec, &hub));
     let is_on_branch = last.url == url && last.branch == spec.branch;
     if digest == last.digest && is_on_branch && last.path == directory && last.error.is_empty() {
         return Ok(plan);
@@ -165,7 +166,6 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         plan.wake(later(now, REJECTED_RETRY));
         return Ok(plan);
     }
-    let hub = hub_uid(view)?;
     if condition.is_some_and(|condition| condition.status == False) {
         plan.events.push(pushed_again(repo, spec));
     }
@@ -174,7 +174,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         url: url.to_owned(),
         secret: spec.secret_ref.as_ref().map(|secret| Key::namespaced(Key::of(repo).namespace, &secret.name)),
         branch: spec.branch.clone(),
-        directory: directory.to_owned(),
+        directory,
         owner: format!("ConfigRepo {} of hub {hub}", Key::of(repo)),
         last: if is_on_branch { last.commit } else { String::new() },
         on_branch_deleted: spec.on_branch_deleted.clone(),
@@ -188,6 +188,15 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         signing: spec.signing_key_ref.as_ref().map(|key| Key::namespaced(Key::of(repo).namespace, &key.name)),
     }))]);
     Ok(plan)
+}
+
+/// Returns the directory of the branch that reports go to. It follows from the uid of the hub, so that hubs
+/// that share a branch write apart, and a copy of a hub writes to the same directory and is noticed there.
+fn directory(spec: &Report, hub: &str) -> String {
+    match (spec.path.as_str(), hub.get(..8)) {
+        ("", Some(short)) => format!("hubs/{short}"),
+        (path, _) => path.trim_matches('/').to_owned(),
+    }
 }
 
 fn interval(spec: &Report) -> SignedDuration {

@@ -64,9 +64,9 @@ pub(crate) struct Args {
     /// ConfigRepo. The plan is against the commit that was applied at the time of the report.
     #[arg(long, value_name = "BRANCH", conflicts_with = "snapshot")]
     report: Option<String>,
-    /// Directory of the report on the branch.
-    #[arg(long, value_name = "DIR", requires = "report", default_value = "")]
-    report_path: String,
+    /// Directory of the report on the branch, where several hubs report to it.
+    #[arg(long, value_name = "DIR", requires = "report")]
+    report_path: Option<String>,
     /// How long a cluster is assumed to take for a change.
     #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = span)]
     succeeds_after: SignedDuration,
@@ -177,7 +177,7 @@ impl Request<'_> {
 
     /// Plans for the fleet of a report, which has no Secrets.
     fn plan_of_report(&self, branch: &str) -> Result<Planned, CommandError> {
-        let reported = report::read(&self.url, branch, &self.args.report_path)?;
+        let reported = report::read(&self.url, branch, self.args.report_path.as_deref())?;
         let repo = config_repo(self.args.config_repo.as_ref(), &reported)?;
         let (snapshot, applied) = of_report(reported, &repo, self.now);
         let base = match (&self.base, applied) {

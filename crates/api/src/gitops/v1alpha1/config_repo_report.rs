@@ -14,11 +14,12 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
     pub url: String,
-    /// Branch to write to. Nothing else follows it, and every hub needs its own branch or path.
+    /// Branch to write to. Nothing else follows it. Hubs may share it.
     #[serde(default = "status_branch")]
     #[schemars(length(min = 1, max = 255))]
     pub branch: String,
-    /// Directory of the branch that reports are written to; empty for the root.
+    /// Directory of the branch that reports are written to; `/` for the root. If empty, `hubs/` and the first
+    /// eight characters of the uid of the namespace kube-system, so that each hub has its own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,

@@ -236,6 +236,24 @@ fn an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
 }
 
 #[test]
+fn hubs_with_one_branch_report_to_directories_of_their_own() {
+    for (path, expected) in [("", None), ("/", Some("")), ("/reports/europe/", Some("reports/europe"))] {
+        let mut world = world(json!({"path": path}));
+        commit(&mut world, '1', "msa");
+        run(&mut world, 60);
+        let hub = world.get::<Namespace>(&Key::cluster("kube-system")).unwrap();
+        let own = format!("hubs/{}", &hub.uid()[..8]);
+        let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap().report.unwrap();
+        assert_eq!(status.path, expected.unwrap_or(&own));
+        assert_eq!(world.branches[BRANCH].len(), 1, "its own status makes no second report");
+        assert_eq!(world.branches[BRANCH][0].directory, status.path);
+    }
+    let uids = ["1a2b3c4d-0000-4000-8000-000000000000", "9f8e7d6c-0000-4000-8000-000000000000"];
+    let directories = uids.map(|uid| directory(&Report::default(), uid));
+    assert_eq!(directories, ["hubs/1a2b3c4d", "hubs/9f8e7d6c"]);
+}
+
+#[test]
 fn a_report_follows_the_last_one_and_goes_to_another_place_at_once() {
     let mut world = world(json!({}));
     commit(&mut world, '1', "msa");
