@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use api::cluster::v1::ManagedCluster;
 use api::crds;
+use api::gitops::v1alpha1::ConfigRepo;
 use api::work::v1::ManifestWork;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use object::{Key, Object};
@@ -120,6 +121,81 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
     assert!(written.iter().any(|path| !path.contains("/leases")), "{written:?}");
     assert!(written.last().unwrap().ends_with("/leases/leader"), "{written:?}");
     assert_eq!(holder(&client).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_stops_pushes_the_report_that_waits_before_it_gives_the_lease_back() {
+    let objects = crds::hub().iter().map(Object::from_typed).collect();
+    let hub = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+    let client = hub.client();
+    let dir = tempfile::tempdir().unwrap();
+    let repository = dir.path().join("fleet.git");
+    let tip = {
+        let repository = repository.clone();
+        move |branch: &str| {
+            let git = git2::Repository::open_bare(&repository).ok()?;
+            let tip = git.find_reference(branch).ok()?.peel_to_commit().ok()?;
+            Some((tip.id().to_string(), tip.message().ok()?.to_owned()))
+        }
+    };
+    let head = {
+        let tip = tip.clone();
+        move || tip("refs/heads/main").unwrap().0
+    };
+    let is_reported = {
+        let (tip, head) = (tip.clone(), head.clone());
+        move || tip("refs/heads/wheelwright/status").is_some_and(|(_, message)| message.contains(&head()))
+    };
+
+    // Each write to the lease, and whether the newest commit was reported before it.
+    let writes: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let watched = tower::service_fn({
+        let (client, writes, is_reported) = (client.clone(), Arc::clone(&writes), is_reported.clone());
+        move |request: http::Request<kube::client::Body>| {
+            if request.method() != http::Method::GET && request.uri().path().ends_with("/leases/leader") {
+                writes.lock().unwrap().push(is_reported());
+            }
+            let client = client.clone();
+            async move { client.send(request).await }
+        }
+    });
+    let watched = Client::new(watched, "default");
+    commit(&repository, "one");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
+        "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}});
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.create(&Default::default(), &serde_json::from_value(namespace).unwrap()).await.unwrap();
+    let repos: Api<ConfigRepo> = Api::namespaced(client.clone(), "config");
+    let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+        "metadata": {"namespace": "config", "name": "fleet"},
+        "spec": {"url": repository, "ref": {"branch": "main"}, "report": {"interval": "24h"}}});
+    repos.create(&Default::default(), &serde_json::from_value(repo).unwrap()).await.unwrap();
+
+    let stop = CancellationToken::new();
+    let election = Election::new(watched.clone(), options("first"));
+    let running = tokio::spawn(operator::run(
+        OperatorOptions {
+            election: Some(Candidate { election, leader: watched.clone() }),
+            ..OperatorOptions::new(watched, dir.path().join("cache"))
+        },
+        stop.clone(),
+    ));
+    eventually("the first commit is reported", async || is_reported()).await;
+    commit(&repository, "two");
+    eventually("the second commit is applied", async || {
+        let status = repos.get("fleet").await.unwrap().status.unwrap();
+        status.applied.is_some_and(|applied| applied.commit == head())
+    })
+    .await;
+    assert!(!is_reported(), "the next report is due tomorrow");
+    let renewals = writes.lock().unwrap().len();
+    stop.cancel();
+    running.await.unwrap();
+    let after = writes.lock().unwrap()[renewals..].to_vec();
+    assert!(after.last().unwrap(), "the lease was given back before the report: {after:?}");
+    assert_eq!(holder(&client).await, None);
+    let status = repos.get("fleet").await.unwrap().status.unwrap().report.unwrap();
+    assert_eq!(status.commit, tip("refs/heads/wheelwright/status").unwrap().0);
 }
 
 /// Creates a hundred ConfigMaps in one step when a ConfigMap requests it.

@@ -1,6 +1,7 @@
 //! Wires the operator: an election, the shell with the hub's controllers, the source controller, health,
 //! metrics, the conversion webhook, custom signers and traces.
 
+mod last_reports;
 pub mod registration;
 mod signer;
 pub mod source;
@@ -150,8 +151,12 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     }
     let fetching = sources.run(shell.handle(), over.clone());
     let signing = signer::run(leader, shell.handle(), namespace, over.clone());
+    let (leadership, handle) = (election.as_ref().map(Election::leadership), shell.handle());
     let work = async {
         tokio::join!(shell.run(over.clone()), fetching, signing);
+        if stop.is_cancelled() {
+            last_reports::push(handle, leadership).await;
+        }
     };
     shell::lead(election, over.clone(), work).await;
     if let Some((stop, exporting)) = exporting {

@@ -58,9 +58,17 @@ impl Executor {
     /// Executes one action. Only requests to API servers hold a slot of the controller: not a push, a commit
     /// status, or the wait for a CRD.
     pub(super) async fn act(&self, act: &Act) -> Outcome {
-        let manager = act.controller;
-        let server = |site: &Site| self.server(*site, act.controller_id);
-        match act.action() {
+        self.execute(act.controller_id, act.controller, act.action()).await
+    }
+
+    pub(super) async fn execute(
+        &self,
+        controller_id: usize,
+        manager: &'static str,
+        action: &Action,
+    ) -> Outcome {
+        let server = |site: &Site| self.server(*site, controller_id);
+        match action {
             Action::Apply { object, force, manager: other, impersonate, dry_run, site } => {
                 let server = server(site)?;
                 let manager = other.as_deref().unwrap_or(manager);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use jiff::SignedDuration;
 use kube::Client;
 use prometheus_client::registry::Registry;
@@ -28,8 +28,8 @@ use super::selection::Selection;
 use super::threads::{self, Threads};
 use object::{Key, Kind};
 use reconcile::{
-    Caches, CommitStatus, Controller, ControllerInfo, Dispatcher, Limits, Outcome, Push, Register, Scope,
-    Source,
+    Caches, CommitStatus, Controller, ControllerInfo, Dispatcher, Executed, Limits, Outcome, Plan, Push,
+    Register, Scope, Source,
 };
 
 /// How long the dispatcher gathers changes of a key before it plans the key.
@@ -222,6 +222,32 @@ impl Handle {
     /// Returns the caches as they are now.
     pub fn caches(&self) -> Caches {
         self.runtime.read(|dispatcher| dispatcher.caches()).unwrap_or_default()
+    }
+
+    /// Executes a plan that a controller made after the loop has ended, and writes the status that follows.
+    /// No other plan of the controller may be under way.
+    pub async fn execute<C: Controller>(&self, key: &Key, plan: Plan) {
+        let place =
+            |dispatcher: &mut Dispatcher| dispatcher.controllers().position(|info| info.name == C::NAME);
+        let Some(id) = self.runtime.read(place).flatten() else { return };
+        let executor = &self.runtime.executor;
+        let mut outcomes: Vec<Vec<Outcome>> = Vec::new();
+        for step in &plan.steps {
+            if outcomes.iter().flatten().any(Result::is_err) {
+                break;
+            }
+            let actions = step.iter().map(|action| executor.execute(id, C::NAME, action));
+            outcomes.push(join_all(actions).await);
+        }
+        let done = Executed { plan, outcomes };
+        let status = C::conclude(key, &self.caches(), &done, now());
+        let written = match &status {
+            Some(status) => executor.execute(id, C::NAME, &status.action()).await.err(),
+            None => None,
+        };
+        for failure in done.failures().map(|(_, failure)| failure).chain(&written) {
+            warn!(controller = C::NAME, %key, error = failure.message, "a last write failed");
+        }
     }
 
     /// Tells an observer what is done from now on. The first observer stays.

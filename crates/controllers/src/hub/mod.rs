@@ -26,7 +26,7 @@ pub mod placement;
 pub mod policy_change;
 pub(crate) mod policy_status;
 pub mod replica_set;
-pub(crate) mod report;
+pub mod report;
 mod rollout_events;
 pub(crate) mod work_ttl;
 

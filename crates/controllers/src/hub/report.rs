@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::config_repo::Identity;
+use api::Condition;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, Report, ReportStatus};
@@ -35,7 +36,27 @@ const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(10);
 /// The least time between two reports if the spec has no valid one.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
-pub(crate) struct ReportController;
+/// Pushes reports.
+pub struct ReportController;
+
+/// Whether the process goes on after a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Usual,
+    /// The process ends, so a report waits neither for its interval nor for further changes.
+    End,
+}
+
+/// Returns the reports that a process pushes before it ends: those that are due or wait. One that was refused
+/// is not among them until a person edits the spec.
+pub fn last_reports(view: &impl View, now: Timestamp) -> Vec<(Key, Plan)> {
+    let mut last = Vec::new();
+    for repo in view.readable::<ConfigRepo>(Query::ALL) {
+        let planned = planned(&repo, view, now, Moment::End);
+        last.extend(planned.ok().filter(|plan| !plan.steps.is_empty()).map(|plan| (Key::of(&*repo), plan)));
+    }
+    last
+}
 
 impl Controller for ReportController {
     const NAME: &'static str = "report";
@@ -49,13 +70,7 @@ impl Controller for ReportController {
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(repo) = view.get::<ConfigRepo>(key)? else { return Ok(Plan::nothing()) };
-        let active = repo.metadata.deletion_timestamp.is_none() && !repo.spec.suspend;
-        match &repo.spec.report {
-            Some(spec) if active && repo.status.as_ref().is_some_and(|status| status.seen.is_some()) => {
-                fleet::observing(view, || plan(&repo, spec, view, now))
-            }
-            Some(_) | None => Ok(Plan::nothing()),
-        }
+        planned(&repo, view, now, Moment::Usual)
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
@@ -122,7 +137,22 @@ const MISCONFIGURED: &str = "StatusPushMisconfigured";
 const FENCED: &str = "StatusPushFenced";
 const STOPPED: &str = "StatusPushStopped";
 
-fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> Read<Plan> {
+fn planned(repo: &ConfigRepo, view: &impl View, now: Timestamp, moment: Moment) -> Read<Plan> {
+    let active = repo.metadata.deletion_timestamp.is_none() && !repo.spec.suspend;
+    match &repo.spec.report {
+        Some(spec) if active && repo.status.as_ref().is_some_and(|status| status.seen.is_some()) => {
+            fleet::observing(view, || plan((repo, spec), view, now, moment))
+        }
+        Some(_) | None => Ok(Plan::nothing()),
+    }
+}
+
+fn plan(
+    (repo, spec): (&ConfigRepo, &Report),
+    view: &impl View,
+    now: Timestamp,
+    moment: Moment,
+) -> Read<Plan> {
     let Ok(identity) = Identity::of(repo, view)? else { return Ok(Plan::nothing()) };
     let status = repo.status.clone().unwrap_or_default();
     let last = status.report.clone().unwrap_or_default();
@@ -132,7 +162,10 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
     let fenced = condition.is_some_and(|condition| condition.reason == FENCED) && !answered;
     let mut plan = Plan::default();
-    let is_flush = flushes(repo, &identity, view, now)?;
+    let is_flush = match moment {
+        Moment::Usual => flushes(repo, &identity, view, now)?,
+        Moment::End => answered || !condition.is_some_and(is_refusal),
+    };
     if let Some(at) = not_before(repo, now).filter(|at| *at > now && !is_flush) {
         plan.wake(at);
         return Ok(plan);
@@ -199,6 +232,11 @@ fn directory(spec: &Report, hub: &str) -> String {
     }
 }
 
+/// Returns whether the next attempt after a report comes in ten minutes.
+fn is_refusal(condition: &Condition) -> bool {
+    [REJECTED, FENCED, STOPPED].contains(&condition.reason.as_str())
+}
+
 fn interval(spec: &Report) -> SignedDuration {
     duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL)
 }
@@ -208,8 +246,7 @@ fn not_before(repo: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
     let interval = repo.spec.report.as_ref().map_or(DEFAULT_INTERVAL, interval);
     let status = repo.status.as_ref()?;
     let condition = find_condition(&status.conditions, REPORTED);
-    let refused =
-        condition.is_some_and(|condition| [REJECTED, FENCED, STOPPED].contains(&condition.reason.as_str()));
+    let refused = condition.is_some_and(is_refusal);
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
     // A time in the future was written by a clock that was ahead, so it does not count.
     let last = status.report.as_ref()?.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));

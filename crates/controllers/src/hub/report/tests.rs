@@ -161,6 +161,12 @@ fn a_report_to_the_branch_that_a_neighbour_follows_is_refused() {
 
 /// Returns the conclusion from a push, and the plan after it at a later time.
 fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
+    let (caches, repo, now) = concluded(outcome);
+    (repo, ReportController::plan(&key(), &caches, now + later).unwrap())
+}
+
+/// Returns the caches and the repository after the conclusion from a push, and its time.
+fn concluded(outcome: Outcome) -> (Caches, ConfigRepo, Timestamp) {
     let mut world = world(json!({}));
     commit(&mut world, '1', "msa");
     run(&mut world, 2);
@@ -185,7 +191,7 @@ fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     repo = serde_json::from_value(value).unwrap();
     repo.metadata.resource_version = Some("1000000".into());
     caches.apply(Site::Hub, Delta::Seen(repo.clone()));
-    (repo, ReportController::plan(&key(), &caches, now + later).unwrap())
+    (caches, repo, now)
 }
 
 #[test]
@@ -233,6 +239,29 @@ fn an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
         after(Ok(Answer::Nothing), SignedDuration::from_secs(31)).1.is_empty(),
         "and nothing more once it is there"
     );
+}
+
+#[test]
+fn a_process_that_ends_pushes_what_waits_and_nothing_that_was_refused() {
+    let failed = |kind| Err(Failure { kind, message: "no".into() });
+    let last =
+        |caches: &Caches, now: Timestamp| last_reports(caches, now + SignedDuration::from_secs(1)).len();
+    let (caches, _, now) = concluded(failed(FailureKind::Unavailable));
+    assert!(
+        ReportController::plan(&key(), &caches, now).unwrap().steps.is_empty(),
+        "the interval holds it back"
+    );
+    assert_eq!(last(&caches, now), 1);
+    let (caches, _, now) = concluded(Ok(Answer::Nothing));
+    assert_eq!(last(&caches, now), 0, "nothing is new");
+    for refusal in [FailureKind::Forbidden, FailureKind::FieldConflict, FailureKind::NotFound] {
+        let (mut caches, mut repo, now) = concluded(failed(refusal));
+        assert_eq!(last(&caches, now), 0, "{refusal:?}");
+        repo.metadata.generation = repo.metadata.generation.map(|generation| generation + 1);
+        repo.metadata.resource_version = Some("1000001".into());
+        caches.apply(Site::Hub, Delta::Seen(repo));
+        assert_eq!(last(&caches, now), 1, "{refusal:?}");
+    }
 }
 
 #[test]

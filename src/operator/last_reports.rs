@@ -1,0 +1,39 @@
+//! The reports of an operator that ends.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::shell::{Handle, Leadership, now};
+use controllers::hub::report::{self, ReportController};
+
+/// Time limit for the last reports. The next leader pushes what is not pushed by then.
+const LAST_REPORTS: Duration = Duration::from_secs(5);
+
+/// Pushes the reports that wait for their interval or for further changes, while this process still leads.
+pub(super) async fn push(handle: Handle, leadership: Option<Leadership>) {
+    let caches = handle.caches();
+    let push = async {
+        // A plan that panics is logged where it panics.
+        let planned = spawn_blocking(move || report::last_reports(&caches, now())).await.unwrap_or_default();
+        join_all(planned.into_iter().map(|(key, plan)| {
+            let handle = &handle;
+            async move { handle.execute::<ReportController>(&key, plan).await }
+        }))
+        .await;
+    };
+    let may_write = async {
+        match leadership {
+            Some(leadership) => leadership.ended().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = push => {}
+        () = may_write => {}
+        () = sleep(LAST_REPORTS) => warn!("the last reports are not pushed: the git server does not answer in time"),
+    }
+}
