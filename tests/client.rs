@@ -229,6 +229,34 @@ async fn an_agent_goes_to_the_hub_by_the_proxy_of_its_environment_and_not_to_its
     stop.cancel();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn git_goes_to_its_server_by_the_proxy_of_the_environment_but_for_the_hosts_it_excepts() {
+    let (proxy, tunnels) = proxy().await;
+    let server = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let target = format!("localhost:{}", server.local_addr().unwrap().port());
+    // The server closes each connection, so every plan ends with an error.
+    let from = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&from);
+    tokio::spawn(async move {
+        while let Ok(accepted) = server.accept().await {
+            *count.lock().unwrap() += 1;
+            drop(accepted);
+        }
+    });
+    let plan = |excepted: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        let url = format!("https://{target}/fleet.git");
+        command.args(["plan", "--repo", &url, "--head", "main", "--snapshot", "/nonexistent"]);
+        command.env("HTTPS_PROXY", &proxy).env("NO_PROXY", excepted);
+        let output = command.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(message.contains(&format!("cannot reach https://{target}/fleet.git")), "{message}");
+        (*from.lock().unwrap(), tunnels.lock().unwrap().clone())
+    };
+    assert_eq!(plan("git.example,127.0.0.1"), (1, vec![target.clone()]), "by a tunnel");
+    assert_eq!(plan("git.example,localhost"), (2, vec![target.clone()]), "without one");
+}
+
 #[tokio::test]
 async fn a_proxy_of_an_unknown_scheme_is_refused() {
     let hub = Server::start(Options::new(now)).await.unwrap();

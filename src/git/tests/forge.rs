@@ -18,12 +18,12 @@ use tempfile::TempDir;
 use crate::git::{Credentials, Mirror, Remote, entry, process};
 
 /// A bare repository and a cache directory for mirrors of it.
-pub(super) struct Forge {
+pub(crate) struct Forge {
     dir: TempDir,
 }
 
 impl Forge {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         process::set_up();
         let forge = Self { dir: tempfile::tempdir().unwrap() };
         Repository::init_bare(forge.path()).unwrap();
@@ -59,7 +59,7 @@ impl Forge {
     }
 
     /// Commits files on top of a branch.
-    pub(super) fn commit(&self, branch: &str, files: &[(&str, &str)]) -> String {
+    pub(crate) fn commit(&self, branch: &str, files: &[(&str, &str)]) -> String {
         let parent = self.tip(branch);
         self.commit_on(parent, branch, files)
     }
@@ -90,7 +90,7 @@ impl Forge {
         }
     }
 
-    pub(super) fn tip(&self, branch: &str) -> Option<Oid> {
+    pub(crate) fn tip(&self, branch: &str) -> Option<Oid> {
         self.repo().refname_to_id(&format!("refs/heads/{branch}")).ok()
     }
 

@@ -12,4 +12,4 @@ mod report_branch;
 mod report_growth;
 mod signature;
 mod transport;
-mod web;
+pub(crate) mod web;

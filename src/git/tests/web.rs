@@ -25,14 +25,14 @@ use crate::pki::{Authority, Identity, Profile, Subject, Usage};
 
 /// A request as the server read it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Received {
+pub(crate) struct Received {
     pub(super) line: String,
     pub(super) headers: BTreeMap<String, String>,
 }
 
 /// A GitHub App as the server knows it.
 #[derive(Clone, Debug)]
-pub(super) struct App {
+pub(crate) struct App {
     /// Its public key (PKCS#1).
     pub(super) public_key: Vec<u8>,
     /// Seconds that its tokens are valid, from `now`.
@@ -61,28 +61,28 @@ impl App {
 
 /// The behaviour of the server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Behaviour {
+pub(crate) struct Behaviour {
     /// The names of its certificate.
-    pub(super) names: Vec<&'static str>,
+    pub(crate) names: Vec<&'static str>,
     /// The value that `Authorization` must have.
-    pub(super) authorization: Option<String>,
+    pub(crate) authorization: Option<String>,
     /// Whether it asks for a certificate of the client.
-    pub(super) client_certificate: bool,
+    pub(crate) client_certificate: bool,
     /// The GitHub App that it issues tokens to.
-    pub(super) app: Option<App>,
+    pub(crate) app: Option<App>,
     /// Where it redirects every request to.
-    pub(super) redirect: Option<String>,
+    pub(crate) redirect: Option<String>,
     /// How long ago its certificate was issued, for an hour.
-    pub(super) issued_ago: Duration,
+    pub(crate) issued_ago: Duration,
     /// The status that it answers a push with.
-    pub(super) push_status: Option<u16>,
+    pub(crate) push_status: Option<u16>,
     /// What it makes of an answer with a pack.
-    pub(super) damage: Option<fn(Vec<u8>) -> Vec<u8>>,
+    pub(crate) damage: Option<fn(Vec<u8>) -> Vec<u8>>,
 }
 
 /// The server, until it is dropped.
-pub(super) struct Web {
-    pub(super) url: String,
+pub(crate) struct Web {
+    pub(crate) url: String,
     pub(super) address: SocketAddr,
     pub(super) seen: Arc<Mutex<Vec<Received>>>,
     authority: Authority,
@@ -92,7 +92,7 @@ pub(super) struct Web {
 }
 
 impl Web {
-    pub(super) fn start(forge: &Forge, behaviour: Behaviour) -> Self {
+    pub(crate) fn start(forge: &Forge, behaviour: Behaviour) -> Self {
         #[expect(clippy::disallowed_methods, reason = "TLS compares certificates with the real clock")]
         let now = jiff::Timestamp::now();
         let issued = now - behaviour.issued_ago;
@@ -128,10 +128,14 @@ impl Web {
 
     /// Returns credentials that trust the server, and further keys of the Secret.
     pub(super) fn credentials(&self, further: &[(&str, &str)]) -> Credentials {
+        Credentials::from_secret(&self.secret(further)).unwrap()
+    }
+
+    /// Returns the data of a Secret that trusts the server, and further keys of it.
+    pub(crate) fn secret(&self, further: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
         let authority = self.authority.certificate_pem();
         let data = [("ca.crt", authority.as_str())].into_iter().chain(further.iter().copied());
-        let data = data.map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec())));
-        Credentials::from_secret(&data.collect()).unwrap()
+        data.map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec()))).collect()
     }
 
     /// Returns the certificate of a client and its key, as keys of a Secret.

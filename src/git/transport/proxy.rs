@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -17,21 +18,22 @@ const MAX_ANSWER: usize = 8192;
 pub(in crate::git) struct Proxy {
     host: String,
     port: u16,
-    /// The user and password.
-    login: Option<String>,
+    /// `user:password`.
+    login: Option<Vec<u8>>,
 }
 
 impl Proxy {
-    /// Reads `http://[user:password@]host[:port]`.
+    /// Reads `http://[user:password@]host[:port]`. User and password may be percent-encoded.
     pub(in crate::git) fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let (login, authority) =
-            rest.rsplit_once('@').map_or((None, rest), |(login, host)| (Some(login.to_owned()), host));
+            rest.rsplit_once('@').map_or((None, rest), |(login, host)| (Some(login), host));
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
             _ => (authority, 80),
         };
         let is_host = !host.is_empty() && !host.contains(['/', ' ', ':']);
+        let login = login.map(|login| percent_decode_str(login).collect());
         is_host.then(|| Self { host: host.to_owned(), port, login })
     }
 
@@ -112,12 +114,13 @@ mod tests {
     #[test]
     fn a_proxy_has_a_host_and_perhaps_a_port_and_a_login() {
         let proxy = |host: &str, port, login: Option<&str>| {
-            Some(Proxy { host: host.into(), port, login: login.map(str::to_owned) })
+            Some(Proxy { host: host.into(), port, login: login.map(|login| login.as_bytes().to_vec()) })
         };
         for (text, expected) in [
             ("http://proxy.example:3128/", proxy("proxy.example", 3128, None)),
             ("proxy.example", proxy("proxy.example", 80, None)),
             ("http://me:pw@proxy.example", proxy("proxy.example", 80, Some("me:pw"))),
+            ("http://me:p%40%3Aw@proxy.example", proxy("proxy.example", 80, Some("me:p@:w"))),
         ] {
             assert!(Proxy::parse(text) == expected, "{text}");
         }

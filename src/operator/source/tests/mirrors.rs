@@ -3,19 +3,28 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use git2::{Repository, Signature};
 use serde_json::json;
 
 use super::*;
-use crate::git::tests::forge::Server;
+use crate::git::tests::forge::{Forge, Server};
+use crate::git::tests::recorder::Recorder;
+use crate::git::tests::web::{Behaviour, Web};
 use crate::operator::source::places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
-use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy};
+use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy, SecretRef};
 use reconcile::FailureKind;
 
 /// Returns a hub that is never asked: no ConfigRepo here has a Secret.
 pub(in crate::operator::source) fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
+    mirrors_of("127.0.0.1:1", cache, local_repositories)
+}
+
+/// Returns mirrors that read Secrets from a hub.
+fn mirrors_of(hub: &str, cache: &Path, local_repositories: bool) -> Mirrors {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let hub = kube::Config::new(format!("http://{hub}").parse().unwrap());
     let options = SourceOptions { cache: cache.to_owned(), local_repositories, hosts: Vec::new() };
     Mirrors::new(Client::try_from(hub).unwrap(), options)
 }
@@ -128,10 +137,15 @@ async fn a_repository_of_this_machine_needs_the_flag() {
         assert!(error.to_string().contains("--local-repositories"), "{error}");
     }
     assert!(fetch(true, &url).await.is_ok());
-    let push = Push {
+    let refused = mirrors(dir.path(), false).push(report(url, None)).await.unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Invalid);
+}
+
+fn report(url: String, secret: Option<Key>) -> Push {
+    Push {
         repo: Key::namespaced("a", "fleet"),
         url,
-        secret: None,
+        secret,
         branch: "status".into(),
         directory: String::new(),
         owner: "ConfigRepo config/fleet of hub 1".into(),
@@ -145,9 +159,36 @@ async fn a_repository_of_this_machine_needs_the_flag() {
         time: jiff::Timestamp::UNIX_EPOCH,
         author: None,
         signing: None,
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_changes_counts_from_the_next_fetch_and_the_next_push_on() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    let authorization = Some(format!("Basic {}", STANDARD.encode("git:second22")));
+    let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
+    let answer = |token: &str| {
+        let data = Some(web.secret(&[("token", token)]));
+        let secret = serde_json::to_string(&Secret { data, ..Secret::default() }).unwrap();
+        format!("200 OK\nContent-Type: application/json\n\n{secret}")
     };
-    let refused = mirrors(dir.path(), false).push(push).await.unwrap_err();
-    assert_eq!(refused.kind, FailureKind::Invalid);
+    let answers = ["first222", "first222", "second22", "second22"].map(answer);
+    let hub = Recorder::start(&answers.each_ref().map(String::as_str));
+    let dir = tempfile::tempdir().unwrap();
+    let mirrors = mirrors_of(&hub.address.to_string(), dir.path(), true);
+    let mut repo = repo("a", &web.url);
+    repo.spec.secret_ref = Some(SecretRef { name: "token".into(), ..SecretRef::default() });
+    let report = || report(web.url.clone(), Some(Key::namespaced("a", "token")));
+
+    let refused = mirrors.fetch(&repo, &Source::default()).await.err().unwrap().error;
+    assert_eq!(refused.reason(), "SourceUnauthorized", "{refused}");
+    assert!(mirrors.push(report()).await.is_err() && forge.tip("status").is_none());
+    assert_eq!(mirrors.fetch(&repo, &Source::default()).await.ok().unwrap().revision, commit);
+    mirrors.push(report()).await.unwrap();
+    assert!(forge.tip("status").is_some());
+    let read: Vec<_> = hub.requests().into_iter().map(|request| request.line).collect();
+    assert_eq!(read, ["GET /api/v1/namespaces/a/secrets/token HTTP/1.1"; 4]);
 }
 
 #[tokio::test]
