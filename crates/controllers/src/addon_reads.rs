@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::placement_reads::{placement_of, selection};
+use crate::placement_reads::placement_of;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn, PlacementStrategy};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::RolloutPolicy;
-use engine::addon::selection::Selection;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View, Watches};
 
@@ -100,10 +99,4 @@ pub(super) fn keys_of_clusters(addon: &str, view: &impl View) -> Vec<Key> {
     let clusters = view.keys::<ManagedCluster>(Query::ALL).into_iter();
     let keys = clusters.map(|cluster| Key::namespaced(cluster.name, addon));
     keys.filter(|key| !matches!(view.get::<ManagedClusterAddOn>(key), Ok(None))).collect()
-}
-
-/// Returns the clusters that each placement selects.
-pub(super) fn placements_of(placements: &[PlacementStrategy], view: &impl View) -> Read<Vec<Selection>> {
-    let keys = placements.iter().map(|strategy| Key::namespaced(&strategy.namespace, &strategy.name));
-    keys.map(|placement| selection(&placement, view)).collect()
 }

@@ -139,7 +139,7 @@ impl Caches {
     }
 
     /// Keeps the answer to a lookup.
-    pub(crate) fn set_answer(&mut self, lookup: Lookup, answer: Result<LookupAnswer, String>) {
+    pub fn set_answer(&mut self, lookup: Lookup, answer: Result<LookupAnswer, String>) {
         self.lookups.insert_mut(lookup, answer);
     }
 

@@ -11,14 +11,15 @@ use jiff::Timestamp;
 use super::addon_removal::{AddOnDeletion, Installed};
 use crate::addon_reads::{self, OnClusters};
 use crate::rollout_policy::{self, RolloutOwner};
-use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::addon_conditions::PROGRESSING;
 use api::names::{ADDON_REMOVAL_FINALIZER, DEFAULT_ROLLOUT_POLICY, REMOVAL_DECIDED_ANNOTATION};
 use engine::plural::counted;
-use object::Metadata as _;
-use reconcile::{Action, Plan, Read, StatusWrite, View};
+use object::{Key, Metadata as _, ObjectRef};
+use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 
 /// The finalizer with which the API server keeps an object until its dependents have no owner.
 const ORPHAN: &str = "orphan";
@@ -44,10 +45,32 @@ pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Optio
 }
 
 /// Removes the finalizer when no cluster has the add-on any more, or when its add-ons stay.
-pub(super) fn release(cma: &ClusterManagementAddOn, on_clusters: &OnClusters) -> Option<Action> {
-    let is_everywhere_gone = on_clusters.addons.is_empty() && on_clusters.unreadable.is_empty();
-    let is_over = is_everywhere_gone || of(cma).is_none();
-    is_over.then(|| Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])).flatten()
+pub(super) fn release(
+    cma: &ClusterManagementAddOn,
+    on_clusters: &OnClusters,
+    view: &impl View,
+) -> Read<Option<Action>> {
+    let is_over = of(cma).is_none() || is_everywhere_gone(cma.name(), on_clusters, view)?;
+    Ok(is_over.then(|| Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])).flatten())
+}
+
+/// Returns whether no cluster has the add-on. The hub is asked for a cluster that is not on the list and has
+/// the add-on. See docs/hazards.md#deleted-addon.
+fn is_everywhere_gone(add_on: &str, on_clusters: &OnClusters, view: &impl View) -> Read<bool> {
+    if !on_clusters.addons.is_empty() || !on_clusters.unreadable.is_empty() {
+        return Ok(false);
+    }
+    let unreadable = view.unreadable::<ManagedClusterAddOn>(Query::ALL)?;
+    let unreadable = unreadable.iter().map(|refused| refused.key.clone());
+    let left = view.list_readable::<ManagedClusterAddOn>(Query::ALL)?;
+    let left = left.iter().filter(|addon| addon.name() == add_on).map(|addon| Key::of(addon.as_ref()));
+    for addon in left.chain(unreadable.filter(|addon| addon.name == add_on)) {
+        let cluster = ObjectRef::of::<ManagedCluster>(Key::cluster(addon.namespace));
+        if view.object(&cluster)?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Says in the status what the deletion waits for. Clusters keep what they run meanwhile.

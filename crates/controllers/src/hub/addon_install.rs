@@ -12,20 +12,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use serde_json::{Map, Value, json};
 
 use super::addon_annotation;
+use super::addon_config::fleet::{AddOnFleet, AddOnFleets};
+use super::addon_config::installation::InstallationBasis;
 use super::addon_deletion;
 use super::addon_removal::{self, Installed, Removal, is_by_placement};
-use crate::addon_reads::{self, OnClusters, placements_of};
+use crate::addon_reads;
+use crate::placement_reads::is_unreachable;
 use crate::rollout_policy::{self, RolloutOwner};
-use api::addon::v1alpha1::{
-    ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn, PlacementStrategy,
-};
+use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RemovalStatus, RollOut};
 use api::names::{ADDON_NAME_LABEL, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
 use object::{Key, Metadata as _, Object, refers_to};
-use reconcile::{Action, Change, Controller, Event, EventType, Plan, Read, View, Watches};
+use reconcile::{Action, Change, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
 pub(crate) struct AddonInstallController;
 
@@ -52,8 +53,19 @@ impl Controller for AddonInstallController {
             addon.and_then(|work| Some(Key::cluster(work.label(ADDON_NAME_LABEL)?))).into_iter().collect()
         });
         addon_reads::wake_on_placements(watches);
-        watches.read::<ManagedCluster>();
+        // A decision may name a cluster before the cluster is seen.
+        watches.on::<ManagedCluster>(|change, view| {
+            let all = || view.keys::<ClusterManagementAddOn>(Query::ALL);
+            if change.differs_in(|cluster| (cluster.is_terminating(), is_unreachable(cluster))) {
+                all()
+            } else {
+                Vec::new()
+            }
+        });
+        watches.on_readability::<ManagedCluster>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
+        watches.on_readability::<ManagedClusterAddOn>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
         addon_reads::wake_on_policies(watches);
+        watches.keep::<AddOnFleets>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -66,27 +78,39 @@ impl Controller for AddonInstallController {
             return Ok(plan);
         }
         plan.step(addon_deletion::hold(&cma, view)?);
-        let OnClusters { addons: existing, unreadable } = addon_reads::of_clusters(&key.name, view)?;
-        let (selected, is_settled) = match cma.spec.install_strategy.r#type {
-            InstallStrategyType::Placements => selected(&cma.spec.install_strategy.placements, view)?,
-            InstallStrategyType::Manual | InstallStrategyType::Other(_) => (BTreeSet::new(), false),
-        };
-        plan.step(existing.iter().filter_map(|addon| adopt(addon, &cma, &selected)));
-        let policy = rollout_policy::object_for(RolloutOwner::AddOn(&key.name), view)?;
+        let add_on = &key.name;
+        let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(add_on))?;
+        let changed = fleet.update(add_on, view)?;
+        let is_settled = select(&cma, &mut fleet, view)?;
         // With any other value the rollout installs the add-on on a cluster when its turn comes.
-        if policy.is_none_or(|policy| policy.spec.roll_out == RollOut::Content) {
-            let installed: BTreeSet<&str> = existing.iter().map(|addon| addon.namespace()).collect();
-            let is_absent =
-                |cluster: &String| !installed.contains(cluster.as_str()) && !unreadable.contains(cluster);
-            let created = selected.iter().filter(|cluster| is_absent(cluster));
-            let created: Vec<_> = created.map(|cluster| install(&cma, cluster, view)).collect::<Read<_>>()?;
-            plan.step(created.into_iter().flatten());
+        let policy = rollout_policy::object_for(RolloutOwner::AddOn(add_on), view)?;
+        let is_at_once = policy.is_none_or(|policy| policy.spec.roll_out == RollOut::Content);
+        let basis = InstallationBasis { owner: cma.controller_reference(), is_at_once };
+        let (mut adopted, mut created) = (Vec::new(), Vec::new());
+        fleet.installation.look_at(changed);
+        let all = || fleet.addons.keys().chain(&fleet.selected).cloned().collect();
+        for cluster in fleet.installation.due(&basis, all) {
+            let is_selected = fleet.selected.contains(&cluster);
+            let addon = fleet.addons.get(&cluster).filter(|_| !fleet.unreadable.contains(&cluster));
+            let is_absent = !fleet.addons.contains_key(&cluster) && !fleet.unreadable.contains(&cluster);
+            let adoption = addon.and_then(|addon| adopt(addon, &cma, &basis.owner, is_selected));
+            let creation =
+                if is_absent && is_selected && is_at_once { install(&cma, &cluster, view)? } else { None };
+            if adoption.is_none() && creation.is_none() {
+                fleet.installation.set_done(&cluster);
+            }
+            adopted.extend(adoption);
+            created.extend(creation);
         }
+        plan.step(adopted);
+        plan.step(created);
         if is_settled {
-            let add_on = &key.name;
-            let installed = Installed { add_on, addons: &existing, selected: &selected, deletion: None };
+            let readable = fleet.unselected.difference(&fleet.unreadable);
+            let addons: Vec<_> = readable.filter_map(|cluster| fleet.addons.get(cluster).cloned()).collect();
+            let installed = Installed { add_on, addons: &addons, selected: &fleet.selected, deletion: None };
             remove(&mut plan, &cma, installed, view, now)?;
         }
+        view.index(|fleets: &mut AddOnFleets| fleets.keep(add_on, fleet))?;
         Ok(plan)
     }
 }
@@ -101,18 +125,20 @@ fn uninstall(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> 
         let (addons, selected) = (&on_clusters.addons, &BTreeSet::new());
         remove(&mut plan, cma, Installed { add_on: cma.name(), addons, selected, deletion }, view, now)?;
     }
-    plan.step(addon_deletion::release(cma, &on_clusters));
+    plan.step(addon_deletion::release(cma, &on_clusters, view)?);
     Ok(plan)
 }
 
-/// Returns the clusters that at least one placement selects, and whether every placement is settled.
-fn selected(placements: &[PlacementStrategy], view: &impl View) -> Read<(BTreeSet<String>, bool)> {
-    let (mut clusters, mut settled) = (BTreeSet::new(), true);
-    for selection in placements_of(placements, view)? {
-        settled &= selection.settled;
-        clusters.extend(selection.clusters().map(str::to_owned));
-    }
-    Ok((clusters, settled))
+/// Reads which clusters the placements select; returns whether the add-on may leave the others: it is
+/// installed by placements, and every one is settled.
+fn select(cma: &ClusterManagementAddOn, fleet: &mut AddOnFleet, view: &impl View) -> Read<bool> {
+    let strategy = &cma.spec.install_strategy;
+    let by_placement = strategy.r#type == InstallStrategyType::Placements;
+    let placements = if by_placement { strategy.placements.as_slice() } else { &[] };
+    let keys = placements.iter().map(|placement| Key::namespaced(&placement.namespace, &placement.name));
+    let selections: Vec<_> = keys.map(|key| fleet.selection(&key, view)).collect::<Read<_>>()?;
+    fleet.select(&selections);
+    Ok(by_placement && selections.iter().all(|selection| selection.settled))
 }
 
 /// Creates the add-on of a cluster, unless the cluster does not exist or leaves.
@@ -140,12 +166,12 @@ fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedC
 fn adopt(
     addon: &ManagedClusterAddOn,
     cma: &ClusterManagementAddOn,
-    selected: &BTreeSet<String>,
+    wanted: &OwnerReference,
+    is_selected: bool,
 ) -> Option<Action> {
     if addon.is_terminating() {
         return None;
     }
-    let wanted = cma.controller_reference();
     let references = addon.metadata.owner_references.as_deref().unwrap_or_default();
     // OCM writes v1beta1.
     let is_same = |reference: &OwnerReference| refers_to::<ClusterManagementAddOn>(reference, cma.name());
@@ -153,9 +179,8 @@ fn adopt(
     let mut metadata = Map::new();
     if !is_owned {
         let others = references.iter().filter(|reference| !is_same(reference));
-        metadata.insert("ownerReferences".into(), json!(others.chain([&wanted]).collect::<Vec<_>>()));
+        metadata.insert("ownerReferences".into(), json!(others.chain([wanted]).collect::<Vec<_>>()));
     }
-    let is_selected = selected.contains(addon.namespace());
     let mut annotations = Map::new();
     if is_selected && !is_by_placement(addon) {
         annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());

@@ -133,8 +133,9 @@ impl Installed<'_> {
         let is_ours = |addon: &&Arc<ManagedClusterAddOn>| self.deletion.is_some() || is_by_placement(addon);
         let ours = self.addons.iter().filter(is_ours);
         let have: BTreeSet<&str> = ours.clone().map(|addon| addon.namespace()).collect();
-        let total = have.iter().copied().chain(self.selected.iter().map(String::as_str));
-        let total: BTreeSet<&str> = total.chain(window.keys().map(String::as_str)).collect();
+        let others = have.iter().copied().chain(window.keys().map(String::as_str));
+        let others: BTreeSet<&str> = others.filter(|cluster| !self.selected.contains(*cluster)).collect();
+        let total = self.selected.len() + others.len();
         let mut left = Vec::new();
         for addon in ours {
             let goes_or_stays = addon.is_terminating() || self.selected.contains(addon.namespace());
@@ -149,7 +150,6 @@ impl Installed<'_> {
             addons.iter().map(|addon| addon.namespace().to_owned()).collect()
         };
         let (going, left) = (names(going), names(left));
-        let total = total.len();
         let input = RemovalInput { left: &left, total, recent: &recent, policy: &policy, granted: &granted };
         let mut decision = remove(&input, now);
         let mut later = Vec::new();

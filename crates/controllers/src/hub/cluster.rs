@@ -278,11 +278,17 @@ fn delete_permissions(plan: &mut Plan, name: &str, view: &impl View) -> Read<boo
     Ok(true)
 }
 
-/// Returns whether the hub has no other cluster, so that nobody needs the shared roles.
+/// Returns whether the hub has no other cluster, so that nobody needs the shared roles. The permissions of a
+/// cluster show that it may be there although the list leaves it out.
 fn is_last(name: &str, view: &impl View) -> Read<bool> {
     let others = view.list_readable::<ManagedCluster>(Query::ALL)?;
     let is_alone = others.iter().all(|other| other.name() == name);
-    Ok(is_alone && view.unreadable::<ManagedCluster>(Query::ALL)?.is_empty())
+    if !is_alone || !view.unreadable::<ManagedCluster>(Query::ALL)?.is_empty() {
+        return Ok(false);
+    }
+    let bindings = view.list_readable::<ClusterRoleBinding>(Query::ALL)?;
+    let clusters = bindings.iter().filter_map(|binding| binding.label(CLUSTER_NAME_LABEL));
+    Ok(clusters.filter(|cluster| !cluster.is_empty()).all(|cluster| cluster == name))
 }
 
 /// Returns the objects of the lowest cleanup priority. The others wait until these are gone.

@@ -85,36 +85,26 @@ impl Controller for ReportController {
         let generation = repo.metadata.generation.unwrap_or_default();
         let before = status.report.take().unwrap_or_default();
         let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let (digest, error, observed) = match outcome {
-            Ok(_) => (report::digest(&push.files), String::new(), Observation::new(REPORTED, True, "Pushed")),
+        let is_flush = not_before(&repo, now).is_some_and(|at| at > now);
+        let flushed = if is_flush { Some(Time(seconds)) } else { before.flushed.clone() };
+        let tried = ReportStatus { time: Some(Time(seconds)), flushed, ..before };
+        let (report, observed) = match outcome {
+            Ok(answer) => {
+                let commit =
+                    if let Answer::Commit(commit) = answer { commit.clone() } else { push.last.clone() };
+                let (url, branch, path) = (push.url.clone(), push.branch.clone(), push.directory.clone());
+                let (digest, error) = (report::digest(&push.files), String::new());
+                let pushed = ReportStatus { url, branch, path, commit, digest, error, ..tried };
+                (pushed, Observation::new(REPORTED, True, "Pushed"))
+            }
+            // The status goes on to name the report before this one, which is where it was.
             Err(failure) => {
-                let message = text::plain(&failure.message, 600);
-                (
-                    before.digest,
-                    message.clone(),
-                    Observation::new(REPORTED, False, reason(failure)).message(message),
-                )
+                let error = text::plain(&failure.message, 600);
+                let observed = Observation::new(REPORTED, False, reason(failure)).message(error.clone());
+                (ReportStatus { error, ..tried }, observed)
             }
         };
-        let commit = match outcome {
-            Ok(Answer::Commit(commit)) => commit.clone(),
-            Ok(Answer::Object(_) | Answer::Nothing) | Err(_) => push.last.clone(),
-        };
-        status.report = Some(ReportStatus {
-            url: push.url.clone(),
-            branch: push.branch.clone(),
-            path: push.directory.clone(),
-            commit,
-            digest,
-            time: Some(Time(seconds)),
-            flushed: if not_before(&repo, now).is_some_and(|at| at > now) {
-                Some(Time(seconds))
-            } else {
-                before.flushed
-            },
-            error,
-            unknown: before.unknown,
-        });
+        status.report = Some(report);
         set_condition(&mut status.conditions, observed.at(generation), now);
         StatusWrite::between(&*repo, &new)
     }

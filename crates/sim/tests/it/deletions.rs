@@ -14,13 +14,13 @@ use object::{Key, Metadata as _};
 use sim::{Setup, World};
 use store::{DeleteOptions, Patch, Propagation, ResourcePath, WriteOptions};
 
-fn policy(world: &mut World, spec: Value) {
+pub(crate) fn policy(world: &mut World, spec: Value) {
     let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
     put(world, merged(kind, json!({"metadata": {"name": "p"}, "spec": spec})));
     world.run_for(seconds(10)).unwrap();
 }
 
-fn cma(world: &World) -> Option<ClusterManagementAddOn> {
+pub(crate) fn cma(world: &World) -> Option<ClusterManagementAddOn> {
     world.get(&Key::cluster(ADDON))
 }
 
@@ -34,7 +34,7 @@ fn approval(world: &World) -> String {
     policy.status.unwrap().removals[0].approval.clone()
 }
 
-fn delete(world: &mut World) {
+pub(crate) fn delete(world: &mut World) {
     world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
     world.run_for(seconds(60)).unwrap();
 }

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::fixtures::{config_repo, repo, select_all};
-use crate::{removals, replica_sets};
+use crate::{deletions, removals, replica_sets};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo};
 use object::tree::FileTree;
@@ -21,12 +21,14 @@ use reconcile::{
     Change, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Plan, Query, Read, ReadError,
     ReadErrorReason, Register, Site, Source, StatusWrite, Unreadable, View, Watches,
 };
-use sim::{Setup, World};
+use sim::{Setup, World, Write};
 use store::{Patch, ResourcePath, WriteOptions};
 
 thread_local! {
     /// The kind whose list fails; empty for none.
     static FAILING: Cell<&'static str> = const { Cell::new("") };
+    /// The kind whose list has no object, wrongly; empty for none.
+    static EMPTY: Cell<&'static str> = const { Cell::new("") };
 }
 
 /// A controller that reads no kind whose list fails.
@@ -57,7 +59,7 @@ impl<C: Controller> Controller for Unanswered<C> {
     }
 }
 
-/// A view of the kinds whose lists do not fail.
+/// A view of the kinds whose lists neither fail nor are empty.
 struct Partial<'a, V>(&'a V);
 
 fn list(kind: &str) -> Read<()> {
@@ -71,17 +73,17 @@ fn list(kind: &str) -> Read<()> {
 impl<V: View> View for Partial<'_, V> {
     fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
         list(&K::kind(&()))?;
-        self.0.get_on(site, key)
+        if EMPTY.get() == K::kind(&()) { Ok(None) } else { self.0.get_on(site, key) }
     }
 
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         list(&K::kind(&()))?;
-        self.0.list_on(site, query)
+        if EMPTY.get() == K::kind(&()) { Ok(Vec::new()) } else { self.0.list_on(site, query) }
     }
 
     fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         list(&K::kind(&()))?;
-        self.0.list_readable_on(site, query)
+        if EMPTY.get() == K::kind(&()) { Ok(Vec::new()) } else { self.0.list_readable_on(site, query) }
     }
 
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
@@ -203,6 +205,25 @@ fn a_list_that_fails_deletes_nothing() {
             nothing_is_deleted(&mut world, kind);
         }
     }
+}
+
+/// In a restore, or behind a proxy that answers for the hub, a list can be empty that is not. Clusters leave
+/// their placements then, within the budgets, but nothing that counts as left over is cleaned up.
+#[test]
+fn a_list_of_clusters_that_is_wrongly_empty_ends_no_deletion_and_cleans_nothing_up() {
+    let mut world = fleet();
+    deletions::policy(&mut world, json!({"paused": true}));
+    deletions::delete(&mut world);
+    world.take_history();
+    EMPTY.set("ManagedCluster");
+    world.restart_operator();
+    minutes(&mut world, 30);
+    EMPTY.set("");
+    let is_gone = |write: &Write| write.after.is_none() && write.id.kind != "PlacementDecision";
+    let gone: Vec<_> = world.take_history().into_iter().filter(is_gone).collect();
+    let gone: Vec<_> = gone.iter().map(|write| (&write.spoke, &write.id)).collect();
+    assert!(gone.is_empty(), "{gone:?}");
+    assert!(deletions::cma(&world).is_some());
 }
 
 /// `argo-cd#10167`: after a change of its token, an Application lost the namespaces of all tenants.

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, config_repo, is_completed, merged, progress, progressive, put, repo, seconds, select_all,
-    template, with, world,
+    ADDON, addon, cluster, config_repo, is_completed, join, merged, progress, progressive, put, repo,
+    seconds, select_all, template, with, world,
 };
 use crate::reports::explanation;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
-use api::cluster::v1beta1::Placement;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, RolloutPolicy};
@@ -16,6 +16,7 @@ use api::work::v1::ManifestWork;
 use object::Key;
 use object::tree::FileTree;
 use sim::{Setup, World};
+use store::{Patch, ResourcePath, WriteOptions};
 
 /// Returns a fleet in which all `clusters` have the add-on.
 pub(crate) fn installed(setup: Setup, clusters: usize) -> World {
@@ -76,6 +77,26 @@ fn a_placement_that_shrinks_step_by_step_is_held_until_the_window_is_over() {
     assert_eq!((have(&world), record(&world).held), (3, 1), "one more is not, within the hour");
     world.run_for(seconds(3600)).unwrap();
     assert_eq!((have(&world), record(&world).held), (2, 0));
+}
+
+/// Another scheduler may decide about a cluster before the operator sees it.
+#[test]
+fn a_cluster_that_appears_after_its_decision_gets_the_add_on() {
+    let mut world = installed(Setup::default(), 3);
+    let disabled = json!({"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"});
+    let disable = json!({"metadata": {"annotations": disabled}});
+    let path = ResourcePath::of::<Placement>(&Key::namespaced("default", "fleet"));
+    let now = world.now;
+    world.hub.patch(&path, &Patch::Merge(disable), &WriteOptions::manager("scheduler"), now).unwrap();
+    let page = world.list::<PlacementDecision>().remove(0);
+    let decisions: Vec<_> = (0..4).map(|i| json!({"clusterName": cluster(i), "reason": ""})).collect();
+    let status = json!({"status": {"decisions": decisions}});
+    world.patch_status::<PlacementDecision>(&Key::of(&page), status).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(have(&world), 3);
+    join(&mut world, 3, false, seconds(1));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(have(&world), 4);
 }
 
 #[test]

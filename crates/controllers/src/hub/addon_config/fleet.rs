@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::hashes::ConfigHashes;
 use super::input::Problem;
+use super::installation::Installation;
 use crate::addon_reads;
 use crate::placement_reads::{is_unreachable, selection};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
@@ -75,30 +76,30 @@ impl Index for AddOnFleets {
 
 impl AddOnFleets {
     /// Takes what is kept of an add-on.
-    pub(super) fn take(&mut self, add_on: &str) -> AddOnFleet {
+    pub(in crate::hub) fn take(&mut self, add_on: &str) -> AddOnFleet {
         self.fleets.remove(add_on).unwrap_or_default()
     }
 
     /// Keeps what a decision knows about an add-on.
-    pub(super) fn keep(&mut self, add_on: &str, fleet: AddOnFleet) {
+    pub(in crate::hub) fn keep(&mut self, add_on: &str, fleet: AddOnFleet) {
         self.fleets.insert(add_on.to_owned(), fleet);
     }
 }
 
 /// An add-on on the clusters of a hub.
 #[derive(Default)]
-pub(super) struct AddOnFleet {
+pub(in crate::hub) struct AddOnFleet {
     is_read: bool,
     /// The time of the last decision.
     decided: Timestamp,
     /// Clusters of which something changed since the last decision.
     changed: BTreeSet<String>,
     /// The add-on on the clusters that exist and have it.
-    pub(super) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
+    pub(in crate::hub) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
     /// Clusters that do not answer, with or without the add-on.
     pub(super) unreachable: BTreeSet<String>,
     /// Clusters that cannot be read, or that have an add-on that cannot be read; they are unreachable too.
-    pub(super) unreadable: BTreeSet<String>,
+    pub(in crate::hub) unreadable: BTreeSet<String>,
     /// Clusters with an add-on that does not say that its configurations are decided.
     pub(super) unconfigured: BTreeSet<String>,
     /// How many entries of the add-ons name a hash.
@@ -108,14 +109,15 @@ pub(super) struct AddOnFleet {
     selections: BTreeMap<Key, KeptSelection>,
     selected_by: Vec<Arc<Selection>>,
     /// The clusters that a placement selects.
-    pub(super) selected: BTreeSet<String>,
+    pub(in crate::hub) selected: BTreeSet<String>,
     /// The clusters that have the add-on, and that no placement selects.
-    pub(super) unselected: BTreeSet<String>,
+    pub(in crate::hub) unselected: BTreeSet<String>,
     /// By placement: the clusters that later placements select.
     pub(super) taken: Vec<Arc<BTreeSet<String>>>,
     /// The rollouts, by placement.
     pub(super) rollouts: BTreeMap<Key, KeptRollout>,
     rest: Rest,
+    pub(in crate::hub) installation: Installation,
     /// What a report tells of the clusters, by name.
     pub(super) reported: Vec<ReportedCluster>,
 }
@@ -180,7 +182,7 @@ pub(super) struct RolloutBasis {
 impl AddOnFleet {
     /// Reads what changed; returns the clusters that it concerns, or nothing if all are read for the first
     /// time.
-    pub(super) fn update(&mut self, add_on: &str, view: &impl View) -> Read<BTreeSet<String>> {
+    pub(in crate::hub) fn update(&mut self, add_on: &str, view: &impl View) -> Read<BTreeSet<String>> {
         let unreadable = addon_reads::unreadable(add_on, view)?;
         if !self.is_read {
             self.is_read = true;
@@ -251,7 +253,7 @@ impl AddOnFleet {
     }
 
     /// Returns the clusters that a placement selects.
-    pub(super) fn selection(&mut self, key: &Key, view: &impl View) -> Read<Arc<Selection>> {
+    pub(in crate::hub) fn selection(&mut self, key: &Key, view: &impl View) -> Read<Arc<Selection>> {
         let placement = view.get::<Placement>(key)?;
         let query = Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace);
         let decisions = view.list::<PlacementDecision>(query)?;
@@ -275,13 +277,13 @@ impl AddOnFleet {
     }
 
     /// Takes in which clusters the placements select, in the order of the placements.
-    pub(super) fn select(&mut self, selections: &[Arc<Selection>]) {
+    pub(in crate::hub) fn select(&mut self, selections: &[Arc<Selection>]) {
         let held = self.selected_by.iter();
         if held.len() == selections.len() && held.zip(selections).all(|(held, new)| Arc::ptr_eq(held, new)) {
             return;
         }
         self.selected_by = selections.to_vec();
-        self.selected.clear();
+        let before = std::mem::take(&mut self.selected);
         let mut taken = Vec::new();
         for selection in selections.iter().rev() {
             taken.push(Arc::new(self.selected.clone()));
@@ -289,6 +291,7 @@ impl AddOnFleet {
         }
         taken.reverse();
         self.taken = taken;
+        self.installation.look_at(before.symmetric_difference(&self.selected).cloned());
         let unselected = self.addons.keys().filter(|cluster| !self.selected.contains(*cluster));
         let unselected: BTreeSet<String> = unselected.cloned().collect();
         self.rest.open.extend(unselected.difference(&self.unselected).cloned());

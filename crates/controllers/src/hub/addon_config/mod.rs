@@ -4,10 +4,11 @@
 //! quarantine is recorded before any cluster returns from the revision.
 
 mod decide;
-mod fleet;
+pub(super) mod fleet;
 mod hashes;
 mod history;
 mod input;
+pub(super) mod installation;
 mod report;
 mod rollouts;
 mod write;

@@ -283,7 +283,7 @@ fn hubs_with_one_branch_report_to_directories_of_their_own() {
 }
 
 #[test]
-fn a_report_follows_the_last_one_and_goes_to_another_place_at_once() {
+fn a_report_follows_the_last_one_and_goes_to_another_place_with_the_next() {
     let mut world = world(json!({}));
     commit(&mut world, '1', "msa");
     run(&mut world, 60);
@@ -319,6 +319,7 @@ fn a_branch_that_a_person_took_away_stops_the_report_until_the_spec_changes() {
         (condition.reason.as_str(), condition.message.as_str()),
         ("StatusPushStopped", "main was deleted")
     );
+    assert_eq!(status.report.unwrap().branch, "", "no report is there");
     assert!(soon.steps.is_empty() && soon.wake_at.is_some(), "it looks again after ten minutes");
     assert_eq!(after(gone(), SignedDuration::from_mins(11)).1.steps.len(), 1);
     let mut edited = repo;

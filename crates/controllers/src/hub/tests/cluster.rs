@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use object::Object;
-use reconcile::{Caches, Site};
+use reconcile::{Caches, Lookup, LookupAnswer, Site};
 
 /// Returns the plan for a cluster that is accepted, where its namespace has these labels.
 fn accepted(conditions: Value, namespace: Option<Value>) -> Value {
@@ -30,8 +30,19 @@ fn typed<K: Kind>(object: Value) -> K {
     Object::from_value(object).unwrap().to_typed().unwrap()
 }
 
-/// Returns the plan at a second for a cluster that is not there, where a role has its name and these labels.
+/// Returns the plan at a second for a cluster that is on no list, where a role has its name and these labels.
 fn vanished(name: &str, labels: Value, second: i64, clusters: Option<Vec<ManagedCluster>>) -> Read<Value> {
+    plan_of(name, &of_vanished(name, labels, clusters), second)
+}
+
+fn plan_of(name: &str, caches: &Caches, second: i64) -> Read<Value> {
+    let now = Timestamp::from_second(second).unwrap();
+    let plan = ClusterController::plan(&Key::cluster(name), caches, now)?;
+    Ok(serde_json::to_value(plan).unwrap())
+}
+
+/// Returns what is left of a cluster: a work and a role.
+fn of_vanished(name: &str, labels: Value, clusters: Option<Vec<ManagedCluster>>) -> Caches {
     let metadata = |more: Value| {
         let mut metadata = json!({"resourceVersion": "1", "uid": "u", "labels": labels,
             "creationTimestamp": "1970-01-01T00:00:00Z"});
@@ -49,9 +60,7 @@ fn vanished(name: &str, labels: Value, second: i64, clusters: Option<Vec<Managed
     caches.replace::<ClusterRole>(Site::Hub, vec![typed(metadata(json!({"name": rbac::name(name)})))], "1");
     caches.replace::<ClusterRoleBinding>(Site::Hub, Vec::new(), "1");
     caches.replace::<RoleBinding>(Site::Hub, Vec::new(), "1");
-    let now = Timestamp::from_second(second).unwrap();
-    let plan = ClusterController::plan(&Key::cluster(name), &caches, now)?;
-    Ok(serde_json::to_value(plan).unwrap())
+    caches
 }
 
 #[test]
@@ -62,6 +71,18 @@ fn the_works_of_a_cluster_that_may_be_there_are_not_deleted() {
         gone.is_err_and(|error| error.is_coming()),
         "a list may leave it out, so the hub is asked for it"
     );
+    let lookup = || Lookup::Object(ObjectRef::of::<ManagedCluster>(Key::cluster("c1")));
+    let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": {"name": "c1"}});
+    for (answer, deletions) in [(Some(cluster), 0), (None, 1)] {
+        let mut caches = of_vanished("c1", label("c1"), Some(Vec::new()));
+        let answer = answer.map(|cluster| Arc::new(Object::from_value(cluster).unwrap()));
+        caches.set_answer(lookup(), Ok(LookupAnswer::Object(answer)));
+        let plan = plan_of("c1", &caches, 600).unwrap();
+        let steps = plan["steps"].as_array().unwrap();
+        let actions: usize = steps.iter().map(|step| step.as_array().unwrap().len()).sum();
+        assert_eq!(actions, deletions, "{plan}");
+    }
     let unread = vanished("c1", label("c1"), 600, None);
     assert!(unread.is_err(), "{unread:?}");
     let young = vanished("c1", label("c1"), 599, Some(Vec::new())).unwrap();
