@@ -103,12 +103,10 @@ pub(super) fn write_commit(
         serde_json::to_string_pretty(&record).map_err(|e| git2::Error::from_str(&e.to_string()))? + "\n";
     index.add(&entry(path_of(RECORD), repo.blob(record.as_bytes())?))?;
     let tree = repo.find_tree(index.write_tree_to(repo)?)?;
+    let message = report_history::written_by(&commit.message, &commit.writer);
     match archive {
-        None => sign_commit(repo, &tree, parent.as_ref(), commit),
-        Some(archive) => {
-            let first = Commit { message: report_history::begin(&commit.message, archive), ..commit.clone() };
-            sign_commit(repo, &tree, None, &first)
-        }
+        None => sign_commit(repo, &tree, parent.as_ref(), &message, commit),
+        Some(archive) => sign_commit(repo, &tree, None, &report_history::begin(&message, archive), commit),
     }
 }
 
@@ -117,6 +115,7 @@ fn sign_commit(
     repo: &Repository,
     tree: &git2::Tree<'_>,
     parent: Option<&git2::Commit<'_>>,
+    message: &str,
     commit: &Commit,
 ) -> Result<Written, git2::Error> {
     let author = commit.author.as_ref();
@@ -125,11 +124,9 @@ fn sign_commit(
     let signature = Signature::new(&of_a_line(name), &of_a_line(email), &time)?;
     let parents: Vec<_> = parent.into_iter().collect();
     let Some(signer) = &commit.signer else {
-        return repo
-            .commit(None, &signature, &signature, &commit.message, tree, &parents)
-            .map(Written::Commit);
+        return repo.commit(None, &signature, &signature, message, tree, &parents).map(Written::Commit);
     };
-    let unsigned = repo.commit_create_buffer(&signature, &signature, &commit.message, tree, &parents)?;
+    let unsigned = repo.commit_create_buffer(&signature, &signature, message, tree, &parents)?;
     let content = std::str::from_utf8(&unsigned).map_err(|e| git2::Error::from_str(&e.to_string()))?;
     match signer.sign(content.as_bytes(), commit.time) {
         Ok(armored) => repo.commit_signed(content, armored.trim_end(), None).map(Written::Commit),

@@ -15,9 +15,12 @@ use super::transport::Session;
 use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
-/// Most files of the object database of a mirror. Each fetch adds a pack with its index, each push a few
-/// loose objects, and libgit2 never repacks, so a mirror with more is created again.
-const MAX_OBJECT_FILES: usize = 2_000;
+/// Most files of packs of a mirror. Each fetch adds a pack with its index, and libgit2 never repacks, so a
+/// mirror with more is created again.
+const MAX_PACK_FILES: usize = 2_000;
+
+/// Most objects of a mirror outside of packs. The report of a fleet in trouble adds hundreds of them.
+const MAX_LOOSE_OBJECTS: usize = 20_000;
 
 /// Most bytes of the object database of a mirror: twice the largest pack.
 const MAX_MIRROR_BYTES: u64 = 4 << 30;
@@ -306,26 +309,33 @@ fn create(dir: &Path) -> Result<(), Error> {
 
 /// Returns whether the object database has more files or bytes than a mirror may have.
 fn is_too_large(dir: &Path) -> bool {
-    let (files, bytes) = object_files(dir);
-    files > MAX_OBJECT_FILES || bytes > MAX_MIRROR_BYTES
+    let ObjectFiles { packs, loose, bytes } = object_files(dir);
+    packs > MAX_PACK_FILES || loose > MAX_LOOSE_OBJECTS || bytes > MAX_MIRROR_BYTES
 }
 
 /// Returns the bytes of the object database of a mirror.
 pub(crate) fn object_bytes(dir: &Path) -> u64 {
-    object_files(dir).1
+    object_files(dir).bytes
 }
 
-/// Returns the number of files of the object database of a mirror, and their bytes.
-fn object_files(dir: &Path) -> (usize, u64) {
-    let (mut files, mut bytes) = (0, 0);
-    let folders = std::fs::read_dir(dir.join("objects")).into_iter().flatten().flatten();
-    for folder in folders {
+/// The object database of a mirror.
+#[derive(Default)]
+struct ObjectFiles {
+    packs: usize,
+    loose: usize,
+    bytes: u64,
+}
+
+fn object_files(dir: &Path) -> ObjectFiles {
+    let mut found = ObjectFiles::default();
+    for folder in std::fs::read_dir(dir.join("objects")).into_iter().flatten().flatten() {
+        let count = if folder.file_name() == "pack" { &mut found.packs } else { &mut found.loose };
         for file in std::fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            files += 1;
-            bytes += file.metadata().map_or(0, |metadata| metadata.len());
+            *count += 1;
+            found.bytes += file.metadata().map_or(0, |metadata| metadata.len());
         }
     }
-    (files, bytes)
+    found
 }
 
 /// Returns whether a repository of this machine names its objects by SHA-256, which libgit2 does not read.

@@ -9,6 +9,9 @@ use git2::{Oid, Repository};
 use super::push::{Commit, LastPush};
 use super::{Error, Mirror};
 
+/// The trailer that names the process that wrote a report.
+const WRITER: &str = "Wheelwright-Writer: ";
+
 /// The trailer that names the reference of the commits before a commit without parents.
 const TRAILER: &str = "Wheelwright-Archive: ";
 
@@ -25,14 +28,26 @@ pub(super) fn begin(message: &str, archive: &str) -> String {
     format!("{message}{TRAILER}{archive}\n")
 }
 
-/// Returns whether a branch has as many commits as it may have.
+/// Returns the message of a commit by a writer of reports.
+pub(super) fn written_by(message: &str, writer: &str) -> String {
+    format!("{message}{WRITER}{writer}\n")
+}
+
+/// Returns whether a branch is to begin again: it has as many commits as it may have, and all are reports. A
+/// branch with a commit of somebody else never begins again. A server that refuses is asked again when the
+/// branch has twice as many commits, because each request leaves an archive there.
 pub(super) fn is_full(repo: &Repository, tip: Oid, limit: usize) -> Result<bool, git2::Error> {
-    let mut next = Some(tip);
-    for _ in 1..limit {
-        let Some(commit) = next.map(|id| repo.find_commit(id)).transpose()? else { return Ok(false) };
+    let (mut count, mut next) = (0_usize, Some(tip));
+    while let Some(id) = next {
+        let commit = repo.find_commit(id)?;
+        let is_report = commit.message().is_ok_and(|text| text.lines().any(|line| line.starts_with(WRITER)));
+        if !is_report || commit.parent_count() > 1 {
+            return Ok(false);
+        }
+        count += 1;
         next = commit.parent_ids().next();
     }
-    Ok(next.is_some())
+    Ok(count.is_multiple_of(limit) && (count / limit).is_power_of_two())
 }
 
 /// Returns the commit that a branch had before it began again.
@@ -81,6 +96,7 @@ impl Mirror {
             }
             tip = before;
         }
-        Ok(false)
+        // Only reports begin again, so nothing shows that anybody rewrote the branch.
+        Ok(true)
     }
 }

@@ -103,14 +103,14 @@ fn whole_history(forge: &Forge) -> Vec<Vec<String>> {
 fn a_full_branch_begins_again_and_its_commits_are_archived() {
     on_both(|forge, open| {
         let mirror = open("cache");
-        mirror.push(&short("", "1"), &QUICK).unwrap();
-        forge.commit(BRANCH, &[("notes.md", "mine")]);
+        mirror.push(&short("", "0"), &QUICK).unwrap();
+        mirror.push(&short("other", "1"), &QUICK).unwrap();
         mirror.push(&short("", "2"), &QUICK).unwrap();
         assert_eq!(mirror.push(&short("", "2"), &QUICK), Ok(None), "nothing new begins nothing");
         assert_eq!(forge.history(BRANCH).len(), 3);
         let fourth = mirror.push(&short("", "3"), &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH), [fourth]);
-        assert_eq!(forge.file(BRANCH, "notes.md").as_deref(), Some("mine"), "files of others stay");
+        assert_eq!(forge.file(BRANCH, "other/x").as_deref(), Some("1"), "files of others stay");
         mirror.push(&short("", "4"), &QUICK).unwrap();
         mirror.push(&short("", "5"), &QUICK).unwrap();
         let last = mirror.push(&short("", "6"), &QUICK).unwrap().unwrap();
@@ -118,6 +118,18 @@ fn a_full_branch_begins_again_and_its_commits_are_archived() {
         assert_eq!(lengths, [1, 3, 3]);
         assert_eq!(open("after-restart").push(&short("", "6"), &QUICK), Ok(None));
         assert_eq!(forge.history(BRANCH), [last]);
+    });
+}
+
+#[test]
+fn a_branch_with_a_commit_of_a_person_never_begins_again() {
+    on_both(|forge, open| {
+        let mirror = open("cache");
+        forge.commit(BRANCH, &[("notes.md", "mine")]);
+        for update in 0..7 {
+            mirror.push(&short("", &update.to_string()), &QUICK).unwrap().unwrap();
+        }
+        assert_eq!(forge.history(BRANCH).len(), 8);
     });
 }
 
@@ -174,12 +186,14 @@ fn a_server_that_forbids_an_archive_or_a_beginning_gets_one_more_commit() {
         forge.hook("pre-receive", hook);
         let server = forge.serve();
         let mirror = forge.mirror("cache", &server.url);
-        for update in 0..5 {
+        for update in 0..6 {
             mirror.push(&short("", &update.to_string()), &QUICK).unwrap().unwrap();
         }
-        assert_eq!(forge.history(BRANCH).len(), 5, "{hook}");
+        assert_eq!(forge.history(BRANCH).len(), 6, "{hook}");
+        let archives = forge.repo().references_glob("refs/wheelwright/archive/*").unwrap().count();
+        assert!(archives <= 1, "it is not asked with each report: {archives}");
         forge.hook("pre-receive", "exit 0");
-        mirror.push(&short("", "5"), &QUICK).unwrap().unwrap();
+        mirror.push(&short("", "6"), &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH).len(), 1, "{hook}");
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer
         branch,
         directory,
         owner,
-        message: format!("{message}Wheelwright-Writer: {writer}\n"),
+        message,
         writer,
         takes_over: takes_over && !has_pushed,
         last,
