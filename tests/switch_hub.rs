@@ -85,7 +85,22 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     eventually("the work is applied", async || maps.get_opt("m").await.unwrap().is_some()).await;
     let uid = maps.get("m").await.unwrap().metadata.uid;
     assert!(on_spoke.run(&format!("switch-hub {}", bootstrap("first-bootstrap"))).contains("already"));
-    let planned = on_spoke.run(&format!("{switch} --dry-run"));
+    std::fs::write(dir.path().join("renewed"), on_first.run("get token --output kubeconfig")).unwrap();
+    let renewed = on_spoke.run(&format!("switch-hub {}", bootstrap("renewed")));
+    assert!(renewed.contains("its hub stays") && !renewed.contains("delete managedcluster"), "{renewed}");
+    for (name, user, why) in [
+        ("nobody", json!({}), "cannot join a cluster"),
+        ("plugin", json!({"exec": {"apiVersion": "v1", "command": "x"}}), "runs a plugin"),
+        ("path", json!({"tokenFile": "/token"}), "names /token"),
+    ] {
+        let text = std::fs::read_to_string(dir.path().join("second-bootstrap")).unwrap();
+        let mut config: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+        config["users"][0]["user"] = user;
+        std::fs::write(dir.path().join(name), config.to_string()).unwrap();
+        let refused = on_spoke.refused(&format!("switch-hub {}", bootstrap(name)));
+        assert!(refused.contains(why), "{refused}");
+    }
+    let planned = on_spoke.run(&format!("{switch} --dry-run --wait {}", u64::MAX));
     assert!(planned.contains("(dry run)") && !planned.contains("has joined"), "{planned}");
     joins(&on_first).await;
 
@@ -98,6 +113,7 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     assert!(asked.contains("On the new hub run: wheelwright accept --clusters c1"), "{asked}");
     let url = format!("The hub of cluster c1 is {}", second_server.url);
     assert!(told.starts_with(&url) && told.contains("renews its lease there"), "{told}");
+    assert!(told.contains("kubectl delete managedcluster c1"), "{told}");
     joins(&on_second).await;
 
     send_work(&second, "m").await;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kube::config::Kubeconfig;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -70,7 +71,8 @@ impl BootstrapArgs {
     pub(super) fn kubeconfig(&self) -> Result<String, CommandError> {
         if let Some(file) = &self.hub_kubeconfig {
             let read = std::fs::read_to_string(file);
-            return Ok(read.with_context(|| format!("cannot read {}", file.display()))?);
+            let text = read.with_context(|| format!("cannot read {}", file.display()))?;
+            return embedded(&text).map(|()| text);
         }
         let hub_ca_data = match &self.ca_file {
             Some(file) => STANDARD
@@ -84,6 +86,24 @@ impl BootstrapArgs {
         };
         Ok(serde_saphyr::to_string(&bootstrap.kubeconfig(self.proxy_url.as_deref()))?)
     }
+}
+
+/// Refuses a kubeconfig that works on this machine only. The agent's pod has no other file and no plugin.
+fn embedded(kubeconfig: &str) -> Result<(), CommandError> {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).context("cannot use the kubeconfig")?;
+    let clusters = kubeconfig.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
+    let users = || kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
+    let mut files = clusters.filter_map(|cluster| cluster.certificate_authority.as_ref()).chain(
+        users().flat_map(|user| [&user.client_certificate, &user.client_key, &user.token_file]).flatten(),
+    );
+    let error = if let Some(file) = files.next() {
+        anyhow!("the kubeconfig names {file}, which the agent's pod does not have")
+    } else if users().any(|user| user.exec.is_some() || user.auth_provider.is_some()) {
+        anyhow!("the kubeconfig runs a plugin for its credentials, which the agent's pod does not have")
+    } else {
+        return Ok(());
+    };
+    Err(CommandError::hinted(error, "wheelwright get token --output kubeconfig makes one for agents"))
 }
 
 /// Encodes PEM certificates in base64, as kubeconfigs have them.

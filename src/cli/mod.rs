@@ -18,12 +18,22 @@ mod writer;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser};
+use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use output::Ui;
+
+/// Most seconds that a command waits: a year.
+const LONGEST_WAIT: u64 = 365 * 24 * 3600;
+
+/// Returns when a command that waits for some seconds gives up.
+fn deadline(seconds: u64) -> Instant {
+    Instant::now() + Duration::from_secs(seconds.min(LONGEST_WAIT))
+}
 
 /// A GitOps hub operator for fleets of Kubernetes clusters.
 ///

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::block_on;
 use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, Writer, failed, find, list, retry_on_conflict};
-use crate::cli::{CommandError, CommandResult};
+use crate::cli::{CommandError, CommandResult, deadline};
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, SUBJECT_PREFIX};
 use engine::registration::csr::{Certificate, requested};
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
-        let deadline = Instant::now() + Duration::from_secs(args.wait);
+        let deadline = deadline(args.wait);
         for cluster in &args.clusters {
             accept(&mut writer, cluster, deadline).await?;
         }

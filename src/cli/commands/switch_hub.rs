@@ -7,8 +7,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Uri;
 use jiff::Timestamp;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::PostParams;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -19,8 +24,9 @@ use crate::cli::bootstrap::BootstrapArgs;
 use crate::cli::connect::answering;
 use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, find};
-use crate::cli::{CommandError, CommandResult};
+use crate::cli::{CommandError, CommandResult, deadline};
 use crate::shell;
+use api::cluster::v1::ManagedCluster;
 use api::names::{AGENT_NAMESPACE, CLUSTER_LEASE, HUB_KUBECONFIG_SECRET};
 use object::Key;
 
@@ -50,7 +56,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let hub = config(Kubeconfig::from_yaml(&bootstrap).context("cannot use the kubeconfig")?).await?;
         let new = hub.cluster_url.clone();
         // An agent with a bootstrap kubeconfig that the hub refuses has no hub at all.
-        answering(hub).await?;
+        may_join(&answering(hub).await?, &new).await?;
         let mut writer = args.write.connect().await?;
         let secret = Key::namespaced(AGENT_NAMESPACE, BOOTSTRAP_SECRET);
         let held = find::<Secret>(writer.client(), &secret).await?;
@@ -67,31 +73,74 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             writer.add_line(format!("The hub of cluster {cluster} is {new} already"));
             return writer.finish(ui);
         }
+        let registered = identity.registered().await;
         let data = json!({"data": {"kubeconfig": STANDARD.encode(&bootstrap)}});
         writer.merge::<Secret>(&secret, data).await?;
+        if old == new {
+            writer
+                .add_line(format!("Cluster {cluster} has another bootstrap kubeconfig; its hub stays {new}"));
+            return writer.finish(ui);
+        }
         writer.add_line(format!("The hub of cluster {cluster} is {new} now, and was {old}"));
         if args.wait > 0 && !writer.is_dry_run() {
             ui.error(format!(
                 "On the new hub run: wheelwright accept --clusters {cluster} --wait {}",
                 args.wait
             ))?;
-            joined(writer.client(), &cluster, &new, args.wait).await?;
-            writer.add_line("The agent has joined it, and renews its lease there. On the old hub run:");
-            writer.add_line(format!("    kubectl delete managedcluster {cluster} --wait=false"));
-            writer.add_line(
-                "No agent removes the finalizers of its works there any more. For each of them run:",
-            );
-            writer.add_line(format!(
-                "    kubectl patch manifestwork NAME -n {cluster} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"
-            ));
+            let identity = joined(writer.client(), &cluster, &new, args.wait).await?;
+            writer.add_line("The agent has joined it, and renews its lease there.");
+            if registered.is_some() && identity.registered().await == registered {
+                writer.add_line("It is the same hub under another URL; there is nothing to clean up.");
+            } else {
+                to_clean_up(&cluster).into_iter().for_each(|line| writer.add_line(line));
+            }
         }
         writer.finish(ui)
     })
 }
 
+/// Returns what a person does on the old hub.
+fn to_clean_up(cluster: &str) -> [String; 5] {
+    let patch = "--type=merge -p '{\"metadata\":{\"finalizers\":null}}'";
+    let release = |resource: &str| format!("    kubectl patch {resource} NAME -n {cluster} {patch}");
+    [
+        "On the old hub run:".into(),
+        format!("    kubectl delete managedcluster {cluster} --wait=false"),
+        "No agent removes the finalizers of its works and add-ons there any more. For each of them run:"
+            .into(),
+        release("managedclusteraddon"),
+        release("manifestwork"),
+    ]
+}
+
+/// Checks that a bootstrap kubeconfig may ask the hub to join it.
+async fn may_join(hub: &kube::Client, url: &Uri) -> Result<(), CommandError> {
+    let attributes = ResourceAttributes {
+        group: Some("certificates.k8s.io".into()),
+        resource: Some("certificatesigningrequests".into()),
+        verb: Some("create".into()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let answer = Api::all(hub.clone()).create(&PostParams::default(), &review).await;
+    let why = match answer {
+        Ok(review) if review.status.as_ref().is_some_and(|status| status.allowed) => return Ok(()),
+        Ok(_) => "it may not create CertificateSigningRequests".to_owned(),
+        Err(error) => shell::message(&error),
+    };
+    let error = anyhow!("the kubeconfig cannot join a cluster to {url}: {why}");
+    Err(CommandError::hinted(error, "on the new hub: wheelwright get token --output kubeconfig"))
+}
+
 /// Waits until the agent of a cluster has an identity on a hub, and has renewed its lease there.
-async fn joined(spoke: &kube::Client, cluster: &str, hub: &Uri, seconds: u64) -> Result<(), CommandError> {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
+async fn joined(
+    spoke: &kube::Client,
+    cluster: &str,
+    hub: &Uri,
+    seconds: u64,
+) -> Result<Identity, CommandError> {
+    let deadline = deadline(seconds);
     let (mut seen, mut missing) = (None, "joined");
     while Instant::now() < deadline {
         if let Some(identity) = Identity::read(spoke).await?
@@ -100,7 +149,7 @@ async fn joined(spoke: &kube::Client, cluster: &str, hub: &Uri, seconds: u64) ->
             missing = "renewed its lease on";
             let renewed = identity.renewed().await;
             if renewed.is_some() && seen.is_some() && renewed != seen {
-                return Ok(());
+                return Ok(identity);
             }
             seen = renewed.or(seen);
         }
@@ -142,6 +191,12 @@ impl Identity {
     /// Returns the URL of the hub.
     async fn hub(&self) -> Result<Uri, CommandError> {
         Ok(config(self.kubeconfig.clone()).await?.cluster_url)
+    }
+
+    /// Returns the uid of the ManagedCluster; `None` if the hub does not say.
+    async fn registered(&self) -> Option<String> {
+        let client = shell::client(config(self.kubeconfig.clone()).await.ok()?).ok()?;
+        find::<ManagedCluster>(&client, &Key::cluster(&self.cluster)).await.ok()??.metadata.uid
     }
 
     /// Returns when the agent renewed its lease; `None` if the hub does not say.

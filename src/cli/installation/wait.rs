@@ -13,8 +13,8 @@ use object::ObjectRef;
 use tokio::time::{Instant, sleep};
 
 use super::Installer;
-use crate::cli::CommandError;
 use crate::cli::writer::failed;
+use crate::cli::{CommandError, deadline};
 use engine::installation::OPERATOR;
 use engine::plural::counted;
 
@@ -27,7 +27,7 @@ pub(in crate::cli) struct Deadline(Instant);
 
 impl Deadline {
     pub(in crate::cli) fn of_seconds(seconds: u64) -> Self {
-        Self(Instant::now() + Duration::from_secs(seconds))
+        Self(deadline(seconds))
     }
 
     /// Waits for the next check; returns `false` when the time is over.

@@ -54,11 +54,11 @@ impl Options {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         let mut objects = list::<K>(&client, namespace, &self.selector).await?;
         objects.retain(|object| self.name.as_deref().is_none_or(|name| name == object.name()));
-        objects.retain(is_shown);
         if let Some(name) = self.name.as_deref().filter(|_| objects.is_empty()) {
             let error = anyhow::anyhow!("there is no {} {name}", K::kind(&()));
             return Err(CommandError::hinted(error, "without a name, all of them are shown"));
         }
+        objects.retain(is_shown);
         if self.output != Format::Text {
             print(ui, self.output, &objects.iter().map(Object::from_typed).collect::<Vec<_>>())?;
             return Ok(ExitCode::SUCCESS);

@@ -9,11 +9,11 @@ use tokio::time::{Instant, sleep};
 
 use super::Args;
 use super::plan::{PlacementPlan, Plan, clusters};
-use crate::cli::CommandError;
 use crate::cli::follow::follow;
 use crate::cli::output::{Output, Ui};
+use crate::cli::{CommandError, deadline};
 use crate::shell::{now, stop_on_signal};
-use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1beta1::PlacementDecision;
 use api::names::{INSTALLED_BY_ANNOTATION, PLACEMENT_LABEL, WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::ManifestWork;
@@ -35,8 +35,7 @@ pub(super) async fn to_end(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<(), 
     let reading = tokio::spawn(shell.run(stop.clone()));
     let tolerated =
         plan.leaving().filter_map(|planned| planned.leaves_after_seconds).max().unwrap_or_default();
-    let wait = Duration::from_secs(u64::try_from(tolerated).unwrap_or_default() + args.wait);
-    let deadline = Instant::now() + wait;
+    let deadline = deadline(args.wait.saturating_add(u64::try_from(tolerated).unwrap_or_default()));
     let (mut shown, mut left) = (BTreeSet::new(), vec!["the hub has not been read".to_owned()]);
     while !left.is_empty() && Instant::now() < deadline && !stop.is_cancelled() {
         stop.run_until_cancelled(sleep(TICK)).await;
@@ -73,7 +72,7 @@ fn pending(plan: &Plan, view: &impl View, now: Timestamp) -> Read<Vec<String>> {
     }
     let placements: BTreeSet<&str> = plan.leaving().map(|planned| planned.placement.as_str()).collect();
     pending.extend(works(&plan.cluster, &placements, view)?);
-    pending.extend(addons(&plan.cluster, &overview, view)?);
+    pending.extend(addons(&plan.cluster, &placements, &overview, view)?);
     Ok(pending)
 }
 
@@ -122,10 +121,21 @@ fn works(cluster: &str, placements: &BTreeSet<&str>, view: &impl View) -> Read<V
     Ok(leave.map(|work| format!("work {} is on {cluster}", work.name())).collect())
 }
 
-/// Returns the add-ons that a placement has installed on the cluster and that no placement wants there.
-fn addons(cluster: &str, overview: &Overview, view: &impl View) -> Read<Vec<String>> {
+/// Returns the add-ons of placements that leave the cluster, where one has installed the add-on and none wants
+/// it any more.
+fn addons(
+    cluster: &str,
+    placements: &BTreeSet<&str>,
+    overview: &Overview,
+    view: &impl View,
+) -> Read<Vec<String>> {
     let mut pending = Vec::new();
     for workload in &overview.add_ons {
+        let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(&workload.name))?;
+        let mut strategies = cma.iter().flat_map(|cma| &cma.spec.install_strategy.placements);
+        if !strategies.any(|it| placements.contains(format!("{}/{}", it.namespace, it.name).as_str())) {
+            continue;
+        }
         let mut groups = workload.groups.iter().filter(|group| group.placement.is_empty());
         let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, &workload.name))?;
         let installed = addon.is_some_and(|addon| addon.annotation(INSTALLED_BY_ANNOTATION).is_some());
