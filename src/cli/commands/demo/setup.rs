@@ -107,7 +107,8 @@ pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) ->
         "metadata": {"name": "fleet", "namespace": NAMESPACE},
         "spec": {
             "url": repository.path, "path": "overlays/prod", "interval": "1m",
-            "report": {"branch": REPORTS, "path": "/", "interval": "1s", "signingKeyRef": {"name": REPORT_KEY}},
+            "report": {"branch": REPORTS, "path": "/", "interval": "1s",
+                "signingKeyRef": {"name": REPORT_KEY}},
         },
     });
     hub.with_store(|store, now| {

@@ -121,8 +121,8 @@ fn works(cluster: &str, placements: &BTreeSet<&str>, view: &impl View) -> Read<V
     Ok(leave.map(|work| format!("work {} is on {cluster}", work.name())).collect())
 }
 
-/// Returns the add-ons of placements that leave the cluster, where one has installed the add-on and none wants
-/// it any more.
+/// Returns the add-ons of placements that leave the cluster, where one has installed the add-on and none
+/// wants it any more.
 fn addons(
     cluster: &str,
     placements: &BTreeSet<&str>,
