@@ -360,6 +360,7 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
         ("ConfigMap", 0, "grafanaDashboard.enabled=true", 1),
         ("ConfigMap", 0, "argocd.enabled=true", 2),
         ("Role", 3, "argocd.enabled=true", 4),
+        ("Role", 3, "argocd.refresh=true", 4),
         ("Role", 3, "configNamespaces=[\"team\"]", 4),
         ("Role", 3, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 4),
     ] {

@@ -134,6 +134,11 @@ pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revi
 pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";
 /// On a Placement, asks for a ClusterDecision with the labels and claims that the value lists.
 pub const CLUSTER_DECISION_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-decision";
+/// On a Placement with a ClusterDecision, names the ApplicationSets of its namespace that read it. They are
+/// refreshed when the list changes.
+pub const REFRESH_APPLICATION_SETS_ANNOTATION: &str = "gitops.wheelwright.dev/refresh-application-sets";
+/// On an ApplicationSet, asks Argo CD to generate its applications again (`argo-cd/common/common.go`).
+pub const APPLICATION_SET_REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
 /// Label of a namespace whose ConfigRepos may act as the operator. Only users who may write namespaces can
 /// set it.
 pub const OPERATOR_IDENTITY_LABEL: &str = "gitops.wheelwright.dev/operator-identity";

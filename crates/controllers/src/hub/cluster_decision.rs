@@ -9,19 +9,27 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
 
 use crate::placement_reads::{placement_of, selection};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{ClusterDecision, ClusterDecisionStatus, ConfigRepo};
-use api::names::{APPROVE_DELETION_ANNOTATION, CLUSTER_DECISION_ANNOTATION, CONFIG_REPO_ANNOTATION};
+use api::names::{
+    APPLICATION_SET_REFRESH_ANNOTATION, APPROVE_DELETION_ANNOTATION, CLUSTER_DECISION_ANNOTATION,
+    CONFIG_REPO_ANNOTATION, REFRESH_APPLICATION_SETS_ANNOTATION,
+};
 use engine::addon::selection::Selection;
 use engine::placement::{Entry, decision_list};
-use object::{Key, Metadata as _};
-use reconcile::{Action, Controller, Event, EventType, Plan, Query, Read, View, Watches};
+use object::{Gvk, Key, Metadata as _, ObjectRef};
+use reconcile::{
+    Action, Controller, Event, EventType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
+};
 
 /// Most characters of a value. A claim may be longer than any application needs.
 const VALUE: usize = 256;
+/// Limit of the ApplicationSets that are refreshed for one list.
+const MAX_REFRESHED: usize = 10;
 
 pub(crate) struct ClusterDecisionController;
 
@@ -66,11 +74,42 @@ impl Controller for ClusterDecisionController {
         let before = published.map(|status| status.decisions.as_slice()).unwrap_or_default();
         match decision_list(entries, before, approved) {
             Ok(status) if published == Some(&status) => {}
-            Ok(status) => plan.step([Action::apply_typed(&object(&placement, status))]),
+            Ok(status) => {
+                let is_same = status.decisions == before;
+                let refreshed = if is_same { Vec::new() } else { refreshes(&placement, view)? };
+                plan.step([Action::apply_typed(&object(&placement, status))]);
+                plan.step(refreshed);
+            }
             Err(refused) => plan.events.push(too_large(&placement, &refused)),
         }
         Ok(plan)
     }
+}
+
+/// Returns the requests to generate the applications again, which Argo CD would do at its next poll. They
+/// follow the write of the list. An ApplicationSet that cannot be read or written is left to the poll.
+fn refreshes(placement: &Placement, view: &impl View) -> Read<Vec<Action>> {
+    let named = placement.annotation(REFRESH_APPLICATION_SETS_ANNOTATION).unwrap_or_default();
+    let named = named.split(',').map(str::trim).filter(|name| !name.is_empty()).take(MAX_REFRESHED);
+    let patch = json!({"metadata": {"annotations": {APPLICATION_SET_REFRESH_ANNOTATION: "true"}}});
+    let mut actions = Vec::new();
+    for name in named {
+        let key = Key::namespaced(placement.namespace(), name);
+        let target = ObjectRef { gvk: Gvk::parse("argoproj.io/v1alpha1", "ApplicationSet"), key };
+        let found = match view.object(&target) {
+            Err(error) if error.is_coming() => return Err(error),
+            found => found.ok().flatten(),
+        };
+        actions.extend(found.map(|found| Action::Patch {
+            site: Site::Hub,
+            target,
+            subresource: Subresource::None,
+            patch: patch.as_object().cloned().unwrap_or_default(),
+            precondition: Precondition { uid: found.uid().to_owned(), ..Precondition::default() },
+            impersonate: None,
+        }));
+    }
+    Ok(actions)
 }
 
 /// Returns the commit that a ConfigRepo has applied.

@@ -123,6 +123,54 @@ fn a_list_has_the_labels_claims_and_groups_of_clusters() {
 }
 
 #[test]
+fn the_application_sets_that_a_placement_names_are_refreshed_after_its_list_changed() {
+    const REFRESH: &str = "argocd.argoproj.io/application-set-refresh";
+    let mut world = world(2);
+    let properties = json!({"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": properties}});
+    let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": schema});
+    let names = json!({"kind": "ApplicationSet", "plural": "applicationsets", "singular": "applicationset"});
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "applicationsets.argoproj.io"},
+            "spec": {"group": "argoproj.io", "scope": "Namespaced", "names": names, "versions": [version]},
+        }),
+    );
+    for (namespace, name) in [("default", "shop"), ("default", "other"), ("kube-public", "shop")] {
+        let metadata = json!({"namespace": namespace, "name": name});
+        put(
+            &mut world,
+            json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": metadata, "spec": {}}),
+        );
+    }
+    world.keep_history();
+    select_all(&mut world);
+    placement(
+        &mut world,
+        json!({}),
+        json!({"gitops.wheelwright.dev/refresh-application-sets": "absent, shop"}),
+    );
+    join(&mut world, 2, false, seconds(3));
+    world.run_for(seconds(20)).unwrap();
+    assert_eq!(clusters(&world), 3);
+    world.run_for(seconds(3600)).unwrap();
+
+    let mut written = Vec::new();
+    for write in world.take_history().iter().filter(|write| write.spoke.is_none()) {
+        let is_refreshed =
+            write.after.as_ref().is_some_and(|after| after.annotations().get(REFRESH) == Some(&"true"));
+        match write.id.kind.as_str() {
+            "ClusterDecision" => written.push("list".to_owned()),
+            "ApplicationSet" if is_refreshed => written.push(write.id.key.to_string()),
+            _ => {}
+        }
+    }
+    assert_eq!(written, ["list", "default/shop", "list"], "a refresh that stands already is no write");
+}
+
+#[test]
 fn the_generator_never_reads_a_partial_or_an_empty_list() {
     let mut world = placed();
     assert_eq!(clusters(&world), 4);
