@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::AGENT_NAMESPACE;
+use api::names::{AGENT_CLAIM, AGENT_NAMESPACE};
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
@@ -80,6 +81,13 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
         .await;
     };
     joins(&on_first).await;
+    let claims: Api<ClusterClaim> = Api::all(spoke.clone());
+    let claim = claims.get(AGENT_CLAIM).await.unwrap();
+    claims.delete(AGENT_CLAIM, &DeleteParams::default()).await.unwrap();
+    eventually("the agent writes its claim again", async || {
+        claims.get_opt(AGENT_CLAIM).await.unwrap().is_some_and(|written| written.spec == claim.spec)
+    })
+    .await;
     send_work(&first, "m").await;
     let maps: Api<ConfigMap> = Api::namespaced(spoke.clone(), "default");
     eventually("the work is applied", async || maps.get_opt("m").await.unwrap().is_some()).await;

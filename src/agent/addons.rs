@@ -91,7 +91,8 @@ impl Addons<'_> {
                     });
                     running.remove(&registration);
                     kept.secrets.insert(registration.secret());
-                    due.insert(registration, again);
+                    // With a clock that is ahead, new credentials are due for renewal at once.
+                    due.insert(registration, again.max(later(now(), RETRY)));
                 }
                 () = sleep(CHECK_INTERVAL) => {}
                 () = stop.cancelled() => {}

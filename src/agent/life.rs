@@ -6,6 +6,9 @@
 use std::time::Duration;
 
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::ClusterClaim;
+use api::names::AGENT_CLAIM;
+use controllers::agent_identity::Identity;
 use jiff::Timestamp;
 use kube::Api;
 use tokio::time::sleep;
@@ -64,6 +67,10 @@ impl IdentityUse<'_> {
             }
             why = switch::lost(self.options, self.shell) => End::Lost(why),
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
+            () = self.unclaimed() => {
+                warn!(cluster = self.options.cluster, "the ClusterClaim with the identity of the agent is not as written");
+                End::Over
+            }
         }
     }
 
@@ -119,6 +126,23 @@ impl IdentityUse<'_> {
             sleep(READ_PERIOD).await;
             let kept = spoke::load(self.options).await.ok().flatten();
             if kept.is_some_and(|kept| kept.certificate != self.credentials.certificate) {
+                return;
+            }
+        }
+    }
+
+    /// Returns when the claim on the spoke is gone or of somebody else. The controllers know the identity by it
+    /// and would do nothing without it, while the lease goes on.
+    async fn unclaimed(&self) {
+        let AgentOptions { cluster, spoke, .. } = self.options;
+        let (agent_id, hub_hash) = (self.credentials.agent.clone(), self.hub.hash());
+        let value = Identity { cluster: cluster.clone(), agent_id, hub_hash }.value();
+        let claims: Api<ClusterClaim> = Api::all(spoke.clone());
+        loop {
+            sleep(READ_PERIOD).await;
+            if let Ok(held) = claims.get_opt(AGENT_CLAIM).await
+                && held.is_none_or(|held| held.spec.value != value)
+            {
                 return;
             }
         }

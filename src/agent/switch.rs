@@ -44,7 +44,7 @@ pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> Stri
         let time = lease.and_then(|lease| lease.spec.clone()?.renew_time).map(|time| time.0);
         // A renewal counts from the time at which this process sees it, because the clock of the machine may
         // be set.
-        if time > renewed && time.is_none_or(|time| time <= now()) {
+        if time != renewed && time.is_none_or(|time| time <= now()) {
             (contact, renewed) = (Instant::now(), time);
         }
         if contact.elapsed() >= options.hub_timeout {

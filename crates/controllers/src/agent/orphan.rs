@@ -55,7 +55,7 @@ impl Controller for OrphanController {
             // The work controller removes the objects of a work of this hub.
             let is_foreign = work.is_none();
             return Ok(if is_foreign {
-                WorkOnSpoke::orphaned(identity, applied).plan(view)
+                WorkOnSpoke::orphaned(identity, applied, view)?.plan(view)
             } else {
                 Plan::nothing()
             });

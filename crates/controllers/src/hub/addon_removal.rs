@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, json};
 
-use crate::addon_reads::{self, OnClusters};
+use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
 use crate::rollout_policy::{self, RolloutOwner, policy_for};
 use api::addon::v1alpha1::ManagedClusterAddOn;
@@ -106,8 +106,12 @@ pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Ve
 
 /// Returns the number of clusters that have an add-on, if they are more than may lose it at once.
 pub(super) fn clusters_over_budget(add_on: &str, view: &impl View) -> Read<Option<usize>> {
-    let OnClusters { addons, unreadable } = addon_reads::of_clusters(add_on, view)?;
-    let clusters = addons.len() + unreadable.len();
+    // A list of clusters that is wrongly empty does not hide the add-on.
+    let addons = view.list_readable::<ManagedClusterAddOn>(Query::ALL)?;
+    let unreadable = view.unreadable::<ManagedClusterAddOn>(Query::ALL)?;
+    let keys = addons.iter().map(|addon| Key::of(addon.as_ref()));
+    let keys = keys.chain(unreadable.iter().map(|refused| refused.key.clone()));
+    let clusters = keys.filter(|key| key.name == add_on).collect::<BTreeSet<_>>().len();
     let (policy, _) = policy_for(RolloutOwner::AddOn(add_on), view)?;
     let allowed = policy.map_or(0, |policy| if policy.paused { 0 } else { policy.removals.of(clusters) });
     Ok(Some(clusters).filter(|clusters| *clusters > allowed))

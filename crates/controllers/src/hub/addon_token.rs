@@ -42,6 +42,13 @@ impl Controller for AddonTokenController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let addon = view.get::<ManagedClusterAddOn>(key)?;
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
+        // A list that leaves out the cluster takes no access from it: another account would have another uid.
+        let is_missing = cluster.is_none();
+        if is_missing
+            && view.object(&ObjectRef::of::<ManagedCluster>(Key::cluster(&key.namespace)))?.is_some()
+        {
+            return Ok(Plan::nothing());
+        }
         let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);
         match addon {
             Some(addon) if is_accepted && token::is_requested(&addon) => ensure(&addon, view, now),

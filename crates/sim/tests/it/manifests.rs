@@ -1,9 +1,10 @@
 //! Manifests that are refused, wait for their kind, are checked against an executor, evicted or expire.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixtures::{self, config_maps, seconds, work, work_of, world};
 use api::condition::find_condition;
+use api::names::AGENT_CLAIM;
 use api::work::v1::ManifestWork;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::View as _;
@@ -206,18 +207,17 @@ fn a_hub_that_was_restored_without_works_evicts_nothing_and_a_work_that_returns_
     assert_eq!(config_maps(&world), ["a=\"1\""]);
 }
 
-#[test]
-fn a_work_that_has_run_to_its_end_is_deleted_after_its_time() {
-    let mut world = world(1);
+/// Creates a work with a job and a ConfigMap, and lets it run to its end.
+fn complete(world: &mut World, delete_option: Value) {
     let pod = json!({"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "msa:0.4.0"}]}});
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": {"template": pod}});
     let resource = json!({"group": "batch", "resource": "jobs", "name": "j", "namespace": "default"});
     let rules = json!([{"condition": "Complete", "type": "WellKnownConditions"}]);
     put_work(
-        &mut world,
+        world,
         "w",
         json!({
-            "workload": {"manifests": [job]}, "deleteOption": {"ttlSecondsAfterFinished": 60},
+            "workload": {"manifests": [job, map("m", "default")]}, "deleteOption": delete_option,
             "manifestConfigs": [{"resourceIdentifier": resource, "conditionRules": rules}],
         }),
     );
@@ -228,7 +228,32 @@ fn a_work_that_has_run_to_its_end_is_deleted_after_its_time() {
     let store = &mut world.spokes.get_mut("cluster1").unwrap().store;
     store.patch(&target, &done, &WriteOptions::manager("kube-controller-manager"), now).unwrap();
     world.run_for(seconds(50)).unwrap();
-    assert!(find_condition(&status(&world, "w").conditions, "Complete").is_some_and(api::Condition::is_true));
+    assert!(find_condition(&status(world, "w").conditions, "Complete").is_some_and(api::Condition::is_true));
+}
+
+/// The inventories of the hub have another name then, and those of the old name are evicted.
+#[test]
+fn a_complete_work_keeps_its_objects_when_the_url_of_its_hub_changes() {
+    let mut world = world(1);
+    complete(&mut world, json!({}));
+    let claim = ResourcePath::resource("cluster.open-cluster-management.io", "v1alpha1", "clusterclaims")
+        .at(&Key::cluster(AGENT_CLAIM));
+    let moved = Patch::Merge(json!({"spec": {"value": "cluster1/agent/other"}}));
+    let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
+    spoke.store.patch(&claim, &moved, &WriteOptions::manager("agent"), now).unwrap();
+    world.run_for(seconds(2 * 3600)).unwrap();
+    let count = |group: &str, resource: &str| {
+        let all = ResourcePath::resource(group, "v1", resource);
+        world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap().items.len()
+    };
+    assert_eq!((count("batch", "jobs"), count("", "configmaps")), (1, 1));
+    assert_eq!(count("work.open-cluster-management.io", "appliedmanifestworks"), 1, "the old one is gone");
+}
+
+#[test]
+fn a_work_that_has_run_to_its_end_is_deleted_after_its_time() {
+    let mut world = world(1);
+    complete(&mut world, json!({"ttlSecondsAfterFinished": 60}));
     world.run_for(seconds(20)).unwrap();
     assert!(world.get::<ManifestWork>(&Key::namespaced("cluster1", "w")).is_none());
 }

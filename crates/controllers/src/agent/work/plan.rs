@@ -40,11 +40,18 @@ impl WorkOnSpoke {
         Ok(Some(Self { identity, key: key.clone(), work, applied, wanted, before }))
     }
 
-    /// Returns the objects on the spoke of a work that the hub does not have.
-    pub(in crate::agent) fn orphaned(identity: Identity, applied: Arc<AppliedManifestWork>) -> Self {
+    /// Returns the objects on the spoke of a work that the hub does not have. The work of its name there wants
+    /// some of them: after the URL of the hub has changed, it is the same work.
+    pub(in crate::agent) fn orphaned(
+        identity: Identity,
+        applied: Arc<AppliedManifestWork>,
+        view: &impl View,
+    ) -> Read<Self> {
         let before = recorded(&applied);
         let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
-        Self { identity, key, work: None, applied: Some(applied), wanted: Vec::new(), before }
+        let heir = view.get::<ManifestWork>(&key)?.filter(|work| !work.is_terminating());
+        let wanted = heir.map(|work| read(&work, |gvk| served(gvk, view))).unwrap_or_default();
+        Ok(Self { identity, key, work: None, applied: Some(applied), wanted, before })
     }
 
     pub(super) fn owner(&self) -> Option<OwnerReference> {
@@ -187,7 +194,9 @@ impl WorkOnSpoke {
         let (mut writes, mut pending, mut not_served) = (Vec::new(), Vec::new(), Vec::new());
         for entry in &self.before {
             let wanted = self.wanted_of(entry);
-            let stays = wanted.map_or_else(|| self.orphans_all(), |wanted| !wanted.owned);
+            // What another work wants is left to it. See docs/hazards.md#rotated-hub.
+            let is_inherited = self.work.is_none();
+            let stays = wanted.map_or_else(|| self.orphans_all(), |wanted| is_inherited || !wanted.owned);
             // The rule of the work for the entry is known only once the resource of the manifest is known.
             let is_unread = wanted.is_some_and(|wanted| wanted.served == Served::Unread);
             match if is_unread { Step::Wait } else { self.remove(entry, &owner, stays, view) } {

@@ -171,8 +171,9 @@ impl AddOnInput {
             return Installed { add_on, addons: &addons, selected: &BTreeSet::new(), deletion }
                 .removal(view, now);
         }
-        let unselected = self.fleet.unselected.iter().filter_map(|cluster| self.fleet.addons.get(cluster));
-        let addons: Vec<Arc<ManagedClusterAddOn>> = unselected.cloned().collect();
+        let unselected = self.fleet.unselected.difference(&self.fleet.unreadable);
+        let addons: Vec<_> =
+            unselected.filter_map(|cluster| self.fleet.addons.get(cluster).cloned()).collect();
         Installed { add_on, addons: &addons, selected: &self.fleet.selected, deletion }.removal(view, now)
     }
 
