@@ -68,7 +68,7 @@ impl IdentityUse<'_> {
             why = switch::lost(self.options, self.shell) => End::Lost(why),
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
             () = self.unclaimed() => {
-                warn!(cluster = self.options.cluster, "the ClusterClaim with the identity of the agent is not as written");
+                warn!(cluster = self.options.cluster, "the ClusterClaim of the agent is not as written");
                 End::Over
             }
         }
@@ -131,8 +131,8 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the claim on the spoke is gone or of somebody else. The controllers know the identity by it
-    /// and would do nothing without it, while the lease goes on.
+    /// Returns when the claim on the spoke is gone or of somebody else. The controllers know the identity by
+    /// it, and would do nothing without it while the lease goes on.
     async fn unclaimed(&self) {
         let AgentOptions { cluster, spoke, .. } = self.options;
         let (agent_id, hub_hash) = (self.credentials.agent.clone(), self.hub.hash());

@@ -40,8 +40,8 @@ impl WorkOnSpoke {
         Ok(Some(Self { identity, key: key.clone(), work, applied, wanted, before }))
     }
 
-    /// Returns the objects on the spoke of a work that the hub does not have. The work of its name there wants
-    /// some of them: after the URL of the hub has changed, it is the same work.
+    /// Returns the objects on the spoke of a work that the hub does not have. The work of its name there may
+    /// want some of them: after the URL of the hub has changed, it is the same work.
     pub(in crate::agent) fn orphaned(
         identity: Identity,
         applied: Arc<AppliedManifestWork>,
