@@ -48,6 +48,12 @@ fn installed_by(placement: &Key, view: &impl View) -> Vec<Key> {
     all.iter().filter(uses).map(|cma| Key::of(cma.as_ref())).collect()
 }
 
+/// Wakes every add-on when clusters or their add-ons can be read again.
+pub(super) fn wake_on_readability<W: Watches>(watches: &mut W) {
+    watches.on_readability::<ManagedCluster>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
+    watches.on_readability::<ManagedClusterAddOn>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
+}
+
 /// The add-ons of one name on all clusters.
 #[derive(Default)]
 pub(super) struct OnClusters {
@@ -92,6 +98,15 @@ pub(super) fn unreadable(addon: &str, view: &impl View) -> Read<BTreeSet<String>
         }
     }
     Ok(clusters)
+}
+
+/// Returns the keys of the add-ons of one name, also of clusters that are on no list.
+pub(super) fn keys_of_name(addon: &str, view: &impl View) -> Read<BTreeSet<Key>> {
+    let addons = view.list_readable::<ManagedClusterAddOn>(Query::ALL)?;
+    let unreadable = view.unreadable::<ManagedClusterAddOn>(Query::ALL)?;
+    let addons = addons.iter().filter(|found| found.name() == addon).map(|found| Key::of(found.as_ref()));
+    let unreadable = unreadable.iter().filter(|refused| refused.key.name == addon);
+    Ok(addons.chain(unreadable.map(|refused| refused.key.clone())).collect())
 }
 
 /// Returns the keys of the add-ons of one name on all clusters, to wake them.

@@ -10,16 +10,16 @@ use jiff::Timestamp;
 
 use super::addon_removal::{AddOnDeletion, Installed};
 use crate::addon_reads::{self, OnClusters};
+use crate::placement_reads::is_on_hub;
 use crate::rollout_policy::{self, RolloutOwner};
-use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
-use api::cluster::v1::ManagedCluster;
+use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::addon_conditions::PROGRESSING;
 use api::names::{ADDON_REMOVAL_FINALIZER, DEFAULT_ROLLOUT_POLICY, REMOVAL_DECIDED_ANNOTATION};
 use engine::plural::counted;
-use object::{Key, Metadata as _, ObjectRef};
-use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
+use object::Metadata as _;
+use reconcile::{Action, Plan, Read, StatusWrite, View};
 
 /// The finalizer with which the API server keeps an object until its dependents have no owner.
 const ORPHAN: &str = "orphan";
@@ -60,13 +60,8 @@ fn is_everywhere_gone(add_on: &str, on_clusters: &OnClusters, view: &impl View) 
     if !on_clusters.addons.is_empty() || !on_clusters.unreadable.is_empty() {
         return Ok(false);
     }
-    let unreadable = view.unreadable::<ManagedClusterAddOn>(Query::ALL)?;
-    let unreadable = unreadable.iter().map(|refused| refused.key.clone());
-    let left = view.list_readable::<ManagedClusterAddOn>(Query::ALL)?;
-    let left = left.iter().filter(|addon| addon.name() == add_on).map(|addon| Key::of(addon.as_ref()));
-    for addon in left.chain(unreadable.filter(|addon| addon.name == add_on)) {
-        let cluster = ObjectRef::of::<ManagedCluster>(Key::cluster(addon.namespace));
-        if view.object(&cluster)?.is_some() {
+    for addon in addon_reads::keys_of_name(add_on, view)? {
+        if is_on_hub(&addon.namespace, view)? {
             return Ok(false);
         }
     }

@@ -62,8 +62,7 @@ impl Controller for AddonInstallController {
                 Vec::new()
             }
         });
-        watches.on_readability::<ManagedCluster>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
-        watches.on_readability::<ManagedClusterAddOn>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
+        addon_reads::wake_on_readability(watches);
         addon_reads::wake_on_policies(watches);
         watches.keep::<AddOnFleets>();
     }

@@ -107,11 +107,7 @@ pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Ve
 /// Returns the number of clusters that have an add-on, if they are more than may lose it at once.
 pub(super) fn clusters_over_budget(add_on: &str, view: &impl View) -> Read<Option<usize>> {
     // A list of clusters that is wrongly empty does not hide the add-on.
-    let addons = view.list_readable::<ManagedClusterAddOn>(Query::ALL)?;
-    let unreadable = view.unreadable::<ManagedClusterAddOn>(Query::ALL)?;
-    let keys = addons.iter().map(|addon| Key::of(addon.as_ref()));
-    let keys = keys.chain(unreadable.iter().map(|refused| refused.key.clone()));
-    let clusters = keys.filter(|key| key.name == add_on).collect::<BTreeSet<_>>().len();
+    let clusters = addon_reads::keys_of_name(add_on, view)?.len();
     let (policy, _) = policy_for(RolloutOwner::AddOn(add_on), view)?;
     let allowed = policy.map_or(0, |policy| if policy.paused { 0 } else { policy.removals.of(clusters) });
     Ok(Some(clusters).filter(|clusters| *clusters > allowed))

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
+use crate::placement_reads::is_on_hub;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::{Conditions as _, set_condition};
@@ -43,10 +44,7 @@ impl Controller for AddonTokenController {
         let addon = view.get::<ManagedClusterAddOn>(key)?;
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
         // A list that leaves out the cluster takes no access from it: another account would have another uid.
-        let is_missing = cluster.is_none();
-        if is_missing
-            && view.object(&ObjectRef::of::<ManagedCluster>(Key::cluster(&key.namespace)))?.is_some()
-        {
+        if cluster.is_none() && is_on_hub(&key.namespace, view)? {
             return Ok(Plan::nothing());
         }
         let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);

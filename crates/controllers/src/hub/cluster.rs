@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::placement_reads::is_on_hub;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True};
@@ -22,7 +23,7 @@ use api::names::{
 use api::work::v1::ManifestWork;
 use engine::registration::rbac;
 use object::duration::later;
-use object::{Key, Kind, Metadata as _, ObjectRef};
+use object::{Key, Kind, Metadata as _};
 use reconcile::{
     Action, Change, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Query, Read,
     StatusWrite, View, Watches,
@@ -225,7 +226,7 @@ fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp)
     }
     // A list that leaves out a cluster must not take its works.
     // See docs/hazards.md#cluster-without-finalizers.
-    if view.object(&ObjectRef::of::<ManagedCluster>(Key::cluster(name)))?.is_some() {
+    if is_on_hub(name, view)? {
         return Ok(());
     }
     if delete_content(plan, name, view)?.is_none() {

@@ -50,7 +50,9 @@ impl WorkOnSpoke {
         let before = recorded(&applied);
         let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
         let heir = view.get::<ManifestWork>(&key)?.filter(|work| !work.is_terminating());
-        let wanted = heir.map(|work| read(&work, |gvk| served(gvk, view))).unwrap_or_default();
+        let mut wanted = heir.map(|work| read(&work, |gvk| served(gvk, view))).unwrap_or_default();
+        // What that work wants is left to it. See docs/hazards.md#rotated-hub.
+        wanted.iter_mut().for_each(|wanted| wanted.owned = false);
         Ok(Self { identity, key, work: None, applied: Some(applied), wanted, before })
     }
 
@@ -194,9 +196,7 @@ impl WorkOnSpoke {
         let (mut writes, mut pending, mut not_served) = (Vec::new(), Vec::new(), Vec::new());
         for entry in &self.before {
             let wanted = self.wanted_of(entry);
-            // What another work wants is left to it. See docs/hazards.md#rotated-hub.
-            let is_inherited = self.work.is_none();
-            let stays = wanted.map_or_else(|| self.orphans_all(), |wanted| is_inherited || !wanted.owned);
+            let stays = wanted.map_or_else(|| self.orphans_all(), |wanted| !wanted.owned);
             // The rule of the work for the entry is known only once the resource of the manifest is known.
             let is_unread = wanted.is_some_and(|wanted| wanted.served == Served::Unread);
             match if is_unread { Step::Wait } else { self.remove(entry, &owner, stays, view) } {

@@ -61,8 +61,7 @@ impl Controller for AddonConfigController {
             let same = old.is_some() && old == new;
             if same { Vec::new() } else { view.keys::<ClusterManagementAddOn>(Query::ALL) }
         });
-        watches.on_readability::<ManagedCluster>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
-        watches.on_readability::<ManagedClusterAddOn>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
+        addon_reads::wake_on_readability(watches);
         addon_reads::wake_on_policies(watches);
         watches.on_observed(|change, view| {
             if is_config(change) { view.keys::<ClusterManagementAddOn>(Query::ALL) } else { Vec::new() }

@@ -2,7 +2,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 
 use super::*;
-use object::Object;
+use object::{Object, ObjectRef};
 use reconcile::{Caches, Lookup, LookupAnswer, Site};
 
 /// Returns the plan for a cluster that is accepted, where its namespace has these labels.
