@@ -11,7 +11,7 @@ use api::names::PLACEMENT_LABEL;
 use api::names::cluster_conditions::AVAILABLE;
 use engine::addon::selection::Selection;
 use engine::rollout::Size;
-use object::{Key, Metadata as _, ObjectRef};
+use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
 /// Returns the placement of a decision.
@@ -31,11 +31,6 @@ pub(super) fn selection(placement: &Key, view: &impl View) -> Read<Selection> {
 pub(super) fn group_size(placement: &Placement) -> Option<Size> {
     let groups = placement.spec.decision_strategy.as_ref()?.group_strategy.as_ref()?;
     Size::read("clustersPerDecisionGroup", &groups.clusters_per_decision_group).ok()
-}
-
-/// Returns whether the hub has a cluster, when it is asked for the cluster itself: a list may leave it out.
-pub(super) fn is_on_hub(cluster: &str, view: &impl View) -> Read<bool> {
-    Ok(view.object(&ObjectRef::of::<ManagedCluster>(Key::cluster(cluster)))?.is_some())
 }
 
 /// Returns whether a cluster is silent: the hub has set its availability to Unknown.

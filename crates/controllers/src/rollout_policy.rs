@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
 
+use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
-use api::names::DEFAULT_ROLLOUT_POLICY;
+use api::names::{DEFAULT_ROLLOUT_POLICY, ROLLOUT_POLICY_ANNOTATION};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::rollout::decision::Counts;
 use engine::rollout::{Input, Policy, Refused, RolloutDecision};
-use object::{Key, Metadata as _, Object};
-use reconcile::{Action, Query, Read, StatusWrite, View};
+use object::{Key, Kind, Metadata as _, Object};
+use reconcile::{Action, Query, Read, ReadError, ReadErrorReason, StatusWrite, View};
 
 /// The subject of a rollout.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +58,43 @@ pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
 }
 
 /// Returns the policy in effect for a subject, see [`choose`].
+///
+/// # Errors
+/// The policies have not been read, or their list leaves out the one that the subject names while the hub has
+/// it: a pause must not be forgotten. See docs/hazards.md#policy-left-out.
 pub(super) fn object_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    let named = match subject {
+        RolloutOwner::AddOn(name) => {
+            let cma = view.get_readable::<ClusterManagementAddOn>(&Key::cluster(name))?;
+            cma.and_then(|cma| cma.annotation(ROLLOUT_POLICY_ANNOTATION).map(Key::cluster))
+        }
+        RolloutOwner::ReplicaSet(key) => {
+            let set = view.get_readable::<ManifestWorkReplicaSet>(key)?;
+            set.and_then(|set| set.annotation(ROLLOUT_POLICY_ANNOTATION).map(Key::cluster))
+        }
+    };
+    let left_out = named.filter(|named| policies.iter().all(|policy| policy.name() != named.name));
+    if let Some(Key { name, .. }) = left_out
+        && view.exists::<RolloutPolicy>(&Key::cluster(&name))?
+    {
+        let why = "the hub has it, and the list of policies leaves it out".to_owned();
+        let reason = ReadErrorReason::NotListed;
+        return Err(ReadError { what: format!("RolloutPolicy {name}"), why, reason });
+    }
     Ok(choose(&policies, subject).cloned())
+}
+
+/// Returns the name of a policy that a person created.
+pub(super) fn of_people(policy: Option<&RolloutPolicy>) -> Option<&str> {
+    policy.map(|policy| policy.name()).filter(|name| *name != DEFAULT_ROLLOUT_POLICY)
+}
+
+/// Returns the write that names the policy of a person on its subject; `None` if it does.
+pub(super) fn name_on<K: Kind>(subject: &K, policy: Option<&str>) -> Option<Action> {
+    let patch = json!({"metadata": {"annotations": {ROLLOUT_POLICY_ANNOTATION: policy}}});
+    let is_named = subject.annotation(ROLLOUT_POLICY_ANNOTATION) == policy;
+    (!is_named).then(|| Action::patch(subject, patch.as_object().cloned().unwrap_or_default()))
 }
 
 /// Creates the policy that keeps the records of the operator where no policy of people is for a subject. It

@@ -82,6 +82,15 @@ pub trait View {
         }
     }
 
+    /// Returns whether the observed cluster has an object, when it is asked for the object itself: a list may
+    /// wrongly leave it out.
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn exists<K: Kind>(&self, key: &Key) -> Read<bool> {
+        Ok(self.object(&ObjectRef::of::<K>(key.clone()))?.is_some())
+    }
+
     /// Returns whether a subject may do something on the observed cluster.
     ///
     /// # Errors

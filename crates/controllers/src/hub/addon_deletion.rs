@@ -10,16 +10,16 @@ use jiff::Timestamp;
 
 use super::addon_removal::{AddOnDeletion, Installed};
 use crate::addon_reads::{self, OnClusters};
-use crate::placement_reads::is_on_hub;
 use crate::rollout_policy::{self, RolloutOwner};
-use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::addon_conditions::PROGRESSING;
-use api::names::{ADDON_REMOVAL_FINALIZER, DEFAULT_ROLLOUT_POLICY, REMOVAL_DECIDED_ANNOTATION};
+use api::names::{ADDON_REMOVAL_FINALIZER, REMOVAL_DECIDED_ANNOTATION};
 use engine::plural::counted;
-use object::Metadata as _;
-use reconcile::{Action, Plan, Read, StatusWrite, View};
+use object::{Key, Metadata as _};
+use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 
 /// The finalizer with which the API server keeps an object until its dependents have no owner.
 const ORPHAN: &str = "orphan";
@@ -33,15 +33,15 @@ pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
     is_held.then_some(if is_approved { AddOnDeletion::Approved } else { AddOnDeletion::Budgeted })
 }
 
-/// Adds the finalizer to an add-on that a policy of a person applies to, and removes it from others.
+/// Names the policy of a person on an add-on that it applies to, and adds the finalizer; removes both from
+/// others.
 pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Option<Action>> {
     let policy = rollout_policy::object_for(RolloutOwner::AddOn(cma.name()), view)?;
-    let is_of_people = policy.is_some_and(|policy| policy.name() != DEFAULT_ROLLOUT_POLICY);
-    Ok(if is_of_people {
-        Action::add_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])
-    } else {
-        Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])
-    })
+    let policy = rollout_policy::of_people(policy.as_deref());
+    Ok(rollout_policy::name_on(cma, policy).or_else(|| match policy {
+        Some(_) => Action::add_finalizers(cma, &[ADDON_REMOVAL_FINALIZER]),
+        None => Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER]),
+    }))
 }
 
 /// Removes the finalizer when no cluster has the add-on any more, or when its add-ons stay.
@@ -55,17 +55,22 @@ pub(super) fn release(
 }
 
 /// Returns whether no cluster has the add-on. The hub is asked for a cluster that is not on the list and has
-/// the add-on. See docs/hazards.md#deleted-addon.
+/// the add-on, and for the add-on of each cluster. See docs/hazards.md#deleted-addon.
 fn is_everywhere_gone(add_on: &str, on_clusters: &OnClusters, view: &impl View) -> Read<bool> {
     if !on_clusters.addons.is_empty() || !on_clusters.unreadable.is_empty() {
         return Ok(false);
     }
     for addon in addon_reads::keys_of_name(add_on, view)? {
-        if is_on_hub(&addon.namespace, view)? {
+        if view.exists::<ManagedCluster>(&Key::cluster(addon.namespace))? {
             return Ok(false);
         }
     }
-    Ok(true)
+    let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
+    let keys = clusters.iter().map(|cluster| Key::namespaced(cluster.name(), add_on));
+    // All questions are asked before the first answer is needed.
+    let answers: Vec<Read<bool>> = keys.map(|key| view.exists::<ManagedClusterAddOn>(&key)).collect();
+    let exist = answers.into_iter().collect::<Read<Vec<bool>>>()?;
+    Ok(!exist.contains(&true))
 }
 
 /// Says in the status what the deletion waits for. Clusters keep what they run meanwhile.

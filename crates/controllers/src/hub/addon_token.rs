@@ -9,7 +9,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use crate::placement_reads::is_on_hub;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::{Conditions as _, set_condition};
@@ -43,8 +42,11 @@ impl Controller for AddonTokenController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let addon = view.get::<ManagedClusterAddOn>(key)?;
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
-        // A list that leaves out the cluster takes no access from it: another account would have another uid.
-        if cluster.is_none() && is_on_hub(&key.namespace, view)? {
+        // A list that leaves out the cluster or the add-on takes no access from it: another account would have another uid.
+        if cluster.is_none() && view.exists::<ManagedCluster>(&Key::cluster(&key.namespace))? {
+            return Ok(Plan::nothing());
+        }
+        if addon.is_none() && binding_of(key, view)?.is_some() && view.exists::<ManagedClusterAddOn>(key)? {
             return Ok(Plan::nothing());
         }
         let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);
@@ -97,16 +99,18 @@ fn remove(key: &Key, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> R
         status.conditions.retain(|condition| condition.type_ != TOKEN_INFRASTRUCTURE_READY);
         plan.status = StatusWrite::between(addon, &new);
     }
-    let TokenInfrastructure { account, role, binding } = TokenInfrastructure::of(key);
-    let binding = view.get::<RoleBinding>(&Key::of(&binding))?;
-    let Some(binding) = binding.filter(|binding| token::addon_of_binding(binding).as_ref() == Some(key))
-    else {
-        return Ok(plan);
-    };
+    let Some(binding) = binding_of(key, view)? else { return Ok(plan) };
+    let TokenInfrastructure { account, role, binding: _ } = TokenInfrastructure::of(key);
     let live = [view.object(&reference(&account))?, view.object(&reference(&role))?];
     plan.step(live.iter().flatten().filter(|live| is_ours(live)).map(delete));
     plan.step([Action::delete(binding.as_ref())]);
     Ok(plan)
+}
+
+/// Returns the binding that was made for an add-on.
+fn binding_of(key: &Key, view: &impl View) -> Read<Option<Arc<RoleBinding>>> {
+    let binding = view.get::<RoleBinding>(&Key::of(&TokenInfrastructure::of(key).binding))?;
+    Ok(binding.filter(|binding| token::addon_of_binding(binding).as_ref() == Some(key)))
 }
 
 fn reference<K: Kind>(object: &K) -> ObjectRef {

@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::placement_reads::is_on_hub;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True};
@@ -226,7 +225,7 @@ fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp)
     }
     // A list that leaves out a cluster must not take its works.
     // See docs/hazards.md#cluster-without-finalizers.
-    if is_on_hub(name, view)? {
+    if view.exists::<ManagedCluster>(&Key::cluster(name))? {
         return Ok(());
     }
     if delete_content(plan, name, view)?.is_none() {

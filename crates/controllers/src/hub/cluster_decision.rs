@@ -68,10 +68,10 @@ impl Controller for ClusterDecisionController {
         if !selection.settled {
             return Ok(plan);
         }
-        let entries = entries(&placement, &selection, wanted, view)?;
         let published = live.as_ref().and_then(|live| live.status.as_ref());
-        let approved = placement.annotation(APPROVE_DELETION_ANNOTATION).unwrap_or_default();
         let before = published.map(|status| status.decisions.as_slice()).unwrap_or_default();
+        let entries = entries(&placement, &selection, wanted, before, view)?;
+        let approved = placement.annotation(APPROVE_DELETION_ANNOTATION).unwrap_or_default();
         match decision_list(entries, before, approved) {
             Ok(status) if published == Some(&status) => {}
             Ok(status) => {
@@ -124,30 +124,41 @@ fn placements_with_list(view: &impl View) -> Vec<Key> {
     all.iter().filter(asks).map(|placement| Key::of(&**placement)).collect()
 }
 
-/// Returns the entries of the selected clusters, by name.
+/// Returns the entries of the selected clusters, by name. A cluster that is on no list keeps the entry that it
+/// has in `before`, and all keep their revision while their ConfigRepo has none: an application that gets
+/// another name is deleted and created, and one without a revision follows HEAD.
 fn entries(
     placement: &Placement,
     selection: &Selection,
     wanted: &str,
+    before: &[Entry],
     view: &impl View,
 ) -> Read<BTreeMap<String, Entry>> {
     let wanted: Vec<&str> = wanted.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    let revision = match placement.annotation(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/')) {
+    let repo = placement.annotation(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/'));
+    let is_from_repo = repo.is_some();
+    let revision = match repo {
         Some((namespace, name)) => {
             view.get::<ConfigRepo>(&Key::namespaced(namespace, name))?.as_deref().and_then(applied)
         }
         None => None,
     };
+    let before: BTreeMap<&str, &Entry> =
+        before.iter().filter_map(|entry| Some((entry.get("clusterName")?.as_str(), entry))).collect();
     let mut entries = BTreeMap::new();
     for group in &selection.groups {
         for name in &group.clusters {
+            let published = before.get(name.as_str()).copied();
+            let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name.as_str()))? else {
+                entries.extend(published.map(|entry| (name.clone(), entry.clone())));
+                continue;
+            };
+            let kept = || published.and_then(|entry| entry.get("revision")).filter(|_| is_from_repo).cloned();
             let mut entry = Entry::from([("clusterName".to_owned(), name.clone())]);
             entry.insert("group".into(), group.key.name.clone());
             entry.insert("wave".into(), group.key.index.to_string());
-            entry.insert("revision".into(), revision.clone().unwrap_or_default());
-            if let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name.as_str()))? {
-                describe(&mut entry, &cluster, &wanted);
-            }
+            entry.insert("revision".into(), revision.clone().or_else(kept).unwrap_or_default());
+            describe(&mut entry, &cluster, &wanted);
             entries.insert(name.clone(), entry);
         }
     }

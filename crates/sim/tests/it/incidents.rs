@@ -9,14 +9,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::{Value, json};
 
-use crate::fixtures::{config_repo, repo, select_all};
-use crate::{deletions, removals, replica_sets};
+use crate::fixtures::{ADDON, config_repo, join, repo, seconds, select_all};
+use crate::{addons, deletions, removals, replica_sets, tokens};
+use api::addon::v1alpha1::{AddOnTemplate, ManagedClusterAddOn};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo};
+use api::names::ADDON_REMOVAL_FINALIZER;
+use api::work::v1::ManifestWork;
 use object::tree::FileTree;
-use object::{Key, Kind, Object, ObjectRef};
+use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 use reconcile::{
     Change, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Plan, Query, Read, ReadError,
     ReadErrorReason, Register, Site, Source, StatusWrite, Unreadable, View, Watches,
@@ -207,23 +211,73 @@ fn a_list_that_fails_deletes_nothing() {
     }
 }
 
+/// Returns the fleet with all that is taken away only once: a job before a deletion, an account with tokens,
+/// permissions on the hub, an old snapshot, and a deletion that a policy holds.
+fn fleet_with_pending_deletions() -> World {
+    let mut world = fleet();
+    addons::template_with_job(&mut world, "msa:0.4.0");
+    let role = json!({"type": "CurrentCluster", "currentCluster": {"clusterRoleName": "reader"}});
+    let registration = json!([{"type": "KubeClient", "kubeClient": {"hubPermissions": [role]}}]);
+    let patch = Patch::Merge(json!({"spec": {"registration": registration}}));
+    let path = ResourcePath::of::<AddOnTemplate>(&Key::cluster("msa"));
+    let now = world.now;
+    world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+    minutes(&mut world, 2);
+    tokens::driver(&mut world, json!("token"));
+    world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster4", ADDON)).unwrap();
+    deletions::policy(&mut world, json!({"paused": true}));
+    deletions::delete(&mut world);
+    minutes(&mut world, 15);
+    assert_eq!(tokens::exist(&world), [true; 3]);
+    assert!(addons::job_of(&world, "cluster4").is_some());
+    assert!(world.list::<RoleBinding>().iter().any(|it| it.name().contains(":clusterrole:reader:agent")));
+    world.take_history();
+    world
+}
+
 /// In a restore, or behind a proxy that answers for the hub, a list can be empty that is not. Clusters leave
 /// their placements then, within the budgets, but nothing that counts as left over is cleaned up.
 #[test]
-fn a_list_of_clusters_that_is_wrongly_empty_ends_no_deletion_and_cleans_nothing_up() {
-    let mut world = fleet();
-    deletions::policy(&mut world, json!({"paused": true}));
-    deletions::delete(&mut world);
-    world.take_history();
-    EMPTY.set("ManagedCluster");
+fn a_list_that_is_wrongly_empty_ends_no_deletion_and_cleans_nothing_up() {
+    for kind in KINDS.into_iter().chain(["RolloutPolicy", "RoleBinding", "ControllerRevision"]) {
+        let mut world = fleet_with_pending_deletions();
+        EMPTY.set(kind);
+        world.restart_operator();
+        minutes(&mut world, 30);
+        EMPTY.set("");
+        let is_gone = |write: &Write| write.after.is_none() && write.id.kind != "PlacementDecision";
+        let gone: Vec<_> = world.take_history().into_iter().filter(is_gone).collect();
+        let gone: Vec<_> = gone.iter().map(|write| (&write.spoke, &write.id)).collect();
+        assert!(gone.is_empty(), "{kind}: {gone:?}");
+        assert!(deletions::cma(&world).is_some(), "{kind}");
+    }
+}
+
+/// A policy that is paused and installs in the order of the rollout.
+#[test]
+fn a_policy_that_a_list_leaves_out_still_pauses_and_holds() {
+    let mut world =
+        removals::installed(Setup { hub: |p| controllers::hub(&mut Unreliable(p)), ..Setup::default() }, 4);
+    replica_sets::set(&mut world, "1", json!({"type": "All"}));
+    replica_sets::settle(&mut world);
+    deletions::policy(&mut world, json!({"paused": true, "rollOut": "InstallAndContent"}));
+    EMPTY.set("RolloutPolicy");
     world.restart_operator();
-    minutes(&mut world, 30);
+    replica_sets::set(&mut world, "2", json!({"type": "All"}));
+    join(&mut world, 5, false, seconds(5));
+    world.keep_history();
+    minutes(&mut world, 15);
     EMPTY.set("");
-    let is_gone = |write: &Write| write.after.is_none() && write.id.kind != "PlacementDecision";
-    let gone: Vec<_> = world.take_history().into_iter().filter(is_gone).collect();
-    let gone: Vec<_> = gone.iter().map(|write| (&write.spoke, &write.id)).collect();
-    assert!(gone.is_empty(), "{gone:?}");
-    assert!(deletions::cma(&world).is_some());
+    let works = world.list::<ManifestWork>();
+    assert_eq!((world.list::<ManagedClusterAddOn>().len(), works.len()), (4, 8));
+    let spec = |object: &Option<Arc<Object>>| {
+        object.as_ref().map(|object| object.as_ref().clone().into_value()["spec"].take())
+    };
+    let history = world.take_history().into_iter();
+    let of_works = history.filter(|write| write.id.kind == "ManifestWork" && write.spoke.is_none());
+    let changed: Vec<_> = of_works.filter(|write| spec(&write.before) != spec(&write.after)).collect();
+    assert!(changed.is_empty(), "{:?}", changed.iter().map(|write| &write.id).collect::<Vec<_>>());
+    assert!(deletions::cma(&world).unwrap().has_finalizer(ADDON_REMOVAL_FINALIZER));
 }
 
 /// `argo-cd#10167`: after a change of its token, an Application lost the namespaces of all tenants.

@@ -30,7 +30,7 @@ fn on(mut world: World) -> World {
 }
 
 /// Writes the driver as the agent of the cluster does.
-fn driver(world: &mut World, driver: Value) {
+pub(crate) fn driver(world: &mut World, driver: Value) {
     let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).sub("status");
     let patch = Patch::Merge(json!({"status": {"kubeClientDriver": driver}}));
     let now = world.now;
@@ -48,7 +48,7 @@ fn account(world: &World) -> Option<ServiceAccount> {
 }
 
 /// Returns whether the account, the role and the binding exist.
-fn exist(world: &World) -> [bool; 3] {
+pub(crate) fn exist(world: &World) -> [bool; 3] {
     let role = Key::namespaced("cluster1", format!("{ADDON}-token-role"));
     [account(world).is_some(), world.get::<Role>(&role).is_some(), world.get::<RoleBinding>(&role).is_some()]
 }

@@ -12,9 +12,9 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use super::decide::DecidedRollouts;
 use super::input::AddOnInput;
 use crate::addon_reads;
-use api::addon::v1alpha1::{ClusterManagementAddOnStatus, ConfigSpecHash};
+use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ConfigSpecHash};
 use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
-use object::Metadata as _;
+use object::{Key, Metadata as _};
 use reconcile::{Action, Query, Read, View};
 
 /// Limit of the unused snapshots of one add-on: `revisionHistoryLimit` of a Deployment.
@@ -27,15 +27,19 @@ fn of_addon(addon: &str, view: &impl View) -> Read<Vec<Arc<ControllerRevision>>>
 
 /// Deletes the snapshots of an add-on that no longer exists on the hub or on a cluster.
 pub(super) fn delete_all(addon: &str, view: &impl View) -> Read<Vec<Action>> {
-    let on_clusters = addon_reads::of_clusters(addon, view)?;
-    if !on_clusters.addons.is_empty() || !on_clusters.unreadable.is_empty() {
+    let snapshots = of_addon(addon, view)?;
+    if snapshots.is_empty()
+        || !addon_reads::keys_of_name(addon, view)?.is_empty()
+        || view.exists::<ClusterManagementAddOn>(&Key::cluster(addon))?
+    {
         return Ok(Vec::new());
     }
-    Ok(of_addon(addon, view)?.iter().map(|snapshot| Action::delete(snapshot.as_ref())).collect())
+    Ok(snapshots.iter().map(|snapshot| Action::delete(snapshot.as_ref())).collect())
 }
 
 impl AddOnInput {
-    /// Returns the unused snapshots beyond the limit. A cluster that cannot be read may use any of them.
+    /// Returns the unused snapshots beyond the limit. A cluster that cannot be read, or that a list leaves
+    /// out, may use any of them.
     pub(super) fn truncate_history(
         &self,
         decided: &DecidedRollouts,
@@ -57,11 +61,12 @@ impl AddOnInput {
             (std::cmp::Reverse(created), snapshot.name().to_owned())
         };
         held.sort_by_key(age);
-        Ok(held
-            .iter()
-            .skip(REVISION_HISTORY_LIMIT)
-            .map(|snapshot| Action::delete(snapshot.as_ref()))
-            .collect())
+        let surplus = held.get(REVISION_HISTORY_LIMIT..).unwrap_or_default();
+        let known = self.fleet.addons.len();
+        if surplus.is_empty() || known == 0 || known != addon_reads::keys_of_name(&self.name, view)?.len() {
+            return Ok(Vec::new());
+        }
+        Ok(surplus.iter().map(|snapshot| Action::delete(snapshot.as_ref())).collect())
     }
 
     /// Returns the hashes in use, but for those that the add-ons of clusters name.

@@ -83,8 +83,9 @@ impl Controller for AddonDeployController {
             return Ok(Plan::nothing());
         }
         let Some(deployment) = Deployment::read(Arc::clone(&addon), view)? else {
-            let is_alone = is_deleted && view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?.is_none();
-            if !is_alone {
+            let cluster = Key::cluster(&key.namespace);
+            let is_alone = is_deleted && view.get::<ManagedCluster>(&cluster)?.is_none();
+            if !is_alone || view.exists::<ManagedCluster>(&cluster)? {
                 return Ok(Plan::nothing());
             }
             return Ok(hosting::clean(&addon, &hosting::works(key, view)?, false, now));

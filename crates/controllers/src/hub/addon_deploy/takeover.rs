@@ -58,7 +58,8 @@ impl Controller for AddonTakeoverController {
 }
 
 /// Returns whether the agents that need a binding have their own. One in the namespace of a cluster is owned
-/// by the add-on there; any other one serves all clusters.
+/// by the add-on there; any other one serves all clusters. None found is not replaced: a list may leave them
+/// out.
 fn is_replaced(binding: &RoleBinding, addon: &str, view: &impl View) -> Read<bool> {
     let mut owners = binding.metadata.owner_references.iter().flatten();
     let addons: Vec<Arc<ManagedClusterAddOn>> =
@@ -66,15 +67,18 @@ fn is_replaced(binding: &RoleBinding, addon: &str, view: &impl View) -> Read<boo
             view.get(&Key::namespaced(binding.namespace(), addon))?.into_iter().collect()
         } else {
             let on_clusters = addon_reads::of_clusters(addon, view)?;
-            if !on_clusters.unreadable.is_empty() {
+            if !on_clusters.unreadable.is_empty()
+                || on_clusters.addons.len() != addon_reads::keys_of_name(addon, view)?.len()
+            {
                 return Ok(false);
             }
             on_clusters.addons
         };
+    let is_any = !addons.is_empty();
     for addon in addons {
-        if Deployment::read(addon, view)?.is_some_and(|deployment| !deployment.is_permitted()) {
+        if Deployment::read(addon, view)?.is_none_or(|deployment| !deployment.is_permitted()) {
             return Ok(false);
         }
     }
-    Ok(true)
+    Ok(is_any)
 }

@@ -25,6 +25,11 @@ impl SetInput {
     pub(super) fn plan(self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
+        let policy = rollout_policy::of_people(decided.policy.as_deref());
+        if let Some(named) = rollout_policy::name_on(self.set.as_ref(), policy) {
+            plan.step([named]);
+            return Ok(plan);
+        }
         let memories = std::mem::take(&mut decided.memories);
         let mut writes = Vec::new();
         for (node, rollout) in self.placements.iter().zip(&decided.rollouts) {
@@ -45,7 +50,10 @@ impl SetInput {
         let policy = decided.policy.as_ref();
         plan.step(policy.and_then(|policy| rollout_policy::remember(policy, subject, memories)));
         writes.extend(self.deletions(&decided));
-        let old = self.snapshots.iter().filter(|(hash, _)| !kept.contains(*hash));
+        // A work that cannot be read, or that a list leaves out, may need any of them.
+        let is_selected = self.placements.iter().any(|node| node.clusters().next().is_some());
+        let all_known = self.unreadable.is_empty() && (!self.works.is_empty() || !is_selected);
+        let old = self.snapshots.iter().filter(|(hash, _)| all_known && !kept.contains(*hash));
         writes.extend(old.map(|(_, snapshot)| Action::delete(snapshot.as_ref())));
         plan.step(writes);
         let status = self.status(&decided, now);
