@@ -64,6 +64,9 @@ pub enum JoinError {
     /// The hub has too many open requests of the cluster.
     #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
     TooManyRequests(usize),
+    /// The hub is lost before it issued a certificate.
+    #[error("the hub is lost before it issued a certificate: {0}")]
+    Lost(String),
     /// Another agent makes the identity, and has not finished.
     #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
     NoIdentity(Key),

@@ -101,16 +101,10 @@ impl KeptWorks {
     /// Reads the kept works of this cluster and hub.
     async fn load(&mut self) -> Result<Vec<ManifestWork>, JoinError> {
         let all = self.secrets.list(&ListParams::default().labels(KEPT_WORK_LABEL)).await;
-        let mut works = Vec::new();
-        for secret in all.map_err(api("list the kept works"))?.items {
-            let Some(name) = secret.metadata.name.clone() else { continue };
-            let is_ours = secret.metadata.labels.as_ref().and_then(|labels| labels.get(KEPT_WORK_LABEL));
-            let is_ours = is_ours == Some(&self.hub);
-            let work = unpacked(&secret).filter(|work| is_ours && work.namespace() == self.cluster);
-            self.held.insert(name, work.as_ref().map(digest));
-            works.extend(work);
-        }
-        Ok(works)
+        let secrets = all.map_err(api("list the kept works"))?.items;
+        let kept = of_cluster(secrets, &self.cluster, &self.hub);
+        self.held = kept.iter().map(|(name, work)| (name.clone(), work.as_ref().map(digest))).collect();
+        Ok(kept.into_values().flatten().collect())
     }
 
     /// Keeps the works that changed, and removes those that are gone.
@@ -169,6 +163,22 @@ impl KeptWorks {
         let hash: String = hex(Sha256::digest(text)).chars().take(32).collect();
         format!("kept-work-{hash}")
     }
+}
+
+/// Returns the works in the secrets by the name of the secret; `None` for one of another hub or an unreadable
+/// one. Those of other clusters are left out: their agents may keep them in the same namespace.
+fn of_cluster(secrets: Vec<Secret>, cluster: &str, hub: &str) -> BTreeMap<String, Option<ManifestWork>> {
+    let mut kept = BTreeMap::new();
+    for secret in secrets {
+        let work = unpacked(&secret);
+        if work.as_ref().is_some_and(|work| work.namespace() != cluster) {
+            continue;
+        }
+        let labels = secret.metadata.labels.unwrap_or_default();
+        let is_of_hub = labels.get(KEPT_WORK_LABEL).is_some_and(|label| label == hub);
+        kept.extend(secret.metadata.name.map(|name| (name, work.filter(|_| is_of_hub))));
+    }
+    kept
 }
 
 /// Returns whether the hub stays away until the works have been listed.
@@ -279,5 +289,33 @@ mod tests {
         large.metadata.labels = Some([("a".to_owned(), "b".repeat(4 << 20))].into());
         assert_eq!(unpacked(&secret(packed(&large))), None);
         assert_eq!(unpacked(&secret(b"no gzip".to_vec())), None);
+    }
+
+    /// An agent deletes the secrets that it holds and does not want.
+    #[test]
+    fn an_agent_holds_no_work_that_the_agent_of_another_cluster_keeps_beside_it() {
+        let secret = |name: &str, hub: &str, data: Vec<u8>| Secret {
+            metadata: kube::api::ObjectMeta {
+                name: Some(name.to_owned()),
+                labels: Some([(KEPT_WORK_LABEL.to_owned(), hub.to_owned())].into()),
+                ..Default::default()
+            },
+            data: Some([("work".to_owned(), ByteString(data))].into()),
+            ..Secret::default()
+        };
+        let of = |cluster: &str| {
+            work(&format!(
+                r#"{{"metadata": {{"namespace": "{cluster}", "name": "w"}}, "spec": {{"workload": {{"manifests": []}}}}}}"#
+            ))
+        };
+        let secrets = vec![
+            secret("ours", "h1", packed(&of("c1"))),
+            secret("of-the-hub-before", "h2", packed(&of("c1"))),
+            secret("of-the-neighbour", "h1", packed(&of("c2"))),
+            secret("broken", "h1", b"no gzip".to_vec()),
+        ];
+        let held = [("broken", None), ("of-the-hub-before", None), ("ours", Some(of("c1")))];
+        let held = held.map(|(name, work)| (name.to_owned(), work));
+        assert_eq!(of_cluster(secrets, "c1", "h1"), BTreeMap::from(held));
     }
 }

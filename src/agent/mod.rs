@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -41,7 +41,7 @@ pub use join::JoinError;
 pub use leave::{Leaver, leave};
 pub use spoke::{cluster_name, install_definitions};
 
-/// First wait after a failed attempt to join; doubles with each, up to [`LONGEST_WAIT`].
+/// First wait after a failed attempt to join, or after an identity in use; doubles with each, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
@@ -154,15 +154,20 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
     // A certificate that the hub refuses is not used again, however long it is valid.
     let mut refused = String::new();
     while !stop.is_cancelled() {
-        match live(&options, &refused, &running, &stop).await {
-            Ok(End::Over) => wait = FIRST_WAIT,
+        let began = Instant::now();
+        let end = live(&options, &refused, &running, &stop).await;
+        wait = wait_after(began.elapsed(), wait);
+        let waits = match end {
+            Ok(End::Over) => true,
             Ok(End::Refused(certificate)) => {
                 warn!(cluster = options.cluster, "the hub refuses the certificate; joining again");
                 refused = certificate;
+                false
             }
             Ok(End::Lost(why)) => {
                 warn!(cluster = options.cluster, why, "the hub is lost; looking for another one");
                 switch::to_next(&mut options).await;
+                false
             }
             Err(error) => {
                 let error = message(&error);
@@ -176,11 +181,20 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
                     *state = Err(format!("the agent has not joined the hub yet: {error}"))
                 });
                 switch::to_next(&mut options).await;
-                stop.run_until_cancelled(sleep(wait)).await;
-                wait = LONGEST_WAIT.min(wait * 2);
+                true
             }
+        };
+        if waits {
+            stop.run_until_cancelled(sleep(wait)).await;
+            wait = LONGEST_WAIT.min(wait * 2);
         }
     }
+}
+
+/// Returns the wait after an identity that was in use for `used`: the first one if that was long. An identity
+/// that ends at once again and again, as with a wrong clock, is a request to the hub each time.
+fn wait_after(used: Duration, wait: Duration) -> Duration {
+    if used > LONGEST_WAIT * 2 { FIRST_WAIT } else { wait }
 }
 
 /// Returns an error with its causes.
@@ -296,6 +310,8 @@ async fn identity(
     match (join_anew(options, hub, named.as_deref(), stop).await, held) {
         // With an expired identity, the controllers go on with the works while the agent tries to join.
         (Err(JoinError::Api { source, .. }), Some(held)) if shell::is_away(&source) => Ok(held),
+        // It has expired by the clock of this machine, which may be wrong.
+        (Err(JoinError::TooManyRequests(_)), Some(held)) => Ok(held),
         (joined, _) => joined,
     }
 }
@@ -309,13 +325,16 @@ async fn join_anew(
 ) -> Result<Credentials, JoinError> {
     info!(cluster = options.cluster, hub = hub.server, "joining the hub");
     let client = hub.bootstrap_client().await?;
-    join::create_cluster(&client, options).await?;
     let subject = join::AgentName { cluster: &options.cluster, agent, seconds: options.certificate_seconds };
-    let asked = join::request(&client, subject, stop);
-    // A changed bootstrap kubeconfig ends the attempt, because this one may never succeed.
+    let asked = async {
+        join::create_cluster(&client, options).await?;
+        join::request(&client, subject, stop).await
+    };
+    // A changed bootstrap kubeconfig or a lost hub ends the attempt, because this one may never succeed.
     let credentials = tokio::select! {
         credentials = asked => credentials?,
         () = life::bootstrap_changes(&options.bootstrap, hub) => return Err(JoinError::Moved),
+        why = switch::lost_in_join(options, &client) => return Err(JoinError::Lost(why)),
     };
     spoke::store(options, &credentials, hub).await?;
     Ok(credentials)

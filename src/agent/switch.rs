@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::info;
 
 use super::hub::Hub;
 use super::{AgentOptions, spoke};
-use crate::shell::{Handle, now};
+use crate::shell::{Handle, is_away, now};
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
 use api::names::CLUSTER_LEASE;
@@ -22,6 +22,7 @@ use reconcile::View as _;
 pub(super) const HUB_TIMEOUT: Duration = Duration::from_secs(600);
 /// Interval of the checks.
 const PERIOD: Duration = Duration::from_secs(5);
+const DENIED: &str = "the hub has denied the cluster";
 
 /// Returns when the hub has denied the cluster, or when the lease has not been renewed for too long; never if
 /// there is no other hub.
@@ -34,11 +35,8 @@ pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> Stri
         sleep(PERIOD.min(options.hub_timeout)).await;
         let caches = shell.caches();
         let cluster = caches.get::<ManagedCluster>(&Key::cluster(&options.cluster)).ok().flatten();
-        let is_denied = cluster.is_some_and(|cluster| {
-            !cluster.spec.hub_accepts_client && cluster.condition(HUB_ACCEPTED).is_some()
-        });
-        if is_denied {
-            return "the hub has denied the cluster".into();
+        if cluster.is_some_and(|cluster| is_denied(&cluster)) {
+            return DENIED.into();
         }
         let lease = caches.get::<Lease>(&Key::namespaced(&options.cluster, CLUSTER_LEASE)).ok().flatten();
         let time = lease.and_then(|lease| lease.spec.clone()?.renew_time).map(|time| time.0);
@@ -51,6 +49,34 @@ pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> Stri
             return format!("the lease was not renewed for {} s", options.hub_timeout.as_secs());
         }
     }
+}
+
+/// Returns when a hub that the agent waits for to issue a certificate has denied the cluster, or has not
+/// answered for too long; never if there is no other hub. A hub on which nobody approves the cluster answers.
+pub(super) async fn lost_in_join(options: &AgentOptions, bootstrap: &kube::Client) -> String {
+    if options.other_hubs.is_empty() {
+        return std::future::pending().await;
+    }
+    let period = PERIOD.min(options.hub_timeout);
+    let clusters = Api::<ManagedCluster>::all(bootstrap.clone());
+    let mut contact = Instant::now();
+    loop {
+        sleep(period).await;
+        match timeout(period, clusters.get_opt(&options.cluster)).await {
+            Ok(Ok(Some(cluster))) if is_denied(&cluster) => return DENIED.into(),
+            Ok(Err(error)) if is_away(&error) => {}
+            Ok(_) => contact = Instant::now(),
+            Err(_) => {}
+        }
+        if contact.elapsed() >= options.hub_timeout {
+            return format!("the hub did not answer for {} s", options.hub_timeout.as_secs());
+        }
+    }
+}
+
+/// Returns whether the hub denies a cluster. One that was never accepted has no condition.
+fn is_denied(cluster: &ManagedCluster) -> bool {
+    !cluster.spec.hub_accepts_client && cluster.condition(HUB_ACCEPTED).is_some()
 }
 
 /// Makes the hub of the kept identity the one of the agent, if it is among its hubs.

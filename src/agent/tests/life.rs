@@ -243,3 +243,37 @@ async fn a_clock_that_jumps_by_an_hour_delays_no_renewal() {
         assert!((0..=60).contains(&late), "{jump}: {late} s late");
     }
 }
+
+/// Returns why an agent with two hubs, which waits for its certificate, leaves the one that answers so.
+async fn lost_in_an_hour(code: u16, body: Value) -> Option<String> {
+    let client = client(move |_| (code, body.clone()));
+    let mut options = options(client.clone());
+    options.other_hubs.push(options.bootstrap.clone());
+    timeout(Duration::from_hours(1), switch::lost_in_join(&options, &client)).await.ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_leaves_a_hub_that_dies_or_denies_it_before_the_certificate_and_no_other() {
+    let refused = |code| async move {
+        let (code, body) = refusal(code);
+        lost_in_an_hour(code, body).await
+    };
+    assert_eq!(refused(503).await.as_deref(), Some("the hub did not answer for 600 s"));
+    assert_eq!(refused(403).await, None, "a bootstrap token that may not read clusters");
+    let cluster = |conditions: Value| {
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c1"},
+            "spec": {"hubAcceptsClient": false}, "status": {"conditions": conditions}})
+    };
+    let denied = json!([{"type": "HubAcceptedManagedCluster", "status": "False", "reason": "R", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let why = lost_in_an_hour(200, cluster(denied)).await;
+    assert_eq!(why.as_deref(), Some("the hub has denied the cluster"));
+    assert_eq!(lost_in_an_hour(200, cluster(json!([]))).await, None, "nobody has approved the cluster yet");
+}
+
+#[test]
+fn an_identity_that_ends_soon_is_followed_by_longer_and_longer_waits() {
+    let second = Duration::from_secs(1);
+    assert_eq!(wait_after(second, 8 * second), 8 * second);
+    assert_eq!(wait_after(3600 * second, 8 * second), FIRST_WAIT);
+}
