@@ -274,6 +274,6 @@ async fn an_agent_leaves_a_hub_that_dies_or_denies_it_before_the_certificate_and
 #[test]
 fn an_identity_that_ends_soon_is_followed_by_longer_and_longer_waits() {
     let second = Duration::from_secs(1);
-    assert_eq!(wait_after(second, 8 * second), 8 * second);
-    assert_eq!(wait_after(3600 * second, 8 * second), FIRST_WAIT);
+    assert_eq!(crate::agent::wait_after(second, 8 * second), 8 * second);
+    assert_eq!(crate::agent::wait_after(3600 * second, 8 * second), crate::agent::FIRST_WAIT);
 }
