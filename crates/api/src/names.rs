@@ -190,7 +190,8 @@ pub const COPIED_ANNOTATIONS_ANNOTATION: &str = "gitops.wheelwright.dev/copied-a
 /// On add-ons of clusters: the removal is decided, and waits for the clusters before it. On a
 /// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit.
 pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";
-/// On ClusterManagementAddOns and ManifestWorkReplicaSets: the name of the RolloutPolicy of people that applies.
+/// On ClusterManagementAddOns and ManifestWorkReplicaSets: the name of the RolloutPolicy of people that
+/// applies.
 pub const ROLLOUT_POLICY_ANNOTATION: &str = "gitops.wheelwright.dev/rollout-policy";
 /// On workloads of add-ons: the address of the configurations they were rendered from, so that their health
 /// counts for these configurations only.

@@ -261,11 +261,16 @@ async fn an_agent_leaves_a_hub_that_dies_or_denies_it_before_the_certificate_and
     assert_eq!(refused(503).await.as_deref(), Some("the hub did not answer for 600 s"));
     assert_eq!(refused(403).await, None, "a bootstrap token that may not read clusters");
     let cluster = |conditions: Value| {
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c1"},
-            "spec": {"hubAcceptsClient": false}, "status": {"conditions": conditions}})
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": false},
+            "status": {"conditions": conditions},
+        })
     };
-    let denied = json!([{"type": "HubAcceptedManagedCluster", "status": "False", "reason": "R", "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let denied = json!([{
+        "type": "HubAcceptedManagedCluster", "status": "False", "reason": "R", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
     let why = lost_in_an_hour(200, cluster(denied)).await;
     assert_eq!(why.as_deref(), Some("the hub has denied the cluster"));
     assert_eq!(lost_in_an_hour(200, cluster(json!([]))).await, None, "nobody has approved the cluster yet");
