@@ -304,9 +304,8 @@ mod tests {
             ..Secret::default()
         };
         let of = |cluster: &str| {
-            work(&format!(
-                r#"{{"metadata": {{"namespace": "{cluster}", "name": "w"}}, "spec": {{"workload": {{"manifests": []}}}}}}"#
-            ))
+            let metadata = json!({"namespace": cluster, "name": "w"});
+            work(&json!({"metadata": metadata, "spec": {"workload": {"manifests": []}}}).to_string())
         };
         let secrets = vec![
             secret("ours", "h1", packed(&of("c1"))),

@@ -41,7 +41,8 @@ pub use join::JoinError;
 pub use leave::{Leaver, leave};
 pub use spoke::{cluster_name, install_definitions};
 
-/// First wait after a failed attempt to join, or after an identity in use; doubles with each, up to [`LONGEST_WAIT`].
+/// First wait after a failed attempt to join, or after an identity in use; doubles with each, up to
+/// [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
