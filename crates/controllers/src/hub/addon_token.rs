@@ -42,8 +42,8 @@ impl Controller for AddonTokenController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let addon = view.get::<ManagedClusterAddOn>(key)?;
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
-        // A list that leaves out the cluster or the add-on takes no access from it: another account would have
-        // another uid.
+        // A list that leaves out the cluster or the add-on takes no access from it: another account would
+        // have another uid.
         if cluster.is_none() && view.exists::<ManagedCluster>(&Key::cluster(&key.namespace))? {
             return Ok(Plan::nothing());
         }
