@@ -104,8 +104,7 @@ impl Controller for AddonInstallController {
         plan.step(adopted);
         plan.step(created);
         if is_settled {
-            let readable = fleet.unselected.difference(&fleet.unreadable);
-            let addons: Vec<_> = readable.filter_map(|cluster| fleet.addons.get(cluster).cloned()).collect();
+            let addons = fleet.unselected_addons();
             let installed = Installed { add_on, addons: &addons, selected: &fleet.selected, deletion: None };
             remove(&mut plan, &cma, installed, view, now)?;
         }

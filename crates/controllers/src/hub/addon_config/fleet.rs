@@ -111,7 +111,7 @@ pub(in crate::hub) struct AddOnFleet {
     /// The clusters that a placement selects.
     pub(in crate::hub) selected: BTreeSet<String>,
     /// The clusters that have the add-on, and that no placement selects.
-    pub(in crate::hub) unselected: BTreeSet<String>,
+    pub(super) unselected: BTreeSet<String>,
     /// By placement: the clusters that later placements select.
     pub(super) taken: Vec<Arc<BTreeSet<String>>>,
     /// The rollouts, by placement.
@@ -296,6 +296,12 @@ impl AddOnFleet {
         let unselected: BTreeSet<String> = unselected.cloned().collect();
         self.rest.open.extend(unselected.difference(&self.unselected).cloned());
         self.unselected = unselected;
+    }
+
+    /// Returns the add-ons, as far as they can be read, on clusters that no placement selects.
+    pub(in crate::hub) fn unselected_addons(&self) -> Vec<Arc<ManagedClusterAddOn>> {
+        let readable = self.unselected.difference(&self.unreadable);
+        readable.filter_map(|cluster| self.addons.get(cluster).cloned()).collect()
     }
 
     /// Returns the clusters of no placement that are to be decided about.

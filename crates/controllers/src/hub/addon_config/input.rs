@@ -171,9 +171,7 @@ impl AddOnInput {
             return Installed { add_on, addons: &addons, selected: &BTreeSet::new(), deletion }
                 .removal(view, now);
         }
-        let unselected = self.fleet.unselected.difference(&self.fleet.unreadable);
-        let addons: Vec<_> =
-            unselected.filter_map(|cluster| self.fleet.addons.get(cluster).cloned()).collect();
+        let addons = self.fleet.unselected_addons();
         Installed { add_on, addons: &addons, selected: &self.fleet.selected, deletion }.removal(view, now)
     }
 
