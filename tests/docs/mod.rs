@@ -1,6 +1,7 @@
 //! The code blocks of the README and of the docs: commands run on a real API server, and the server accepts
 //! the objects.
 
+mod helm;
 mod reasons;
 
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ const RUN: &[&str] =
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "make demo", "a step of .ci/run"),
     ("README.md", "make test", "it is what runs this test"),
-    ("README.md", "wheelwright crds |", "chart::install does it, and this hub has the operator already"),
+    ("README.md", "wheelwright crds |", "this hub has the operator already; helm:: runs it"),
     ("README.md", "wheelwright operator", "it runs until it is stopped; chart:: runs it"),
     ("README.md", "wheelwright agent", "it runs until it is stopped; cli:: runs it and accepts its cluster"),
     ("README.md", "wheelwright accept", "no agent asks here; cli:: accepts one that does"),
@@ -51,26 +52,30 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "wheelwright dashboard",
         "it runs until it is stopped; dashboard:: and browser:: look at it",
     ),
+    ("docs/operating.md", "wheelwright crds |", "helm has installed nothing here; helm:: runs it"),
     (
         "docs/operating.md",
-        "helm install",
-        "helm installs nothing here; klusterlet:: runs the chart and joins",
+        "kubectl create namespace open-cluster-management-agent",
+        "this hub is no cluster of a fleet; helm:: runs it",
+    ),
+    (
+        "docs/operating.md",
+        "helm install registration-operator",
+        "nothing runs its pods here; helm:: runs helm, and klusterlet:: the chart",
     ),
     (
         "docs/operating.md",
         "kubectl create namespace cluster1",
         "there are no kubeconfigs of other clusters here; klusterlet::hosted:: does the same",
     ),
-    (
-        "docs/operating.md",
-        "helm upgrade",
-        "chart:: renders these values, and helm has installed nothing here",
-    ),
+    ("docs/operating.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
+    ("docs/operating.md", "helm uninstall", "helm has installed nothing here; helm:: runs it"),
+    ("docs/operating.md", "kubectl port-forward", "nothing runs pods here; dashboard:: looks at the page"),
     ("docs/addons.md", "kubectl create namespace", "published:: applies these files on both hubs"),
     ("docs/addons.md", "kubectl get rolloutpolicies", "nothing is held here; rollout:: approves what waits"),
     ("docs/addons.md", "kubectl annotate managedclusteraddon", "no add-on is here; the simulator hosts one"),
     ("docs/addons.md", "kubectl patch managedclusteraddon", "no add-on waits for a job here"),
-    ("docs/argocd.md", "helm upgrade", "chart:: renders these values, and helm has installed nothing here"),
+    ("docs/argocd.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
     ("docs/argocd.md", "kubectl patch", "Argo CD is not here; argocd:: runs the checks in Lua"),
     ("docs/cli.md", "", "cli:: runs a fleet with these commands and an agent"),
     ("docs/plan.md", "", "plan:: runs them on repositories of its own"),
@@ -165,15 +170,22 @@ async fn run_pods(client: kube::Client) {
     }
 }
 
+fn link(from: &Path, dir: &Path, name: &str) {
+    std::os::unix::fs::symlink(from, dir.join(name)).unwrap();
+}
+
+/// Makes the directory of the programs that blocks call, below `dir`.
+fn link_programs(dir: &Path) {
+    std::fs::create_dir(dir.join("bin")).unwrap();
+    link(Path::new(env!("CARGO_BIN_EXE_wheelwright")), dir, "bin/wheelwright");
+    link(&assets().join("kubectl"), dir, "bin/kubectl");
+}
+
 /// Prepares what the pages assume: programs, a copy of the repository, an add-on whose rollout stopped, and
 /// Deployments with OCM's names.
 async fn prepare(hub: &Cluster, dir: &Path) {
-    let bin = dir.join("bin");
-    std::fs::create_dir(&bin).unwrap();
-    let link = |from: &Path, name: &str| std::os::unix::fs::symlink(from, dir.join(name)).unwrap();
-    link(Path::new(env!("CARGO_BIN_EXE_wheelwright")), "bin/wheelwright");
-    link(&assets().join("kubectl"), "bin/kubectl");
-    link(&Path::new(ROOT).join("examples"), "examples");
+    link_programs(dir);
+    link(&Path::new(ROOT).join("examples"), dir, "examples");
     // A page makes a git repository of the copy.
     let copied = Command::new("cp").arg("-r").arg(format!("{ROOT}/examples-repo")).arg(dir).status();
     assert!(copied.unwrap().success());
@@ -195,7 +207,8 @@ async fn prepare(hub: &Cluster, dir: &Path) {
     }
 }
 
-fn run(hub: &Cluster, dir: &Path, block: &Block) {
+/// Runs a block with bash; returns what it prints, and whether it succeeds.
+fn outcome(hub: &Cluster, dir: &Path, block: &Block) -> (bool, String) {
     let mut command = Command::new("timeout");
     command.args(["180", "bash", "-euo", "pipefail", "-c", &block.text]).current_dir(dir);
     command.env("PATH", format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").unwrap()));
@@ -203,7 +216,12 @@ fn run(hub: &Cluster, dir: &Path, block: &Block) {
     let output = command.output().unwrap();
     let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}:\n{}\n{printed}", block.page, block.text);
+    (output.status.success(), printed)
+}
+
+fn run(hub: &Cluster, dir: &Path, block: &Block) {
+    let (succeeds, printed) = outcome(hub, dir, block);
+    assert!(succeeds, "{}:\n{}\n{printed}", block.page, block.text);
 }
 
 #[test]

@@ -144,7 +144,7 @@ async fn run_pods(kubectl: &Kubectl) {
 }
 
 /// Names the webhook of the operator in the definition of an add-on kind, as the operator does.
-fn convert(kubectl: &Kubectl) -> [&'static str; 2] {
+pub(crate) fn convert(kubectl: &Kubectl) -> [&'static str; 2] {
     let definition = ["crd", "managedclusteraddons.addon.open-cluster-management.io"];
     let service = json!({"namespace": helm::NAMESPACE, "name": "wheelwright-webhook", "path": "/convert"});
     let webhook = json!({"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]});

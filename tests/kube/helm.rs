@@ -1,4 +1,4 @@
-//! Renders the charts with helm.
+//! helm of the pinned version, and the charts as it renders them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,8 @@ use serde_json::Value;
 /// The namespace that the charts are rendered for.
 pub(crate) const NAMESPACE: &str = "wheelwright-system";
 
-fn helm() -> PathBuf {
+/// Returns the path of helm, and builds it if it does not exist.
+pub(crate) fn program() -> PathBuf {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     let path = HELM.get_or_init(|| {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/helm/build");
@@ -32,7 +33,7 @@ pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String>
 pub(crate) fn notes(kubeconfig: &Path, values: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/wheelwright");
-    let mut command = Command::new(helm());
+    let mut command = Command::new(program());
     command.args(["install", "wheelwright", chart, "--dry-run=client", "--namespace", NAMESPACE]);
     command.arg("--kubeconfig").arg(kubeconfig);
     for value in values {
@@ -51,7 +52,7 @@ pub(crate) fn notes(kubeconfig: &Path, values: &[&str]) -> String {
 pub(crate) fn render_in(namespace: &str, chart: &str, values: &[&str]) -> Result<Vec<Value>, String> {
     let home = tempfile::tempdir().unwrap();
     let chart = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));
-    let mut command = Command::new(helm());
+    let mut command = Command::new(program());
     command.args(["template", "wheelwright", &chart, "--namespace", namespace, "--kube-version", "1.36.0"]);
     for value in values {
         command.args(["--set-json", value]);
