@@ -2,10 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use ::kube::Api;
+use api::cluster::v1::ManagedCluster;
+use api::condition::{ConditionStatus, Conditions as _};
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use super::find;
-use crate::kube::helm;
+use super::{container, find};
+use crate::drop_in::send_work;
+use crate::klusterlet::embedded_hub;
+use crate::kube::{Cluster, Directory, free_port, helm};
+use crate::trace::{accept, client};
+use crate::wait::eventually;
+
+const NAMESPACE: &str = "open-cluster-management-agent";
 
 #[test]
 fn the_agent_of_the_chart_has_the_given_environment() {
@@ -30,4 +41,41 @@ fn agents_of_two_namespaces_share_no_object() {
     };
     let (one, other) = (names("one"), names("other"));
     assert!(one.len() >= 4 && one.is_disjoint(&other), "{one:?} {other:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_runs_as_the_chart_says_on_a_read_only_root() {
+    let (dir, stop) = (Directory::new("chart-agent"), CancellationToken::new());
+    let spoke = Cluster::start("chart-agent-spoke").await;
+    let hub = embedded_hub(&dir, &stop).await;
+    let on_hub = client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;
+    let kubectl = spoke.kubectl();
+    kubectl.run(&["create", "namespace", NAMESPACE]);
+    let bootstrap = hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"]).unwrap();
+    let bootstrap = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "bootstrap-hub-kubeconfig", "namespace": NAMESPACE},
+        "stringData": {"kubeconfig": serde_saphyr::to_string(&bootstrap).unwrap()}});
+    let port = free_port();
+    let values = ["clusterName=\"c1\"", &format!("listen=\"127.0.0.1:{port}\"")];
+    let objects = helm::render_in(NAMESPACE, "wheelwright-agent", &values).unwrap();
+    let documents: Vec<String> = objects.iter().chain([&bootstrap]).map(ToString::to_string).collect();
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
+
+    let mut agent = container::start("agent", &spoke, &objects, &dir);
+    accept(&on_hub, "c1").await;
+    let clusters: Api<ManagedCluster> = Api::all(on_hub.clone());
+    for type_ in ["ManagedClusterJoined", "ManagedClusterConditionAvailable"] {
+        eventually(type_, async || {
+            agent.assert_running();
+            let cluster = clusters.get("c1").await.unwrap();
+            cluster.condition(type_).is_some_and(|one| one.status == ConditionStatus::True)
+        })
+        .await;
+    }
+    send_work(&on_hub, "one").await;
+    let maps: Api<ConfigMap> = Api::namespaced(spoke.client().await, "default");
+    eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
+    container::assert_probes(&objects, port).await;
+    container::assert_permitted(&agent);
+    stop.cancel();
 }

@@ -2,9 +2,9 @@
 //! permissions, on a read-only root.
 
 mod agent;
+mod container;
 mod values;
 
-use std::fs;
 use std::process::Command;
 
 use ::kube::Api;
@@ -82,37 +82,6 @@ async fn install(name: &str, values: &[&str]) -> (Cluster, Vec<Value>) {
     (hub, objects)
 }
 
-/// Starts the container of the chart's Deployment.
-fn start_operator(hub: &Cluster, objects: &[Value], dir: &Directory) -> Process {
-    let pod = &find(objects, "Deployment")["spec"]["template"]["spec"];
-    let container = &pod["containers"][0];
-    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
-    assert_eq!(container["volumeMounts"], json!([{"name": "cache", "mountPath": "/cache"}]));
-    for path in ["root", "cache", "account"] {
-        fs::create_dir(dir.path(path)).unwrap();
-    }
-    let account = dir.path("account");
-    let name = pod["serviceAccountName"].as_str().unwrap();
-    let token = hub.kubectl().run(&["create", "token", name, "-n", helm::NAMESPACE]);
-    fs::write(account.join("token"), token.trim()).unwrap();
-    fs::write(account.join("namespace"), helm::NAMESPACE).unwrap();
-    fs::write(account.join("ca.crt"), hub.ca_pem()).unwrap();
-    let (host, port) = hub.url.trim_start_matches("https://").split_once(':').unwrap();
-    let mut command = Command::new("unshare");
-    command.arg("-rm").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chart/read-only-root"));
-    command.args([dir.path("root"), dir.path("cache"), account]);
-    // These variables are set by a kubelet.
-    command.args(["env", "-i", "HOSTNAME=operator-0"]);
-    command.arg(format!("KUBERNETES_SERVICE_HOST={host}")).arg(format!("KUBERNETES_SERVICE_PORT={port}"));
-    for variable in container["env"].as_array().unwrap() {
-        let text = |field: &str| variable[field].as_str().unwrap();
-        command.arg(format!("{}={}", text("name"), text("value")));
-    }
-    command.arg(env!("CARGO_BIN_EXE_wheelwright"));
-    command.args(container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()));
-    Process::start("operator", command, dir)
-}
-
 /// Serves a repository with one commit with git's own daemon.
 fn serve_repository(dir: &Directory, port: u16) -> Process {
     let path = dir.path("fleet.git");
@@ -139,7 +108,7 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     let dir = Directory::new("chart");
     let git = free_port();
     let mut daemon = serve_repository(&dir, git);
-    let mut operator = start_operator(&hub, &objects, &dir);
+    let mut operator = container::start("operator", &hub, &objects, &dir);
     kubectl.run(&["label", "namespace", helm::NAMESPACE, "gitops.wheelwright.dev/operator-identity=allowed"]);
     let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
         "metadata": {"name": "fleet", "namespace": helm::NAMESPACE},
@@ -176,25 +145,8 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     .await;
     let label = "jsonpath={.metadata.labels.cluster\\.open-cluster-management\\.io/clusterset}";
     assert_eq!(kubectl.run(&["get", "managedcluster", "c1", "-o", label]), "default");
-    let container = &find(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
-    for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
-        let path = container[probe]["httpGet"]["path"].as_str().unwrap();
-        let answer = get(port, path).await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{probe}: {answer}");
-    }
-    let log = operator.log();
-    assert!(!log.contains("is forbidden"), "the role lacks a permission:\n{log}");
-}
-
-/// Returns the first line of the answer to a GET.
-async fn get(port: u16, path: &str) -> String {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
-    text.lines().next().unwrap_or_default().to_owned()
+    container::assert_probes(&objects, port).await;
+    container::assert_permitted(&operator);
 }
 
 /// Returns what the operator may do in a namespace, one line for each resource of a rule.
