@@ -9,20 +9,28 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 const INITIAL_BACKOFF: Duration = Duration::from_millis(800);
 /// The longest wait without jitter.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// A watch that lasted at least this long ends the backoff.
+/// A watch ends early if it is shorter than this, or than the wait before it.
+const SHORT: Duration = Duration::from_secs(5);
+/// A watch that lasted at least this long did not end early, however long the wait before it was.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 
-/// The number of watches of one kind in a row that ended early.
+/// The watches of one kind that ended early.
 #[derive(Default)]
-pub(super) struct Restarts(u32);
+pub(super) struct Restarts {
+    /// Their number in a row.
+    failures: u32,
+    /// The wait after the last one.
+    waited: Duration,
+}
 
 impl Restarts {
     /// Returns the wait after a watch of a given duration, on a server that wants no requests for a given
     /// time. The wait is up to twice as long, so that the kinds of a process, and the processes of a fleet,
     /// do not return together.
     pub(super) fn after(&mut self, lasted: Duration, retry_after: Duration) -> Duration {
-        self.0 = if lasted >= STABLE_AFTER { 0 } else { self.0.saturating_add(1) };
-        let doubled = match self.0 {
+        let is_early = lasted < self.waited.clamp(SHORT, STABLE_AFTER);
+        self.failures = if is_early { self.failures.saturating_add(1) } else { 0 };
+        let doubled = match self.failures {
             0 => Duration::ZERO,
             failures => {
                 INITIAL_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(6)).min(MAX_BACKOFF)
@@ -32,7 +40,8 @@ impl Restarts {
         let mut random = [0];
         let _ = SystemRandom::new().fill(&mut random);
         let wait = doubled.max(retry_after);
-        wait + wait * u32::from(random[0]) / 256
+        self.waited = wait + wait * u32::from(random[0]) / 256;
+        self.waited
     }
 }
 
@@ -48,6 +57,11 @@ mod tests {
             assert!((seconds..seconds * 2.0).contains(&wait), "{wait} after {seconds}");
         }
         assert_eq!(restarts.after(STABLE_AFTER, Duration::ZERO), Duration::ZERO);
+        assert!(restarts.after(SHORT / 2, Duration::ZERO) >= INITIAL_BACKOFF);
+        let waited = (0..4).map(|_| restarts.after(SHORT / 2, Duration::ZERO)).last().unwrap();
+        assert!(restarts.after(waited - Duration::from_millis(1), Duration::ZERO) > waited);
+        let waited = restarts.waited;
+        assert_eq!(restarts.after(waited, Duration::ZERO), Duration::ZERO, "a connection that breaks twice");
         let asked = Duration::from_secs(5);
         assert!(restarts.after(Duration::ZERO, asked) >= asked);
     }
