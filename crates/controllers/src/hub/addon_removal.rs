@@ -104,15 +104,6 @@ pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Ve
     unmarked.map(|addon| Action::patch(addon.as_ref(), patch.clone())).collect()
 }
 
-/// Returns the number of clusters that have an add-on, if they are more than may lose it at once.
-pub(super) fn clusters_over_budget(add_on: &str, view: &impl View) -> Read<Option<usize>> {
-    // A list of clusters that is wrongly empty does not hide the add-on.
-    let clusters = addon_reads::keys_of_name(add_on, view)?.len();
-    let (policy, _) = policy_for(RolloutOwner::AddOn(add_on), view)?;
-    let allowed = policy.map_or(0, |policy| if policy.paused { 0 } else { policy.removals.of(clusters) });
-    Ok(Some(clusters).filter(|clusters| *clusters > allowed))
-}
-
 /// Returns whether a placement installed the add-on of a cluster; the operator removes no other one.
 pub(super) fn is_by_placement(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(INSTALLED_BY_ANNOTATION).is_some()

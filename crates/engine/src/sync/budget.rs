@@ -44,7 +44,8 @@ pub(super) struct Deletions<'a> {
     pub(super) owned: usize,
     /// Number of objects in the commit.
     pub(super) desired: usize,
-    /// How many clusters lose an add-on with an object, for the objects with which more lose it than may.
+    /// How many clusters lose an add-on or a work with an object, for the objects with which more lose it than
+    /// may.
     pub(super) uninstalls: &'a BTreeMap<ObjectId, usize>,
     /// The objects whose annotation asks for an approval.
     pub(super) confirm: &'a [ObjectId],
@@ -74,7 +75,7 @@ pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) ->
         format!("deleting {id} deletes everything in it")
     } else if let Some((id, clusters)) = objects.iter().find_map(|id| uninstalls.get_key_value(id)) {
         format!(
-            "deleting {id} removes the add-on from {}, more than may lose it at once",
+            "deleting {id} removes what it installs from {}, more than may lose it at once",
             counted(clusters, "cluster")
         )
     } else if let Some(id) = confirm.first() {

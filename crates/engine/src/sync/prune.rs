@@ -21,7 +21,7 @@ pub struct Deletion {
     pub target: ObjectRef,
     /// Its uid.
     pub uid: String,
-    /// Whether a person approved that clusters lose an add-on with it.
+    /// Whether a person approved that clusters lose an add-on or a work with it.
     pub is_approved: bool,
 }
 

@@ -6,6 +6,7 @@ use crate::fixtures::{
     ADDON, addon, cluster, config_repo, is_completed, join, merged, progress, progressive, put, repo,
     seconds, select_all, template, with, world,
 };
+use crate::replica_sets;
 use crate::reports::explanation;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
@@ -13,8 +14,9 @@ use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, RolloutPolicy};
 use api::work::v1::ManifestWork;
-use object::Key;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::tree::FileTree;
+use object::{Key, Metadata as _};
 use sim::{Setup, World};
 use store::{Patch, ResourcePath, WriteOptions};
 
@@ -158,18 +160,23 @@ fn an_approved_commit_needs_no_second_approval_of_its_policy() {
 
 /// Removes the add-on of all clusters with a commit; its ConfigRepo approves the deletions.
 fn drop_an_addon(mut world: World) {
-    let repo = repo();
-    config_repo(&mut world, &repo, json!({"url": "https://git.example/fleet", "takeover": "Always"}));
     let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
-    let mut file =
+    let kind =
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn"});
-    file["metadata"] = json!({"name": ADDON});
-    file["spec"] = json!(cma.spec);
+    let file = merged(kind, json!({"metadata": {"name": ADDON}, "spec": cma.spec}));
+    drop_from_the_repository(&mut world, &file, have);
+}
+
+/// Commits an object, commits that it is gone, and approves the deletion. `have` returns how many clusters have
+/// what it installs: three, until the approval.
+fn drop_from_the_repository(world: &mut World, file: &Value, have: fn(&World) -> usize) {
+    let repo = repo();
+    config_repo(world, &repo, json!({"url": "https://git.example/fleet", "takeover": "Always"}));
     let maps: Vec<String> =
         (0..30).map(|i| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{i}}}\n")).collect();
-    let tree = |addon: &str| -> FileTree {
+    let tree = |file: &str| -> FileTree {
         let maps = maps.join("---\n");
-        [("maps.yaml", maps.as_str()), ("addon.yaml", addon)]
+        [("maps.yaml", maps.as_str()), ("file.yaml", file)]
             .into_iter()
             .filter(|(_, content)| !content.is_empty())
             .map(|(path, content)| (path.to_owned(), content.as_bytes()))
@@ -179,13 +186,13 @@ fn drop_an_addon(mut world: World) {
     world.run_for(seconds(30)).unwrap();
     world.commit(&repo, &"2".repeat(40), tree(""));
     world.run_for(seconds(30)).unwrap();
-    assert_eq!(have(&world), 3);
+    assert_eq!(have(world), 3);
     let status = world.get::<ConfigRepo>(&repo).unwrap().status.unwrap();
     let message = find_condition(&status.conditions, "Stalled").unwrap().message.clone();
-    assert!(message.contains("removes the add-on from 3 clusters"), "{message}");
+    assert!(message.contains("removes what it installs from 3 clusters"), "{message}");
     let approval = status.held_deletions.unwrap().approval;
     put(
-        &mut world,
+        world,
         json!({
             "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
             "metadata": {"name": "fleet", "namespace": "config", "annotations": {"gitops.wheelwright.dev/approve-deletions": approval}},
@@ -193,7 +200,23 @@ fn drop_an_addon(mut world: World) {
         }),
     );
     world.run_for(seconds(60)).unwrap();
-    assert_eq!(have(&world), 0);
+    assert_eq!(have(world), 0);
+}
+
+#[test]
+fn a_commit_that_drops_a_set_in_use_waits_for_an_approval() {
+    let mut world = world(3);
+    select_all(&mut world);
+    replica_sets::set(&mut world, "1", json!({"type": "All"}));
+    replica_sets::settle(&mut world);
+    let set = replica_sets::get(&world);
+    let kind =
+        json!({"apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet"});
+    let metadata = json!({"name": set.name(), "namespace": "default"});
+    let file = merged(kind, json!({"metadata": metadata, "spec": set.spec}));
+    drop_from_the_repository(&mut world, &file, |world| world.list::<ManifestWork>().len());
+    let left = world.get::<ManifestWorkReplicaSet>(&Key::of(&set)).map(|set| set.metadata);
+    assert_eq!(left, None);
 }
 
 fn policy(world: &mut World, spec: Value) {

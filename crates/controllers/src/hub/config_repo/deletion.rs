@@ -9,11 +9,16 @@ use serde_json::{Map, json};
 use super::identity::Identity;
 use super::inventory::Recorded;
 use super::plan::Draft;
-use crate::hub::addon_removal;
+use crate::addon_reads;
+use crate::rollout_policy::{RolloutOwner, policy_for};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
 use api::names;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::replica_set;
 use engine::sync::{self, Comparisons, Deletion, Desired, Input, Inventory, ObjectId, SyncPolicy};
-use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
+use object::Metadata as _;
+use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
 ///
@@ -73,8 +78,9 @@ fn deletes_objects(repo: &ConfigRepo) -> bool {
 /// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask again.
 pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     let Deletion { target, uid, is_approved } = deletion;
+    let is_asked_again = matches!(owner(&ObjectId::of(target)), Some(RolloutOwner::AddOn(_)));
     let mark = json!({"annotations": {names::REMOVAL_DECIDED_ANNOTATION: "true"}});
-    is_approved.then(|| Action::Patch {
+    (*is_approved && is_asked_again).then(|| Action::Patch {
         site: Site::Hub,
         target: target.clone(),
         subresource: Subresource::None,
@@ -84,8 +90,8 @@ pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     })
 }
 
-/// Returns the ClusterManagementAddOns that left the repository and whose deletion takes the add-on from more
-/// clusters than its policy lets lose it at once.
+/// Returns the ClusterManagementAddOns and ManifestWorkReplicaSets that left the repository and whose deletion
+/// takes them from more clusters than their policy lets lose them at once.
 pub(super) fn uninstalls(
     inventory: &Inventory,
     desired: &Desired,
@@ -93,11 +99,45 @@ pub(super) fn uninstalls(
 ) -> Read<BTreeMap<ObjectId, usize>> {
     let stays: BTreeSet<ObjectId> =
         desired.objects.iter().map(|object| ObjectId::of(&object.reference)).collect();
-    let is_addon = |id: &&ObjectId| id.group == names::ADDON_GROUP && id.kind == "ClusterManagementAddOn";
     let mut uninstalls = BTreeMap::new();
-    for id in inventory.keys().filter(is_addon).filter(|id| !stays.contains(*id)) {
-        let clusters = addon_removal::clusters_over_budget(&id.key.name, view)?;
-        uninstalls.extend(clusters.map(|clusters| (id.clone(), clusters)));
+    for id in inventory.keys().filter(|id| !stays.contains(*id)) {
+        let Some(owner) = owner(id) else { continue };
+        let clusters = clusters_of(owner, view)?;
+        let (policy, _) = policy_for(owner, view)?;
+        let allowed = policy.map_or(0, |policy| if policy.paused { 0 } else { policy.removals.of(clusters) });
+        if clusters > allowed {
+            uninstalls.insert(id.clone(), clusters);
+        }
     }
     Ok(uninstalls)
+}
+
+/// Returns the rollout that an object of a repository is the subject of.
+fn owner(id: &ObjectId) -> Option<RolloutOwner<'_>> {
+    match (id.group.as_str(), id.kind.as_str()) {
+        (names::ADDON_GROUP, "ClusterManagementAddOn") => Some(RolloutOwner::AddOn(&id.key.name)),
+        (names::WORK_GROUP, "ManifestWorkReplicaSet") => Some(RolloutOwner::ReplicaSet(&id.key)),
+        _ => None,
+    }
+}
+
+/// Returns the number of clusters that have an add-on or a work of a set. A list of clusters or of works that is
+/// wrongly empty does not hide them.
+fn clusters_of(owner: RolloutOwner<'_>, view: &impl View) -> Read<usize> {
+    match owner {
+        RolloutOwner::AddOn(name) => Ok(addon_reads::keys_of_name(name, view)?.len()),
+        RolloutOwner::ReplicaSet(key) => {
+            let Ok(label) = replica_set::owner_label(key) else { return Ok(0) };
+            let query = Query::label(names::WORK_REPLICA_SET_LABEL, &label);
+            let works = view.list_readable::<ManifestWork>(query)?;
+            let unreadable = view.unreadable::<ManifestWork>(query)?;
+            let clusters: BTreeSet<&str> = (works.iter().map(|work| work.namespace()))
+                .chain(unreadable.iter().map(|refused| refused.key.namespace.as_str()))
+                .collect();
+            let set = view.get_readable::<ManifestWorkReplicaSet>(key)?;
+            let reported = set.and_then(|set| set.status.as_ref().map(|status| status.summary.total));
+            let reported = reported.and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
+            Ok(clusters.len().max(reported))
+        }
+    }
 }

@@ -33,6 +33,8 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
 use api::names;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::sync::Health;
 use object::{Key, Object};
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
@@ -49,8 +51,10 @@ impl Controller for ConfigRepoController {
         watches.on::<ConfigRepo>(wake_others);
         watches.on::<ConfigRepoInventory>(inventory::wake);
         watches.on::<Namespace>(wake_repos_of_namespace);
-        // They show how many clusters lose an add-on with its ClusterManagementAddOn.
+        // They show how many clusters lose an add-on with its ClusterManagementAddOn, and a work with its set.
         watches.read::<ManagedClusterAddOn>();
+        watches.read::<ManifestWork>();
+        watches.read::<ManifestWorkReplicaSet>();
         watches.read::<ManagedCluster>();
         watches.read::<RolloutPolicy>();
         watches.on_source(|repo| vec![repo.clone()]);
