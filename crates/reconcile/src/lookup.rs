@@ -16,7 +16,8 @@ use object::{Gvk, Key, Object, ObjectRef};
 pub enum Lookup {
     /// How a kind is served. The dispatcher asks again while the kind is not served.
     Mapping(Gvk),
-    /// Which kind a resource has. The dispatcher asks again while the resource is not served.
+    /// Which kind a resource has, in its version or else in another that the server serves: an object exists in
+    /// all of them. The dispatcher asks again while the resource is not served.
     KindFor(Gvr),
     /// An object. The dispatcher watches the metadata of its kind, and reads the object again when it
     /// changes.
@@ -111,6 +112,17 @@ pub enum Access {
     Denied,
     /// The verbs are allowed, but the object would give permissions that the subject does not have.
     Escalates,
+}
+
+impl Lookup {
+    /// Returns the API group of a lookup about discovery.
+    pub(crate) fn discovered_group(&self) -> Option<&str> {
+        match self {
+            Self::Mapping(gvk) => Some(&gvk.group),
+            Self::KindFor(gvr) => Some(&gvr.group),
+            Self::Object(_) | Self::Access(_) | Self::Health => None,
+        }
+    }
 }
 
 impl Display for Lookup {

@@ -1,5 +1,6 @@
 //! Answers lookups: discovery, one object, access reviews.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
@@ -11,6 +12,7 @@ use kube::error::DiscoveryError;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::execute::failure;
+use super::resources::ServedKind;
 use super::{REQUEST_TIMEOUT, Resources};
 use object::{Gvk, Object, ObjectRef, Stored as _};
 use reconcile::{
@@ -61,9 +63,30 @@ async fn mapping(resources: &Resources, gvk: &Gvk) -> Result<Option<Mapping>, Er
     }))
 }
 
-/// Returns which kind a resource has.
+/// Returns which kind a resource has, in its version or else in another that the server serves.
 async fn kind_for(resources: &Resources, gvr: &Gvr) -> Result<Option<Mapping>, Error> {
     let Gvr { group, version, resource } = gvr;
+    let found = kind_in(resources, group, version, resource).await?;
+    if found.is_some() || group.is_empty() {
+        return Ok(found);
+    }
+    let groups = resources.client().list_api_groups().await?.groups;
+    let versions = groups.into_iter().filter(|served| served.name == *group).flat_map(|group| group.versions);
+    for other in versions.map(|other| other.version).filter(|other| other != version) {
+        if let Some(found) = kind_in(resources, group, &other, resource).await? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns which kind a resource has in a version.
+async fn kind_in(
+    resources: &Resources,
+    group: &str,
+    version: &str,
+    resource: &str,
+) -> Result<Option<Mapping>, Error> {
     let client = resources.client();
     let listed = if group.is_empty() {
         client.list_core_api_resources(version).await
@@ -71,9 +94,9 @@ async fn kind_for(resources: &Resources, gvr: &Gvr) -> Result<Option<Mapping>, E
         client.list_api_group_resources(&format!("{group}/{version}")).await
     };
     let Some(listed) = is_served(listed)? else { return Ok(None) };
-    let mut named = listed.resources.into_iter().filter(|served| served.name == *resource);
+    let mut named = listed.resources.into_iter().filter(|served| served.name == resource);
     Ok(named.next().map(|served| Mapping {
-        gvk: Gvk { group: group.clone(), version: version.clone(), kind: served.kind },
+        gvk: Gvk { group: group.to_owned(), version: version.to_owned(), kind: served.kind },
         resource: served.name,
         namespaced: served.namespaced,
     }))
@@ -121,14 +144,29 @@ async fn version(resources: &Resources) -> String {
     told.ok().and_then(Result::ok).map(|info| info.git_version).unwrap_or_default()
 }
 
+/// Reads an object. An object of a kind that is not served is no missing object: it may exist.
 async fn object(resources: &Resources, target: &ObjectRef) -> Result<LookupAnswer, Error> {
-    let Some(served) = is_served(resources.served(&target.gvk).await)? else {
-        return Ok(LookupAnswer::Object(None));
-    };
-    let request = served.home(&target.key).get(&target.key.name, &Default::default());
+    let ObjectRef { gvk, key } = target;
+    let request = served_now(resources, gvk).await?.home(key).get(&key.name, &Default::default());
     let request = request.map_err(Error::BuildRequest)?;
-    let found = is_served(resources.client().request::<Object>(request).await)?;
-    Ok(LookupAnswer::Object(found.map(|object| std::sync::Arc::new(object.trim(&target.gvk)))))
+    match resources.client().request::<Object>(request).await {
+        Ok(object) => Ok(LookupAnswer::Object(Some(Arc::new(object.trim(gvk))))),
+        Err(Error::Api(status)) if status.is_not_found() => {
+            // Where the kind is served, the answer names the object.
+            if status.details.is_none_or(|details| details.name != key.name) {
+                resources.forget(gvk);
+                served_now(resources, gvk).await?;
+            }
+            Ok(LookupAnswer::Object(None))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns how a kind is served; an error if it is not.
+async fn served_now(resources: &Resources, gvk: &Gvk) -> Result<ServedKind, Error> {
+    let missing = || Error::Discovery(DiscoveryError::MissingKind(gvk.to_string()));
+    is_served(resources.served(gvk).await)?.ok_or_else(missing)
 }
 
 /// Reviews one verb after the other, and then tries the creation as the subject.

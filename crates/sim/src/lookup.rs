@@ -24,14 +24,7 @@ impl Servers<'_> {
         let store = self.readable(site).ok_or_else(|| unavailable("the API server cannot be reached"))?;
         match lookup {
             Lookup::Mapping(gvk) => Ok(LookupAnswer::Mapping(mapping(store, gvk))),
-            Lookup::KindFor(Gvr { group, version, resource }) => {
-                let mut served = store.resources().filter(|served| {
-                    served.group == *group && served.plural == *resource && served.served(version).is_some()
-                });
-                let kind = served.next().map(|served| served.kind.clone());
-                let gvk = kind.map(|kind| Gvk { group: group.clone(), version: version.clone(), kind });
-                Ok(LookupAnswer::Mapping(gvk.and_then(|gvk| mapping(store, &gvk))))
-            }
+            Lookup::KindFor(gvr) => Ok(LookupAnswer::Mapping(kind_for(store, gvr))),
             Lookup::Object(object) => {
                 let found = object_in(store, object)?;
                 Ok(LookupAnswer::Object(found))
@@ -52,6 +45,16 @@ impl Servers<'_> {
 fn mapping(store: &Store, gvk: &Gvk) -> Option<Mapping> {
     let resource = store.resource_of(gvk)?;
     Some(Mapping { gvk: gvk.clone(), resource: resource.plural.clone(), namespaced: resource.namespaced })
+}
+
+fn kind_for(store: &Store, Gvr { group, version, resource }: &Gvr) -> Option<Mapping> {
+    let mut named = store.resources().filter(|found| found.group == *group && found.plural == *resource);
+    let gvk = named.find_map(|found| {
+        let any = || found.versions.iter().find(|version| version.served);
+        let version = found.served(version).or_else(any)?.name.clone();
+        Some(Gvk { group: group.clone(), version, kind: found.kind.clone() })
+    })?;
+    mapping(store, &gvk)
 }
 
 fn object_in(store: &Store, object: &ObjectRef) -> Result<Option<Arc<Object>>, Failure> {

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::executor::Executor;
 use api::work::v1::{
-    ConditionRule, DeleteOption, DeletePropagationPolicy, FeedbackRule, ManifestConfigOption,
-    ManifestResourceMeta, ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
-    SelectivelyOrphan, UpdateStrategy,
+    AppliedResource, ConditionRule, DeleteOption, DeletePropagationPolicy, FeedbackRule,
+    ManifestConfigOption, ManifestResourceMeta, ManifestWork, ManifestWorkSpec, ManifestsTemplate,
+    ResourceIdentifier, SelectivelyOrphan, UpdateStrategy,
 };
 use object::{Gvk, Object, ObjectRef};
 
@@ -64,7 +64,9 @@ pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted>
         let served = served(&object.gvk());
         let meta = named(i32::try_from(ordinal).unwrap_or(i32::MAX), &mut object, &served);
         let mut wanted = Wanted {
-            owned: delete_option.as_ref().is_none_or(|option| is_deleted_with_work(option, &meta)),
+            owned: delete_option.as_ref().is_none_or(|option| {
+                is_deleted_with_work(option, [&meta.group, &meta.resource, &meta.name, &meta.namespace])
+            }),
             strategy: UpdateStrategy::default(),
             feedback: Vec::new(),
             conditions: Vec::new(),
@@ -187,7 +189,15 @@ fn matches(pattern: &str, text: &str) -> bool {
     parts.try_fold(text, |text, part| Some(text.split_once(part)?.1)).is_some()
 }
 
-fn is_deleted_with_work(option: &DeleteOption, meta: &ManifestResourceMeta) -> bool {
+/// Returns whether an entry of an inventory stays when its work is deleted. An entry has a resource also where
+/// its manifest has none, because the cluster does not serve its kind.
+pub fn stays(option: Option<&DeleteOption>, entry: &AppliedResource) -> bool {
+    let AppliedResource { group, resource, name, namespace, .. } = entry;
+    option.is_some_and(|option| !is_deleted_with_work(option, [group, resource, name, namespace]))
+}
+
+/// Returns whether an object is deleted with its work; it has group, resource, name and namespace.
+fn is_deleted_with_work(option: &DeleteOption, object: [&String; 4]) -> bool {
     let DeleteOption {
         propagation_policy,
         selectively_orphans,
@@ -197,7 +207,7 @@ fn is_deleted_with_work(option: &DeleteOption, meta: &ManifestResourceMeta) -> b
     } = option;
     let is_orphan = |rule: &ResourceIdentifier| {
         let ResourceIdentifier { group, resource, name, namespace, unknown: _ } = rule;
-        (group, resource, name, namespace) == (&meta.group, &meta.resource, &meta.name, &meta.namespace)
+        [group, resource, name, namespace] == object
     };
     match propagation_policy {
         DeletePropagationPolicy::Orphan => false,

@@ -12,5 +12,5 @@ mod status;
 pub use decide::{Decision, Refusal, decide, refusal};
 pub use executor::{Executor, Permissions};
 pub use inventory::{Removal, inventory, removal};
-pub use manifest::{Served, Wanted, read};
+pub use manifest::{Served, Wanted, read, stays};
 pub use status::{Attempt, Live, ManifestResult, is_complete, was_applied, work_status};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::command::Command;
 use super::feed::Feed;
@@ -113,7 +114,8 @@ impl Dispatcher {
     pub(super) fn wrote_object(&mut self, object: &Object, now: Timestamp) {
         let gvk = object.gvk();
         if (gvk.group.as_str(), gvk.kind.as_str()) == ("apiextensions.k8s.io", "CustomResourceDefinition") {
-            self.refresh_mappings(now);
+            let group = object.0.get("spec").and_then(|spec| spec.get("group")).and_then(Value::as_str);
+            self.refresh_mappings(group.unwrap_or_default(), now);
         }
         let lookup = Lookup::Object(object.reference());
         let Some(state) = self.lookups.state(&lookup) else { return };
@@ -145,18 +147,25 @@ impl Dispatcher {
         }
     }
 
-    /// Requests the mappings of kinds that were not served again, because a definition was written.
-    fn refresh_mappings(&mut self, now: Timestamp) {
-        for lookup in self.lookups.mappings() {
-            if matches!(self.caches.answer(&lookup), Some(Ok(LookupAnswer::Mapping(None)))) {
-                self.lookups.schedule(&lookup, now);
-            }
+    /// Requests the mappings of a group again, because a definition in it was written.
+    fn refresh_mappings(&mut self, group: &str, now: Timestamp) {
+        for lookup in self.lookups.mappings(group) {
+            self.lookups.schedule(&lookup, now);
         }
     }
 
     /// Records that a kind is not served any more, or not in the same way.
     pub fn not_served(&mut self, gvk: &Gvk, now: Timestamp) {
-        self.lookups.schedule(&Lookup::Mapping(gvk.clone()), now);
+        for lookup in self.lookups.mappings(&gvk.group) {
+            let is_concerned = match &lookup {
+                Lookup::Mapping(kind) => kind == gvk,
+                Lookup::KindFor(resource) => resource.version == gvk.version,
+                Lookup::Object(_) | Lookup::Access(_) | Lookup::Health => false,
+            };
+            if is_concerned {
+                self.lookups.schedule(&lookup, now);
+            }
+        }
     }
 
     /// Handles an event of the metadata watch of a kind.

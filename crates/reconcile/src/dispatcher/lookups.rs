@@ -79,13 +79,10 @@ impl Lookups {
         keys.map(|key| ObjectRef { gvk: gvk.clone(), key: key.clone() }).collect()
     }
 
-    /// Returns the lookups about discovery: how a kind or a resource is served.
-    pub(super) fn mappings(&self) -> Vec<Lookup> {
-        let is_mapping = |lookup: &&Lookup| match lookup {
-            Lookup::Mapping(_) | Lookup::KindFor(_) => true,
-            Lookup::Object(_) | Lookup::Access(_) | Lookup::Health => false,
-        };
-        self.states.keys().filter(is_mapping).cloned().collect()
+    /// Returns the lookups about how a group is served.
+    pub(super) fn mappings(&self, group: &str) -> Vec<Lookup> {
+        let is_of_group = |lookup: &&Lookup| lookup.discovered_group() == Some(group);
+        self.states.keys().filter(is_of_group).cloned().collect()
     }
 
     /// Replaces the lookups of a key.

@@ -45,7 +45,10 @@ fn definition() -> serde_json::Value {
         "spec": {
             "group": "example.com", "scope": "Cluster",
             "names": {"plural": "geese", "singular": "goose", "kind": "Goose", "listKind": "GooseList"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": schema},
+                {"name": "v1beta1", "served": false, "storage": false, "schema": schema},
+            ],
         },
     })
 }
@@ -93,6 +96,52 @@ fn a_kind_that_is_not_served_is_named_and_applied_when_its_definition_arrives() 
     assert_eq!((&*meta.resource, &*meta.namespace), ("geese", ""), "as discovery says");
     put_work(&mut world, "w", json!({"workload": {"manifests": [map("a", "default")]}}));
     assert_eq!(geese(&world), 0);
+}
+
+/// Returns the definition with its old version served, and an object in that version.
+fn old_version() -> [Value; 2] {
+    let (mut definition, mut goose) = (definition(), goose());
+    definition["spec"]["versions"][1]["served"] = true.into();
+    goose["apiVersion"] = "example.com/v1beta1".into();
+    [definition, goose]
+}
+
+#[test]
+fn an_object_in_a_version_that_is_no_longer_served_is_removed_in_another() {
+    let mut world = world(1);
+    put_work(&mut world, "w", json!({"workload": {"manifests": old_version()}}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(geese(&world), 1);
+    // A removal has read the resource while the version was served.
+    let mut both = old_version().to_vec();
+    both.push(map("a", "default"));
+    put_work(&mut world, "w", json!({"workload": {"manifests": both}}));
+    put_work(&mut world, "w", json!({"workload": {"manifests": [definition()]}}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(geese(&world), 0);
+    let applied = world.spokes["cluster1"].store.list(
+        &ResourcePath::resource("work.open-cluster-management.io", "v1", "appliedmanifestworks"),
+        &ListOptions::default(),
+    );
+    let entries = applied.unwrap().items[0].0["status"]["appliedResources"].as_array().unwrap().len();
+    assert_eq!(entries, 1, "the definition is left");
+}
+
+#[test]
+fn an_object_that_a_rule_orphans_stays_while_the_version_of_its_manifest_is_not_served() {
+    let mut world = world(1);
+    put_work(&mut world, "definition", json!({"workload": {"manifests": [definition()]}}));
+    put_work(&mut world, "w", json!({"workload": {"manifests": [goose()]}}));
+    let mut next = goose();
+    next["apiVersion"] = "example.com/v2".into();
+    let rule = json!({"group": "example.com", "resource": "geese", "name": "g", "namespace": ""});
+    let option =
+        json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}});
+    put_work(&mut world, "w", json!({"workload": {"manifests": [next]}, "deleteOption": option}));
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
+    let is_gone = |world: &World| world.get::<ManifestWork>(&Key::namespaced("cluster1", "w")).is_none();
+    assert!(world.run_until(seconds(60), is_gone).unwrap());
+    assert_eq!(geese(&world), 1);
 }
 
 #[test]

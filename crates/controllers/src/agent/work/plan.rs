@@ -10,11 +10,9 @@ use super::verdict::{ManifestDecision, served};
 use crate::agent_identity::{self, Identity};
 use api::condition::Conditions as _;
 use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
-use api::work::v1::{
-    AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, DeletePropagationPolicy, ManifestWork,
-};
+use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ManifestWork};
 use engine::order::spoke_rank;
-use engine::work::{Decision, Served, Wanted, inventory, read};
+use engine::work::{Decision, Served, Wanted, inventory, read, stays};
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
 
@@ -195,11 +193,9 @@ impl WorkOnSpoke {
         let Some(owner) = self.owner() else { return };
         let (mut writes, mut pending, mut not_served) = (Vec::new(), Vec::new(), Vec::new());
         for entry in &self.before {
-            let wanted = self.wanted_of(entry);
-            let stays = wanted.map_or_else(|| self.orphans_all(), |wanted| !wanted.owned);
-            // The rule of the work for the entry is known only once the resource of the manifest is known.
-            let is_unread = wanted.is_some_and(|wanted| wanted.served == Served::Unread);
-            match if is_unread { Step::Wait } else { self.remove(entry, &owner, stays, view) } {
+            let is_left = self.wanted_of(entry).is_some_and(|wanted| !wanted.owned);
+            let option = self.work.as_ref().and_then(|work| work.spec.delete_option.as_ref());
+            match self.remove(entry, &owner, is_left || stays(option, entry), view) {
                 Step::Forget => {}
                 Step::NotServed => not_served.push(entry.clone()),
                 Step::Wait => pending.push(entry.clone()),
@@ -210,7 +206,7 @@ impl WorkOnSpoke {
             }
         }
         if pending.is_empty() {
-            // The deletion of the definition has deleted the objects of its kind.
+            // The cluster serves no version of the others: the deletion of their definition has deleted them.
             let released = Action::remove_finalizers(applied, &[APPLIED_WORK_FINALIZER]);
             plan.step(released.map(|action| action.on(Site::Spoke)));
             return;
@@ -219,11 +215,6 @@ impl WorkOnSpoke {
         pending.sort_by_key(|entry| self.before.iter().position(|before| before == entry));
         plan.step(self.record(applied, &pending));
         plan.step(writes);
-    }
-
-    fn orphans_all(&self) -> bool {
-        let option = self.work.as_ref().and_then(|work| work.spec.delete_option.as_ref());
-        option.is_some_and(|option| option.propagation_policy == DeletePropagationPolicy::Orphan)
     }
 }
 
