@@ -236,6 +236,7 @@ async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
     for (request, headers, body) in [
         ("GET /", "", ""),
         ("GET /events", "", ""),
+        ("GET /placement?of=fleet/aws", "", ""),
         ("GET /", "Authorization: Bearer nonsense\r\n", ""),
         ("GET /", "Cookie: __Host-wheelwright=nonsense\r\n", ""),
         ("POST /act", "Sec-Fetch-Site: same-origin\r\n", "verb=pause&subject=managed-serviceaccount"),
@@ -270,6 +271,9 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
         assert!(!page.has(hidden), "{hidden}: {}", page.0);
     }
     assert!(page.has("You may not list managedclusters"), "{}", page.0);
+    let bearer = format!("Authorization: Bearer {tenant}\r\n");
+    let refused = dashboard.send("GET /placement?of=fleet/aws", &bearer, "", "").await;
+    assert!(refused.status() == "403" && !refused.has("aws-1"), "{}", refused.0);
     let refused = dashboard.press(tenant, "verb=pause&subject=managed-serviceaccount").await;
     assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
     let refused = dashboard.press(tenant, "verb=suspend-repository&subject=team%2Fapp").await;
@@ -291,6 +295,10 @@ async fn an_administrator_logs_in_and_changes_the_fleet(dashboard: &Dashboard, a
     {
         assert!(page.has(shown), "{shown}: {}", page.0);
     }
+    let reasons = dashboard.send("GET /placement?of=fleet/aws", &cookie, "", "").await;
+    assert!(reasons.status() == "200" && reasons.has("aws-1") && reasons.has("Reason"), "{}", reasons.0);
+    let missing = dashboard.send("GET /placement?of=fleet/none", &cookie, "", "").await;
+    assert_eq!(missing.status(), "404", "{}", missing.0);
     let press = async |form: &str| {
         let answer = dashboard.send("POST /act", &format!("{own}{cookie}"), form, "").await;
         assert_eq!((answer.status(), answer.header("location")), ("303", Some("./")), "{}", answer.0);
@@ -320,6 +328,9 @@ async fn an_administrator_logs_in_and_changes_the_fleet(dashboard: &Dashboard, a
     press("verb=approve-deletions&subject=team%2Fapp&token=0123").await;
     let approved = repos.get("app").await.unwrap().metadata.annotations.unwrap_or_default();
     assert_eq!(approved.get("gitops.wheelwright.dev/approve-deletions").map(String::as_str), Some("0123"));
+    press("verb=approve-plan&subject=team%2Fapp&token=c0de").await;
+    let approved = repos.get("app").await.unwrap().metadata.annotations.unwrap_or_default();
+    assert_eq!(approved.get("gitops.wheelwright.dev/approve-plan").map(String::as_str), Some("c0de"));
     press("verb=resume-repository&subject=team%2Fapp").await;
     assert!(!repos.get("app").await.unwrap().spec.suspend);
     for foreign in ["..%2Fapp", "team%2Fapp%3Fx=y", "team%2F..", ""] {

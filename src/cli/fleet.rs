@@ -69,6 +69,13 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
                 "  deletions wait for the annotation gitops.wheelwright.dev/approve-deletions={approval}"
             );
         }
+        if !repository.held_plan.is_empty() {
+            let _ = writeln!(
+                page,
+                "  the plan waits for the annotation gitops.wheelwright.dev/approve-plan={}",
+                repository.held_plan
+            );
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::shown::namespace;
 use crate::shell::{client, message};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
-use api::names::APPROVE_DELETION_ANNOTATION;
+use api::names::{APPROVE_DELETION_ANNOTATION, APPROVE_PLAN_ANNOTATION};
 use controllers::hub::policy_change::{PolicyChange, PolicyScope, change};
 use object::Metadata as _;
 
@@ -28,6 +28,7 @@ pub(super) enum Verb {
     SuspendRepository,
     ResumeRepository,
     ApproveDeletions,
+    ApprovePlan,
 }
 
 /// The form of a button.
@@ -84,6 +85,10 @@ pub(super) async fn act(
         Verb::ResumeRepository => patch_repository(&hub, subject, json!({"spec": {"suspend": false}})).await,
         Verb::ApproveDeletions => {
             let annotations = json!({APPROVE_DELETION_ANNOTATION: approval});
+            patch_repository(&hub, subject, json!({"metadata": {"annotations": annotations}})).await
+        }
+        Verb::ApprovePlan => {
+            let annotations = json!({APPROVE_PLAN_ANNOTATION: approval});
             patch_repository(&hub, subject, json!({"metadata": {"annotations": annotations}})).await
         }
     };

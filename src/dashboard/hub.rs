@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Form, FromRequest as _, Request, State};
+use axum::extract::{DefaultBodyLimit, Form, FromRequest as _, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -24,10 +24,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::action::{self, act};
-use super::live::{Fleet, Live, ReadOverview};
-use super::shown::Shown;
+use super::live::{Fleet, Live, ReadFleet};
+use super::rights::Right;
+use super::shown::{Shown, namespace};
 use super::visitor::{Visitor, Visitors};
-use super::{document, page, script, style};
+use super::{PlacementQuery, document, page, placement, script, style};
 use crate::serve::certificate::{self, ServerSecret};
 use crate::serve::https;
 use crate::serve::tls::Serving;
@@ -67,9 +68,9 @@ struct PageState {
 
 impl HubDashboard {
     /// Serves until `stop`.
-    pub async fn serve(self, listener: TcpListener, read: ReadOverview, stop: CancellationToken) {
+    pub async fn serve(self, listener: TcpListener, reader: Arc<dyn ReadFleet>, stop: CancellationToken) {
         let Self { client, config, secret } = self;
-        let live = Live::new();
+        let live = Live::new(reader);
         let serving = Arc::new(Serving::default());
         let visitors = Visitors::new(client.clone());
         let site = Arc::new(PageState { live: live.clone(), visitors, client: client.clone(), config });
@@ -80,7 +81,7 @@ impl HubDashboard {
                     error!(%error, "cannot serve the dashboard");
                 }
             },
-            live.read(read, stop.clone()),
+            live.read(stop.clone()),
             keep_certificate(&client, &secret, &serving, &stop)
         );
     }
@@ -116,6 +117,7 @@ fn routes(site: Arc<PageState>) -> Router {
         .route("/", get(index))
         .route("/livez", get(|| async { "ok" }))
         .route("/events", get(events))
+        .route("/placement", get(reasons))
         .route("/style.css", get(style))
         .route("/script.js", get(script))
         .route("/login", post(login))
@@ -142,6 +144,10 @@ enum Refusal {
     Change(StatusCode, String),
     /// The visitor has too many pages open.
     TooMany,
+    /// The visitor may not read what a placement is decided from.
+    Unexplained,
+    /// There is no such placement.
+    NoPlacement(String),
 }
 
 impl IntoResponse for Refusal {
@@ -162,6 +168,13 @@ impl IntoResponse for Refusal {
             Self::Hub(why) => (StatusCode::BAD_GATEWAY, page::refused(&format!("The hub: {why}"))),
             Self::Change(code, why) => (code, page::refused(&format!("The hub: {why}"))),
             Self::TooMany => (StatusCode::TOO_MANY_REQUESTS, page::refused("You have too many pages open.")),
+            Self::Unexplained => (
+                StatusCode::FORBIDDEN,
+                page::refused(
+                    "The reasons of a placement name clusters, cluster sets and scores. To see them you need to list managedclusters, managedclustersets and addonplacementscores, and the placements of its namespace.",
+                ),
+            ),
+            Self::NoPlacement(name) => (StatusCode::NOT_FOUND, page::no_placement(&name)),
         };
         (code, document(html)).into_response()
     }
@@ -219,6 +232,25 @@ async fn index(State(site): State<Arc<PageState>>, headers: HeaderMap) -> Result
     let fleet = site.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))?;
     let content = site.content(&visitor, &fleet).await?;
     Ok(document(page::page(&content, Some(visitor.name()))))
+}
+
+/// Returns the page of a placement, to a visitor who may read all that decides it.
+async fn reasons(
+    State(site): State<Arc<PageState>>,
+    Query(query): Query<PlacementQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let (visitor, _) = site.visitor(&headers).await?;
+    let fleet = site.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))?;
+    let overview = fleet.as_ref().as_ref().map_err(|why| Refusal::Hub(why.clone()))?;
+    let rights = visitor.rights(&site.client, overview).await.map_err(Refusal::Hub)?;
+    let may_list = rights.may(Right::ListPlacements, namespace(&query.of));
+    if !may_list || !rights.may(Right::ExplainPlacements, "") {
+        return Err(Refusal::Unexplained);
+    }
+    let missing = || Refusal::NoPlacement(query.of.clone());
+    let explained = site.live.placement(query.key().ok_or_else(missing)?).await.map_err(Refusal::Hub)?;
+    Ok(document(placement::page(&explained.ok_or_else(missing)?)))
 }
 
 /// An open page.

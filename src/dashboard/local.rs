@@ -5,9 +5,10 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -16,9 +17,9 @@ use futures::{Stream, stream};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::live::{Fleet, Live, ReadOverview};
+use super::live::{Fleet, Live, ReadFleet};
 use super::shown::Shown;
-use super::{document, page, script, style};
+use super::{PlacementQuery, document, page, placement, script, style};
 use crate::pki::fill_random;
 use object::hex;
 
@@ -48,9 +49,9 @@ impl LocalDashboard {
     ///
     /// # Errors
     /// The listener fails.
-    pub async fn serve(self, read: ReadOverview, stop: CancellationToken) -> std::io::Result<()> {
-        let live = Live::new();
-        let reading = live.clone().read(read, stop.clone());
+    pub async fn serve(self, reader: Arc<dyn ReadFleet>, stop: CancellationToken) -> std::io::Result<()> {
+        let live = Live::new(reader);
+        let reading = live.clone().read(stop.clone());
         // A stream of events never ends by itself. A shutdown that waits for connections would not end
         // either.
         let server = axum::serve(self.listener, routes(&self.secret, live));
@@ -67,6 +68,7 @@ fn routes(secret: &str, live: Live) -> Router {
     Router::new()
         .route(&path(""), get(index))
         .route(&path("events"), get(events))
+        .route(&path("placement"), get(reasons))
         .route(&path("style.css"), get(style))
         .route(&path("script.js"), get(script))
         .with_state(live)
@@ -85,6 +87,20 @@ async fn index(State(live): State<Live>) -> Response {
         Some(fleet) => document(page::page(&content(&fleet), None)),
         None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
+}
+
+/// Returns the page of a placement.
+async fn reasons(State(live): State<Live>, Query(query): Query<PlacementQuery>) -> Response {
+    let Some(key) = query.key() else { return missing(&query.of) };
+    match live.placement(key).await {
+        Ok(Some(explanation)) => document(placement::page(&explanation)),
+        Ok(None) => missing(&query.of),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, document(page::refused(&why))).into_response(),
+    }
+}
+
+fn missing(placement: &str) -> Response {
+    (StatusCode::NOT_FOUND, document(page::no_placement(placement))).into_response()
 }
 
 /// Returns the content of the page, now and at each change.

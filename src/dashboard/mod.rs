@@ -11,6 +11,7 @@ pub mod hub;
 mod live;
 mod local;
 mod page;
+mod placement;
 mod rights;
 mod shown;
 mod visitor;
@@ -18,11 +19,24 @@ mod visitor;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 
-pub use live::ReadOverview;
+pub use live::ReadFleet;
 pub use local::LocalDashboard;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
+
+/// The query of the page of a placement.
+#[derive(serde::Deserialize)]
+struct PlacementQuery {
+    /// The placement, as NAMESPACE/NAME.
+    of: String,
+}
+
+impl PlacementQuery {
+    fn key(&self) -> Option<object::Key> {
+        self.of.split_once('/').map(|(namespace, name)| object::Key::namespaced(namespace, name))
+    }
+}
 
 async fn style() -> Response {
     asset("text/css; charset=utf-8", STYLE)

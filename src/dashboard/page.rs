@@ -56,7 +56,7 @@ pub(super) fn refused(why: &str) -> String {
     document("", "", &main)
 }
 
-fn document(head: &str, header: &str, main: &str) -> String {
+pub(super) fn document(head: &str, header: &str, main: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Wheelwright</title>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -89,7 +89,14 @@ pub(super) fn problem(why: &str) -> String {
 
 /// Returns the fleet.
 pub(super) fn content(shown: &Shown) -> String {
-    let Shown { overview, clusters: has_clusters, change_rollouts, change_repositories, notes } = shown;
+    let Shown {
+        overview,
+        clusters: has_clusters,
+        explain_placements,
+        change_rollouts,
+        change_repositories,
+        notes,
+    } = shown;
     let mut html = String::new();
     html += "<section aria-labelledby=\"repositories\"><h2 id=\"repositories\">Repositories</h2>";
     if overview.repositories.is_empty() {
@@ -105,7 +112,7 @@ pub(super) fn content(shown: &Shown) -> String {
     if *has_clusters {
         clusters(&mut html, &overview.clusters);
     }
-    placements(&mut html, overview);
+    placements(&mut html, overview, *explain_placements);
     for note in notes {
         let _ = write!(html, "<p class=\"note\">{}</p>", escape(note));
     }
@@ -113,7 +120,19 @@ pub(super) fn content(shown: &Shown) -> String {
 }
 
 fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
-    let Repository { name, url, seen, applied, ready, reason, message, suspended, approval } = repository;
+    let Repository {
+        name,
+        url,
+        seen,
+        applied,
+        ready,
+        reason,
+        message,
+        suspended,
+        approval,
+        held_plan,
+        report,
+    } = repository;
     let (class, mark) = if *ready { ("good", '✓') } else { ("bad", '✗') };
     let _ = write!(
         html,
@@ -127,6 +146,9 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
     );
     if seen != applied && !seen.is_empty() {
         let _ = write!(html, "<dt>Fetched</dt><dd><code>{}</code></dd>", escape(short(seen)));
+    }
+    if !report.is_empty() {
+        let _ = write!(html, "<dt>Last report</dt><dd>{}</dd>", escape(report));
     }
     *html += "</dl>";
     if *suspended {
@@ -146,6 +168,16 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         );
         if has_buttons {
             button(html, "approve-deletions", &format!("Approve the deletions of {name}"), name, approval);
+        }
+    }
+    if !held_plan.is_empty() {
+        let _ = write!(
+            html,
+            "<p class=\"hold\">The plan waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code></p>",
+            escape(held_plan)
+        );
+        if has_buttons {
+            button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);
         }
     }
     *html += "</article>";
@@ -263,21 +295,27 @@ fn clusters(html: &mut String, clusters: &Clusters) {
     *html += "</section>";
 }
 
-fn placements(html: &mut String, overview: &Overview) {
+fn placements(html: &mut String, overview: &Overview, has_reasons: bool) {
     *html += "<section aria-labelledby=\"placements\"><h2 id=\"placements\">Placements</h2><table><thead><tr>\
               <th scope=\"col\">Placement</th><th scope=\"col\">Clusters</th><th scope=\"col\">State</th></tr></thead><tbody>";
     for placement in &overview.placements {
         let (class, state) =
             if placement.satisfied { ("good", "satisfied") } else { ("bad", placement.message.as_str()) };
+        let name = escape(&placement.name);
+        let name = if has_reasons { format!("<a href=\"placement?of={name}\">{name}</a>") } else { name };
         let _ = write!(
             html,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"{class}\">{}</td></tr>",
-            escape(&placement.name),
+            "<tr><th scope=\"row\">{name}</th><td>{}</td><td class=\"{class}\">{}</td></tr>",
             placement.selected,
             escape(state)
         );
     }
     *html += "</tbody></table></section>";
+}
+
+/// Returns the page about a placement that does not exist.
+pub(super) fn no_placement(name: &str) -> String {
+    refused(&format!("There is no Placement {name}."))
 }
 
 fn short(commit: &str) -> &str {
@@ -288,7 +326,7 @@ fn short(commit: &str) -> &str {
 }
 
 /// Escapes text for HTML elements and quoted attributes.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

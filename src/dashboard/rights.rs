@@ -26,6 +26,8 @@ pub(super) enum Right {
     /// The writes of pauses, resumptions and approvals.
     ChangePolicies,
     ListPlacements,
+    /// The reads of what decides a placement, beside the placement itself.
+    ExplainPlacements,
     ListAddOnsOfClusters,
     ListReplicaSets,
     ListWorks,
@@ -37,12 +39,13 @@ pub(super) enum Right {
 type Access = (&'static str, &'static str, &'static str, &'static str);
 
 impl Right {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::ListClusters,
         Self::ListAddOns,
         Self::ListPolicies,
         Self::ChangePolicies,
         Self::ListPlacements,
+        Self::ExplainPlacements,
         Self::ListAddOnsOfClusters,
         Self::ListReplicaSets,
         Self::ListWorks,
@@ -63,6 +66,11 @@ impl Right {
                 ("patch", GITOPS_GROUP, "rolloutpolicies", "status"),
             ],
             Self::ListPlacements => &[("list", CLUSTER_GROUP, "placements", "")],
+            Self::ExplainPlacements => &[
+                ("list", CLUSTER_GROUP, "managedclusters", ""),
+                ("list", CLUSTER_GROUP, "managedclustersets", ""),
+                ("list", CLUSTER_GROUP, "addonplacementscores", ""),
+            ],
             Self::ListAddOnsOfClusters => &[("list", ADDON_GROUP, "managedclusteraddons", "")],
             Self::ListReplicaSets => &[("list", WORK_GROUP, "manifestworkreplicasets", "")],
             Self::ListWorks => &[("list", WORK_GROUP, "manifestworks", "")],
@@ -75,9 +83,11 @@ impl Right {
     /// namespaces.
     fn namespaces(self, overview: &Overview) -> BTreeSet<&str> {
         match self {
-            Self::ListClusters | Self::ListAddOns | Self::ListPolicies | Self::ChangePolicies => {
-                BTreeSet::new()
-            }
+            Self::ListClusters
+            | Self::ListAddOns
+            | Self::ListPolicies
+            | Self::ChangePolicies
+            | Self::ExplainPlacements => BTreeSet::new(),
             Self::ListPlacements => {
                 let workloads = overview.add_ons.iter().chain(&overview.replica_sets);
                 let groups = workloads.flat_map(|workload| &workload.groups);

@@ -12,6 +12,8 @@ pub(super) struct Shown {
     pub(super) overview: Overview,
     /// Whether the clusters are shown.
     pub(super) clusters: bool,
+    /// Whether placements lead to their reasons.
+    pub(super) explain_placements: bool,
     /// Whether rollouts have buttons.
     pub(super) change_rollouts: bool,
     /// The repositories that have buttons.
@@ -23,7 +25,7 @@ pub(super) struct Shown {
 impl Shown {
     /// Returns the whole fleet, without buttons.
     pub(super) fn all(overview: &Overview) -> Self {
-        Self { overview: overview.clone(), clusters: true, ..Self::default() }
+        Self { overview: overview.clone(), clusters: true, explain_placements: true, ..Self::default() }
     }
 
     /// Returns the part that the rights of a visitor allow.
@@ -48,6 +50,7 @@ impl Shown {
         Self {
             overview: Overview { repositories, clusters, placements, add_ons, replica_sets },
             clusters: may_list_clusters,
+            explain_placements: rights.may(Right::ExplainPlacements, ""),
             change_rollouts: rights.may(Right::ChangePolicies, ""),
             change_repositories,
             notes: notes(rights),

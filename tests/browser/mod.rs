@@ -14,11 +14,12 @@ use ::kube::Api;
 use api::crds;
 use api::gitops::v1alpha1::RolloutPolicy;
 use controllers::hub::overview::{ClusterSummary, Clusters, Group, Overview, WorkloadSummary};
+use engine::placement::explain::Explanation;
 use engine::rollout::ClusterState;
-use object::Object;
+use object::{Key, Object};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use wheelwright::dashboard::{LocalDashboard, ReadOverview};
+use wheelwright::dashboard::{LocalDashboard, ReadFleet};
 
 use crate::cli::server;
 use crate::dashboard::{Dashboard, VISITORS};
@@ -113,6 +114,14 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         check_accessibility(&mut page);
         picture(&mut page, "dashboard.png");
 
+        // The reasons of a placement, and back.
+        page.press("document.querySelector('#placements ~ table a').click()");
+        page.wait_for_text("Back to the fleet");
+        page.wait_for_text("Reason");
+        check_accessibility(&mut page);
+        page.press("document.querySelector('main a').click()");
+        page.wait("document.getElementById('state')?.textContent === 'live'");
+
         // A cluster joins.
         let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
             "metadata": {"name": "new-1"}, "spec": {"hubAcceptsClient": false}});
@@ -185,14 +194,26 @@ fn fleet(done: usize) -> Overview {
     Overview { clusters, add_ons: vec![add_on], ..Overview::default() }
 }
 
+/// A fleet of which so many clusters are done.
+struct Progress(Arc<Mutex<usize>>);
+
+impl ReadFleet for Progress {
+    fn overview(&self) -> Result<Overview, String> {
+        Ok(fleet(*self.0.lock().unwrap()))
+    }
+
+    fn placement(&self, _: &Key) -> Result<Option<Explanation>, String> {
+        Ok(None)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_clusters_do_not_freeze_the_page_in_a_browser() {
     let dashboard = LocalDashboard::listen(0).await.unwrap();
     let (url, stop) = (dashboard.url.clone(), CancellationToken::new());
     let done = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&done);
-    let read: ReadOverview = Arc::new(move || Ok(fleet(*seen.lock().unwrap())));
-    let serving = tokio::spawn(dashboard.serve(read, stop.clone()));
+    let serving = tokio::spawn(dashboard.serve(Arc::new(Progress(seen)), stop.clone()));
     let followed = tokio::task::spawn_blocking(move || {
         let mut page = Chromium::open(&url);
         page.wait_for_text("0 of 1000 clusters done");

@@ -9,15 +9,17 @@ use kube::config::AuthInfo;
 use tokio::net::TcpListener;
 
 use crate::cli::connect::HubArgs;
-use crate::cli::follow::follow;
+use crate::cli::follow::follow_with_placements;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::dashboard::hub::HubDashboard;
-use crate::dashboard::{LocalDashboard, ReadOverview};
+use crate::dashboard::{LocalDashboard, ReadFleet};
 use crate::serve::certificate::ServerSecret;
-use crate::shell::stop_on_signal;
-use crate::shell::{Shell, now};
+use crate::shell::{Handle, now, stop_on_signal};
 use controllers::hub::overview::Overview;
+use controllers::hub::placement;
+use engine::placement::explain::Explanation;
+use object::Key;
 
 /// Name of the Service of the chart, and of the Secret with the certificate.
 const NAME: &str = "wheelwright-dashboard";
@@ -61,10 +63,10 @@ async fn serve_local(args: &Args, ui: &mut Ui) -> CommandResult {
         CommandError::hinted(error, "leave --port out to take a free one")
     })?;
     ui.line(format!("dashboard at {}", dashboard.url))?;
-    let shell = follow(hub);
-    let read = reader(&shell);
+    let shell = follow_with_placements(hub);
+    let reader = Arc::new(Followed(shell.handle()));
     let stop = stop_on_signal();
-    let ((), served) = tokio::join!(shell.run(stop.clone()), dashboard.serve(read, stop.clone()));
+    let ((), served) = tokio::join!(shell.run(stop.clone()), dashboard.serve(reader, stop.clone()));
     served.context("the dashboard cannot be served")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -80,16 +82,23 @@ async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResu
         hosts => hosts.to_vec(),
     };
     let secret = ServerSecret { namespace: args.namespace.clone(), name: NAME.into(), hosts };
-    let shell = follow(client.clone());
-    let read = reader(&shell);
+    let shell = follow_with_placements(client.clone());
+    let reader = Arc::new(Followed(shell.handle()));
     let stop = stop_on_signal();
     let dashboard = HubDashboard { client, config, secret };
-    tokio::join!(shell.run(stop.clone()), dashboard.serve(listener, read, stop.clone()));
+    tokio::join!(shell.run(stop.clone()), dashboard.serve(listener, reader, stop.clone()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the fleet from the caches of a shell.
-fn reader(shell: &Shell) -> ReadOverview {
-    let handle = shell.handle();
-    Arc::new(move || Overview::read(&handle.caches(), now()).map_err(|unread| unread.to_string()))
+/// The caches of a shell that follows a hub.
+struct Followed(Handle);
+
+impl ReadFleet for Followed {
+    fn overview(&self) -> Result<Overview, String> {
+        Overview::read(&self.0.caches(), now()).map_err(|unread| unread.to_string())
+    }
+
+    fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
+        placement::explain(placement, &self.0.caches(), now()).map_err(|unread| unread.to_string())
+    }
 }

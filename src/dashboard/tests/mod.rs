@@ -1,13 +1,15 @@
 use super::rights::{Right, Rights};
 use super::shown::Shown;
 use super::visitor::Visitors;
-use super::{LocalDashboard, ReadOverview, page};
+use super::{LocalDashboard, ReadFleet, page, placement};
 use controllers::hub::overview::{
     ClusterSummary, Group, Overview, PlacementSummary, Repository, WorkloadSummary,
 };
+use engine::placement::explain::{ClusterExplanation, Explanation};
 use engine::rollout::ClusterState;
 use http::{Request, Response};
 use kube::client::Body;
+use object::Key;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -53,6 +55,7 @@ fn fleet(clusters: usize) -> Overview {
         repositories: vec![Repository {
             name: "a/fleet".into(),
             url: "https://'\"&".into(),
+            held_plan: "c0de<i>".into(),
             ..Repository::default()
         }],
         placements: vec![PlacementSummary {
@@ -108,20 +111,67 @@ async fn answer(url: &str, path: &str, end: &str) -> String {
     text
 }
 
+/// A fleet that tests change, with one placement.
+struct Fake(Arc<Mutex<Overview>>);
+
+impl ReadFleet for Fake {
+    fn overview(&self) -> Result<Overview, String> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
+        Ok((*placement == Key::namespaced("fleet", "all")).then(|| explanation(1)))
+    }
+}
+
+/// Returns the explanation of a placement that selects one cluster of many.
+fn explanation(outranked: usize) -> Explanation {
+    let cluster = |number: usize, state: &'static str| ClusterExplanation {
+        cluster_name: format!("cluster-{number}"),
+        state,
+        why: "its taint <b>down</b> is not tolerated".into(),
+        rank: Some(number + 1),
+        ..ClusterExplanation::default()
+    };
+    let others = (1..=outranked).map(|number| cluster(number, "Outranked"));
+    Explanation {
+        placement: "fleet/all".into(),
+        number_of_clusters: Some(1),
+        clusters: others.chain([cluster(0, "Selected")]).collect(),
+        ..Explanation::default()
+    }
+}
+
+#[test]
+fn the_page_of_a_placement_gives_the_reason_for_each_cluster_and_stays_small() {
+    let html = placement::page(&explanation(3000));
+    assert!(html.len() < 30_000, "{} bytes", html.len());
+    let (selected, outranked) = (html.find("Selected").unwrap(), html.find("Outranked").unwrap());
+    assert!(selected < outranked, "the selected ones come first: {html}");
+    assert!(html.contains("<td>its taint &lt;b&gt;down&lt;/b&gt; is not tolerated; rank 1</td>"), "{html}");
+    assert!(html.contains("and 2950 more"), "{html}");
+}
+
 #[tokio::test]
 async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
     let fleet = Arc::new(Mutex::new(fleet(1)));
     let dashboard = LocalDashboard::listen(0).await.unwrap();
     let (url, stop) = (dashboard.url.clone(), CancellationToken::new());
     let seen = Arc::clone(&fleet);
-    let read: ReadOverview = Arc::new(move || Ok(seen.lock().unwrap().clone()));
-    let serving = tokio::spawn(dashboard.serve(read, stop.clone()));
+    let serving = tokio::spawn(dashboard.serve(Arc::new(Fake(seen)), stop.clone()));
 
     let index = answer(&url, "/SECRET/", "").await;
     assert!(index.starts_with("HTTP/1.1 200"), "{index}");
     assert!(index.contains("content-security-policy: default-src 'none'"), "{index}");
     assert!(index.contains("cluster-0") && index.contains("TimedOut"), "{index}");
-    for foreign in ["/", "/events", "/0123456789abcdef0123456789abcdef/"] {
+    assert!(index.contains("<a href=\"placement?of=fleet/all\">fleet/all</a>"), "{index}");
+    let reasons = answer(&url, "/SECRET/placement?of=fleet/all", "").await;
+    assert!(reasons.starts_with("HTTP/1.1 200") && reasons.contains("is not tolerated"), "{reasons}");
+    for name in ["fleet/none", "nonsense", "%3Cb%3E/x"] {
+        let missing = answer(&url, &format!("/SECRET/placement?of={name}"), "").await;
+        assert!(missing.starts_with("HTTP/1.1 404") && !missing.contains("<b>"), "{missing}");
+    }
+    for foreign in ["/", "/events", "/placement?of=fleet/all", "/0123456789abcdef0123456789abcdef/"] {
         let refused = answer(&url, foreign, "").await;
         assert!(refused.starts_with("HTTP/1.1 404"), "{foreign}: {refused}");
     }
@@ -162,7 +212,11 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
         "edge",
     ];
     check(&Rights::every(), &everything, &["You may not", "Pause proxy"]);
-    check(&Rights::every(), &["Resume proxy", "Approve the start of canary", "Suspend a/fleet"], &[]);
+    let buttons =
+        ["Resume proxy", "Approve the start of canary", "Suspend a/fleet", "Approve the plan of a/fleet"];
+    check(&Rights::every(), &buttons, &[]);
+    check(&Rights::every(), &["<a href=\"placement?of=fleet/all\">"], &[]);
+    check(&Rights::of(&[Right::ListPlacements], &[]), &["fleet/all"], &["<a href"]);
     check(&Rights::default(), &["You may not list managedclusters"], &everything);
     let one = Rights::of(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "cluster-1")]);
     let hidden = ["a/fleet", "cluster-0", "last", "fleet/all", "canary", "waits for", "<button"];
@@ -229,13 +283,13 @@ async fn the_hub_is_asked_a_bounded_number_of_times_and_again_later() {
         let shown = Shown::to(&rights, &fleet);
         assert_eq!((shown.overview.add_ons[0].total, shown.notes.len()), (1, 8), "{:?}", shown.notes);
     }
-    // Three tokens, ten rights everywhere, and in namespaces: 256 clusters, and one each of the others.
-    assert_eq!(asked(), 3 + 10 + 256 + 5);
+    // Three tokens, eleven rights everywhere, and in namespaces: 256 clusters, and one each of the others.
+    assert_eq!(asked(), 3 + 11 + 256 + 5);
     tokio::time::advance(Duration::from_secs(11)).await;
     let visitor = visitors.authenticate("good").await.unwrap().unwrap();
     visitor.rights(&hub, &fleet).await.unwrap();
-    assert_eq!(asked(), 3 + 10 + 256 + 5 + 1, "the token is asked about again");
+    assert_eq!(asked(), 3 + 11 + 256 + 5 + 1, "the token is asked about again");
     tokio::time::advance(Duration::from_secs(60)).await;
     visitor.rights(&hub, &fleet).await.unwrap();
-    assert_eq!(asked(), 2 * (10 + 256 + 5) + 3 + 1, "the rights are asked for again");
+    assert_eq!(asked(), 2 * (11 + 256 + 5) + 3 + 1, "the rights are asked for again");
 }

@@ -3,6 +3,8 @@
 //! The rollouts are decided, as `explain rollout` and the reports decide them, so that every view uses the
 //! same words.
 
+mod repository;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -20,8 +22,8 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, Revision, RolloutPolicy};
-use api::names::{cluster_conditions, gitops_conditions, placement_conditions};
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::names::{cluster_conditions, placement_conditions};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
@@ -30,6 +32,8 @@ use engine::rollout::ClusterState;
 use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
+
+pub use self::repository::Repository;
 
 /// Limit of the characters of a message.
 const MESSAGE: usize = 240;
@@ -71,30 +75,6 @@ pub struct Overview {
     pub add_ons: Vec<WorkloadSummary>,
     /// Its ManifestWorkReplicaSets, by namespace and name.
     pub replica_sets: Vec<WorkloadSummary>,
-}
-
-/// A ConfigRepo.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Repository {
-    /// Namespace and name.
-    pub name: String,
-    /// The URL that it fetches.
-    pub url: String,
-    /// The commit that was fetched last; empty before the first.
-    pub seen: String,
-    /// The commit that was applied last; empty before the first.
-    pub applied: String,
-    /// Whether the hub is as the repository says (condition Ready).
-    pub ready: bool,
-    /// Reason of its condition Ready.
-    pub reason: String,
-    /// Message of its condition Ready.
-    pub message: String,
-    /// Whether a person has paused it.
-    pub suspended: bool,
-    /// The approval that its held deletions wait for.
-    pub approval: Option<String>,
 }
 
 /// The clusters of a hub.
@@ -249,33 +229,12 @@ impl Overview {
         let placements = view.list_readable::<Placement>(Query::ALL)?;
         let policies = view.list_readable::<RolloutPolicy>(Query::ALL)?;
         Ok(Self {
-            repositories: repositories.iter().map(|repo| repository(repo)).collect(),
+            repositories: repositories.iter().map(|repo| Repository::of(repo)).collect(),
             clusters: clusters(view)?,
             placements: placements.iter().map(|placement| self::placement(placement)).collect(),
             add_ons: add_ons(&policies, view, now)?,
             replica_sets: replica_sets(&policies, view, now)?,
         })
-    }
-}
-
-fn repository(repo: &ConfigRepo) -> Repository {
-    let status = repo.status.clone().unwrap_or_default();
-    let ready = find_condition(&status.conditions, gitops_conditions::READY);
-    let commit =
-        |revision: &Option<Revision>| revision.as_ref().map(|r| r.commit.clone()).unwrap_or_default();
-    Repository {
-        name: Key::of(repo).to_string(),
-        url: repo.spec.url.clone(),
-        seen: commit(&status.seen),
-        applied: commit(&status.applied),
-        ready: ready.is_some_and(Condition::is_true),
-        reason: ready.map_or_else(|| "Unknown".into(), |ready| ready.reason.clone()),
-        message: ready.map_or_else(
-            || "no operator has reconciled it yet".into(),
-            |ready| plain(&ready.message, MESSAGE),
-        ),
-        suspended: repo.spec.suspend,
-        approval: status.held_deletions.map(|held| held.approval),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The explanation of a placement, cluster by cluster. It is computed on request, without the cache.
 
 use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -106,6 +107,57 @@ pub struct ClusterExplanation {
     /// When the first toleration that it needs ends; absent where none ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerated_until: Option<Timestamp>,
+}
+
+/// The states of clusters in the order in which people are shown them: decided clusters first, then the others,
+/// the closest first.
+const STATES: [&str; 9] = [
+    "Selected",
+    "Arriving",
+    "Kept",
+    "Leaving",
+    "Outranked",
+    "TaintToleration",
+    "Predicate",
+    "Outside",
+    "Gone",
+];
+
+impl Explanation {
+    /// Returns the clusters of each state that there is, by rank and then by name.
+    pub fn by_state(&self) -> Vec<(&'static str, Vec<&ClusterExplanation>)> {
+        let of_state = |state: &'static str| {
+            let mut clusters: Vec<_> =
+                self.clusters.iter().filter(|explained| explained.state == state).collect();
+            clusters.sort_by_key(|explained| explained.rank);
+            (state, clusters)
+        };
+        STATES.into_iter().map(of_state).filter(|(_, clusters)| !clusters.is_empty()).collect()
+    }
+}
+
+/// Says why the cluster has its state, and where it stands among the others.
+impl Display for ClusterExplanation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { cluster_name: _, state: _, why, decision, rank, scores, unscored, total, tolerated_until } =
+            self;
+        write!(f, "{why}")?;
+        if let Some(decision) = decision {
+            write!(f, "; in {decision}")?;
+        }
+        if let Some(rank) = rank {
+            write!(f, "; rank {rank}")?;
+        }
+        if let Some(total) = total {
+            let scores = scores.iter().map(|(name, score)| format!("{name} {score}"));
+            let scores: Vec<_> = scores.chain(unscored.iter().cloned()).collect();
+            write!(f, "; score {total} ({})", scores.join(", "))?;
+        }
+        if let Some(at) = tolerated_until {
+            write!(f, "; its taints are tolerated until {at}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Explains what [`schedule`](super::schedule()) does with the same input.

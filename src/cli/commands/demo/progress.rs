@@ -8,17 +8,21 @@ use api::addon::v1alpha1::{
     AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
 };
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::overview::{Group, Overview};
+use controllers::hub::placement;
+use engine::placement::explain::Explanation;
 use engine::rollout::ClusterState;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use object::{Gvk, Kind};
+use object::{Gvk, Key, Kind};
 use reconcile::{Caches, Site};
 use store::{ListOptions, ResourcePath, Store};
 
@@ -176,6 +180,19 @@ fn is_true(conditions: &[Condition], type_: &str) -> bool {
 pub(super) fn overview(hub: &Store, now: Timestamp) -> Overview {
     // All kinds of these caches have been read.
     Overview::read(&caches(hub), now).unwrap_or_default()
+}
+
+/// Explains a placement; `None` if it does not exist.
+pub(super) fn explain_placement(
+    hub: &Store,
+    placement: &Key,
+    now: Timestamp,
+) -> Result<Option<Explanation>, String> {
+    let mut caches = caches(hub);
+    caches.replace(Site::Hub, list::<ManagedClusterSet>(hub), "0");
+    caches.replace(Site::Hub, list::<ManagedClusterSetBinding>(hub), "0");
+    caches.replace(Site::Hub, list::<AddOnPlacementScore>(hub), "0");
+    placement::explain(placement, &caches, now).map_err(|unread| unread.to_string())
 }
 
 /// Returns the hub's objects as the caches of the controllers.

@@ -13,17 +13,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::clusters;
-use super::progress::{Fleet, overview};
+use super::progress::{Fleet, explain_placement, overview};
 use super::repository::ConfigRepository;
 use super::screen::Screen;
 use super::script::REPORTS;
 use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
-use crate::dashboard::{self, ReadOverview};
+use crate::dashboard::{self, ReadFleet};
 use crate::operator::{self, OperatorOptions};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
-use object::Object;
+use controllers::hub::overview::Overview;
+use engine::placement::explain::Explanation;
+use object::{Key, Object};
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Namespace of the `ConfigRepo`.
@@ -72,9 +74,8 @@ impl<'a> Demo<'a> {
         background.tasks.spawn(operator::run(options, background.stop.clone()));
         let dashboard = dashboard::LocalDashboard::listen(0).await?;
         demo.screen.heading(&format!("dashboard at {}", dashboard.url))?;
-        let hub = Arc::clone(&demo.hub);
-        let look: ReadOverview = Arc::new(move || Ok(hub.with_store(|store, now| overview(store, now))));
-        background.tasks.spawn(dashboard.serve(look, background.stop.clone()));
+        let reader = Arc::new(DemoFleet(Arc::clone(&demo.hub)));
+        background.tasks.spawn(dashboard.serve(reader, background.stop.clone()));
         Ok(demo)
     }
 
@@ -88,6 +89,19 @@ impl<'a> Demo<'a> {
         background.tasks.spawn(agent::run(options, background.stop.clone()));
         self.spokes.push((name, spoke));
         Ok(())
+    }
+}
+
+/// The fleet of the demo, as its hub stores it.
+struct DemoFleet(Arc<Server>);
+
+impl ReadFleet for DemoFleet {
+    fn overview(&self) -> Result<Overview, String> {
+        Ok(self.0.with_store(|store, now| overview(store, now)))
+    }
+
+    fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
+        self.0.with_store(|store, now| explain_placement(store, placement, now))
     }
 }
 

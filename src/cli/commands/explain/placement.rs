@@ -51,19 +51,6 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The states in the order in which clusters are printed: decided clusters first, then the others, the closest first.
-const STATES: [&str; 9] = [
-    "Selected",
-    "Arriving",
-    "Kept",
-    "Leaving",
-    "Outranked",
-    "TaintToleration",
-    "Predicate",
-    "Outside",
-    "Gone",
-];
-
 /// Returns the explanation as a page: conditions, the pipeline, then a line per cluster.
 fn text(explanation: &Explanation) -> String {
     let mut page = format!("Placement {}\n", explanation.placement);
@@ -79,16 +66,12 @@ fn text(explanation: &Explanation) -> String {
     page.extend(explanation.conditions.iter().map(|condition| format!("  {}\n", indented(condition))));
     let width =
         explanation.clusters.iter().map(|explained| explained.cluster_name.len()).max().unwrap_or_default();
-    let place = |explained: &ClusterExplanation| STATES.iter().position(|state| *state == explained.state);
-    let mut explained: Vec<&ClusterExplanation> = explanation.clusters.iter().collect();
-    explained.sort_by_key(|explained| (place(explained), explained.rank));
-    let counts = STATES
-        .iter()
-        .map(|state| (state, explained.iter().filter(|explained| explained.state == *state).count()));
-    let counts: Vec<_> =
-        counts.filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {state}")).collect();
+    let states = explanation.by_state();
+    let counts = states.iter().map(|(state, clusters)| format!("{} {state}", clusters.len()));
+    let counts: Vec<_> = counts.collect();
     page += &format!("  clusters: {}\n", if counts.is_empty() { "none".into() } else { counts.join(", ") });
-    page.extend(explained.into_iter().map(|explained| line(explained, width)));
+    let explained = states.into_iter().flat_map(|(_, clusters)| clusters);
+    page.extend(explained.map(|explained| line(explained, width)));
     page
 }
 
@@ -117,28 +100,8 @@ fn indented(text: &str) -> String {
 }
 
 fn line(explained: &ClusterExplanation, width: usize) -> String {
-    let ClusterExplanation {
-        cluster_name,
-        state,
-        why,
-        decision,
-        rank,
-        scores,
-        unscored,
-        total,
-        tolerated_until,
-    } = explained;
-    let mut fields = vec![indented(why)];
-    fields.extend(decision.as_ref().map(|decision| format!("in {decision}")));
-    fields.extend(rank.map(|rank| format!("rank {rank}")));
-    let scores: Vec<_> = scores
-        .iter()
-        .map(|(name, score)| format!("{name} {score}"))
-        .chain(unscored.iter().cloned())
-        .collect();
-    fields.extend(total.map(|total| format!("score {total} ({})", scores.join(", "))));
-    fields.extend(tolerated_until.map(|at| format!("its taints are tolerated until {at}")));
-    format!("{cluster_name:width$}  {state:15} {}\n", fields.join("; "))
+    let ClusterExplanation { cluster_name, state, .. } = explained;
+    format!("{cluster_name:width$}  {state:15} {}\n", indented(&explained.to_string()))
 }
 
 #[cfg(test)]

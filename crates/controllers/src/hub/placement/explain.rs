@@ -4,12 +4,35 @@ use jiff::Timestamp;
 
 use super::index::Scheduling;
 use super::read::{bound, is_disabled};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::names::{PLACEMENT_LABEL, SCHEDULING_DISABLED_ANNOTATION};
 use engine::placement::explain::{self, Explanation};
 use engine::placement::{Input, MAX_STEPS};
 use object::Key;
-use reconcile::{Query, Read, View};
+use reconcile::{Controller, Plan, Query, Read, View, Watches};
+
+/// Reads the input of [`explain`], and writes nothing. It fills the caches of a process that shows placements.
+pub struct PlacementExplanationController;
+
+impl Controller for PlacementExplanationController {
+    const NAME: &'static str = "placement-explanation";
+    type Primary = Placement;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.read::<PlacementDecision>();
+        watches.read::<ManagedClusterSetBinding>();
+        watches.read::<ManagedClusterSet>();
+        watches.read::<ManagedCluster>();
+        watches.read::<AddOnPlacementScore>();
+    }
+
+    fn plan(_: &Key, _: &impl View, _: Timestamp) -> Read<Plan> {
+        Ok(Plan::nothing())
+    }
+}
 
 /// Explains a placement, for people and for the debug endpoint; returns `None` if the placement does not
 /// exist.

@@ -25,7 +25,7 @@ use engine::placement::{Input, MAX_STEPS};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
-pub use self::explain::explain;
+pub use self::explain::{PlacementExplanationController, explain};
 
 /// Schedules placements.
 pub struct PlacementController;
