@@ -26,9 +26,10 @@ const NAME: &str = "wheelwright-dashboard";
 
 /// Show the fleet in a browser, as it changes.
 ///
-/// Without --listen the page is for this machine: it shows what the kubeconfig may read, listens on 127.0.0.1 alone, and opens only with the
-/// secret in its address. With --listen it is for everybody with a token of the hub: it shows each visitor what the hub lets the visitor list,
-/// and has buttons for what the hub lets the visitor change. The chart runs it so.
+/// Without --listen the page is for this machine: it shows what the kubeconfig may read, listens on 127.0.0.1
+/// alone, and opens only with the secret in its address. With --listen it is for everybody with a token of
+/// the hub: it shows each visitor what the hub lets the visitor list, and has buttons for what the hub lets
+/// the visitor change. The chart runs it so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -39,10 +40,12 @@ pub(crate) struct Args {
     /// Serve people with tokens of the hub, over HTTPS at this address, such as `0.0.0.0:9445`.
     #[arg(long, value_name = "ADDR", conflicts_with = "port")]
     listen: Option<SocketAddr>,
-    /// Namespace of the Secret wheelwright-dashboard with the certificate, which the dashboard makes and renews.
+    /// Namespace of the Secret wheelwright-dashboard with the certificate, which the dashboard makes and
+    /// renews.
     #[arg(long, requires = "listen", default_value = "wheelwright-system")]
     namespace: String,
-    /// Names in the certificate, by which browsers reach the page [default: the Service of the chart, and localhost].
+    /// Names in the certificate, by which browsers reach the page [default: the Service of the chart, and
+    /// localhost].
     #[arg(long, requires = "listen", value_name = "HOST", value_delimiter = ',')]
     hosts: Vec<String>,
 }

@@ -109,8 +109,8 @@ pub struct ClusterExplanation {
     pub tolerated_until: Option<Timestamp>,
 }
 
-/// The states of clusters in the order in which people are shown them: decided clusters first, then the others,
-/// the closest first.
+/// The states of clusters in the order in which people are shown them: decided clusters first, then the
+/// others, the closest first.
 const STATES: [&str; 9] = [
     "Selected",
     "Arriving",

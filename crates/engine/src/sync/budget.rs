@@ -44,8 +44,8 @@ pub(super) struct Deletions<'a> {
     pub(super) owned: usize,
     /// Number of objects in the commit.
     pub(super) desired: usize,
-    /// How many clusters lose an add-on or a work with an object, for the objects with which more lose it than
-    /// may.
+    /// How many clusters lose an add-on or a work with an object, for the objects with which more lose it
+    /// than may.
     pub(super) uninstalls: &'a BTreeMap<ObjectId, usize>,
     /// The objects whose annotation asks for an approval.
     pub(super) confirm: &'a [ObjectId],

@@ -189,8 +189,8 @@ fn matches(pattern: &str, text: &str) -> bool {
     parts.try_fold(text, |text, part| Some(text.split_once(part)?.1)).is_some()
 }
 
-/// Returns whether an entry of an inventory stays when its work is deleted. An entry has a resource also where
-/// its manifest has none, because the cluster does not serve its kind.
+/// Returns whether an entry of an inventory stays when its work is deleted. An entry has a resource also
+/// where its manifest has none, because the cluster does not serve its kind.
 pub fn stays(option: Option<&DeleteOption>, entry: &AppliedResource) -> bool {
     let AppliedResource { group, resource, name, namespace, .. } = entry;
     option.is_some_and(|option| !is_deleted_with_work(option, [group, resource, name, namespace]))

@@ -167,8 +167,8 @@ fn drop_an_addon(mut world: World) {
     drop_from_the_repository(&mut world, &file, have);
 }
 
-/// Commits an object, commits that it is gone, and approves the deletion. `have` returns how many clusters have
-/// what it installs: three, until the approval.
+/// Commits an object, commits that it is gone, and approves the deletion. `have` returns how many clusters
+/// have what it installs: three, until the approval.
 fn drop_from_the_repository(world: &mut World, file: &Value, have: fn(&World) -> usize) {
     let repo = repo();
     config_repo(world, &repo, json!({"url": "https://git.example/fleet", "takeover": "Always"}));

@@ -149,8 +149,8 @@ impl WorkOnSpoke {
         writes.sort_by_key(|(wanted, _)| spoke_rank(&wanted.meta.kind));
         let (later, first): (Vec<_>, Vec<_>) =
             writes.into_iter().partition(|(wanted, _)| created.contains(&wanted.meta.namespace));
-        // Objects in a namespace that this plan creates wait for it. Beyond that, a refused manifest delays no
-        // other write, and no removal. See docs/hazards.md#refused-manifest-blocks-pruning.
+        // Objects in a namespace that this plan creates wait for it. Beyond that, a refused manifest delays
+        // no other write, and no removal. See docs/hazards.md#refused-manifest-blocks-pruning.
         plan.step(first.into_iter().map(|(_, action)| action).chain(removals));
         plan.step(later.into_iter().map(|(_, action)| action));
     }

@@ -75,7 +75,8 @@ fn deletes_objects(repo: &ConfigRepo) -> bool {
     repo.spec.deletion_policy == DeletionPolicy::Delete && repo.spec.mode != ConfigRepoMode::Observe
 }
 
-/// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask again.
+/// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask
+/// again.
 pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     let Deletion { target, uid, is_approved } = deletion;
     let is_asked_again = matches!(owner(&ObjectId::of(target)), Some(RolloutOwner::AddOn(_)));
@@ -90,8 +91,8 @@ pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     })
 }
 
-/// Returns the ClusterManagementAddOns and ManifestWorkReplicaSets that left the repository and whose deletion
-/// takes them from more clusters than their policy lets lose them at once.
+/// Returns the ClusterManagementAddOns and ManifestWorkReplicaSets that left the repository and whose
+/// deletion takes them from more clusters than their policy lets lose them at once.
 pub(super) fn uninstalls(
     inventory: &Inventory,
     desired: &Desired,
@@ -121,8 +122,8 @@ fn owner(id: &ObjectId) -> Option<RolloutOwner<'_>> {
     }
 }
 
-/// Returns the number of clusters that have an add-on or a work of a set. A list of clusters or of works that is
-/// wrongly empty does not hide them.
+/// Returns the number of clusters that have an add-on or a work of a set. A list of clusters or of works that
+/// is wrongly empty does not hide them.
 fn clusters_of(owner: RolloutOwner<'_>, view: &impl View) -> Read<usize> {
     match owner {
         RolloutOwner::AddOn(name) => Ok(addon_reads::keys_of_name(name, view)?.len()),

@@ -51,7 +51,8 @@ impl Controller for ConfigRepoController {
         watches.on::<ConfigRepo>(wake_others);
         watches.on::<ConfigRepoInventory>(inventory::wake);
         watches.on::<Namespace>(wake_repos_of_namespace);
-        // They show how many clusters lose an add-on with its ClusterManagementAddOn, and a work with its set.
+        // They show how many clusters lose an add-on with its ClusterManagementAddOn, and a work with its
+        // set.
         watches.read::<ManagedClusterAddOn>();
         watches.read::<ManifestWork>();
         watches.read::<ManifestWorkReplicaSet>();
@@ -82,8 +83,8 @@ impl Controller for ConfigRepoController {
     }
 }
 
-/// Wakes the ConfigRepos that wait for one, and all others when one is deleted or begins to observe, because they
-/// may want its objects.
+/// Wakes the ConfigRepos that wait for one, and all others when one is deleted or begins to observe, because
+/// they may want its objects.
 fn wake_others<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
     let owns = |repo: &Option<Arc<ConfigRepo>>| {
         repo.as_ref().is_some_and(|repo| repo.spec.mode != ConfigRepoMode::Observe)
@@ -119,8 +120,8 @@ fn wake_repos_of_namespace<V: View>(change: &Change<Namespace>, view: &V) -> Vec
     all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// Wakes the ConfigRepos that an object belongs or belonged to, unless only its status changed and the object is as
-/// healthy as before.
+/// Wakes the ConfigRepos that an object belongs or belonged to, unless only its status changed and the object
+/// is as healthy as before.
 fn wake_owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
     if let (Some(old), Some(new)) = (&change.old, &change.new)
         && content(old).eq(content(new))

@@ -14,7 +14,8 @@ use engine::placement::{Input, MAX_STEPS};
 use object::Key;
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
-/// Reads the input of [`explain`], and writes nothing. It fills the caches of a process that shows placements.
+/// Reads the input of [`explain`], and writes nothing. It fills the caches of a process that shows
+/// placements.
 pub struct PlacementExplanationController;
 
 impl Controller for PlacementExplanationController {
