@@ -19,5 +19,6 @@ pub mod registration;
 pub mod replica_set;
 pub mod report;
 pub mod rollout;
+mod svg;
 pub mod sync;
 pub mod work;

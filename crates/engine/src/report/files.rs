@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Fleet, Rollout, Workload, exceptions, placement};
+use super::{Fleet, Rollout, Workload, exceptions, placement, timeline};
 use exceptions::CLUSTERS;
 use object::hex;
 use object::text::{clip, markdown, plain};
@@ -33,7 +33,13 @@ pub fn files(fleet: &Fleet) -> BTreeMap<String, String> {
     let Fleet { add_ons, replica_sets, works, .. } = fleet;
     for (directory, workloads) in [(ADD_ONS, add_ons), (REPLICA_SETS, replica_sets), (WORKS, works)] {
         let pages = workloads.iter().take(MAX_FILES);
-        files.extend(pages.map(|workload| (file_of(directory, workload), page(fleet, workload))));
+        for workload in pages {
+            let file = file_of(directory, workload);
+            let picture = timeline::svg(workload).map(|svg| (picture_of(&file), svg));
+            let text = page(fleet, workload, picture.as_ref().map(|(path, _)| path.as_str()));
+            files.insert(file, text);
+            files.extend(picture);
+        }
     }
     files.insert("README.md".into(), readme(fleet, exceptions.len()));
     files.insert("summary.json".into(), summary(fleet, exceptions.len()));
@@ -58,6 +64,11 @@ fn file_of(directory: &str, workload: &Workload) -> String {
     };
     let name: String = workload.name.chars().map(safe).collect();
     format!("{directory}/{}.md", clip(name.trim_start_matches('.'), 320))
+}
+
+/// Returns the file of the picture beside a page.
+fn picture_of(page: &str) -> String {
+    format!("{}.svg", page.trim_end_matches(".md"))
 }
 
 fn short(commit: &str) -> &str {
@@ -125,7 +136,8 @@ fn table(kind: &str, directory: &str, workloads: &[Workload]) -> String {
     table
 }
 
-fn page(fleet: &Fleet, workload: &Workload) -> String {
+/// Returns the page of an add-on, a set or works; `picture` is the path of its time line.
+fn page(fleet: &Fleet, workload: &Workload, picture: Option<&str>) -> String {
     let mut page = format!(
         "# {}\n\nAs of commit `{}` of {}.\n",
         markdown(&workload.name, 160),
@@ -148,6 +160,9 @@ fn page(fleet: &Fleet, workload: &Workload) -> String {
     page.push_str("\n## Clusters\n\n| State | Clusters |\n|---|---|\n");
     for (label, count) in workload.labels() {
         let _ = writeln!(page, "| {label} | {count} |");
+    }
+    if let Some((_, picture)) = picture.and_then(|path| path.rsplit_once('/')) {
+        let _ = writeln!(page, "\n![Clusters that were done or failed, over time]({picture})");
     }
     let _ =
         writeln!(page, "\nIt does not work on {} of {}.", workload.unavailable(), workload.clusters.len());

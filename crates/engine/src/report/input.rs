@@ -30,6 +30,8 @@ pub struct Cluster {
     pub message: String,
     /// The configuration that is assigned to it.
     pub runs: String,
+    /// When it was done or failed, by the hub's clock, as the condition Progressing of an add-on says.
+    pub ended: Option<Timestamp>,
 }
 
 impl Cluster {
@@ -54,7 +56,10 @@ impl Cluster {
             | ClusterState::Quarantined { .. } => state.to_string(),
         };
         let runs = addon.map(version_of).unwrap_or_default();
-        Self { state: state.clone(), available, name: name.to_owned(), message, runs }
+        let has_ended = matches!(state, ClusterState::Done | ClusterState::Failed { .. });
+        let progressing = condition(PROGRESSING).filter(|progressing| has_ended && progressing.is_false());
+        let ended = progressing.map(|progressing| progressing.last_transition_time.0);
+        Self { state: state.clone(), available, name: name.to_owned(), message, runs, ended }
     }
 
     /// Returns its rank among the clusters that need attention, from 0.

@@ -13,6 +13,7 @@ mod placement;
 mod replica_set;
 pub mod secrets;
 mod snapshot;
+mod timeline;
 mod work;
 
 pub use commit_state::{commit_state, is_news};

@@ -40,7 +40,9 @@ impl Cluster {
             | ClusterState::Quarantined { .. } => state.to_string(),
         };
         let runs = work.map(|(_, runs)| short(&runs.0)).unwrap_or_default();
-        Self { state: state.clone(), available, name: name.to_owned(), message, runs }
+        // Conditions of works keep their times when the work changes.
+        let ended = None;
+        Self { state: state.clone(), available, name: name.to_owned(), message, runs, ended }
     }
 }
 

@@ -126,6 +126,9 @@ fn a_report_and_explain_rollout_show_the_same_state_of_every_cluster() {
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     world.run_for(seconds(60)).unwrap();
     check(&world, "Done 4");
+    let picture = &world.branches[BRANCH].last().unwrap().files[&format!("addons/{ADDON}.svg")];
+    assert!(picture.contains("4 of 4 clusters done, 0 failed"), "{picture}");
+    assert!(!picture.contains("from 1970-01-01T00:00:00Z"), "the times are those of the hub: {picture}");
 
     policy(&mut world, json!({"paused": true}));
     template(&mut world, "msa", "msa:0.4.1");

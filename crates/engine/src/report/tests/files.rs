@@ -9,7 +9,7 @@ const FAILED: ClusterState = ClusterState::Failed { deadline: None };
 
 fn cluster(name: &str, state: ClusterState, message: &str) -> Cluster {
     let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
-    Cluster { state, available: true, name, message, runs }
+    Cluster { state, available: true, name, message, runs, ended: None }
 }
 
 fn fleet(clusters: Vec<Cluster>) -> Fleet {
@@ -59,6 +59,15 @@ fn a_report_counts_and_names_the_worst() {
     assert_eq!(summary["addOns"]["msa"]["clusters"]["failed"], 1);
     assert_eq!(summary["addOns"]["msa"]["configurations"]["msa-0.4.1@12345678"], 2);
     assert!(files.values().all(|content| content.ends_with('\n')));
+}
+
+#[test]
+fn the_page_of_an_add_on_shows_its_time_line() {
+    let mut done = cluster("c2", ClusterState::Done, "");
+    done.ended = Some(jiff::Timestamp::UNIX_EPOCH);
+    let files = files(&fleet(vec![cluster("c1", FAILED, ""), done]));
+    assert!(files["addons/msa.md"].contains("](msa.svg)"), "{}", files["addons/msa.md"]);
+    assert!(files["addons/msa.svg"].contains("1 of 2 clusters done"), "{}", files["addons/msa.svg"]);
 }
 
 #[test]

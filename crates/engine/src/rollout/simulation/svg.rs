@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::trace::{GroupName, LEGEND, Trace};
+use crate::svg::{escaped, marks};
 use object::duration;
 
 const WIDTH: f64 = 960.0;
@@ -13,9 +14,6 @@ const LINE: f64 = 16.0;
 const TOP: f64 = 40.0;
 /// The usual width of a letter of the font.
 const LETTER: f64 = 6.2;
-/// Distances of the marks on the time axis; the first that gives at most `MARKS` is taken.
-const STEPS: [i64; 12] = [1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 86_400, 7 * 86_400, 30 * 86_400];
-const MARKS: i64 = 10;
 
 impl Trace {
     /// Returns the trace as an SVG document.
@@ -83,14 +81,6 @@ fn wide(text: &str) -> f64 {
     LETTER * text.chars().count() as f64
 }
 
-/// Returns the moments to mark on the time axis.
-fn marks(start: Timestamp, end: Timestamp) -> impl Iterator<Item = Timestamp> {
-    let seconds = end.duration_since(start).as_secs();
-    let step = STEPS.into_iter().find(|step| seconds / step <= MARKS).unwrap_or(seconds.max(1));
-    (0..=seconds / step)
-        .filter_map(move |mark| start.checked_add(SignedDuration::from_secs(mark * step)).ok())
-}
-
 /// Returns the times a state lasted.
 fn intervals(states: &[(Timestamp, char)], end: Timestamp) -> Vec<(Timestamp, Timestamp, char)> {
     let mut intervals: Vec<(Timestamp, Timestamp, char)> = Vec::new();
@@ -106,8 +96,4 @@ fn intervals(states: &[(Timestamp, char)], end: Timestamp) -> Vec<(Timestamp, Ti
         last.1 = end;
     }
     intervals
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
