@@ -1,4 +1,4 @@
-//! The page about the conditions of a ConfigRepo lists the reasons of the code.
+//! The pages about conditions and events list the reasons of the code.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,6 +27,69 @@ const BEFORE: &[&str] = &[
     "new(",
     "refuse(",
     "map_or(",
+];
+/// Files that set the reasons of conditions of other kinds.
+const OBJECT_SOURCES: &[&str] = &[
+    "crates/controllers/src/agent/addon_lease.rs",
+    "crates/controllers/src/agent/cluster_status.rs",
+    "crates/controllers/src/agent/managed_namespace.rs",
+    "crates/controllers/src/agent/work/status.rs",
+    "crates/controllers/src/hub/addon_config/input.rs",
+    "crates/controllers/src/hub/addon_deletion.rs",
+    "crates/controllers/src/hub/addon_deploy/hosting.rs",
+    "crates/controllers/src/hub/addon_deploy/status.rs",
+    "crates/controllers/src/hub/cluster.rs",
+    "crates/controllers/src/hub/cluster_lease.rs",
+    "crates/controllers/src/hub/clusterset.rs",
+    "crates/controllers/src/hub/clusterset_binding.rs",
+    "crates/controllers/src/hub/policy_status.rs",
+    "crates/controllers/src/hub/replica_set/mod.rs",
+    "crates/controllers/src/registration_operator/cluster_manager.rs",
+    "crates/controllers/src/registration_operator/klusterlet.rs",
+    "crates/engine/src/addon/health.rs",
+    "crates/engine/src/addon/hook.rs",
+    "crates/engine/src/addon/progress.rs",
+    "crates/engine/src/addon/token.rs",
+    "crates/engine/src/cluster_manager/conditions.rs",
+    "crates/engine/src/klusterlet/conditions.rs",
+    "crates/engine/src/placement/status.rs",
+    "crates/engine/src/replica_set/status.rs",
+    "crates/engine/src/work/conditions.rs",
+    "crates/engine/src/work/status.rs",
+    "src/agent/addon_status.rs",
+];
+/// The texts before a reason in these files.
+const BEFORE_IN_OBJECTS: &[&str] = &[
+    "True,",
+    "False,",
+    "Unknown,",
+    "failed(",
+    "unknown(",
+    "degraded(",
+    "unsatisfied(",
+    "&str =",
+    "Some((",
+    "=> {",
+    "if is_empty {",
+    "} else {",
+    "|| (",
+    "(TOKEN,",
+    "(CERTIFICATE,",
+];
+/// Words of these files that stand behind such a text and are no reasons: types of conditions and parts of
+/// types, and reasons of events.
+const NO_REASONS: &[&str] = &[
+    "ClusterCertificateRotated",
+    "ConditionRule",
+    "FieldsIgnored",
+    "HubConnectionDegraded",
+    "Placement",
+    "ReadyToApply",
+    "Registration",
+    "RegistrationDesiredDegraded",
+    "TokenRefreshed",
+    "ValidFeatureGates",
+    "WorkDesiredDegraded",
 ];
 /// Files that set the reasons of events.
 const EVENT_SOURCES: &[&str] = &[
@@ -111,6 +174,22 @@ fn explained(page: &str) -> BTreeSet<String> {
     cells
         .flat_map(|cell| cell.split('`').filter(|word| is_word(word)).map(str::to_owned).collect::<Vec<_>>())
         .collect()
+}
+
+#[test]
+fn every_reason_of_clusters_placements_addons_and_works_is_explained() {
+    let mut used = BTreeSet::new();
+    for file in OBJECT_SOURCES {
+        let source = std::fs::read_to_string(format!("{ROOT}/{file}")).unwrap();
+        let is_reason = |before: &str| BEFORE_IN_OBJECTS.iter().any(|end| before.ends_with(end));
+        let found = words(&source).into_iter().filter(|(before, _)| is_reason(before));
+        let found: BTreeSet<String> = found.map(|(_, word)| word.to_owned()).collect();
+        assert!(!found.is_empty(), "no reason in {file}");
+        used.extend(found);
+    }
+    let unused: Vec<_> = NO_REASONS.iter().filter(|word| !used.remove(**word)).collect();
+    assert!(unused.is_empty(), "no file has {unused:?}");
+    assert_eq!(explained("docs/conditions-of-objects.md"), used);
 }
 
 #[test]
