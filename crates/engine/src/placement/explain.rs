@@ -198,6 +198,7 @@ fn explain_cycle(cycle: &Cycle<'_>, selection: &Selection, mut explanation: Expl
             scores: BTreeMap::new(),
         })
         .collect();
+    let ranks: BTreeMap<Id, usize> = selection.ranking.iter().copied().zip(1..).collect();
     let mut predicated = Filtered { name: "Predicate".into(), ..Filtered::default() };
     let mut tolerated = Filtered { name: "Predicate,TaintToleration".into(), ..Filtered::default() };
     for id in
@@ -217,7 +218,10 @@ fn explain_cycle(cycle: &Cycle<'_>, selection: &Selection, mut explanation: Expl
             let score = i64::from(total(cycle, &selection.ranges, id).value);
             explanation.aggregated_scores.push(Aggregated { cluster_name: name.to_owned(), score });
         }
-        explanation.clusters.push(explained(cycle, selection, id));
+        explanation.clusters.push(ClusterExplanation {
+            rank: ranks.get(&id).copied(),
+            ..explained(cycle, selection, id)
+        });
     }
     explanation
         .aggregated_scores
@@ -251,7 +255,6 @@ fn explained(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> ClusterExplana
     let mut explained = ClusterExplanation {
         cluster_name: cycle.fleet.name(id).to_owned(),
         decision: slice.map(|slice| slice.name.clone()),
-        rank: selection.ranking.iter().position(|other| *other == id).map(|place| place + 1),
         ..ClusterExplanation::default()
     };
     if selection.is_feasible(id) {
