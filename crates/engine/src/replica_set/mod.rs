@@ -8,5 +8,6 @@ mod work;
 
 pub use status::{PlacementProgress, status};
 pub use template::{content, hash, snapshot, snapshot_spec};
-pub(crate) use work::report;
-pub use work::{DesiredWork, SuccessRule, WorkRecord, assigned, cluster, is_owned, kept, name, owner_label};
+pub use work::{
+    DesiredWork, SuccessRule, WorkRecord, assigned, cluster, is_owned, kept, name, owner_label, report,
+};

@@ -181,7 +181,7 @@ pub struct SuccessRule<'a> {
 ///
 /// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller never
 /// ends its wait; here a work succeeds once it is applied and, unless that suffices, available.
-pub(crate) fn report(work: &ManifestWork, applied_suffices: bool) -> Report {
+pub fn report(work: &ManifestWork, applied_suffices: bool) -> Report {
     let current = |type_| {
         work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
     };

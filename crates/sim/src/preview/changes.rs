@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::content::field_changes;
-use super::fleet::{add_ons, all, decisions};
+use super::fleet::{Workload, all, decisions, workloads};
 use super::results::{
-    AddOnPreview, Change, HeldRemoval, ObjectChange, Outcome, PlacementPreview, Wave, WorkChange,
+    Change, HeldRemoval, ObjectChange, Outcome, PlacementPreview, Wave, WorkChange, WorkloadPreview,
 };
 use super::runner::Sides;
 use api::addon::v1alpha1::ClusterManagementAddOn;
@@ -55,25 +55,30 @@ pub(super) fn placements(before: &Store, after: &Store) -> Vec<PlacementPreview>
     all.filter(|placement| !placement.enter.is_empty() || !placement.leave.is_empty()).collect()
 }
 
-/// Returns the add-ons that change on a cluster.
-pub(super) fn changed_add_ons(
+/// Returns the add-ons and the sets that change on a cluster.
+pub(super) fn changed_workloads(
     before: &Store,
     after: &Store,
-    mut waves: BTreeMap<String, Vec<Wave>>,
-) -> Vec<AddOnPreview> {
-    let (before, after) = (add_ons(before), add_ons(after));
+    mut waves: BTreeMap<Workload, Vec<Wave>>,
+) -> [Vec<WorkloadPreview>; 2] {
+    let (before, after) = (workloads(before), workloads(after));
     let none = BTreeSet::new();
-    let names: BTreeSet<String> = before.keys().chain(after.keys()).chain(waves.keys()).cloned().collect();
-    let all = names.into_iter().map(|name| {
-        let (old, new) = (before.get(&name).unwrap_or(&none), after.get(&name).unwrap_or(&none));
-        AddOnPreview {
-            enter: new.difference(old).cloned().collect(),
-            leave: old.difference(new).cloned().collect(),
-            waves: waves.remove(&name).unwrap_or_default(),
-            name,
+    let [mut add_ons, mut replica_sets] = [Vec::new(), Vec::new()];
+    let all: BTreeSet<Workload> = before.keys().chain(after.keys()).chain(waves.keys()).cloned().collect();
+    for workload in all {
+        let (old, new) = (before.get(&workload).unwrap_or(&none), after.get(&workload).unwrap_or(&none));
+        let enter: Vec<String> = new.difference(old).cloned().collect();
+        let leave: Vec<String> = old.difference(new).cloned().collect();
+        let waves = waves.remove(&workload).unwrap_or_default();
+        if enter.is_empty() && leave.is_empty() && waves.is_empty() {
+            continue;
         }
-    });
-    all.filter(|it| !it.enter.is_empty() || !it.leave.is_empty() || !it.waves.is_empty()).collect()
+        match workload {
+            Workload::AddOn(name) => add_ons.push(WorkloadPreview { name, enter, leave, waves }),
+            Workload::ReplicaSet(name) => replica_sets.push(WorkloadPreview { name, enter, leave, waves }),
+        }
+    }
+    [add_ons, replica_sets]
 }
 
 /// Returns the works that change; clusters with the same change share an entry.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1beta1::PlacementDecision;
-use api::names::{DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
+use api::names::{DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
+use api::work::v1::ManifestWork;
 use object::{Key, Kind, Metadata as _};
 use store::{ListOptions, ResourcePath, Store};
 
@@ -33,11 +34,34 @@ pub(super) fn decisions(hub: &Store) -> BTreeMap<Key, BTreeMap<String, String>> 
     placements
 }
 
-/// Returns the clusters of each add-on; one that is being deleted does not count.
-pub(super) fn add_ons(hub: &Store) -> BTreeMap<String, BTreeSet<String>> {
-    let mut add_ons: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for add_on in all::<ManagedClusterAddOn>(hub).into_iter().filter(|add_on| !add_on.is_terminating()) {
-        add_ons.entry(add_on.name().to_owned()).or_default().insert(add_on.namespace().to_owned());
+/// What rolls out to clusters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Workload {
+    /// An add-on, by name.
+    AddOn(String),
+    /// A ManifestWorkReplicaSet, as `namespace/name`.
+    ReplicaSet(String),
+}
+
+impl Workload {
+    /// Returns the set of a work, from its label. A namespace has no dot, so the first dot ends it.
+    pub(super) fn of_work<K: Kind>(work: &K) -> Option<Self> {
+        let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
+        Some(Self::ReplicaSet(format!("{namespace}/{name}")))
     }
-    add_ons
+}
+
+/// Returns the clusters of each add-on and set; an add-on or a work that is being deleted does not count.
+pub(super) fn workloads(hub: &Store) -> BTreeMap<Workload, BTreeSet<String>> {
+    let mut workloads: BTreeMap<Workload, BTreeSet<String>> = BTreeMap::new();
+    for add_on in all::<ManagedClusterAddOn>(hub).iter().filter(|add_on| !add_on.is_terminating()) {
+        let workload = Workload::AddOn(add_on.name().to_owned());
+        workloads.entry(workload).or_default().insert(add_on.namespace().to_owned());
+    }
+    for work in all::<ManifestWork>(hub).iter().filter(|work| !work.is_terminating()) {
+        if let Some(set) = Workload::of_work(work) {
+            workloads.entry(set).or_default().insert(work.namespace().to_owned());
+        }
+    }
+    workloads
 }

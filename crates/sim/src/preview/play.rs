@@ -192,6 +192,8 @@ impl PreviewRun {
             () if !has_effect => Verdict::NoChange,
             () => Verdict::Change,
         };
+        let [add_ons, replica_sets] =
+            changes::changed_workloads(before, &self.hub, self.timeline.waves());
         Preview {
             repo: commit.repo.to_string(),
             applied: applied(&old),
@@ -202,7 +204,8 @@ impl PreviewRun {
             frozen: None,
             held,
             placements: changes::placements(before, &self.hub),
-            add_ons: changes::changed_add_ons(before, &self.hub, self.timeline.waves()),
+            add_ons,
+            replica_sets,
             works: changes::works(before, &self.hub),
             approvals: self.approvals,
             removals,

@@ -38,7 +38,10 @@ pub struct Preview {
     /// The placements whose clusters change.
     pub placements: Vec<PlacementPreview>,
     /// The add-ons that change on a cluster.
-    pub add_ons: Vec<AddOnPreview>,
+    pub add_ons: Vec<WorkloadPreview>,
+    /// The ManifestWorkReplicaSets that change on a cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replica_sets: Vec<WorkloadPreview>,
     /// The works that change; clusters with the same change share an entry.
     pub works: Vec<WorkChange>,
     /// The approvals that rollouts ask for. A preview grants them at once.
@@ -67,6 +70,7 @@ impl Preview {
             held: None,
             placements: Vec::new(),
             add_ons: Vec::new(),
+            replica_sets: Vec::new(),
             works: Vec::new(),
             approvals: Vec::new(),
             removals: Vec::new(),
@@ -79,8 +83,18 @@ impl Preview {
     /// another name, and the same effects have the same hash.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
-        let Self { applied, commit, refused, frozen, held, add_ons, approvals, ends_after, .. } =
-            &mut effects;
+        let Self {
+            applied,
+            commit,
+            refused,
+            frozen,
+            held,
+            add_ons,
+            replica_sets,
+            approvals,
+            ends_after,
+            ..
+        } = &mut effects;
         applied.clear();
         commit.clear();
         *refused = None;
@@ -89,7 +103,8 @@ impl Preview {
         if let Some(held) = held {
             held.why.clear();
         }
-        for wave in add_ons.iter_mut().flat_map(|add_on| &mut add_on.waves) {
+        let workloads = add_ons.iter_mut().chain(replica_sets);
+        for wave in workloads.flat_map(|workload| &mut workload.waves) {
             wave.after = 0;
             wave.arrived_after = wave.arrived_after.map(|_| 0);
         }
@@ -165,11 +180,11 @@ pub struct PlacementPreview {
     pub leave: Vec<String>,
 }
 
-/// An add-on that changes on a cluster.
+/// An add-on or a ManifestWorkReplicaSet that changes on a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AddOnPreview {
-    /// Its name.
+pub struct WorkloadPreview {
+    /// Its name; NAMESPACE/NAME of a set.
     pub name: String,
     /// Clusters that get it.
     pub enter: Vec<String>,

@@ -7,7 +7,8 @@ use super::fixtures::put;
 use super::previews::{apply, commit, compare, fleet, look, previewed};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::GITOPS_GROUP;
-use object::Key;
+use api::work::v1::ManifestWork;
+use object::{Key, Metadata as _};
 use object::tree::FileTree;
 use sim::World;
 use sim::history::Content;
@@ -64,12 +65,19 @@ fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
         (Verdict::NeedsApproval, vec![("p", "", "config/settings")]),
         "{told:#?}"
     );
+    let [planned] = told.replica_sets.as_slice() else { panic!("{told:#?}") };
+    let waves: Vec<_> = planned.waves.iter().map(|wave| (wave.after, wave.clusters.clone())).collect();
+    assert_eq!((planned.name.as_str(), waves.len()), ("config/settings", 2), "{planned:#?}");
+    assert!(planned.waves.iter().all(|wave| wave.arrived_after > Some(wave.after)), "{planned:#?}");
 
     let before = look(&world);
     apply(&mut world, &second);
     let waiting = rollouts(&world)[0].waiting_approvals.clone();
     assert_eq!(waiting, [told.approvals[0].token.clone()]);
     assert!(compare(&told, &before, &look(&world)).is_err(), "the works of the second group wait");
+    let changed = world.list::<ManifestWork>().into_iter().filter(|work| work.metadata.generation > Some(1));
+    let changed: Vec<String> = changed.map(|work| work.namespace().to_owned()).collect();
+    assert_eq!(changed, waves[0].1, "the first wave is the one of the plan");
     policy(&mut world, spec(json!(waiting)));
     world.run_for(SignedDuration::from_mins(4)).unwrap();
     compare(&told, &before, &look(&world)).unwrap();

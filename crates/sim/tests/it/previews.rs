@@ -142,7 +142,7 @@ pub(crate) fn compare(preview: &Preview, before: &Look, after: &Look) -> Result<
             format!("{found:?}"),
         )?;
     }
-    let add_ons = |list: fn(&sim::preview::AddOnPreview) -> &Vec<String>| -> BTreeSet<(String, String)> {
+    let add_ons = |list: fn(&sim::preview::WorkloadPreview) -> &Vec<String>| -> BTreeSet<(String, String)> {
         preview.add_ons.iter().flat_map(|it| list(it).iter().map(|c| (it.name.clone(), c.clone()))).collect()
     };
     let found = (&after.add_ons - &before.add_ons, &before.add_ons - &after.add_ons);

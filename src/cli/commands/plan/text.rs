@@ -10,8 +10,8 @@ use engine::plural::counted;
 use object::duration;
 use object::text::plain;
 use sim::preview::{
-    AddOnPreview, Change, FieldChange, HeldRemoval, ObjectChange, PlacementPreview, Preview, Verdict,
-    WorkChange,
+    Change, FieldChange, HeldRemoval, ObjectChange, PlacementPreview, Preview, Verdict, WorkChange,
+    WorkloadPreview,
 };
 
 /// Most clusters that are named in one place.
@@ -84,7 +84,8 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     });
     add("Freeze", frozen.into_iter().collect());
     add("Placements", preview.placements.iter().map(placement).collect());
-    add("Add-ons", preview.add_ons.iter().flat_map(add_on).collect());
+    add("Add-ons", preview.add_ons.iter().flat_map(rollout).collect());
+    add("ManifestWorkReplicaSets", preview.replica_sets.iter().flat_map(rollout).collect());
     add("Works on clusters", preview.works.iter().flat_map(work).collect());
     let plan = Some(&preview.plan_approval).filter(|hash| !hash.is_empty());
     let plan = plan.map(|hash| {
@@ -192,7 +193,7 @@ fn placement(PlacementPreview { placement, clusters, enter, leave }: &PlacementP
     format!("{placement}: {}; {}", counted(clusters, "cluster"), moves(enter, leave))
 }
 
-fn add_on(AddOnPreview { name, enter, leave, waves }: &AddOnPreview) -> Vec<String> {
+fn rollout(WorkloadPreview { name, enter, leave, waves }: &WorkloadPreview) -> Vec<String> {
     let mut lines = vec![match moves(enter, leave) {
         moves if moves.is_empty() => name.clone(),
         moves => format!("{name}: {moves}"),
@@ -260,7 +261,8 @@ pub(super) mod tests {
                 enter: vec!["c2".into()],
                 leave: vec!["c3".into()],
             }],
-            add_ons: vec![AddOnPreview {
+            replica_sets: Vec::new(),
+            add_ons: vec![WorkloadPreview {
                 name: "app".into(),
                 enter: vec!["c2".into()],
                 leave: Vec::new(),
