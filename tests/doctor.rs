@@ -87,6 +87,12 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
         ]
         .concat(),
     );
+    let unreadable = object("v1", "Secret", "wheelwright-dashboard", json!({"stringData": {"tls.crt": "-"}}));
+    kubectl.run_with(&["apply", "-f", "-"], &unreadable);
+    let volume = json!([{"op": "add", "path": "/spec/template/spec/volumes/-",
+        "value": {"name": "git-webhook", "secret": {"secretName": "git-tls"}}}]);
+    let of_operator = ["patch", "deployment", "wheelwright-operator", "-n", helm::NAMESPACE, "--type=json", "-p"];
+    kubectl.run(&[&of_operator[..], &[&volume.to_string()]].concat());
     kubectl.run(&["delete", "validatingadmissionpolicy", "wheelwright-manifestworks"]);
     kubectl.run(&[
         "patch",
@@ -103,6 +109,8 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
     for part in [
         "configrepos.gitops.wheelwright.dev: the hub's v1alpha1 drops fields that this version reads: spec.verify",
         "admission: admission policies are missing: wheelwright-manifestworks",
+        "certificates: the certificate of the dashboard cannot be read",
+        "certificates: there is no Secret git-tls for the git webhook",
         "permissions: the operator may not get managedclusters.cluster.open-cluster-management.io,",
         "ocm: both cluster-manager-placement-controller and this operator decide the same",
         "argo cd: both Argo CD and a ConfigRepo apply Placement wheelwright-system/p",

@@ -116,10 +116,11 @@ impl StoredCertificate {
     }
 }
 
-/// Returns the end of the certificate that a Secret of a server holds; `None` where it cannot be read.
+/// Returns the end of the certificate that a Secret of a server holds (`tls.crt`); `None` where it cannot be
+/// read.
 pub fn certificate_end(secret: &Secret) -> Option<Timestamp> {
-    let kept = StoredCertificate::read(secret)?;
-    Some(Certificate::from_pem(&kept.certificate).ok()?.not_after)
+    let pem = std::str::from_utf8(&secret.data.as_ref()?.get("tls.crt")?.0).ok()?;
+    Some(Certificate::from_pem(pem).ok()?.not_after)
 }
 
 /// Returns the first certificate of a text in PEM.

@@ -22,7 +22,7 @@ use engine::placement::explain::Explanation;
 use object::Key;
 
 /// Name of the Service of the chart, and of the Secret with the certificate.
-const NAME: &str = "wheelwright-dashboard";
+pub(super) const NAME: &str = "wheelwright-dashboard";
 
 /// Show the fleet in a browser, as it changes.
 ///

@@ -2,6 +2,7 @@
 //!
 //! A check that could not be made is a finding too.
 
+mod certificates;
 mod definitions;
 mod finding;
 mod fleet;
@@ -64,6 +65,7 @@ async fn examine(hub: &Hub) -> Result<Vec<Finding>, CommandError> {
     let mut findings = operator::api_server(hub).await;
     findings.extend(definitions::examine(hub).await);
     findings.extend(operator::examine(hub).await);
+    findings.extend(certificates::examine(hub).await);
     findings.extend(permissions::examine(hub).await?);
     findings.extend(neighbours::examine(hub).await);
     findings.extend(repositories::examine(hub).await);

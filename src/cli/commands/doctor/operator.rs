@@ -1,19 +1,17 @@
-//! Checks the API server, the operator, its lease, its policies and its certificate.
+//! Checks the API server, the operator, its lease and its policies.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Secret;
 use object::{Key, Metadata as _};
 
 use super::Hub;
 use super::finding::{Finding, all, few};
 use crate::cli::installation::manifests;
 use crate::cli::writer::find;
-use crate::serve::certificate::certificate_end;
 use crate::shell::now;
-use engine::installation::{OPERATOR, Options, WEBHOOK};
+use engine::installation::{OPERATOR, Options};
 use engine::plural::counted;
 
 const LEADER: &str = "leader";
@@ -24,8 +22,6 @@ const OLDEST_MINOR: u32 = 30;
 const LEASE: SignedDuration = SignedDuration::from_secs(15);
 /// Difference of clocks that harms neither certificates nor leases.
 const SKEW: SignedDuration = SignedDuration::from_secs(10);
-/// Remaining lifetime below which a certificate counts as not renewed. The operator renews it long before.
-const SOON: SignedDuration = SignedDuration::from_hours(24);
 
 pub(super) async fn api_server(hub: &Hub) -> Vec<Finding> {
     const CHECK: &str = "api server";
@@ -59,7 +55,6 @@ pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
     // An operator outside of the hub may run alone, without an election.
     findings.extend(lease(hub, is_installed).await);
     findings.push(policies(hub, is_installed).await);
-    findings.extend(certificate(hub).await);
     findings
 }
 
@@ -149,29 +144,6 @@ async fn policies(hub: &Hub, is_installed: bool) -> Finding {
     )
 }
 
-async fn certificate(hub: &Hub) -> Option<Finding> {
-    const CHECK: &str = "certificates";
-    let secret = match find::<Secret>(&hub.client, &Key::namespaced(&hub.namespace, WEBHOOK)).await {
-        Ok(secret) => secret?,
-        Err(error) => return Some(Finding::unknown(CHECK, error)),
-    };
-    Some(ending(certificate_end(&secret), now()))
-}
-
-fn ending(end: Option<Timestamp>, now: Timestamp) -> Finding {
-    const CHECK: &str = "certificates";
-    let advice = format!("delete the Secret {WEBHOOK}; the operator makes another one");
-    let Some(end) = end else {
-        return Finding::bad(CHECK, "the certificate of the conversion webhook cannot be read", advice);
-    };
-    let message = format!("the certificate of the conversion webhook ends at {end}");
-    if end.duration_since(now) < SOON {
-        Finding::bad(CHECK, message, advice)
-    } else {
-        Finding::good(CHECK, message)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::finding::Health;
@@ -192,14 +164,5 @@ mod tests {
                 "{holder:?} {seconds}"
             );
         }
-    }
-
-    #[test]
-    fn a_certificate_that_ends_soon_is_bad() {
-        let at = |text: &str| text.parse::<Timestamp>().unwrap();
-        let now = at("2026-01-01T00:00:00Z");
-        assert_eq!(ending(Some(at("2026-02-01T00:00:00Z")), now).health, Health::Good);
-        assert_eq!(ending(Some(at("2026-01-01T12:00:00Z")), now).health, Health::Bad);
-        assert_eq!(ending(None, now).health, Health::Bad);
     }
 }

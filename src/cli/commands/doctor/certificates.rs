@@ -1,0 +1,100 @@
+//! Checks the certificates that the servers of an installation show.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use object::Key;
+
+use super::Hub;
+use super::finding::Finding;
+use crate::cli::commands::dashboard;
+use crate::cli::writer::find;
+use crate::serve::certificate::certificate_end;
+use crate::shell::now;
+use engine::installation::{OPERATOR, WEBHOOK};
+
+const CHECK: &str = "certificates";
+/// Volume of the operator with the certificate of the receiver of webhooks, as the chart names it.
+const GIT_WEBHOOK: &str = "git-webhook";
+/// Remaining lifetime below which a certificate counts as not renewed. It is renewed long before.
+const SOON: SignedDuration = SignedDuration::from_hours(24);
+
+/// A server, the Secret with its certificate, and what to do without a good one.
+struct Server {
+    name: &'static str,
+    secret: String,
+    advice: String,
+    /// Whether the server is there, so that it needs the Secret.
+    is_required: bool,
+}
+
+pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+    let own = |name, secret: &str, maker| Server {
+        name,
+        secret: secret.to_owned(),
+        advice: format!("delete the Secret {secret}; the {maker} makes another one"),
+        is_required: false,
+    };
+    let mut servers = vec![
+        own("conversion webhook", WEBHOOK, "operator"),
+        own("dashboard", dashboard::NAME, "dashboard"),
+    ];
+    let operator = find::<Deployment>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await;
+    servers.extend(operator.ok().flatten().and_then(|operator| git_webhook(&operator)));
+    let mut findings = Vec::new();
+    for server in servers {
+        findings.extend(match find::<Secret>(&hub.client, &Key::namespaced(&hub.namespace, &server.secret)).await {
+            Ok(Some(secret)) => Some(server.ending(certificate_end(&secret), now())),
+            Ok(None) if server.is_required => {
+                let message = format!("there is no Secret {} for the {}", server.secret, server.name);
+                Some(Finding::bad(CHECK, message, server.advice))
+            }
+            Ok(None) => None,
+            Err(error) => Some(Finding::unknown(CHECK, error)),
+        });
+    }
+    findings
+}
+
+/// Returns the receiver of webhooks of git servers, whose certificate a person provides.
+fn git_webhook(operator: &Deployment) -> Option<Server> {
+    let pod = operator.spec.template.spec.as_ref()?;
+    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == GIT_WEBHOOK)?;
+    let secret = volume.secret.as_ref()?.secret_name.clone()?;
+    let advice = format!("renew the certificate in the Secret {secret} (gitWebhook.tlsSecret of the chart)");
+    Some(Server { name: "git webhook", secret, advice, is_required: true })
+}
+
+impl Server {
+    fn ending(self, end: Option<Timestamp>, now: Timestamp) -> Finding {
+        let Some(end) = end else {
+            let message = format!("the certificate of the {} cannot be read", self.name);
+            return Finding::bad(CHECK, message, self.advice);
+        };
+        let message = format!("the certificate of the {} ends at {end}", self.name);
+        if end.duration_since(now) < SOON {
+            Finding::bad(CHECK, message, self.advice)
+        } else {
+            Finding::good(CHECK, message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Health;
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_ends_soon_is_bad() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let health = |end: Option<&str>| {
+            let (name, secret, advice) = ("dashboard", String::new(), String::new());
+            let server = Server { name, secret, advice, is_required: false };
+            server.ending(end.map(at), at("2026-01-01T00:00:00Z")).health
+        };
+        assert_eq!(health(Some("2026-02-01T00:00:00Z")), Health::Good);
+        assert_eq!(health(Some("2026-01-01T12:00:00Z")), Health::Bad);
+        assert_eq!(health(None), Health::Bad);
+    }
+}
