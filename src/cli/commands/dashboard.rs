@@ -18,11 +18,9 @@ use crate::serve::certificate::ServerSecret;
 use crate::shell::{Handle, now, stop_on_signal};
 use controllers::hub::overview::Overview;
 use controllers::hub::placement;
+use engine::installation::DASHBOARD;
 use engine::placement::explain::Explanation;
 use object::Key;
-
-/// Name of the Service of the chart, and of the Secret with the certificate.
-pub(super) const NAME: &str = "wheelwright-dashboard";
 
 /// Show the fleet in a browser, as it changes.
 ///
@@ -81,10 +79,10 @@ async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResu
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
     ui.line(format!("dashboard at https://{}", listener.local_addr()?))?;
     let hosts = match args.hosts.as_slice() {
-        [] => vec![format!("{NAME}.{}.svc", args.namespace), "localhost".to_owned()],
+        [] => vec![format!("{DASHBOARD}.{}.svc", args.namespace), "localhost".to_owned()],
         hosts => hosts.to_vec(),
     };
-    let secret = ServerSecret { namespace: args.namespace.clone(), name: NAME.into(), hosts };
+    let secret = ServerSecret { namespace: args.namespace.clone(), name: DASHBOARD.into(), hosts };
     let shell = follow_with_placements(client.clone());
     let reader = Arc::new(Followed(shell.handle()));
     let stop = stop_on_signal();

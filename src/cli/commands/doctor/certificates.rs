@@ -7,11 +7,10 @@ use object::Key;
 
 use super::Hub;
 use super::finding::Finding;
-use crate::cli::commands::dashboard;
 use crate::cli::writer::find;
 use crate::serve::certificate::certificate_end;
 use crate::shell::now;
-use engine::installation::{OPERATOR, WEBHOOK};
+use engine::installation::{DASHBOARD, OPERATOR, WEBHOOK};
 
 const CHECK: &str = "certificates";
 /// Volume of the operator with the certificate of the receiver of webhooks, as the chart names it.
@@ -37,7 +36,7 @@ pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
     };
     let mut servers = vec![
         own("conversion webhook", WEBHOOK, "operator"),
-        own("dashboard", dashboard::NAME, "dashboard"),
+        own("dashboard", DASHBOARD, "dashboard"),
     ];
     let operator = find::<Deployment>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await;
     servers.extend(operator.ok().flatten().and_then(|operator| git_webhook(&operator)));
