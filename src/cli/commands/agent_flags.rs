@@ -82,14 +82,24 @@ pub(super) struct FeatureGates {
     pub(super) addon_management: bool,
 }
 
-/// The other feature gates of OCM's agents. They change nothing here.
-const OTHER_GATES: [&str; 5] = [
-    "ClusterProperty",
-    "MultipleHubs",
-    "ExecutorValidatingCaches",
-    "RawFeedbackJsonString",
-    "V1beta1CSRAPICompatibility",
+/// The other feature gates of OCM's agents, and whether this agent does what they are for. They change nothing.
+/// Several bootstrap kubeconfigs mean MultipleHubs.
+const OTHER_GATES: [(&str, bool); 5] = [
+    ("ClusterProperty", false),
+    ("MultipleHubs", true),
+    ("ExecutorValidatingCaches", false),
+    ("RawFeedbackJsonString", true),
+    ("V1beta1CSRAPICompatibility", false),
 ];
+
+/// Returns whether an agent with a gate in this state behaves otherwise than the gate says; `None` if there is
+/// no such gate.
+pub(super) fn is_without_effect(gate: &str, is_on: bool) -> Option<bool> {
+    match gate {
+        "AllAlpha" | "AllBeta" => Some(is_on),
+        gate => OTHER_GATES.iter().find(|(name, _)| *name == gate).map(|(_, does)| *does != is_on),
+    }
+}
 
 impl FeatureGates {
     /// Reads `NAME=BOOL` pairs.
@@ -105,19 +115,17 @@ impl FeatureGates {
             match name {
                 "ClusterClaim" => gates.cluster_claim = is_on,
                 "AddonManagement" => gates.addon_management = is_on,
-                // Several bootstrap kubeconfigs mean the same.
-                "MultipleHubs" => {}
-                name if OTHER_GATES.contains(&name) || ["AllAlpha", "AllBeta"].contains(&name) => {
-                    if is_on {
-                        warn!(gate = name, "the feature gate changes nothing");
+                name => match is_without_effect(name, is_on) {
+                    Some(true) => warn!(gate = pair, "the feature gate changes nothing"),
+                    Some(false) => {}
+                    None => {
+                        let error = anyhow!("--feature-gates: there is no gate {name:?}");
+                        let others: Vec<&str> = OTHER_GATES.iter().map(|(name, _)| *name).collect();
+                        let hint =
+                            format!("the gates are ClusterClaim, AddonManagement, {}", others.join(", "));
+                        return Err(CommandError::hinted(error, hint));
                     }
-                }
-                name => {
-                    let error = anyhow!("--feature-gates: there is no gate {name:?}");
-                    let hint =
-                        format!("the gates are ClusterClaim, AddonManagement, {}", OTHER_GATES.join(", "));
-                    return Err(CommandError::hinted(error, hint));
-                }
+                },
             }
         }
         Ok(gates)

@@ -1,6 +1,7 @@
 use clap::Parser as _;
 
 use super::*;
+use crate::cli::commands::agent_flags::is_without_effect;
 use crate::cli::commands::agent_flags::translated;
 
 #[derive(Debug, clap::Parser)]
@@ -80,6 +81,15 @@ fn gates_are_read_and_unknown_ones_refused() {
     );
     assert_eq!(gates("MultipleHubs=true"), gates(""));
     assert_eq!((gates("ClusterClaim"), gates("Unknown=true")), (None, None));
+}
+
+#[test]
+fn a_gate_that_the_agent_does_not_follow_is_told() {
+    let told = |gate: &str| [true, false].map(|is_on| is_without_effect(gate, is_on));
+    assert_eq!(told("RawFeedbackJsonString"), [Some(false), Some(true)], "raw values are always reported");
+    assert_eq!(told("ClusterProperty"), [Some(true), Some(false)]);
+    assert_eq!(told("AllAlpha"), [Some(true), Some(false)]);
+    assert_eq!(told("Unknown"), [None, None]);
 }
 
 #[test]
