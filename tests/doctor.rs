@@ -91,7 +91,8 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
     kubectl.run_with(&["apply", "-f", "-"], &unreadable);
     let volume = json!([{"op": "add", "path": "/spec/template/spec/volumes/-",
         "value": {"name": "git-webhook", "secret": {"secretName": "git-tls"}}}]);
-    let of_operator = ["patch", "deployment", "wheelwright-operator", "-n", helm::NAMESPACE, "--type=json", "-p"];
+    let of_operator =
+        ["patch", "deployment", "wheelwright-operator", "-n", helm::NAMESPACE, "--type=json", "-p"];
     kubectl.run(&[&of_operator[..], &[&volume.to_string()]].concat());
     kubectl.run(&["delete", "validatingadmissionpolicy", "wheelwright-manifestworks"]);
     kubectl.run(&[

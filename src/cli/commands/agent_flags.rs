@@ -82,8 +82,8 @@ pub(super) struct FeatureGates {
     pub(super) addon_management: bool,
 }
 
-/// The other feature gates of OCM's agents, and whether this agent does what they are for. They change nothing.
-/// Several bootstrap kubeconfigs mean MultipleHubs.
+/// The other feature gates of OCM's agents, and whether this agent does what they are for. They change
+/// nothing. Several bootstrap kubeconfigs mean MultipleHubs.
 const OTHER_GATES: [(&str, bool); 5] = [
     ("ClusterProperty", false),
     ("MultipleHubs", true),
@@ -92,8 +92,8 @@ const OTHER_GATES: [(&str, bool); 5] = [
     ("V1beta1CSRAPICompatibility", false),
 ];
 
-/// Returns whether an agent with a gate in this state behaves otherwise than the gate says; `None` if there is
-/// no such gate.
+/// Returns whether an agent with a gate in this state behaves otherwise than the gate says; `None` if there
+/// is no such gate.
 pub(super) fn is_without_effect(gate: &str, is_on: bool) -> Option<bool> {
     match gate {
         "AllAlpha" | "AllBeta" => Some(is_on),
@@ -133,7 +133,8 @@ impl FeatureGates {
 }
 
 /// Translates the command line of a pod of OCM's, such as `/registration agent --spoke-cluster-name=c1`. The
-/// image begins with this program, or a link of that name is the program. Other command lines stay as they are.
+/// image begins with this program, or a link of that name is the program. Other command lines stay as they
+/// are.
 pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     const DIRECTORY: &str = "--hub-kubeconfig-dir=/spoke/hub-kubeconfig";
     const HEALTH: [&str; 2] = ["--listen=0.0.0.0:8443", "--listen-tls"];

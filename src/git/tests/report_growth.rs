@@ -19,7 +19,14 @@ fn fleet(commit: usize) -> Fleet {
         let message =
             if fails { format!("agent of cluster {i}: attempt {commit} failed") } else { String::new() };
         let runs = "msa-0.4.1@12345678".to_owned();
-        Arc::new(Cluster { state, available: !fails, name: format!("cluster-{i:04}"), message, runs })
+        Arc::new(Cluster {
+            state,
+            available: !fails,
+            name: format!("cluster-{i:04}"),
+            message,
+            runs,
+            ended: None,
+        })
     };
     let add_on = |name: &str| Workload {
         name: name.to_owned(),

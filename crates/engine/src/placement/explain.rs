@@ -218,10 +218,9 @@ fn explain_cycle(cycle: &Cycle<'_>, selection: &Selection, mut explanation: Expl
             let score = i64::from(total(cycle, &selection.ranges, id).value);
             explanation.aggregated_scores.push(Aggregated { cluster_name: name.to_owned(), score });
         }
-        explanation.clusters.push(ClusterExplanation {
-            rank: ranks.get(&id).copied(),
-            ..explained(cycle, selection, id)
-        });
+        explanation
+            .clusters
+            .push(ClusterExplanation { rank: ranks.get(&id).copied(), ..explained(cycle, selection, id) });
     }
     explanation
         .aggregated_scores

@@ -192,8 +192,7 @@ impl PreviewRun {
             () if !has_effect => Verdict::NoChange,
             () => Verdict::Change,
         };
-        let [add_ons, replica_sets] =
-            changes::changed_workloads(before, &self.hub, self.timeline.waves());
+        let [add_ons, replica_sets] = changes::changed_workloads(before, &self.hub, self.timeline.waves());
         Preview {
             repo: commit.repo.to_string(),
             applied: applied(&old),

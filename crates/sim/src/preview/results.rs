@@ -84,16 +84,7 @@ impl Preview {
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
         let Self {
-            applied,
-            commit,
-            refused,
-            frozen,
-            held,
-            add_ons,
-            replica_sets,
-            approvals,
-            ends_after,
-            ..
+            applied, commit, refused, frozen, held, add_ons, replica_sets, approvals, ends_after, ..
         } = &mut effects;
         applied.clear();
         commit.clear();

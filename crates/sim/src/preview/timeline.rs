@@ -47,7 +47,8 @@ const WORKS: &str = "manifestworks";
 impl Timeline {
     pub(super) fn begin(hub: &Store, start: Timestamp) -> Self {
         let add_ons = all::<ManagedClusterAddOn>(hub);
-        let add_ons = add_ons.iter().map(|add_on| ((ADD_ONS.to_owned(), Key::of(add_on)), OnCluster::of(add_on)));
+        let add_ons =
+            add_ons.iter().map(|add_on| ((ADD_ONS.to_owned(), Key::of(add_on)), OnCluster::of(add_on)));
         let works = all::<ManifestWork>(hub);
         let works = works.iter().filter(|work| Workload::of_work(*work).is_some());
         let works = works.map(|work| ((WORKS.to_owned(), Key::of(work)), OnCluster::of_work(work)));
@@ -58,7 +59,9 @@ impl Timeline {
     pub(super) fn observe(&mut self, entries: &[Entry], hub: &Store, now: Timestamp) {
         let after = now.duration_since(self.start).as_secs();
         let mut groups: Option<BTreeMap<String, String>> = None;
-        for entry in entries.iter().filter(|entry| [ADD_ONS, WORKS].contains(&entry.resource.resource.as_str())) {
+        for entry in
+            entries.iter().filter(|entry| [ADD_ONS, WORKS].contains(&entry.resource.resource.as_str()))
+        {
             let id = (entry.resource.resource.clone(), entry.key.clone());
             let Some((workload, state)) = read(entry) else {
                 self.on_clusters.remove(&id);

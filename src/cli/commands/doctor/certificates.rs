@@ -34,23 +34,23 @@ pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
         advice: format!("delete the Secret {secret}; the {maker} makes another one"),
         is_required: false,
     };
-    let mut servers = vec![
-        own("conversion webhook", WEBHOOK, "operator"),
-        own("dashboard", DASHBOARD, "dashboard"),
-    ];
+    let mut servers =
+        vec![own("conversion webhook", WEBHOOK, "operator"), own("dashboard", DASHBOARD, "dashboard")];
     let operator = find::<Deployment>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await;
     servers.extend(operator.ok().flatten().and_then(|operator| git_webhook(&operator)));
     let mut findings = Vec::new();
     for server in servers {
-        findings.extend(match find::<Secret>(&hub.client, &Key::namespaced(&hub.namespace, &server.secret)).await {
-            Ok(Some(secret)) => Some(server.ending(certificate_end(&secret), now())),
-            Ok(None) if server.is_required => {
-                let message = format!("there is no Secret {} for the {}", server.secret, server.name);
-                Some(Finding::bad(CHECK, message, server.advice))
-            }
-            Ok(None) => None,
-            Err(error) => Some(Finding::unknown(CHECK, error)),
-        });
+        findings.extend(
+            match find::<Secret>(&hub.client, &Key::namespaced(&hub.namespace, &server.secret)).await {
+                Ok(Some(secret)) => Some(server.ending(certificate_end(&secret), now())),
+                Ok(None) if server.is_required => {
+                    let message = format!("there is no Secret {} for the {}", server.secret, server.name);
+                    Some(Finding::bad(CHECK, message, server.advice))
+                }
+                Ok(None) => None,
+                Err(error) => Some(Finding::unknown(CHECK, error)),
+            },
+        );
     }
     findings
 }

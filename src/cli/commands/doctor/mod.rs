@@ -22,9 +22,9 @@ use crate::cli::{CommandError, CommandResult};
 
 /// Check a hub, and say what is wrong and what to do.
 ///
-/// It checks definitions, the operator and its permissions, admission policies, certificates, clocks, repositories, clusters, and at
-/// other controllers that decide the same: Open Cluster Management's and Argo CD. It writes nothing. The exit code is 1 when something
-/// is wrong or could not be checked.
+/// It checks definitions, the operator and its permissions, admission policies, certificates, clocks,
+/// repositories, clusters, and at other controllers that decide the same: Open Cluster Management's and Argo
+/// CD. It writes nothing. The exit code is 1 when something is wrong or could not be checked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
