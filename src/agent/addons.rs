@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use super::addon_status::{self, Proof};
 use super::hub::Hub;
 use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
+use super::message;
 use crate::pki;
 use crate::shell::{Handle, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
@@ -70,7 +71,8 @@ impl Addons<'_> {
                 let registered = addons.iter().flat_map(|addon| registrations(addon, &self.driver));
                 let registered = registered.map(|registration| registration.secret());
                 if let Err(error) = self.delete_credentials(&mut kept, &registered.collect()).await {
-                    warn!(%error, "cannot remove the credentials of an add-on that is gone yet");
+                    let error = message(&error);
+                    warn!(error, "cannot remove the credentials of an add-on that is gone yet");
                 }
             }
             let living = addons.iter().flatten().filter(|addon| addon.metadata.deletion_timestamp.is_none());
@@ -86,7 +88,8 @@ impl Addons<'_> {
             tokio::select! {
                 Some((registration, result)) = attempts.next() => {
                     let again = result.unwrap_or_else(|error| {
-                        warn!(addon = registration.addon, %error, "cannot get credentials for the add-on yet");
+                        let error = message(&error);
+                        warn!(addon = registration.addon, error, "cannot get credentials for the add-on yet");
                         later(now(), RETRY)
                     });
                     running.remove(&registration);

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use ::kube::Api;
 use api::cluster::v1::ManagedCluster;
 use api::condition::{ConditionStatus, Conditions as _};
+use api::names::KEPT_WORK_LABEL;
+use api::work::v1::ManifestWork;
 use k8s_openapi::api::core::v1::ConfigMap;
+use object::Object;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +16,7 @@ use super::{container, find};
 use crate::drop_in::send_work;
 use crate::klusterlet::embedded_hub;
 use crate::kube::{Cluster, Directory, free_port, helm};
-use crate::trace::{accept, client};
+use crate::trace::{accept, apply, client};
 use crate::wait::eventually;
 
 const NAMESPACE: &str = "open-cluster-management-agent";
@@ -43,6 +46,14 @@ fn agents_of_two_namespaces_share_no_object() {
     assert!(one.len() >= 4 && one.is_disjoint(&other), "{one:?} {other:?}");
 }
 
+#[test]
+fn an_agent_without_rules_has_those_that_it_needs_itself() {
+    let objects = helm::render("wheelwright-agent", &["clusterName=\"c1\"", "rules=[]"]).unwrap();
+    let rules = find(&objects, "ClusterRole")["rules"].as_array().unwrap();
+    assert!(rules.iter().all(|rule| rule["apiGroups"] != json!(["*"])), "{rules:?}");
+    assert!(rules.iter().any(|rule| rule["resources"] == json!(["clusterclaims"])), "{rules:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_runs_as_the_chart_says_on_a_read_only_root() {
     let (dir, stop) = (Directory::new("chart-agent"), CancellationToken::new());
@@ -56,7 +67,10 @@ async fn the_agent_runs_as_the_chart_says_on_a_read_only_root() {
         "metadata": {"name": "bootstrap-hub-kubeconfig", "namespace": NAMESPACE},
         "stringData": {"kubeconfig": serde_saphyr::to_string(&bootstrap).unwrap()}});
     let port = free_port();
-    let values = ["clusterName=\"c1\"", &format!("listen=\"127.0.0.1:{port}\"")];
+    // The example of values.yaml.
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "create", "patch", "delete"]}]);
+    let values = ["clusterName=\"c1\"", &format!("listen=\"127.0.0.1:{port}\""), &format!("rules={rules}")];
     let objects = helm::render_in(NAMESPACE, "wheelwright-agent", &values).unwrap();
     let documents: Vec<String> = objects.iter().chain([&bootstrap]).map(ToString::to_string).collect();
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
@@ -76,6 +90,23 @@ async fn the_agent_runs_as_the_chart_says_on_a_read_only_root() {
     let maps: Api<ConfigMap> = Api::namespaced(spoke.client().await, "default");
     eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
     container::assert_probes(&objects, port).await;
+    eventually("the work is kept", async || {
+        let kept = ["get", "secrets", "-n", NAMESPACE, "-l", KEPT_WORK_LABEL, "-o", "name"];
+        !kubectl.run(&kept).is_empty()
+    })
+    .await;
     container::assert_permitted(&agent);
+
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    let work = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": "two", "namespace": "c1"}, "spec": {"workload": {"manifests": [other]}}});
+    apply(&on_hub, &Object::from_value(work).unwrap()).await;
+    let works: Api<ManifestWork> = Api::namespaced(on_hub, "c1");
+    eventually("the rules refuse another kind", async || {
+        let status = works.get("two").await.unwrap().status.unwrap_or_default();
+        let manifests = status.resource_status.manifests.iter();
+        manifests.flat_map(|one| &one.conditions).any(|one| one.message.contains("forbidden"))
+    })
+    .await;
     stop.cancel();
 }
