@@ -129,6 +129,14 @@ fn a_misconfiguration_is_reported_where_no_cluster_would_come_upon_it() {
     );
 }
 
+/// As in OCM, clients find a decision of each placement.
+#[test]
+fn a_placement_that_is_wrong_from_the_start_has_an_empty_decision() {
+    let mut hub = hub(json!({ "tolerations": [{ "value": "v" }] }), &["a"]);
+    assert!(hub.settle().is_empty());
+    assert_eq!(hub.decisions.keys().collect::<Vec<_>>(), ["p-decision-1"]);
+}
+
 #[test]
 fn additions_come_at_once_and_removals_when_settled() {
     let mut hub = hub(json!({ "predicates": selector("env", "prod") }), &[]);
