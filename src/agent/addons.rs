@@ -1,5 +1,5 @@
-//! The identities of add-ons. The agent asks for their certificates or tokens under the cluster's own identity,
-//! and keeps them in secrets of the namespaces that the add-ons run in.
+//! The identities of add-ons. The agent asks for their certificates or tokens under the cluster's own
+//! identity, and keeps them in secrets of the namespaces that the add-ons run in.
 //!
 //! It finds the add-ons in the caches of the agent's shell, without a request.
 

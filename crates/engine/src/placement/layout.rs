@@ -270,12 +270,17 @@ fn name_slices(
             members.sort_by_key(|id| order.get(id));
             let name = match draft.published {
                 Some(published) => published.name.clone(),
-                None => format!("{placement}-decision-{}", free.next().unwrap_or(u32::MAX)),
+                None => slice_name(placement, free.next().unwrap_or(u32::MAX)),
             };
             slices.push(Slice { name, index, group: group.to_owned(), members });
         }
     }
     slices
+}
+
+/// Returns the name of a slice of a placement.
+pub(super) fn slice_name(placement: &str, number: u32) -> String {
+    format!("{placement}-decision-{number}")
 }
 
 /// Returns the number at the end of a slice's name. The scheduler did not make objects with other names: it

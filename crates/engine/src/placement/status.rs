@@ -6,8 +6,9 @@ use jiff::Timestamp;
 
 use super::filter::FilterResult;
 use super::input::{Cycle, Input};
-use super::layout::Slice;
+use super::layout::{Slice, slice_name};
 use super::policy::Misconfigured;
+use super::publish::{Labels, Write};
 use super::published::{Published, PublishedSlice};
 use super::schedule::Schedule;
 use super::select::Selection;
@@ -16,6 +17,7 @@ use api::cluster::v1beta1::{DecisionGroupStatus, PlacementStatus};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::placement_conditions::{MISCONFIGURED, SATISFIED};
+use object::Metadata as _;
 
 const UNMATCHED: &str = "No ManagedCluster matches any of the cluster predicate";
 
@@ -76,7 +78,8 @@ pub(super) fn scheduled(
     set_condition(&mut status.conditions, satisfied(cycle, input, selection), cycle.now);
 }
 
-/// Returns the schedule of a placement that cannot be scheduled: nothing is written but its status.
+/// Returns the schedule of a placement that cannot be scheduled: its decisions stay. One that has none gets
+/// an empty one, as in OCM; if there is one that was not read, the creation fails and harms nothing.
 pub(super) fn misconfigured(
     input: &Input<'_>,
     published: &Published,
@@ -91,7 +94,10 @@ pub(super) fn misconfigured(
     if find_condition(&status.conditions, SATISFIED).is_none() {
         set_condition(&mut status.conditions, unsatisfied("NoManagedClusterMatched", UNMATCHED), now);
     }
-    Schedule { status, ..Schedule::default() }
+    let name = slice_name(input.placement.name(), 1);
+    let first = Write::Create(Labels { name, index: 0, group: String::new() });
+    let steps = if published.slices.is_empty() { vec![vec![first]] } else { Vec::new() };
+    Schedule { status, steps, ..Schedule::default() }
 }
 
 fn unsatisfied(reason: &str, message: impl Into<String>) -> Observation {
