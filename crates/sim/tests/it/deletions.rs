@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::fixtures::{ADDON, merged, progress, put, seconds};
 use crate::removals::{installed, most_leaving, select_some};
 use crate::reports::explanation;
+use crate::unreadable::{TIMES, add_condition};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::RolloutPolicy;
@@ -59,6 +60,20 @@ fn a_deleted_addon_stays_on_its_clusters_until_a_person_approves() {
     policy(&mut world, approved);
     world.run_for(seconds(60)).unwrap();
     assert_eq!((have(&world), cma(&world).is_some(), world.list::<ManifestWork>().len()), (0, false, 0));
+}
+
+#[test]
+fn a_held_deletion_tells_the_same_approval_everywhere_although_an_addon_cannot_be_read() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({}));
+    let key = Key::namespaced("cluster3", ADDON);
+    let on_cluster: ManagedClusterAddOn = world.get(&key).unwrap();
+    let held = json!(on_cluster.status.unwrap().conditions);
+    add_condition::<ManagedClusterAddOn>(&mut world, &key, &held, TIMES[1]);
+    delete(&mut world);
+    let message = progress(&world).1;
+    assert!(message.contains(&approval(&world)), "{message}");
+    assert_eq!(explanation(&world).removal.to_string(), message);
 }
 
 #[test]

@@ -9,10 +9,11 @@ use object::{Key, Kind};
 use sim::World;
 
 /// Times that an API server accepts and that are invalid here. See docs/hazards.md#unreadable-times.
-const TIMES: [&str; 3] = ["9999-12-31T23:59:59Z", "2026-01-02T03:04:05+99:99", "2026-01-02T00:00:00x5Z"];
+pub(crate) const TIMES: [&str; 3] =
+    ["9999-12-31T23:59:59Z", "2026-01-02T03:04:05+99:99", "2026-01-02T00:00:00x5Z"];
 
 /// Adds a condition with such a time to the conditions of an object.
-fn add_condition<K: Kind>(world: &mut World, key: &Key, held: &Value, time: &str) {
+pub(crate) fn add_condition<K: Kind>(world: &mut World, key: &Key, held: &Value, time: &str) {
     let mut conditions = held.as_array().unwrap().clone();
     conditions.push(
         json!({"type": "X", "status": "True", "reason": "X", "message": "", "lastTransitionTime": time}),
