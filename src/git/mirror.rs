@@ -1,5 +1,6 @@
 //! The bare repository in the cache that mirrors a remote, and fetching into it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
+use super::report_history::Counted;
 use super::signature::{self, Subject, Verification};
 use super::transport::Session;
 use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
@@ -59,6 +61,8 @@ pub struct Mirror {
     checkouts: BTreeMap<Oid, Weak<Checkout>>,
     /// The commits that were verified, with the digests of the keys.
     verified: BTreeSet<(String, Oid)>,
+    /// By branch of reports.
+    pub(super) counted: RefCell<BTreeMap<String, Counted>>,
 }
 
 impl Mirror {
@@ -88,6 +92,7 @@ impl Mirror {
             blobs,
             checkouts,
             verified: BTreeSet::new(),
+            counted: RefCell::default(),
         })
     }
 

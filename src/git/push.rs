@@ -9,7 +9,7 @@ use git2::{Direction, ErrorCode, Oid, PushOptions, RemoteRedirect, Repository};
 use jiff::Timestamp;
 
 use super::commit::{Written, write_commit};
-use super::report_history::{self, is_full};
+use super::report_history;
 use super::{Error, Mirror, Signer};
 use object::text;
 
@@ -154,7 +154,7 @@ impl Mirror {
             Err(e) => return Err(explain(e)),
         };
         self.check_last(&repo, tip, commit)?;
-        let full = tip.filter(|tip| is_full(&repo, *tip, commit.history_limit).unwrap_or(false));
+        let full = tip.filter(|tip| self.is_full(&repo, *tip, commit).unwrap_or(false));
         let archive = full.map(|tip| (tip, report_history::archive(&commit.branch, tip)));
         let name = archive.as_ref().map(|(_, name)| name.as_str());
         let id = match write_commit(&repo, tip, commit, name).map_err(explain)? {
@@ -184,7 +184,7 @@ impl Mirror {
         let tip = self.tip(&repo, reference)?;
         self.check_last(&repo, tip, commit)?;
         if let Some(tip) = tip
-            && is_full(&repo, tip, commit.history_limit).map_err(|e| Error::cache(&e))?
+            && self.is_full(&repo, tip, commit).map_err(|e| Error::cache(&e))?
         {
             let archive = report_history::archive(&commit.branch, tip);
             match self.try_commit(&repo, reference, Some(tip), commit, Some(&archive)) {

@@ -33,21 +33,30 @@ pub(super) fn written_by(message: &str, writer: &str) -> String {
     format!("{message}{WRITER}{writer}\n")
 }
 
-/// Returns whether a branch is to begin again: it has as many commits as it may have, and all are reports. A
-/// branch with a commit of somebody else never begins again. A server that refuses is asked again when the
-/// branch has twice as many commits, because each request leaves an archive there.
-pub(super) fn is_full(repo: &Repository, tip: Oid, limit: usize) -> Result<bool, git2::Error> {
-    let (mut count, mut next) = (0_usize, Some(tip));
+/// The commits of a branch, up to the tip that was looked at last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    tip: Oid,
+    /// `None` if one of them is no report.
+    reports: Option<usize>,
+}
+
+/// Counts the commits up to a tip; those up to the tip before are not read again.
+fn count(repo: &Repository, tip: Oid, before: Option<&Counted>) -> Result<Counted, git2::Error> {
+    let (mut new, mut next) = (0_usize, Some(tip));
     while let Some(id) = next {
+        if let Some(before) = before.filter(|before| before.tip == id) {
+            return Ok(Counted { tip, reports: before.reports.map(|reports| reports + new) });
+        }
         let commit = repo.find_commit(id)?;
         let is_report = commit.message().is_ok_and(|text| text.lines().any(|line| line.starts_with(WRITER)));
         if !is_report || commit.parent_count() > 1 {
-            return Ok(false);
+            return Ok(Counted { tip, reports: None });
         }
-        count += 1;
+        new += 1;
         next = commit.parent_ids().next();
     }
-    Ok(count.is_multiple_of(limit) && (count / limit).is_power_of_two())
+    Ok(Counted { tip, reports: Some(new) })
 }
 
 /// Returns the commit that a branch had before it began again.
@@ -62,6 +71,18 @@ fn archived(repo: &Repository, tip: Oid, branch: &str) -> Option<Oid> {
 }
 
 impl Mirror {
+    /// Returns whether a branch is to begin again: it has as many commits as it may have, and all are reports.
+    /// A branch with a commit of somebody else never begins again. A server that refuses is asked again when
+    /// the branch has twice as many commits, because each request leaves an archive there.
+    pub(super) fn is_full(&self, repo: &Repository, tip: Oid, commit: &Commit) -> Result<bool, git2::Error> {
+        let Commit { branch, history_limit: limit, .. } = commit;
+        let mut counted = self.counted.borrow_mut();
+        let now = count(repo, tip, counted.get(branch))?;
+        counted.insert(branch.clone(), now);
+        let is_asked = |reports: usize| reports.is_multiple_of(*limit) && (reports / limit).is_power_of_two();
+        Ok(now.reports.is_some_and(is_asked))
+    }
+
     /// Refuses a branch that was deleted or rewritten since the last push, where the report stops then.
     pub(super) fn check_last(
         &self,

@@ -1,5 +1,7 @@
 //! What people do to the branch of a report.
 
+use std::path::PathBuf;
+
 use super::forge::Forge;
 use super::push::{BRANCH, QUICK, files, on_both};
 use crate::git::{Commit, LastPush};
@@ -130,6 +132,28 @@ fn a_branch_with_a_commit_of_a_person_never_begins_again() {
             mirror.push(&short("", &update.to_string()), &QUICK).unwrap().unwrap();
         }
         assert_eq!(forge.history(BRANCH).len(), 8);
+    });
+}
+
+/// Deletes an object that is in no pack.
+fn lose(git_dir: PathBuf, id: &str) {
+    std::fs::remove_file(git_dir.join("objects").join(&id[..2]).join(&id[2..])).unwrap();
+}
+
+#[test]
+fn a_push_reads_no_commit_that_the_push_before_it_read() {
+    on_both(|forge, open| {
+        let mirror = open("cache");
+        let push = |update: usize| {
+            let report = Commit { history_limit: 12, ..files("", &[("x", &update.to_string())]) };
+            mirror.push(&report, &QUICK).unwrap().unwrap()
+        };
+        let first = push(0);
+        (1..10).for_each(|update| drop(push(update)));
+        lose(if mirror.remote().is_local() { forge.path() } else { mirror.dir.clone() }, &first);
+        (10..12).for_each(|update| drop(push(update)));
+        let next = push(12);
+        assert_eq!(forge.history(BRANCH), [next], "the branch begins again");
     });
 }
 
