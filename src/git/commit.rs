@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use git2::{Index, IndexEntry, IndexTime, Oid, Repository, Signature};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -118,10 +119,7 @@ fn sign_commit(
     message: &str,
     commit: &Commit,
 ) -> Result<Written, git2::Error> {
-    let author = commit.author.as_ref();
-    let (name, email) = author.map_or((AUTHOR, EMAIL), |(name, email)| (name, email));
-    let time = git2::Time::new(commit.time.as_second(), 0);
-    let signature = Signature::new(&of_a_line(name), &of_a_line(email), &time)?;
+    let signature = signature(commit.author.as_ref(), commit.time)?;
     let parents: Vec<_> = parent.into_iter().collect();
     let Some(signer) = &commit.signer else {
         return repo.commit(None, &signature, &signature, message, tree, &parents).map(Written::Commit);
@@ -132,6 +130,15 @@ fn sign_commit(
         Ok(armored) => repo.commit_signed(content, armored.trim_end(), None).map(Written::Commit),
         Err(error) => Ok(Written::Unsigned(error)),
     }
+}
+
+/// Returns the author and committer of a commit; Wheelwright if there is no other.
+pub(super) fn signature(
+    author: Option<&(String, String)>,
+    time: Timestamp,
+) -> Result<Signature<'static>, git2::Error> {
+    let (name, email) = author.map_or((AUTHOR, EMAIL), |(name, email)| (name, email));
+    Signature::new(&of_a_line(name), &of_a_line(email), &git2::Time::new(time.as_second(), 0))
 }
 
 /// Returns a name without the characters that end it in a commit. The schema refuses them too.

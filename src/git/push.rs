@@ -82,7 +82,7 @@ impl Retry {
 }
 
 /// The result of one attempt.
-enum Attempt {
+pub(super) enum Attempt {
     /// The branch holds these files already.
     Unchanged,
     /// The branch is at our commit.
@@ -116,12 +116,21 @@ impl Mirror {
     }
 
     fn try_push(&self, reference: &str, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
+        self.retry(&commit.branch, retry, || match self.remote().local() {
+            Some(path) => self.try_local(path, reference, commit),
+            None => self.try_remote(reference, commit),
+        })
+    }
+
+    /// Attempts a push to a branch again while others are faster.
+    pub(super) fn retry(
+        &self,
+        branch: &str,
+        retry: &Retry,
+        push: impl Fn() -> Result<Attempt, Error>,
+    ) -> Result<Option<String>, Error> {
         for attempt in 0..retry.attempts {
-            let result = match self.remote().local() {
-                Some(path) => self.try_local(path, reference, commit)?,
-                None => self.try_remote(reference, commit)?,
-            };
-            match result {
+            match push()? {
                 Attempt::Unchanged => return Ok(None),
                 Attempt::Pushed(commit) => return Ok(Some(commit.to_string())),
                 Attempt::Stale(_) if self.cancel.is_cancelled() => {
@@ -132,7 +141,7 @@ impl Mirror {
         }
         Err(Error::PushContended {
             url: self.remote().to_string(),
-            branch: commit.branch.clone(),
+            branch: branch.to_owned(),
             attempts: retry.attempts,
         })
     }
@@ -146,13 +155,9 @@ impl Mirror {
             .find_reference("HEAD")
             .is_ok_and(|head| head.symbolic_target().is_ok_and(|name| name == Some(reference)));
         if checked_out && !repo.is_bare() {
-            return Err(self.rejected(commit, "the branch is checked out there"));
+            return Err(self.rejected(&commit.branch, "the branch is checked out there"));
         }
-        let tip = match repo.refname_to_id(reference) {
-            Ok(tip) => Some(tip),
-            Err(e) if e.code() == ErrorCode::NotFound => None,
-            Err(e) => return Err(explain(e)),
-        };
+        let tip = local_tip(&repo, reference).map_err(explain)?;
         self.check_last(&repo, tip, commit)?;
         let full = tip.filter(|tip| self.is_full(&repo, *tip, commit).unwrap_or(false));
         let archive = full.map(|tip| (tip, report_history::archive(&commit.branch, tip)));
@@ -164,19 +169,13 @@ impl Mirror {
             Written::Fenced(writer) => return Err(self.fenced(commit, &writer)),
             Written::Commit(id) => id,
         };
-        let archived = archive
-            .map_or(Ok(()), |(tip, name)| repo.reference(&name, tip, true, "wheelwright: archive").map(drop));
-        let swapped = archived.and_then(|()| match tip {
-            Some(tip) => repo.reference_matching(reference, id, true, tip, "wheelwright: report"),
-            None => repo.reference(reference, id, false, "wheelwright: report"),
-        });
-        match swapped.map_err(|e| (e.code(), e)) {
-            Ok(_) => Ok(Attempt::Pushed(id)),
-            Err((ErrorCode::Modified | ErrorCode::Locked | ErrorCode::Exists | ErrorCode::NotFound, _)) => {
-                Ok(Attempt::Stale(id))
+        if let Some((tip, name)) = archive {
+            let archived = repo.reference(&name, tip, true, "wheelwright: archive");
+            if let Attempt::Stale(id) = swapped(archived, id).map_err(explain)? {
+                return Ok(Attempt::Stale(id));
             }
-            Err((_, e)) => Err(explain(e)),
         }
+        swap(&repo, reference, tip, id).map_err(explain)
     }
 
     fn try_remote(&self, reference: &str, commit: &Commit) -> Result<Attempt, Error> {
@@ -215,16 +214,27 @@ impl Mirror {
         if let (Some(archive), Some(tip)) = (archive, tip) {
             let answer = self.send(repo, archive, None, tip)?;
             if !matches!(answer, PushAnswer::Accepted) && self.remote_tip(repo, archive)? != Some(tip) {
-                return Err(self.rejected(commit, "no archive"));
+                return Err(self.rejected(&commit.branch, "no archive"));
             }
         }
+        self.send_commit(repo, (reference, &commit.branch), tip, id)
+    }
+
+    /// Sends a commit, and finds out whether the reference is at it then. `branch` is what errors call it.
+    pub(super) fn send_commit(
+        &self,
+        repo: &Repository,
+        (reference, branch): (&str, &str),
+        tip: Option<Oid>,
+        id: Oid,
+    ) -> Result<Attempt, Error> {
         match self.send(repo, reference, tip, id)? {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
             PushAnswer::Stale => Ok(Attempt::Stale(id)),
             // The reference on the server shows whether the push succeeded. The text of a message does not.
             PushAnswer::Rejected(why) => match self.remote_tip(repo, reference)? {
                 now if now == Some(id) => Ok(Attempt::Pushed(id)),
-                now if now == tip => Err(self.rejected(commit, &why)),
+                now if now == tip => Err(self.rejected(branch, &why)),
                 _ => Ok(Attempt::Stale(id)),
             },
             PushAnswer::Unknown(error) => match self.remote_tip(repo, reference) {
@@ -235,10 +245,10 @@ impl Mirror {
         }
     }
 
-    fn rejected(&self, commit: &Commit, why: &str) -> Error {
+    fn rejected(&self, branch: &str, why: &str) -> Error {
         Error::PushRejected {
             url: self.remote().to_string(),
-            branch: commit.branch.clone(),
+            branch: branch.to_owned(),
             why: text::plain(why, 300),
         }
     }
@@ -261,7 +271,7 @@ impl Mirror {
     }
 
     /// Returns the tip of a branch, with its objects in the mirror.
-    fn tip(&self, repo: &Repository, reference: &str) -> Result<Option<Oid>, Error> {
+    pub(super) fn tip(&self, repo: &Repository, reference: &str) -> Result<Option<Oid>, Error> {
         let Some(tip) = self.remote_tip(repo, reference)? else { return Ok(None) };
         if repo.find_commit(tip).is_ok() {
             return Ok(Some(tip));
@@ -322,6 +332,40 @@ impl Mirror {
             (Err(e), _) if e.code() == ErrorCode::NotFastForward => PushAnswer::Stale,
             (Err(e), _) => PushAnswer::Unknown(session.explain(&e)),
         })
+    }
+}
+
+/// Returns the commit of a reference of a local repository.
+pub(super) fn local_tip(repo: &Repository, reference: &str) -> Result<Option<Oid>, git2::Error> {
+    match repo.refname_to_id(reference) {
+        Ok(tip) => Ok(Some(tip)),
+        Err(e) if e.code() == ErrorCode::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Moves a reference of a local repository from its tip to a commit.
+pub(super) fn swap(
+    repo: &Repository,
+    reference: &str,
+    tip: Option<Oid>,
+    commit: Oid,
+) -> Result<Attempt, git2::Error> {
+    let moved = match tip {
+        Some(tip) => repo.reference_matching(reference, commit, true, tip, "wheelwright: report"),
+        None => repo.reference(reference, commit, false, "wheelwright: report"),
+    };
+    swapped(moved, commit)
+}
+
+/// Reads the result of a change to a reference of a local repository.
+fn swapped(moved: Result<git2::Reference<'_>, git2::Error>, commit: Oid) -> Result<Attempt, git2::Error> {
+    match moved.map_err(|e| (e.code(), e)) {
+        Ok(_) => Ok(Attempt::Pushed(commit)),
+        Err((ErrorCode::Modified | ErrorCode::Locked | ErrorCode::Exists | ErrorCode::NotFound, _)) => {
+            Ok(Attempt::Stale(commit))
+        }
+        Err((_, e)) => Err(e),
     }
 }
 

@@ -35,11 +35,11 @@ impl Forge {
     }
 
     /// Returns the directory that the repository and the caches are in.
-    pub(super) fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().to_owned()
     }
 
-    pub(super) fn repo(&self) -> Repository {
+    pub(crate) fn repo(&self) -> Repository {
         Repository::open_bare(self.path()).unwrap()
     }
 
@@ -122,7 +122,7 @@ impl Forge {
     }
 
     /// Serves the repository over the git protocol.
-    pub(super) fn serve(&self) -> Server {
+    pub(crate) fn serve(&self) -> Server {
         let base = self.dir.path().to_owned();
         Server::start("git", "config.git", move |stream| {
             let output = stream.try_clone().unwrap();

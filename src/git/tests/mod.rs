@@ -6,6 +6,7 @@ pub(crate) mod forge;
 mod github;
 mod hostile;
 mod mirror;
+mod notes;
 mod push;
 pub(crate) mod recorder;
 mod report_branch;

@@ -1,4 +1,4 @@
-//! Sets the statuses of commits at git services.
+//! Sets the statuses of commits at git services, or as notes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tokio::task::spawn_blocking;
 
 use super::failure::failure;
-use super::mirrors::Mirrors;
-use crate::git::{Cancel, Error, Provider, StatusRequest};
+use super::mirrors::{MirrorKey, Mirrors, Purpose};
+use crate::git::{Cancel, Error, Mirror, Note, Provider, Retry, StatusRequest};
 use crate::shell::now;
 use api::gitops::v1alpha1::ProviderType;
 use object::Key;
@@ -46,16 +46,17 @@ impl CommitStatuses {
     }
 
     async fn try_set(&self, status: CommitStatus, now: Timestamp) -> Result<(), Error> {
-        let CommitStatus { repo: _, provider, address, url, secret, commit, context, state, description } =
-            status;
-        let provider = match provider {
+        let provider = match &status.provider {
             ProviderType::GitHub => Provider::GitHub,
             ProviderType::GitLab => Provider::GitLab,
             ProviderType::Gitea => Provider::Gitea,
+            ProviderType::Notes => return self.push_note(status, now).await,
             ProviderType::Other(other) => {
                 return Err(Error::Url(format!("spec.report.commitStatus.type {other:?} is not known")));
             }
         };
+        let CommitStatus { repo: _, provider: _, address, url, secret, commit, context, state, description } =
+            status;
         let repository = self.mirrors.remote(&url)?;
         if !address.is_empty() {
             self.mirrors.remote(&format!("{}/x", address.trim_end_matches('/')))?;
@@ -73,6 +74,22 @@ impl CommitStatuses {
             self.paused.lock().expect("no task panics while it holds the map").insert(service, *until);
         }
         sent
+    }
+
+    /// Writes a status into the note of its commit.
+    async fn push_note(&self, status: CommitStatus, now: Timestamp) -> Result<(), Error> {
+        let CommitStatus { repo, provider: _, address, url, secret, commit, context, state, description } =
+            status;
+        if !address.is_empty() {
+            let why = "spec.report.commitStatus.address is not for notes: they are in the repository of spec.url; remove it";
+            return Err(Error::Url(why.into()));
+        }
+        let remote = self.mirrors.remote(&url)?;
+        let credentials = self.mirrors.credentials(Some(&secret)).await?;
+        let key = MirrorKey { purpose: Purpose::Write, namespace: repo.namespace, remote: remote.identity() };
+        let note = Note { commit, context, text: format!("{}: {description}", state.as_str()), time: now };
+        let push = move |mirror: &mut Mirror| mirror.push_note(&note, &Retry::default());
+        self.mirrors.with_mirror(key, remote, credentials, push).await?
     }
 
     /// Refuses a request to a service that wants none yet.

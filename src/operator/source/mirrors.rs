@@ -55,7 +55,7 @@ pub struct SourceOptions {
 
 /// The purpose of a mirror. The purposes share no mirror, so that a slow push does not hold up a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Purpose {
+pub(super) enum Purpose {
     Read,
     Write,
 }
@@ -67,10 +67,10 @@ pub(super) type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 /// to read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MirrorKey {
-    purpose: Purpose,
-    namespace: String,
+    pub(super) purpose: Purpose,
+    pub(super) namespace: String,
     /// [`Remote::identity`].
-    remote: String,
+    pub(super) remote: String,
 }
 
 /// The mirror that is in use, and those of operations that do not end.

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
@@ -5,6 +7,7 @@ use serde_json::json;
 
 use super::super::mirrors::SourceOptions;
 use super::*;
+use crate::git::tests::forge::Forge;
 use crate::git::tests::recorder::Recorder;
 use api::gitops::v1alpha1::CommitState;
 use reconcile::FailureKind;
@@ -21,9 +24,13 @@ fn hub(tokens: &[&str]) -> Recorder {
 }
 
 fn statuses(hub: &Recorder, local_repositories: bool) -> CommitStatuses {
+    statuses_with(hub, local_repositories, Path::new("/nonexistent"))
+}
+
+fn statuses_with(hub: &Recorder, local_repositories: bool, cache: &Path) -> CommitStatuses {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = kube::Config::new(format!("http://{}", hub.address).parse().unwrap());
-    let options = SourceOptions { cache: "/nonexistent".into(), local_repositories, hosts: Vec::new() };
+    let options = SourceOptions { cache: cache.into(), local_repositories, hosts: Vec::new() };
     CommitStatuses::new(Arc::new(Mirrors::new(kube::Client::try_from(config).unwrap(), options)))
 }
 
@@ -101,4 +108,25 @@ async fn an_address_inside_is_refused_before_the_token_is_read() {
         assert_eq!(error.reason(), "InvalidURL", "{address}: {error}");
     }
     assert!(hub.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_status_of_the_type_notes_is_a_note_of_the_repository() {
+    let (hub, forge) = (hub(&["token", "token"]), Forge::new());
+    let server = forge.serve();
+    let statuses = statuses_with(&hub, true, &forge.root());
+    let commit = forge.commit("main", &[("a", "1")]);
+    let note = |address: &str| CommitStatus {
+        provider: ProviderType::Notes,
+        url: server.url.clone(),
+        commit: commit.clone(),
+        ..status(address)
+    };
+    let error = statuses.set_once(note("https://git.example/api"), time()).await.unwrap_err();
+    assert_eq!(failure(&error).kind, FailureKind::Invalid, "{error}");
+    statuses.set_once(note(""), time()).await.unwrap();
+    let repo = forge.repo();
+    let found = repo.find_note(Some("refs/notes/wheelwright"), commit.parse().unwrap()).unwrap();
+    let line = "wheelwright/1/config/fleet: pending: not ready: Rendering\n";
+    assert_eq!(found.message().unwrap(), line);
 }

@@ -122,7 +122,7 @@ pub struct CommitStatusProvider {
     #[schemars(length(max = 1024), extend("pattern" = r"^[^-\s]\S*$"))]
     pub address: String,
     /// Secret of the same namespace with the token: token or password, or the keys of a GitHub App; also
-    /// ca.crt, tls.crt and tls.key, and proxy.
+    /// ca.crt, tls.crt and tls.key, and proxy. For notes, with the keys of spec.report.secretRef.
     pub secret_ref: SecretRef,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -139,6 +139,8 @@ open_enum! {
         GitLab = "gitlab",
         /// Gitea and Forgejo.
         Gitea = "gitea",
+        /// None: the states are git notes of the repository, in refs/notes/wheelwright.
+        Notes = "notes",
     }
 }
 
