@@ -16,19 +16,19 @@ const AUTHOR: &str = "Wheelwright";
 const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
 
 /// The file of a directory that names the owner of its report.
-const RECORD: &str = ".wheelwright.json";
+pub(super) const RECORD: &str = ".wheelwright.json";
 
 /// Longest record that is read: 5,000 paths of a usual length.
 const MAX_RECORD_BYTES: usize = 1 << 20;
 
 /// The owner of the report in a directory, the process that wrote it, and the files of the report.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Record {
+pub(super) struct Record {
     owner: String,
     /// Empty in records of earlier versions.
     #[serde(default)]
     writer: String,
-    files: BTreeSet<String>,
+    pub(super) files: BTreeSet<String>,
 }
 
 /// The result of writing a commit.
@@ -147,7 +147,7 @@ fn of_a_line(name: &str) -> String {
 }
 
 /// Reads the record of a directory; `None` if the file is no record.
-fn read_record(repo: &Repository, id: Oid) -> Option<Record> {
+pub(super) fn read_record(repo: &Repository, id: Oid) -> Option<Record> {
     let blob = repo.find_blob(id).ok().filter(|blob| blob.size() <= MAX_RECORD_BYTES)?;
     serde_json::from_slice(blob.content()).ok()
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
+use super::report_commits::below_reports;
 use super::report_history::Counted;
 use super::signature::{self, Subject, Verification};
 use super::transport::Session;
@@ -57,6 +58,8 @@ pub struct Mirror {
     pub cancel: Cancel,
     /// The signatures that commits must have, if any.
     pub verification: Option<Verification>,
+    /// Whether a fetch of a branch leaves out the reports at its tip.
+    pub leaves_out_reports: bool,
     blobs: Blobs,
     checkouts: BTreeMap<Oid, Weak<Checkout>>,
     /// The commits that were verified, with the digests of the keys.
@@ -89,6 +92,7 @@ impl Mirror {
             arrivals: Arc::default(),
             cancel: Cancel::default(),
             verification: None,
+            leaves_out_reports: false,
             blobs,
             checkouts,
             verified: BTreeSet::new(),
@@ -157,6 +161,11 @@ impl Mirror {
         let repo = self.repository()?;
         let subject = match want {
             RefSpec::Commit(id) => Subject { commit: self.fetch_commit(&repo, id)?, tag: None },
+            RefSpec::Head | RefSpec::Branch(_) if self.leaves_out_reports => {
+                let tip = self.fetch_ref(&repo, want)?.commit;
+                let commit = below_reports(&repo, tip, history.accepted).map_err(|e| Error::cache(&e))?;
+                Subject { commit, tag: None }
+            }
             RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => {
                 self.fetch_ref(&repo, want)?
             }

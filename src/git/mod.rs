@@ -23,6 +23,7 @@ mod push;
 mod read;
 mod refs;
 mod remote;
+mod report_commits;
 mod report_history;
 mod signature;
 #[cfg(test)]

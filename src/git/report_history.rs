@@ -33,6 +33,11 @@ pub(super) fn written_by(message: &str, writer: &str) -> String {
     format!("{message}{WRITER}{writer}\n")
 }
 
+/// Returns whether the message of a commit is that of a report.
+pub(super) fn is_report(commit: &git2::Commit<'_>) -> bool {
+    commit.message().is_ok_and(|text| text.lines().any(|line| line.starts_with(WRITER)))
+}
+
 /// The commits of a branch, up to the tip that was looked at last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
@@ -49,8 +54,7 @@ fn count(repo: &Repository, tip: Oid, before: Option<&Counted>) -> Result<Counte
             return Ok(Counted { tip, reports: before.reports.map(|reports| reports + new) });
         }
         let commit = repo.find_commit(id)?;
-        let is_report = commit.message().is_ok_and(|text| text.lines().any(|line| line.starts_with(WRITER)));
-        if !is_report || commit.parent_count() > 1 {
+        if !is_report(&commit) || commit.parent_count() > 1 {
             return Ok(Counted { tip, reports: None });
         }
         new += 1;

@@ -11,6 +11,7 @@ mod push;
 pub(crate) mod recorder;
 mod report_branch;
 mod report_growth;
+mod report_loops;
 mod signature;
 mod transport;
 pub(crate) mod web;

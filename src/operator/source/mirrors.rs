@@ -174,7 +174,7 @@ impl Mirrors {
         self.with_mirror(key, remote, credentials, move |mirror| {
             let history =
                 History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
-            mirror.verification = verification;
+            (mirror.verification, mirror.leaves_out_reports) = (verification, true);
             mirror.fetch(&want, history).map_err(|error| {
                 let held = last.as_ref().map(|last| last.revision.clone()).or(accepted.clone());
                 let kept = held.filter(|held| mirror.is_trusted(held)).and_then(|held| {

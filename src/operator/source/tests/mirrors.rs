@@ -163,6 +163,20 @@ fn report(url: String, secret: Option<Key>) -> Push {
 }
 
 #[tokio::test]
+async fn an_operator_does_not_follow_a_report_on_its_branch() {
+    let forge = Forge::new();
+    let (commit, server) = (forge.commit("main", &[("a", "1")]), forge.serve());
+    let dir = tempfile::tempdir().unwrap();
+    let mirrors = mirrors(dir.path(), true);
+    let files = BTreeMap::from([("README.md".to_owned(), String::new())]);
+    let report = Push { branch: "main".into(), files, ..report(server.url.clone(), None) };
+    let pushed = mirrors.push(report).await.unwrap();
+    assert_eq!(pushed, Answer::Commit(forge.tip("main").unwrap().to_string()));
+    let fetched = mirrors.fetch(&repo("a", &server.url), &Source::default()).await.ok().unwrap();
+    assert_eq!(fetched.revision, commit);
+}
+
+#[tokio::test]
 async fn a_secret_that_changes_counts_from_the_next_fetch_and_the_next_push_on() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
