@@ -199,3 +199,69 @@ subjects:
     assert_eq!(kubectl.run(&["get", "things", "-o", "name"]), "");
     drop(operator);
 }
+
+/// One API server shows what only a real one does: its dry run, and who owns which field.
+#[tokio::test]
+async fn a_refused_stage_is_not_written_and_fields_of_kubectl_and_ignored_ones_are_told_apart() {
+    let hub = Cluster::start("fields").await;
+    let dir = tempfile::tempdir().unwrap();
+    let kubectl = hub.kubectl();
+    prepare_hub(&hub);
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], TENANT);
+    let map = |name: &str, annotations: &str, data: &str| {
+        format!(
+            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, annotations: {{{annotations}}}}}, data: {{{data}}}}}"
+        )
+    };
+    kubectl.run_with(&["apply", "-n", "team", "-f", "-"], &map("legacy", "", "k: one, dropped: old"));
+    kubectl.run(&["patch", "configmap", "legacy", "-n", "team", "-p", r#"{"data":{"edited":"mine"}}"#]);
+    let data = |name: &str| kubectl.run(&["get", "configmap", name, "-n", "team", "-o", "jsonpath={.data}"]);
+
+    let ignores = "gitops.wheelwright.dev/ignore-fields: /data/size";
+    let mut repository = Repository::create(dir.path());
+    repository.write("app/settings.yaml", &map("settings", "", "k: one"));
+    repository.write("app/legacy.yaml", &map("legacy", "", "k: one"));
+    repository.write("app/tuned.yaml", &map("tuned", ignores, "k: one, size: '1'"));
+    repository.write("app/ignored.yaml", &map("ignored", "gitops.wheelwright.dev/apply: Ignore", "k: one"));
+    repository.commit("one");
+    let operator = start_operator(&hub, dir.path());
+    let deployer = config_repo(&repository, "team", "deployer");
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &deployer);
+    eventually("the first commit is applied", async || {
+        ready_message(&kubectl, "team").starts_with("Applied")
+    })
+    .await;
+    assert_eq!(data("legacy"), r#"{"edited":"mine","k":"one"}"#, "kubectl apply owned the dropped field");
+    assert_eq!(data("tuned"), r#"{"k":"one","size":"1"}"#);
+
+    kubectl.run(&["patch", "configmap", "tuned", "-n", "team", "-p", r#"{"data":{"size":"9"}}"#]);
+    repository.write("app/settings.yaml", &map("settings", "", "k: two"));
+    repository.write("app/tuned.yaml", &map("tuned", ignores, "k: two, size: '1'"));
+    repository.write("app/wrong.yaml", &map("wrong", "", "not a key: one"));
+    repository.commit("two");
+    eventually("the API server refuses an object of the second commit", async || {
+        let message = ready_message(&kubectl, "team");
+        !message.starts_with("Applied") && message.contains("wrong") && message.contains("not a key")
+    })
+    .await;
+    assert_eq!(data("settings"), r#"{"k":"one"}"#, "the objects before it are not written either");
+    assert_eq!(data("tuned"), r#"{"k":"one","size":"9"}"#);
+    assert!(kubectl.fails(&["get", "configmap", "wrong", "-n", "team"]).contains("NotFound"));
+
+    repository.write("app/wrong.yaml", &map("wrong", "", "a-key: one"));
+    repository.commit("three");
+    eventually("the third commit is applied", async || {
+        ready_message(&kubectl, "team").starts_with("Applied")
+    })
+    .await;
+    let applied = ["settings", "tuned", "wrong", "legacy"].map(data);
+    let expected = [
+        r#"{"k":"two"}"#,
+        r#"{"k":"two","size":"9"}"#,
+        r#"{"a-key":"one"}"#,
+        r#"{"edited":"mine","k":"one"}"#,
+    ];
+    assert_eq!(applied, expected);
+    assert!(kubectl.fails(&["get", "configmap", "ignored", "-n", "team"]).contains("NotFound"));
+    drop(operator);
+}
