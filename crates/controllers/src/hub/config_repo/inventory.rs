@@ -153,10 +153,12 @@ fn patch(
     requested: BTreeMap<String, String>,
 ) -> Option<Action> {
     let wanted = finalizers(repo);
-    let is_held = part.has_finalizer(CONFIG_REPO_FINALIZER);
     let mut patch = Map::new();
-    if is_held == wanted.is_empty() {
-        patch.insert("metadata".into(), json!({"finalizers": wanted}));
+    if part.has_finalizer(CONFIG_REPO_FINALIZER) == wanted.is_empty() {
+        let held = part.metadata.finalizers.iter().flatten().map(String::as_str);
+        let others = held.filter(|held| *held != CONFIG_REPO_FINALIZER);
+        let finalizers: Vec<&str> = others.chain(wanted.iter().copied()).collect();
+        patch.insert("metadata".into(), json!({"finalizers": finalizers}));
     }
     let mut spec = Map::new();
     if !objects.is_empty() {

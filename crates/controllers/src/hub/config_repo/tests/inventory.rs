@@ -1,6 +1,7 @@
 //! The inventory is stored in objects of its own.
 
 use super::*;
+use api::names::CONFIG_REPO_FINALIZER;
 use sim::Write;
 
 fn parts(hub: &Hub) -> Vec<ConfigRepoInventory> {
@@ -117,4 +118,23 @@ fn the_inventory_of_an_earlier_repository_of_the_same_name_does_not_count() {
     hub.repo(json!({}), json!({}));
     assert!(hub.commit_maps(&["a"]).starts_with("Ready"));
     assert_eq!((hub.names(), hub.owned()), (vec!["a".into(), "b".into()], vec!["a".to_owned()]));
+}
+
+#[test]
+fn a_change_of_the_deletion_policy_keeps_the_finalizers_of_others() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit_maps(&["a"]);
+    let metadata = json!({
+        "namespace": "config", "name": parts(&hub)[0].metadata.name, "finalizers": ["example.com/backup"],
+    });
+    hub.apply(json!({
+        "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepoInventory", "metadata": metadata,
+    }));
+    let mut finalizers = |policy: &str| {
+        hub.repo(json!({"deletionPolicy": policy}), json!({}));
+        hub.run();
+        parts(&hub)[0].metadata.finalizers.clone().unwrap_or_default()
+    };
+    assert_eq!(finalizers("Delete"), ["example.com/backup", CONFIG_REPO_FINALIZER]);
+    assert_eq!(finalizers("Orphan"), ["example.com/backup"]);
 }
