@@ -47,7 +47,7 @@ impl Controller for AddonInstallController {
             let addon = change.latest().filter(|_| change.differs_in(|a| &a.metadata.owner_references));
             addon.map(addon_reads::key_of_addon).into_iter().collect()
         });
-        // A wave of removals waits until the works of the one before are gone.
+        // A batch of removals waits until the works of the one before are gone.
         watches.on::<ManifestWork>(|change, _| {
             let addon = change.old.as_ref().filter(|_| change.new.is_none());
             addon.and_then(|work| Some(Key::cluster(work.label(ADDON_NAME_LABEL)?))).into_iter().collect()

@@ -35,7 +35,7 @@ pub struct Removal {
     /// The decision of the engine.
     pub decision: RemovalDecision,
     /// Clusters that lose the add-on after the ones before them have lost it: with the policy
-    /// `InstallAndContent` it leaves in waves of the removal budget.
+    /// `InstallAndContent` it leaves in batches of the removal budget.
     pub later: Vec<String>,
     /// Name of the RolloutPolicy in which a person approves.
     pub policy: String,
@@ -95,7 +95,7 @@ fn is_going(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some()
 }
 
-/// Marks the add-ons that leave later. An approval is for all clusters that wait, and they go in waves.
+/// Marks the add-ons that leave later. An approval is for all clusters that wait, and they go in batches.
 pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Vec<Action> {
     let later: BTreeSet<&str> = removal.later.iter().map(String::as_str).collect();
     let unmarked = addons.iter().filter(|addon| later.contains(addon.namespace()) && !is_going(addon));
@@ -147,8 +147,8 @@ impl Installed<'_> {
         if let Some(policy) = policy.as_ref().ok().filter(|policy| !policy.paused) {
             decision.removed.splice(0..0, going);
             if policy.roll_out == RollOut::InstallAndContent && !decision.removed.is_empty() {
-                let wave = policy.removals.of(total).max(1).saturating_sub(self.leaving(view)?);
-                later = decision.removed.split_off(wave.min(decision.removed.len()));
+                let batch = policy.removals.of(total).max(1).saturating_sub(self.leaving(view)?);
+                later = decision.removed.split_off(batch.min(decision.removed.len()));
             }
         } else {
             decision.kept.extend(going);
@@ -164,7 +164,8 @@ impl Installed<'_> {
         Ok(Removal { decision, later, policy, hold, is_deletion: self.deletion.is_some() })
     }
 
-    /// Returns the number of clusters that answer and that the add-on has not left completely.
+    /// Returns the number of clusters that answer and that the add-on has not left completely. A cluster that
+    /// cannot be read counts as one that does not answer, as in a rollout.
     fn leaving(&self, view: &impl View) -> Read<usize> {
         let on_clusters = addon_reads::of_clusters(self.add_on, view)?;
         let (leaving, staying): (Vec<_>, Vec<_>) =
@@ -177,7 +178,7 @@ impl Installed<'_> {
         clusters.extend(left_over.filter(|cluster| !stays.contains(cluster.as_str())));
         let mut count = 0;
         for cluster in clusters {
-            let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
+            let managed = view.get_readable::<ManagedCluster>(&Key::cluster(cluster))?;
             count += usize::from(managed.is_some_and(|managed| !is_unreachable(&managed)));
         }
         Ok(count)

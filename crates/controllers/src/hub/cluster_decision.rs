@@ -124,8 +124,8 @@ fn placements_with_list(view: &impl View) -> Vec<Key> {
     all.iter().filter(asks).map(|placement| Key::of(&**placement)).collect()
 }
 
-/// Returns the entries of the selected clusters, by name. A cluster that is on no list keeps the entry that
-/// it has in `before`, and all keep their revision while their ConfigRepo has none: an application that gets
+/// Returns the entries of the selected clusters, by name. A cluster that is gone or cannot be read keeps
+/// the entry that it has in `before`, and all keep their revision while their ConfigRepo has none: an application that gets
 /// another name is deleted and created, and one without a revision follows HEAD.
 fn entries(
     placement: &Placement,
@@ -149,7 +149,7 @@ fn entries(
     for group in &selection.groups {
         for name in &group.clusters {
             let published = before.get(name.as_str()).copied();
-            let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name.as_str()))? else {
+            let Some(cluster) = view.get_readable::<ManagedCluster>(&Key::cluster(name.as_str()))? else {
                 entries.extend(published.map(|entry| (name.clone(), entry.clone())));
                 continue;
             };

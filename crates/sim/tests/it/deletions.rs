@@ -108,7 +108,7 @@ fn a_policy_that_goes_releases_an_addon_that_lives() {
 }
 
 #[test]
-fn a_deleted_addon_leaves_in_waves_where_the_policy_says_so() {
+fn a_deleted_addon_leaves_in_batches_where_the_policy_says_so() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({"rollOut": "InstallAndContent"}));
     delete(&mut world);

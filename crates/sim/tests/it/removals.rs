@@ -242,7 +242,7 @@ fn a_new_addon_reaches_the_canary_first_and_nobody_else_before_it_works() {
 }
 
 #[test]
-fn an_approved_removal_leaves_in_waves() {
+fn an_approved_removal_leaves_in_batches() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({"rollOut": "InstallAndContent"}));
     select_some(&mut world, 0);

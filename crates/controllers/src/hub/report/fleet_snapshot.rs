@@ -27,11 +27,20 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
     watches.read::<ControllerRevision>();
 }
 
-/// Returns the snapshot; `None` if the fleet is too large for one.
+/// Returns the snapshot; `None` if the fleet is too large for one, or an object of it cannot be read: a plan
+/// must not take that object for absent.
 ///
 /// # Errors
 /// A kind has not been read.
 pub(super) fn snapshot(view: &impl View) -> Read<Option<String>> {
+    match objects(view) {
+        Err(error) if error.is_unreadable() => Ok(None),
+        objects => Ok(report::snapshot(objects?)),
+    }
+}
+
+/// Returns the objects one by one, so that a fleet that is too large is not converted to its end.
+fn objects(view: &impl View) -> Read<impl Iterator<Item = Object>> {
     let lists = [
         list::<ManagedCluster>(view)?,
         list::<ManagedClusterSet>(view)?,
@@ -49,9 +58,42 @@ pub(super) fn snapshot(view: &impl View) -> Read<Option<String>> {
         list::<ControllerRevision>(view)?,
         list::<Namespace>(view)?,
     ];
-    Ok(report::snapshot(lists.into_iter().flatten()))
+    Ok(lists.into_iter().flatten())
 }
 
-fn list<K: Kind>(view: &impl View) -> Read<Vec<Object>> {
-    Ok(view.list::<K>(Query::ALL)?.iter().map(|object| Object::from_typed(&**object)).collect())
+fn list<K: Kind>(view: &impl View) -> Read<Box<dyn Iterator<Item = Object>>> {
+    let all = view.list::<K>(Query::ALL)?;
+    Ok(Box::new(all.into_iter().map(|object| Object::from_typed(&*object))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::Key;
+    use reconcile::{Caches, Delta, Site, Unreadable};
+
+    #[test]
+    fn a_report_has_no_snapshot_while_an_object_cannot_be_read() {
+        let mut caches = Caches::default();
+        assert!(snapshot(&caches).is_err(), "nothing has been read");
+        caches.replace::<ManagedCluster>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ManagedClusterSet>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ManagedClusterSetBinding>(Site::Hub, Vec::new(), "1");
+        caches.replace::<Placement>(Site::Hub, Vec::new(), "1");
+        caches.replace::<PlacementDecision>(Site::Hub, Vec::new(), "1");
+        caches.replace::<AddOnPlacementScore>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ClusterManagementAddOn>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ManagedClusterAddOn>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ManifestWork>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ManifestWorkReplicaSet>(Site::Hub, Vec::new(), "1");
+        caches.replace::<RolloutPolicy>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ConfigRepo>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ConfigRepoInventory>(Site::Hub, Vec::new(), "1");
+        caches.replace::<ControllerRevision>(Site::Hub, Vec::new(), "1");
+        caches.replace::<Namespace>(Site::Hub, Vec::new(), "1");
+        assert!(snapshot(&caches).unwrap().is_some());
+        let refused = Unreadable { key: Key::cluster("c1"), labels: None, why: "spec: not a map".into() };
+        caches.apply::<ManagedCluster>(Site::Hub, Delta::Unreadable(refused));
+        assert_eq!(snapshot(&caches).unwrap(), None);
+    }
 }

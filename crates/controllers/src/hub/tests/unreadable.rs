@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::hub::addon_config::{AddonConfigController, explain};
 use crate::hub::addon_install::AddonInstallController;
+use crate::hub::cluster_decision::ClusterDecisionController;
 use crate::hub::clusterset::ClusterSetController;
 use crate::hub::placement::PlacementController;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -12,11 +13,13 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
-use api::gitops::v1alpha1::RolloutPolicy;
+use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo, RolloutPolicy};
+use api::names::{CLUSTER_DECISION_ANNOTATION, INSTALLED_BY_ANNOTATION};
+use api::work::v1::ManifestWork;
 use engine::rollout::ClusterState;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use object::{Key, Kind};
-use reconcile::{Caches, Controller, Delta, Plan, Site, Unreadable};
+use reconcile::{Caches, Controller, Delta, Plan, Site, Unreadable, View as _};
 
 const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
 
@@ -189,4 +192,56 @@ fn an_add_on_or_a_placement_that_cannot_be_read_holds_back_no_other() {
     refuse::<ClusterManagementAddOn>(&mut caches, Key::cluster("a"));
     let own = AddonInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH);
     assert!(own.unwrap_err().to_string().contains("not a map"), "it waits itself");
+}
+
+/// Completes the schedule of the placement, and asks for its list of clusters.
+fn settle(caches: &mut Caches) {
+    let key = Key::namespaced("default", "fleet");
+    let mut placement = Placement::clone(&caches.get::<Placement>(&key).unwrap().unwrap());
+    let scheduled = json!([{"type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
+    placement.status.as_mut().unwrap().conditions = serde_json::from_value(scheduled).unwrap();
+    placement.metadata.resource_version = Some("2".into());
+    placement.metadata.annotations = Some([(CLUSTER_DECISION_ANNOTATION.to_owned(), String::new())].into());
+    caches.replace(Site::Hub, vec![placement], "2");
+}
+
+#[test]
+fn a_list_for_argo_cd_keeps_the_entry_of_a_cluster_that_cannot_be_read() {
+    let mut caches = fleet();
+    let key = Key::namespaced("default", "fleet");
+    settle(&mut caches);
+    let held = json!({"clusterName": "c2", "group": "", "wave": "0", "revision": "held"});
+    let list = json!({
+        "metadata": {"namespace": "default", "name": "fleet"}, "status": {"decisions": [held], "clusters": 1},
+    });
+    caches.replace::<ClusterDecision>(Site::Hub, vec![typed(list)], "1");
+    caches.replace::<ConfigRepo>(Site::Hub, Vec::new(), "1");
+    let plan = ClusterDecisionController::plan(&key, &caches, Timestamp::UNIX_EPOCH).unwrap();
+    let written = serde_json::to_string(&plan).unwrap();
+    for entry in [r#""clusterName":"c1""#, r#""revision":"held""#, r#""clusterName":"c3""#] {
+        assert!(written.contains(entry), "{written}");
+    }
+}
+
+#[test]
+fn removals_in_batches_go_on_although_a_cluster_that_the_addon_leaves_cannot_be_read() {
+    let mut caches = fleet();
+    settle(&mut caches);
+    let policy = json!({"metadata": {"name": "p"}, "spec": {"rollOut": "InstallAndContent"}});
+    caches.replace::<RolloutPolicy>(Site::Hub, vec![typed(policy)], "2");
+    caches.replace::<ManifestWork>(Site::Hub, Vec::new(), "1");
+    let addon = |cluster: &str| {
+        let annotations = json!({INSTALLED_BY_ANNOTATION: "default/fleet"});
+        json!({"metadata": {"namespace": cluster, "name": "a", "annotations": annotations}})
+    };
+    let mut leaving = addon("c2");
+    leaving["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
+    let addons = [addon("c1"), leaving, addon("c4")].map(typed::<ManagedClusterAddOn>);
+    caches.replace(Site::Hub, addons.into(), "2");
+    let cluster = |name| typed::<ManagedCluster>(json!({"metadata": {"name": name}}));
+    caches.replace(Site::Hub, ["c1", "c4"].map(cluster).into(), "2");
+    refuse::<ManagedCluster>(&mut caches, Key::cluster("c2"));
+    let plan = AddonInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH).unwrap();
+    let written = serde_json::to_string(&plan).unwrap();
+    assert!(written.contains(r#""cluster":"c4""#), "the removal is recorded: {written}");
 }
