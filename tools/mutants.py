@@ -25,7 +25,7 @@ TREE = OUT / "tree"
 # Cargo would take the program in the copy for one of the checkout.
 TARGET = {"CARGO_TARGET_DIR": str(OUT / "target")}
 ENGINE = "crates/engine/src/"
-SAFETY_CORE = ["rollout", "placement", "sync", "applier"]
+SAFETY_CORE = ["rollout", "placement", "sync", "applier", "work"]
 COLUMNS = ["caught", "never ended", "does not compile", "not run", "survived"]
 CANNOT_BE_COPIED = "the function does not compile with a copy of its body"
 QUICK = 0.2  # seconds of the tests that run first

@@ -18,13 +18,13 @@ use api::addon::v1alpha1::{
     ClusterManagementAddOn, ClusterManagementAddOnStatus, ConfigSpecHash, InstallProgression,
     ManagedClusterAddOn,
 };
-use api::cluster::v1alpha1::{RolloutStrategy, RolloutType};
 use api::condition::{find_condition, set_condition};
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::SYSTEM_NAMESPACE;
 use api::names::addon_conditions::PROGRESSING;
 use engine::addon::config::Config;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
+use engine::rollout::Strategy;
 use object::Object;
 use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 
@@ -133,9 +133,11 @@ impl AddOnInput {
         }
         plan.step(snapshots);
         let subject = RolloutOwner::AddOn(&self.name);
-        // A strategy in stages stays in force when an invalid one follows, so it must be remembered before.
-        let has_stages = memories.iter().any(|memory| memory.strategy.as_ref().is_some_and(is_staged));
-        let needs_policy = policy.is_none() && has_stages;
+        // A strategy that stops on failures stays in force when an invalid one follows, so it must be
+        // remembered before.
+        let strategies = memories.iter().filter_map(|memory| memory.strategy.as_ref());
+        let mut valid = strategies.filter_map(|wire| Strategy::read(wire, None).ok());
+        let needs_policy = policy.is_none() && valid.any(|strategy| strategy.stops_on_failures());
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
         let installed = installed.iter().map(|cluster| addon_install::install(&self.cma, cluster, view));
         plan.step(installed.collect::<Read<Vec<_>>>()?.into_iter().flatten());
@@ -182,12 +184,4 @@ fn desired(progression: &InstallProgression) -> impl Iterator<Item = (&str, &str
         .config_references
         .iter()
         .map(|r| (r.group.as_str(), r.resource.as_str(), r.desired_config.as_ref()))
-}
-
-/// Returns whether clusters follow each other. With any other strategy all go at once.
-fn is_staged(strategy: &RolloutStrategy) -> bool {
-    match strategy.r#type {
-        RolloutType::Progressive | RolloutType::ProgressivePerGroup => true,
-        RolloutType::All | RolloutType::Other(_) => false,
-    }
 }

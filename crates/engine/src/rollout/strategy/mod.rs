@@ -1,12 +1,15 @@
 //! Rollout strategies: the order and the pace in which new content reaches the clusters of a placement.
 //!
-//! A strategy is one file here and one line in the list at the end of this file. The file has a struct of the
-//! options and three functions: `read` reads them from the wire, `stages` says which groups go when as a list
-//! options and three functions: `read` reads them from the wire, `stages` returns the order of the groups as
-//! a list of [`StageRule`]s, and `limits` returns the limits of every cluster. The engine turns the rules
-//! into stages, judges the clusters and fills the slots; a strategy decides nothing by itself. The line names
-//! the
-//! file, which is also the name of the wire field, and the value of `type`.
+//! A strategy is one file here, its `mod` line and its line in the list at the end of this file. The file has
+//! a struct of the options and three functions: `read` reads them from the wire, `stages` returns the order
+//! of the groups as a list of [`StageRule`]s, and `limits` returns the limits of every cluster. The engine
+//! turns the rules into stages, judges the clusters and fills the slots; a strategy decides nothing by
+//! itself. The line in the list names the file, which is also the name of the wire field, and the value of
+//! `type`.
+
+mod all;
+mod progressive;
+mod progressive_per_group;
 
 use jiff::SignedDuration;
 use serde::Serialize;
@@ -126,7 +129,7 @@ impl std::fmt::Display for Mandatory {
 
 macro_rules! strategies {
     ($($field:ident: $name:ident, $doc:literal;)+) => {
-        $(mod $field; pub use $field::$name;)+
+        $(pub use $field::$name;)+
 
         /// How new content goes out across the clusters of a placement.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -177,6 +180,11 @@ strategies! {
 }
 
 impl Strategy {
+    /// Returns whether failures of some clusters can keep others from starting.
+    pub fn stops_on_failures(&self) -> bool {
+        self.stages().iter().any(|rule| rule.failures != Failures::Unlimited)
+    }
+
     /// Returns the groups that go first.
     pub fn mandatory(&self) -> Vec<Mandatory> {
         self.stages().into_iter().filter_map(|rule| rule.groups).flatten().cloned().collect()

@@ -52,3 +52,11 @@ fn a_mandatory_group_is_the_one_of_its_name_or_index() {
         Mandatory::Index(1).selects(&group(1, "rest")) && !Mandatory::Index(1).selects(&group(2, "rest"))
     );
 }
+
+#[test]
+fn every_strategy_but_all_stops_on_failures() {
+    for (r#type, stops) in [("All", false), ("Progressive", true), ("ProgressivePerGroup", true)] {
+        let strategy = read(json!({"type": r#type}), None).unwrap();
+        assert_eq!(strategy.stops_on_failures(), stops, "{strategy:?}");
+    }
+}
