@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cache::Cache;
 use super::failure::failure;
-use super::places::{Place, Places};
+use super::fetch_places::{FetchPlace, FetchPlaces};
 use super::report_commit::report_commit;
 use crate::git::{
     Arrivals, Cancel, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry,
@@ -94,7 +94,7 @@ pub(super) struct Mirrors {
     hub: Client,
     options: SourceOptions,
     slots: Mutex<BTreeMap<MirrorKey, Slot>>,
-    places: Places,
+    places: FetchPlaces,
     pub(super) cache: Arc<Cache>,
     arrivals: Arc<Arrivals>,
     /// Names this process in reports. A process ends when it has lost its leadership.
@@ -122,7 +122,7 @@ impl Mirrors {
             arrivals: Arc::default(),
             options,
             slots: Mutex::default(),
-            places: Places::new(),
+            places: FetchPlaces::new(),
             writer: process_name(),
             pushed: Mutex::default(),
             longest: OPERATION_TIMEOUT,
@@ -267,7 +267,7 @@ impl Mirrors {
         let end = Instant::now() + self.longest;
         let ended = match timeout(self.turn.min(self.longest), &mut task).await {
             Err(_) => {
-                place.iter_mut().for_each(Place::hand_on);
+                place.iter_mut().for_each(FetchPlace::hand_on);
                 timeout_at(end, &mut task).await
             }
             ended => ended,

@@ -10,8 +10,8 @@ mod commit_status;
 mod controller;
 mod delivery;
 mod failure;
+mod fetch_places;
 mod mirrors;
-mod places;
 mod report_commit;
 mod webhook;
 

@@ -122,7 +122,7 @@ impl Member<'_> {
 }
 
 /// Clusters that start together.
-struct Stage<'a> {
+struct CheckedStage<'a> {
     name: String,
     members: Vec<Member<'a>>,
     slots: usize,
@@ -130,7 +130,7 @@ struct Stage<'a> {
     needs_approval: bool,
 }
 
-impl Stage<'_> {
+impl CheckedStage<'_> {
     fn count(&self, truth: ExpectedState) -> usize {
         self.members.iter().filter(|member| member.truth == truth).count()
     }
@@ -150,7 +150,7 @@ struct Checker<'a> {
     soak: SignedDuration,
     deadline: Option<SignedDuration>,
     starts_silent: bool,
-    stages: Vec<Stage<'a>>,
+    stages: Vec<CheckedStage<'a>>,
     /// Clusters that are in no group, by name.
     left: Vec<String>,
 }
@@ -241,7 +241,7 @@ impl<'a> Checker<'a> {
                     Approval::BetweenGroups => !self.stages.is_empty(),
                     Approval::Groups(names) => names.contains(&name),
                 };
-                self.stages.push(Stage { name, members, slots, allowed, needs_approval });
+                self.stages.push(CheckedStage { name, members, slots, allowed, needs_approval });
             }
         }
     }
@@ -333,7 +333,7 @@ impl<'a> Checker<'a> {
         let revision = &self.input.revision;
         let is_released = self.policy.released.contains(revision);
         let is_remembered = self.input.quarantined.as_ref() == Some(revision) && !is_released;
-        let is_breached = self.stages.iter().any(Stage::is_breached) && !is_remembered;
+        let is_breached = self.stages.iter().any(CheckedStage::is_breached) && !is_remembered;
         ensure(decision.breach.is_some() == is_breached, "a breach is reported when there is one", "")?;
         let is_rejected = is_breached
             && self.policy.on_breach == OnBreach::Rollback
@@ -353,7 +353,7 @@ impl<'a> Checker<'a> {
             (!self.has_policy, "nothing starts without a policy that can be read"),
             (self.policy.paused, "nothing starts under a pause"),
             (decision.quarantine.is_some(), "nothing starts of a quarantined revision"),
-            (self.stages.iter().any(Stage::is_breached), "nothing starts over the failure budget"),
+            (self.stages.iter().any(CheckedStage::is_breached), "nothing starts over the failure budget"),
             (frozen(&self.policy.freezes, self.now).is_some(), "nothing starts in a freeze"),
             (silent > budget && !self.starts_silent, "nothing starts over the unreachable budget"),
             (self.is_superseding(), "nothing starts while the revision before is in flight"),
@@ -408,7 +408,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Returns whether the next stage may start.
-    fn is_finished(&self, stage: &Stage) -> bool {
+    fn is_finished(&self, stage: &CheckedStage) -> bool {
         let waited_for = || stage.members.iter().filter(|member| !member.is_newcomer);
         let is_open = |member: &Member| matches!(member.truth, ExpectedState::ToDo | ExpectedState::InFlight);
         let ends = waited_for().filter(|member| member.is_moved()).filter_map(|member| {

@@ -12,7 +12,7 @@ use super::*;
 use crate::git::tests::forge::{Forge, Server};
 use crate::git::tests::recorder::Recorder;
 use crate::git::tests::web::{Behaviour, Web};
-use crate::operator::source::places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
+use crate::operator::source::fetch_places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy, SecretRef};
 use reconcile::FailureKind;
 

@@ -16,28 +16,28 @@ pub(super) const MAX_CONCURRENT_FETCHES: usize = 4;
 pub(super) const MAX_NAMESPACE_FETCHES: usize = MAX_CONCURRENT_FETCHES - 1;
 
 /// The places of one operator.
-pub(super) struct Places {
+pub(super) struct FetchPlaces {
     hub: Arc<Semaphore>,
     namespaces: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
 /// The places of one fetch.
-pub(super) struct Place {
+pub(super) struct FetchPlace {
     _namespace: OwnedSemaphorePermit,
     hub: Option<OwnedSemaphorePermit>,
 }
 
-impl Places {
+impl FetchPlaces {
     pub(super) fn new() -> Self {
         Self { hub: Arc::new(Semaphore::new(MAX_CONCURRENT_FETCHES)), namespaces: Mutex::default() }
     }
 
     /// Waits for a place of the namespace, and then for one of the hub. Both are first come, first served.
-    pub(super) async fn take(&self, namespace: &str) -> Place {
+    pub(super) async fn take(&self, namespace: &str) -> FetchPlace {
         let places = self.of(namespace).acquire_owned().await;
         let _namespace = places.expect("nothing closes the places");
         let hub = Arc::clone(&self.hub).acquire_owned().await.expect("nothing closes the places");
-        Place { _namespace, hub: Some(hub) }
+        FetchPlace { _namespace, hub: Some(hub) }
     }
 
     fn of(&self, namespace: &str) -> Arc<Semaphore> {
@@ -48,7 +48,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl FetchPlace {
     /// Hands the place of the hub to the next fetch. The namespace keeps its own.
     pub(super) fn hand_on(&mut self) {
         self.hub = None;
