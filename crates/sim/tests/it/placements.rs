@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::fixtures;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
@@ -229,4 +230,33 @@ fn a_cluster_that_is_deleted_leaves_the_decisions_although_its_set_is_malformed(
     let decided = decided.iter().flat_map(|decision| &decision.status.as_ref().unwrap().decisions);
     let decided: Vec<&str> = decided.map(|decided| decided.cluster_name.as_str()).collect();
     assert_eq!(decided, ["c1", "c2"]);
+}
+
+#[test]
+fn scores_are_from_minus_100_to_100_and_part_of_the_status_only() {
+    let mut world = fixtures::world(1);
+    let key = Key::namespaced("cluster1", "usage");
+    let status = |value: i32| {
+        let valid_until = "2027-02-01T00:00:00Z";
+        let scores = json!([{"name": "cpuAvailable", "value": value}]);
+        let condition = json!({"type": "Computed", "status": "True", "reason": "Computed", "message": "",
+            "lastTransitionTime": "2027-01-01T00:00:00Z"});
+        json!({"status": {"conditions": [condition], "validUntil": valid_until, "scores": scores}})
+    };
+    let object = json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "AddOnPlacementScore",
+        "metadata": {"namespace": key.namespace, "name": key.name}});
+    fixtures::put(&mut world, fixtures::merged(object, status(50)));
+    let read = |world: &World| world.get::<AddOnPlacementScore>(&key).unwrap().status;
+    assert_eq!(read(&world), None, "a write of the object leaves the status out");
+    for value in [-100, 100] {
+        world.patch_status::<AddOnPlacementScore>(&key, status(value)).unwrap();
+        let stored = read(&world).unwrap();
+        assert_eq!((stored.scores[0].value, stored.conditions.len()), (value, 1));
+        assert!(stored.valid_until.is_some());
+    }
+    for (value, bound) in [(101, "less than or equal to 100"), (-101, "greater than or equal to -100")] {
+        let refused = world.patch_status::<AddOnPlacementScore>(&key, status(value)).unwrap_err();
+        assert!(refused.contains("status.scores[0].value") && refused.contains(bound), "{refused}");
+    }
+    assert_eq!(read(&world).unwrap().scores[0].value, 100);
 }

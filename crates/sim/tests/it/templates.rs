@@ -4,10 +4,10 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, config_maps, images, is_completed, progress, progressive, put, seconds, select_all,
+    ADDON, addon, config_maps, images, is_completed, merged, progress, progressive, put, seconds, select_all,
     template, world,
 };
-use api::addon::v1alpha1::{AddOnTemplate, ClusterManagementAddOn};
+use api::addon::v1alpha1::{AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
 use api::names::{ADDON_DELETION_ORPHAN, STRICT_VARIABLES_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::Key;
@@ -129,6 +129,46 @@ fn an_addon_that_is_too_large_for_one_work_has_two_until_it_shrinks() {
     world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
     world.run_for(seconds(60)).unwrap();
     assert_eq!((works(&world), config_maps(&world)), (Vec::new(), Vec::new()));
+}
+
+/// Returns which template the first cluster is assigned and last ran with success, with the hashes.
+fn assigned(world: &World) -> [(String, String); 2] {
+    let addon: ManagedClusterAddOn = world.get(&Key::namespaced("cluster1", ADDON)).unwrap();
+    let reference = addon.status.unwrap().config_references.remove(0);
+    [reference.desired_config, reference.last_applied_config].map(|config| {
+        let config = config.unwrap();
+        (config.name, config.spec_hash)
+    })
+}
+
+#[test]
+fn a_change_of_content_or_of_the_name_is_an_upgrade_and_one_of_labels_is_none() {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    let [first, _] = assigned(&world);
+    world.keep_history();
+    let kind = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate"});
+    let labelled: AddOnTemplate = world.get(&Key::cluster("msa")).unwrap();
+    let metadata = json!({"name": "msa", "labels": {"note": "new"}, "annotations": {"note": "new"}});
+    put(&mut world, merged(kind, json!({"metadata": metadata, "spec": labelled.spec})));
+    world.run_for(seconds(60)).unwrap();
+    let writes = world.take_history();
+    let kinds = ["ManagedCluster", "Lease"];
+    let others: Vec<_> = writes.iter().filter(|write| !kinds.contains(&write.id.kind.as_str())).collect();
+    assert_eq!(others.len(), 1, "the write of the user alone: {others:?}");
+
+    template(&mut world, "msa", "msa:0.4.1");
+    assert!(world.run_until(seconds(60), |world| assigned(world)[1] != first).unwrap());
+    let [second, applied] = assigned(&world);
+    assert_eq!((&second.0, &applied), (&first.0, &second), "the same name and another hash");
+    template(&mut world, "msa-next", "msa:0.4.1");
+    addon(&mut world, "msa-next", json!({"type": "All"}));
+    assert!(world.run_until(seconds(60), |world| assigned(world)[1] != second).unwrap());
+    let renamed = ("msa-next".to_owned(), second.1);
+    assert_eq!(assigned(&world), [renamed.clone(), renamed], "another name and the same hash");
 }
 
 /// Returns the hashes of the snapshots of the add-on.
