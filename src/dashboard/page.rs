@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::shown::Shown;
 use controllers::hub::overview::{
-    ClusterSummary, Clusters, Group, Mark, Overview, Repository, WorkloadSummary,
+    ClusterSummary, Clusters, Group, Mark, Overview, ReportSummary, Repository, WorkloadSummary,
 };
 use engine::plural::counted;
 
@@ -132,6 +132,8 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         approval,
         held_plan,
         report,
+        report_error,
+        reports,
     } = repository;
     let (class, mark) = if *ready { ("good", '✓') } else { ("bad", '✗') };
     let _ = write!(
@@ -151,6 +153,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         let _ = write!(html, "<dt>Last report</dt><dd>{}</dd>", escape(report));
     }
     *html += "</dl>";
+    self::reports(html, report_error, reports);
     if *suspended {
         *html += "<p class=\"hold\">It is suspended (spec.suspend).</p>";
     }
@@ -181,6 +184,24 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         }
     }
     *html += "</article>";
+}
+
+fn reports(html: &mut String, error: &str, reports: &[ReportSummary]) {
+    if !error.is_empty() {
+        let error = escape(error);
+        let _ = write!(html, "<p class=\"problem\">The present state is not reported: {error}</p>");
+    }
+    if reports.is_empty() {
+        return;
+    }
+    *html += "<h4>Reports</h4><ol class=\"reports\">";
+    for report in reports {
+        let ReportSummary { commit, time, summary } = report;
+        let (commit, time, summary) = (escape(commit), escape(time), escape(summary));
+        let _ =
+            write!(html, "<li><time datetime=\"{time}\">{time}</time> <code>{commit}</code> {summary}</li>");
+    }
+    *html += "</ol>";
 }
 
 fn workload(html: &mut String, number: usize, workload: &WorkloadSummary, has_buttons: bool) {

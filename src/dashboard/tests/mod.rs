@@ -3,7 +3,7 @@ use super::shown::Shown;
 use super::visitor::Visitors;
 use super::{LocalDashboard, ReadFleet, page, placement};
 use controllers::hub::overview::{
-    ClusterSummary, Group, Overview, PlacementSummary, Repository, WorkloadSummary,
+    ClusterSummary, Group, Overview, PlacementSummary, ReportSummary, Repository, WorkloadSummary,
 };
 use engine::placement::explain::{ClusterExplanation, Explanation};
 use engine::rollout::ClusterState;
@@ -26,6 +26,11 @@ fn cluster(name: String, state: ClusterState) -> ClusterSummary {
 /// Returns the content of a page for a visitor who may see everything.
 fn content(overview: &Overview) -> String {
     page::content(&Shown::to(&Rights::every(), overview))
+}
+
+fn reported(commit: &str, summary: &str) -> ReportSummary {
+    let time = "2026-01-02T03:04:05Z".into();
+    ReportSummary { commit: commit.into(), time, summary: summary.into() }
 }
 
 fn fleet(clusters: usize) -> Overview {
@@ -56,6 +61,11 @@ fn fleet(clusters: usize) -> Overview {
             name: "a/fleet".into(),
             url: "https://'\"&".into(),
             held_plan: "c0de<i>".into(),
+            report_error: "the server refused <i>".into(),
+            reports: vec![
+                reported("0123", "it is done on <i>"),
+                reported("abcd", "every cluster is up to date"),
+            ],
             ..Repository::default()
         }],
         placements: vec![PlacementSummary {
@@ -81,6 +91,16 @@ fn a_text_of_the_hub_never_becomes_markup() {
     assert!(!html.contains("<script") && !html.contains('\r'), "{html}");
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
     assert!(html.contains("https://&#39;&quot;&amp;"), "{html}");
+}
+
+#[test]
+fn a_repository_has_its_last_reports_and_why_the_newest_is_not_pushed() {
+    let html = content(&fleet(1));
+    let refused = html.find("The present state is not reported: the server refused &lt;i&gt;").unwrap();
+    let time = "<li><time datetime=\"2026-01-02T03:04:05Z\">2026-01-02T03:04:05Z</time> <code>";
+    let newest = html.find(&format!("{time}0123</code> it is done on &lt;i&gt;</li>")).unwrap();
+    let before = html.find(&format!("{time}abcd</code> every cluster is up to date</li>")).unwrap();
+    assert!(refused < newest && newest < before, "{html}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
-pub use self::repository::Repository;
+pub use self::repository::{ReportSummary, Repository};
 
 /// Limit of the characters of a message.
 const MESSAGE: usize = 240;

@@ -16,7 +16,7 @@ use super::config_repo::Identity;
 use api::Condition;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
-use api::gitops::v1alpha1::{ConfigRepo, Report, ReportStatus};
+use api::gitops::v1alpha1::{ConfigRepo, PushedReport, Report, ReportStatus};
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
@@ -35,6 +35,10 @@ const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
 const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(10);
 /// The least time between two reports if the spec has no valid one.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
+/// Most reports that the status names: with [`SUMMARY`], below 5 KiB of a ConfigRepo.
+const HISTORY: usize = 10;
+/// Most bytes of the summary of a report.
+const SUMMARY: usize = 400;
 
 /// Pushes reports.
 pub struct ReportController;
@@ -94,7 +98,8 @@ impl Controller for ReportController {
                     if let Answer::Commit(commit) = answer { commit.clone() } else { push.last.clone() };
                 let (url, branch, path) = (push.url.clone(), push.branch.clone(), push.directory.clone());
                 let (digest, error) = (report::digest(&push.files), String::new());
-                let pushed = ReportStatus { url, branch, path, commit, digest, error, ..tried };
+                let history = history(&tried, push, &commit);
+                let pushed = ReportStatus { url, branch, path, commit, digest, error, history, ..tried };
                 (pushed, Observation::new(REPORTED, True, "Pushed"))
             }
             // The status goes on to name the report before this one, which is where it was.
@@ -108,6 +113,19 @@ impl Controller for ReportController {
         set_condition(&mut status.conditions, observed.at(generation), now);
         StatusWrite::between(&*repo, &new)
     }
+}
+
+/// Returns the last reports at the destination of a push, with the commit of this push. A push that finds the
+/// branch as it should be makes no commit.
+fn history(tried: &ReportStatus, push: &Push, commit: &str) -> Vec<PushedReport> {
+    let is_there = tried.url == push.url && tried.branch == push.branch && tried.path == push.directory;
+    let before = if is_there { tried.history.as_slice() } else { &[] };
+    let head = push.message.lines().next().unwrap_or_default();
+    let summary = text::plain(head.strip_prefix("report: ").unwrap_or(head), SUMMARY);
+    let (commit, time) = (commit.to_owned(), tried.time.clone());
+    let is_new = !commit.is_empty() && before.first().is_none_or(|last| last.commit != commit);
+    let new = is_new.then(|| PushedReport { commit, time, summary, ..PushedReport::default() });
+    new.into_iter().chain(before.iter().cloned()).take(HISTORY).collect()
 }
 
 /// Returns why a report could not be pushed, in a word.

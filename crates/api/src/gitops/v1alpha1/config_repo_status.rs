@@ -221,6 +221,31 @@ pub struct ReportStatus {
     /// The reason why the newest state could not be reported; empty if it was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
+    /// The last reports that were pushed there, the newest first: ten at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<PushedReport>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A report that was pushed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PushedReport {
+    /// Name of its commit.
+    pub commit: String,
+    /// Time of the push.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub time: Option<Time>,
+    /// What it says, as the first line of its commit does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -20,7 +20,7 @@ pub use config_repo_report::{
 };
 pub use config_repo_status::{
     CommitState, ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, LastCommitStatus,
-    ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,
+    PushedReport, ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

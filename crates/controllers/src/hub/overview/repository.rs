@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::MESSAGE;
 use api::Condition;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, ReportStatus, Revision};
+use api::gitops::v1alpha1::{ConfigRepo, PushedReport, ReportStatus, Revision};
 use api::names::gitops_conditions;
 use object::Key;
 use object::text::plain;
@@ -36,6 +36,22 @@ pub struct Repository {
     pub held_plan: String,
     /// Its last report; empty before the first.
     pub report: String,
+    /// Why the newest state could not be reported; empty if it was.
+    pub report_error: String,
+    /// Its last reports, the newest first.
+    pub reports: Vec<ReportSummary>,
+}
+
+/// A report that was pushed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportSummary {
+    /// The first digits of its commit.
+    pub commit: String,
+    /// Time of the push, in UTC; empty if it is unknown.
+    pub time: String,
+    /// What it says.
+    pub summary: String,
 }
 
 impl Repository {
@@ -44,6 +60,7 @@ impl Repository {
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
         let commit =
             |revision: &Option<Revision>| revision.as_ref().map(|r| r.commit.clone()).unwrap_or_default();
+        let report = status.report.unwrap_or_default();
         Self {
             name: Key::of(repo).to_string(),
             url: repo.spec.url.clone(),
@@ -58,7 +75,9 @@ impl Repository {
             suspended: repo.spec.suspend,
             approval: status.held_deletions.map(|held| held.approval),
             held_plan: status.held_plan,
-            report: status.report.map(|report| self::report(&report)).unwrap_or_default(),
+            report: self::report(&report),
+            report_error: plain(&report.error, MESSAGE),
+            reports: report.history.iter().map(pushed).collect(),
         }
     }
 }
@@ -70,6 +89,19 @@ fn report(report: &ReportStatus) -> String {
         return String::new();
     }
     let directory = if path.is_empty() { String::new() } else { format!(" in {path}") };
-    let commit = commit.get(..12).unwrap_or(commit);
+    let commit = short(commit);
     plain(&format!("{commit} on {branch}{directory}"), MESSAGE)
+}
+
+fn pushed(report: &PushedReport) -> ReportSummary {
+    let PushedReport { commit, time, summary, unknown: _ } = report;
+    ReportSummary {
+        commit: plain(short(commit), MESSAGE),
+        time: time.as_ref().map(|time| time.0.to_string()).unwrap_or_default(),
+        summary: plain(summary, MESSAGE),
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
 }

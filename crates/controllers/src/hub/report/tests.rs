@@ -72,6 +72,40 @@ fn one_change_gives_one_report_and_a_report_gives_none() {
 }
 
 #[test]
+fn the_status_names_the_last_ten_reports_at_their_destination() {
+    let mut world = world(json!({}));
+    for revision in "123456789abc".chars() {
+        commit(&mut world, revision, "msa");
+        run(&mut world, 60);
+    }
+    let report = |world: &World| world.get::<ConfigRepo>(&key()).unwrap().status.unwrap().report.unwrap();
+    let last = report(&world);
+    let told: Vec<_> = last.history.iter().map(|pushed| format!("report: {}", pushed.summary)).collect();
+    let pushed = world.branches[BRANCH].iter().rev().take(10);
+    let pushed: Vec<_> = pushed.map(|push| push.message.lines().next().unwrap().to_owned()).collect();
+    assert!(world.branches[BRANCH].len() > 10 && told.len() == 10, "{told:?}");
+    assert_eq!(told, pushed);
+    assert_eq!((&last.history[0].commit, &last.history[0].time), (&last.commit, &last.time));
+    let commits: std::collections::BTreeSet<_> = last.history.iter().map(|pushed| &pushed.commit).collect();
+    assert_eq!(commits.len(), 10);
+
+    let mut repo = world.get::<ConfigRepo>(&key()).unwrap();
+    repo.spec.report.as_mut().unwrap().branch = "elsewhere".into();
+    world
+        .apply(object(json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"namespace": "config", "name": "fleet"}, "spec": repo.spec,
+        })))
+        .unwrap();
+    run(&mut world, 60);
+    commit(&mut world, 'd', "msa");
+    run(&mut world, 60);
+    let (there, pushes) = (report(&world), world.branches["elsewhere"].len());
+    assert!((1..=pushes).contains(&there.history.len()) && pushes < 10, "{pushes}: {there:?}");
+    assert_eq!((there.branch.as_str(), &there.history[0].commit), ("elsewhere", &there.commit));
+}
+
+#[test]
 fn a_report_has_its_author_and_one_that_would_break_a_commit_is_refused() {
     let mut world = world(json!({"author": {"name": "Fleet Reports", "email": "fleet@example.com"}}));
     commit(&mut world, '1', "msa");

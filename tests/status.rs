@@ -1,0 +1,67 @@
+//! `wheelwright status --watch` against a hub that changes.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use ::kube::Api;
+use ::kube::api::PostParams;
+use api::cluster::v1::ManagedCluster;
+use api::crds;
+use object::Object;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::cli::server;
+use crate::kube::Directory;
+use crate::rollout::load;
+
+/// Longest wait for a line, for a busy machine.
+const WITHIN: Duration = Duration::from_secs(120);
+
+/// Reads lines up to one that contains a text; returns them all.
+async fn read_to(output: &mut BufReader<ChildStdout>, text: &str) -> String {
+    let mut seen = String::new();
+    while !seen.contains(text) {
+        let read = timeout(WITHIN, output.read_line(&mut seen)).await;
+        let read = read.unwrap_or_else(|_| panic!("waited in vain for {text}: {seen}")).unwrap();
+        assert!(read > 0, "it ends before {text}: {seen}");
+    }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_signal() {
+    let dir = Directory::new("status-watch");
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
+    let kubeconfig = dir.path("admin.kubeconfig");
+    std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
+    let client = crate::trace::client(&admin).await;
+    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.args(["status", "--watch", "--kubeconfig"]).arg(&kubeconfig);
+    let mut watching = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut output = BufReader::new(watching.stdout.take().unwrap());
+    let before = read_to(&mut output, "managed-serviceaccount  0 of 3 clusters done").await;
+    assert!(!before.contains("newcomer"), "{before}");
+
+    let newcomer = json!({"metadata": {"name": "newcomer"}, "spec": {"hubAcceptsClient": false}});
+    let clusters: Api<ManagedCluster> = Api::all(client);
+    clusters.create(&PostParams::default(), &serde_json::from_value(newcomer).unwrap()).await.unwrap();
+    let after = read_to(&mut output, "newcomer: waits to be accepted").await;
+
+    let pid = Pid::from_raw(i32::try_from(watching.id().unwrap()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let mut rest = String::new();
+    timeout(WITHIN, output.read_to_string(&mut rest)).await.unwrap().unwrap();
+    assert!(watching.wait().await.unwrap().success());
+    assert!(rest.contains("managed-serviceaccount  0 of 3 clusters done"), "the page is whole: {rest}");
+    let all = before + &after + &rest;
+    assert!(!all.contains('\u{1b}'), "no code of a terminal stands in a file: {all}");
+    assert_eq!(all.matches("newcomer: waits").count(), 1, "a page without a change is not printed: {all}");
+}
