@@ -42,6 +42,12 @@ pub struct Commit {
     pub signer: Option<Signer>,
 }
 
+impl Commit {
+    fn reference(&self) -> String {
+        format!("refs/heads/{}", self.branch)
+    }
+}
+
 /// The last push to a branch, and what may happen to the branch after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastPush {
@@ -103,22 +109,22 @@ impl Mirror {
     /// [`Error::PushRejected`] if the server accepted the connection and refused the commit,
     /// [`Error::PushContended`] if others were faster each time; else as for [`Mirror::fetch`].
     pub fn push(&self, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
-        let reference = format!("refs/heads/{}", commit.branch);
+        let reference = commit.reference();
         if commit.branch.starts_with('-') || !git2::Reference::is_valid_name(&reference) {
             return Err(Error::Ref(format!(
                 "{:?} is not a valid branch name",
                 text::plain(&commit.branch, 60)
             )));
         }
-        let pushed = self.try_push(&reference, commit, retry);
+        let pushed = self.try_push(commit, retry);
         self.keep_small()?;
         pushed
     }
 
-    fn try_push(&self, reference: &str, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
+    fn try_push(&self, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
         self.retry(&commit.branch, retry, || match self.remote().local() {
-            Some(path) => self.try_local(path, reference, commit),
-            None => self.try_remote(reference, commit),
+            Some(path) => self.try_local(path, commit),
+            None => self.try_remote(commit),
         })
     }
 
@@ -148,12 +154,13 @@ impl Mirror {
 
     /// Makes the commit in a local repository and swaps its reference there, because a push of libgit2 to a
     /// local repository overwrites references without a comparison. Hooks of a local repository do not run.
-    fn try_local(&self, path: &Path, reference: &str, commit: &Commit) -> Result<Attempt, Error> {
+    fn try_local(&self, path: &Path, commit: &Commit) -> Result<Attempt, Error> {
+        let reference = &commit.reference();
         let explain = |e: git2::Error| Error::remote(self.remote().url(), &e);
         let repo = Repository::open(path).map_err(explain)?;
         let checked_out = repo
             .find_reference("HEAD")
-            .is_ok_and(|head| head.symbolic_target().is_ok_and(|name| name == Some(reference)));
+            .is_ok_and(|head| head.symbolic_target().is_ok_and(|name| name == Some(reference.as_str())));
         if checked_out && !repo.is_bare() {
             return Err(self.rejected(&commit.branch, "the branch is checked out there"));
         }
@@ -178,28 +185,27 @@ impl Mirror {
         swap(&repo, reference, tip, id).map_err(explain)
     }
 
-    fn try_remote(&self, reference: &str, commit: &Commit) -> Result<Attempt, Error> {
+    fn try_remote(&self, commit: &Commit) -> Result<Attempt, Error> {
         let repo = self.repository()?;
-        let tip = self.tip(&repo, reference)?;
+        let tip = self.tip(&repo, &commit.reference())?;
         self.check_last(&repo, tip, commit)?;
         if let Some(tip) = tip
             && self.is_full(&repo, tip, commit).map_err(|e| Error::cache(&e))?
         {
             let archive = report_history::archive(&commit.branch, tip);
-            match self.try_commit(&repo, reference, Some(tip), commit, Some(&archive)) {
+            match self.try_commit(&repo, Some(tip), commit, Some(&archive)) {
                 // A server that forbids the archive, or a branch that begins again, gets one more commit.
                 Err(Error::PushRejected { .. }) => {}
                 begun => return begun,
             }
         }
-        self.try_commit(&repo, reference, tip, commit, None)
+        self.try_commit(&repo, tip, commit, None)
     }
 
     /// Makes and pushes a commit; after an archive of the tip, one without parents.
     fn try_commit(
         &self,
         repo: &Repository,
-        reference: &str,
         tip: Option<Oid>,
         commit: &Commit,
         archive: Option<&str>,
@@ -217,7 +223,7 @@ impl Mirror {
                 return Err(self.rejected(&commit.branch, "no archive"));
             }
         }
-        self.send_commit(repo, (reference, &commit.branch), tip, id)
+        self.send_commit(repo, (&commit.reference(), &commit.branch), tip, id)
     }
 
     /// Sends a commit, and finds out whether the reference is at it then. `branch` is what errors call it.

@@ -125,7 +125,7 @@ impl Hub {
         let body: Option<Value> = (!row.body.is_empty()).then(|| serde_json::from_str(row.body).unwrap());
         if method == "APPLY" {
             let path = format!("{path}?dryRun=All&fieldManager=test&force=true");
-            return self.send_as(Some(identity), Method::PATCH, &path, APPLY, body.as_ref()).await;
+            return self.send_as(Some(identity), (Method::PATCH, APPLY), &path, body.as_ref()).await;
         }
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         // A PUT merges the row's body into the live object.
@@ -149,15 +149,14 @@ impl Hub {
     ) -> (u16, Value) {
         let content =
             if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        self.send_as(identity, method, path, content, body).await
+        self.send_as(identity, (method, content), path, body).await
     }
 
     async fn send_as(
         &self,
         identity: Option<&Identity>,
-        method: Method,
+        (method, content): (Method, &str),
         path: &str,
-        content: &str,
         body: Option<&Value>,
     ) -> (u16, Value) {
         let mut request = Request::builder().method(method).uri(path).header("content-type", content);

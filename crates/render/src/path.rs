@@ -105,9 +105,9 @@ pub(super) fn find_all(
     path: &[String],
     create: Option<Shape>,
 ) -> Result<Vec<Vec<Step>>, String> {
-    let mut found = Vec::new();
-    walk(node, path, create, &mut Vec::new(), &mut found)?;
-    Ok(found)
+    let mut search = Search { create, steps: Vec::new(), found: Vec::new() };
+    search.walk(node, path)?;
+    Ok(search.found)
 }
 
 /// Returns the value at the end of steps.
@@ -131,129 +131,128 @@ fn shape_before(next: Option<&String>, last: Shape) -> Shape {
     }
 }
 
-fn walk(
-    node: &mut Node,
-    path: &[String],
+/// A search for the values that a path leads to.
+struct Search {
+    /// The shape of the last value, if absent values are made.
     create: Option<Shape>,
-    steps: &mut Vec<Step>,
-    found: &mut Vec<Vec<Step>>,
-) -> Result<(), String> {
-    let Some((part, rest)) = path.split_first() else {
-        found.push(steps.clone());
-        return Ok(());
-    };
-    if let Ok(index) = part.parse::<usize>() {
-        let items = items_of(node)?;
-        if let (Some(last), true) = (create, items.len() == index) {
-            items.push(shape_before(rest.first(), last).make());
-        }
-        let count = items.len();
-        let item = items
-            .get_mut(index)
-            .ok_or_else(|| format!("the index is {index}, and the list has {count} items"))?;
-        return deeper(item, Step::Item(index), rest, create, steps, found);
-    }
-    if let Some((key, pattern)) = item_condition(part)? {
-        return walk_matching(node, (key, pattern), rest, create, steps, found);
-    }
-    if part == "*" {
-        for (index, item) in items_of(node)?.iter_mut().enumerate() {
-            deeper(item, Step::Item(index), rest, create, steps, found)?;
-        }
-        return Ok(());
-    }
-    if node.is_null() {
-        return match create {
-            Some(_) => Err(format!("{part:?} cannot be made in null")),
-            None => Ok(()),
+    /// The steps to the present value.
+    steps: Vec<Step>,
+    found: Vec<Vec<Step>>,
+}
+
+impl Search {
+    fn walk(&mut self, node: &mut Node, path: &[String]) -> Result<(), String> {
+        let Some((part, rest)) = path.split_first() else {
+            self.found.push(self.steps.clone());
+            return Ok(());
         };
-    }
-    let kind = node.kind();
-    let map = node.as_map_mut().ok_or_else(|| format!("cannot find {part:?} in {kind}"))?;
-    if let (Some(last), false) = (create, map.contains_key(part)) {
-        map.insert(part.clone(), shape_before(rest.first(), last).make().into());
-    }
-    match map.get_mut(part) {
-        // Steps do not lead into a text. A caller that needs this parses the text first.
-        Some(entry)
-            if !rest.is_empty() && entry.node.as_scalar().is_some_and(|scalar| scalar.tag != Tag::Null) =>
-        {
-            let parsed = documents(entry.node.text().as_bytes())
-                .ok()
-                .and_then(|documents| documents.into_iter().next());
-            let mut parsed = parsed.ok_or_else(|| {
-                format!("cannot find {:?} in {part:?}, which is a single value", rest.join("."))
-            })?;
-            walk(&mut parsed, rest, create, &mut Vec::new(), &mut Vec::new())?;
-            Err(format!("{part:?} is a text that holds {:?}", rest.join(".")))
+        if let Ok(index) = part.parse::<usize>() {
+            let items = items_of(node)?;
+            if let (Some(last), true) = (self.create, items.len() == index) {
+                items.push(shape_before(rest.first(), last).make());
+            }
+            let count = items.len();
+            let item = items
+                .get_mut(index)
+                .ok_or_else(|| format!("the index is {index}, and the list has {count} items"))?;
+            return self.deeper(item, Step::Item(index), rest);
         }
-        Some(entry) => deeper(&mut entry.node, Step::Field(part.clone()), rest, create, steps, found),
-        None => Ok(()),
+        if let Some((key, pattern)) = item_condition(part)? {
+            return self.walk_matching(node, (key, pattern), rest);
+        }
+        if part == "*" {
+            for (index, item) in items_of(node)?.iter_mut().enumerate() {
+                self.deeper(item, Step::Item(index), rest)?;
+            }
+            return Ok(());
+        }
+        if node.is_null() {
+            return match self.create {
+                Some(_) => Err(format!("{part:?} cannot be made in null")),
+                None => Ok(()),
+            };
+        }
+        let kind = node.kind();
+        let map = node.as_map_mut().ok_or_else(|| format!("cannot find {part:?} in {kind}"))?;
+        if let (Some(last), false) = (self.create, map.contains_key(part)) {
+            map.insert(part.clone(), shape_before(rest.first(), last).make().into());
+        }
+        match map.get_mut(part) {
+            // Steps do not lead into a text. A caller that needs this parses the text first.
+            Some(entry)
+                if !rest.is_empty()
+                    && entry.node.as_scalar().is_some_and(|scalar| scalar.tag != Tag::Null) =>
+            {
+                let parsed = documents(entry.node.text().as_bytes())
+                    .ok()
+                    .and_then(|documents| documents.into_iter().next());
+                let mut parsed = parsed.ok_or_else(|| {
+                    format!("cannot find {:?} in {part:?}, which is a single value", rest.join("."))
+                })?;
+                find_all(&mut parsed, rest, self.create)?;
+                Err(format!("{part:?} is a text that holds {:?}", rest.join(".")))
+            }
+            Some(entry) => self.deeper(&mut entry.node, Step::Field(part.clone()), rest),
+            None => Ok(()),
+        }
     }
-}
 
-fn deeper(
-    node: &mut Node,
-    step: Step,
-    rest: &[String],
-    create: Option<Shape>,
-    steps: &mut Vec<Step>,
-    found: &mut Vec<Vec<Step>>,
-) -> Result<(), String> {
-    steps.push(step);
-    let walked = walk(node, rest, create, steps, found);
-    steps.pop();
-    walked
-}
+    fn deeper(&mut self, node: &mut Node, step: Step, rest: &[String]) -> Result<(), String> {
+        self.steps.push(step);
+        let walked = self.walk(node, rest);
+        self.steps.pop();
+        walked
+    }
 
-/// Walks into the items that a condition matches; creates one if none does.
-fn walk_matching(
-    node: &mut Node,
-    (key, pattern): (&str, &str),
-    rest: &[String],
-    create: Option<Shape>,
-    steps: &mut Vec<Step>,
-    found: &mut Vec<Vec<Step>>,
-) -> Result<(), String> {
-    let matcher = compile(pattern)?;
-    let before = found.len();
-    let matches = |item: &Node| {
-        let text = if key.is_empty() { Some(item.text()) } else { item.get(key).map(Node::text) };
-        text.is_some_and(|text| matcher.is_match(text.trim()))
-    };
-    for (index, item) in items_of(node)?.iter_mut().enumerate() {
-        if matches(item) {
-            if key.is_empty() {
-                steps.push(Step::Item(index));
-                found.push(steps.clone());
-                steps.pop();
-            } else {
-                deeper(item, Step::Item(index), rest, create, steps, found)?;
+    fn found(&mut self, step: Step) {
+        self.steps.push(step);
+        self.found.push(self.steps.clone());
+        self.steps.pop();
+    }
+
+    /// Walks into the items that a condition matches; creates one if none does.
+    fn walk_matching(
+        &mut self,
+        node: &mut Node,
+        (key, pattern): (&str, &str),
+        rest: &[String],
+    ) -> Result<(), String> {
+        let matcher = compile(pattern)?;
+        let before = self.found.len();
+        let matches = |item: &Node| {
+            let text = if key.is_empty() { Some(item.text()) } else { item.get(key).map(Node::text) };
+            text.is_some_and(|text| matcher.is_match(text.trim()))
+        };
+        for (index, item) in items_of(node)?.iter_mut().enumerate() {
+            if matches(item) {
+                if key.is_empty() {
+                    self.found(Step::Item(index));
+                } else {
+                    self.deeper(item, Step::Item(index), rest)?;
+                }
             }
         }
+        if self.create.is_none() || self.found.len() > before {
+            return Ok(());
+        }
+        let value = Scalar::unsettled(pattern);
+        let mut made: Node = match key {
+            "" => value.into(),
+            key => Value::Map(Map::from([(key.to_owned(), Node::from(value).into())])).into(),
+        };
+        let items = items_of(node)?;
+        let index = items.len();
+        if !matches(&made) {
+            return Err(format!("no item matches {pattern:?}, and none can be made of a pattern"));
+        }
+        if key.is_empty() {
+            self.found(Step::Item(index));
+        } else {
+            self.deeper(&mut made, Step::Item(index), rest)?;
+        }
+        items_of(node)?.push(made);
+        Ok(())
     }
-    if create.is_none() || found.len() > before {
-        return Ok(());
-    }
-    let value = Scalar::unsettled(pattern);
-    let mut made: Node = match key {
-        "" => value.into(),
-        key => Value::Map(Map::from([(key.to_owned(), Node::from(value).into())])).into(),
-    };
-    let items = items_of(node)?;
-    let index = items.len();
-    if !matches(&made) {
-        return Err(format!("no item matches {pattern:?}, and none can be made of a pattern"));
-    }
-    if key.is_empty() {
-        steps.push(Step::Item(index));
-        found.push(steps.clone());
-        steps.pop();
-    } else {
-        deeper(&mut made, Step::Item(index), rest, create, steps, found)?;
-    }
-    items_of(node)?.push(made);
-    Ok(())
 }
 
 fn items_of(node: &mut Node) -> Result<&mut Vec<Node>, String> {

@@ -135,36 +135,40 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
             let target = path(store, reference)?;
             let propagation = Some(if *orphan { Propagation::Orphan } else { Propagation::Background });
             let Precondition { uid, resource_version } = precondition.clone();
-            match store.delete(
-                &target,
-                &DeleteOptions { uid, resource_version, propagation, ..DeleteOptions::default() },
-                now,
-            ) {
+            let options = DeleteOptions { uid, resource_version, propagation, ..DeleteOptions::default() };
+            match store.delete(&target, &options, now) {
                 Ok(Deleted::Gone(_)) => Ok(Answer::Nothing),
                 Ok(Deleted::Terminating(object)) => Ok(taken(&object)),
                 Err(error) if error.code() == 404 => Ok(Answer::Nothing),
                 Err(error) => Err(refused(reference, &error)),
             }
         }
-        Action::Push(push) => {
-            let commits = sites.branches.entry(push.branch.clone()).or_default();
-            let place_and_files =
-                |push: &Push| (push.url.clone(), push.directory.clone(), push.files.clone());
-            if commits.last().is_some_and(|tip| place_and_files(tip) == place_and_files(push)) {
-                return Ok(Answer::Nothing);
-            }
-            commits.push(Push::clone(push));
-            Ok(Answer::Commit(format!("{:040x}", commits.len())))
-        }
+        Action::Push(push) => Ok(self::push(sites, push)),
         Action::SetCommitStatus(status) => {
-            let mut of_repo = sites.commit_statuses.iter().rev().filter(|sent| sent.repo == status.repo);
-            let is_new = |sent: &CommitStatus| (&sent.commit, &sent.state) != (&status.commit, &status.state);
-            if of_repo.next().is_none_or(is_new) {
-                sites.commit_statuses.push(CommitStatus::clone(status));
-            }
+            set_commit_status(sites, status);
             Ok(Answer::Nothing)
         }
     }
+}
+
+/// Sends a status, unless it is the last one that the repository got.
+fn set_commit_status(sites: &mut Servers<'_>, status: &CommitStatus) {
+    let mut of_repo = sites.commit_statuses.iter().rev().filter(|sent| sent.repo == status.repo);
+    let is_new = |sent: &CommitStatus| (&sent.commit, &sent.state) != (&status.commit, &status.state);
+    if of_repo.next().is_none_or(is_new) {
+        sites.commit_statuses.push(status.clone());
+    }
+}
+
+/// Commits the files of a push, unless the tip of the branch has them.
+fn push(sites: &mut Servers<'_>, push: &Push) -> Answer {
+    let commits = sites.branches.entry(push.branch.clone()).or_default();
+    let place_and_files = |push: &Push| (push.url.clone(), push.directory.clone(), push.files.clone());
+    if commits.last().is_some_and(|tip| place_and_files(tip) == place_and_files(push)) {
+        return Answer::Nothing;
+    }
+    commits.push(push.clone());
+    Answer::Commit(format!("{:040x}", commits.len()))
 }
 
 pub(super) fn path(store: &Store, reference: &ObjectRef) -> Result<ResourcePath, Failure> {

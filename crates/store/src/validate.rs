@@ -80,6 +80,15 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
+/// The number of the parts of a value, with its limits.
+struct Size {
+    least: Option<u64>,
+    most: Option<u64>,
+    found: usize,
+    /// What the parts are.
+    what: &'static str,
+}
+
 impl Errors {
     fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>, path: &str) {
         if old == Some(value) {
@@ -173,10 +182,12 @@ impl Errors {
             Value::String(text) => self.text(checks, text, path),
             Value::Number(number) => self.number(checks, type_, number, path),
             Value::Array(items) => {
-                self.size(checks.min_items, checks.max_items, items.len(), path, "items");
+                let (least, most) = (checks.min_items, checks.max_items);
+                self.size(Size { least, most, found: items.len(), what: "items" }, path);
             }
             Value::Object(fields) => {
-                self.size(checks.min_properties, checks.max_properties, fields.len(), path, "properties");
+                let (least, most) = (checks.min_properties, checks.max_properties);
+                self.size(Size { least, most, found: fields.len(), what: "properties" }, path);
             }
             Value::Null | Value::Bool(_) => {}
         }
@@ -230,7 +241,8 @@ impl Errors {
         }
     }
 
-    fn size(&mut self, least: Option<u64>, most: Option<u64>, found: usize, path: &str, what: &str) {
+    fn size(&mut self, size: Size, path: &str) {
+        let Size { least, most, found, what } = size;
         if let Some(most) = most.filter(|most| found as u64 > *most) {
             let mut error = FieldError::too_many(path, found, most);
             if what != "items" {

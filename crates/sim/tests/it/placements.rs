@@ -93,6 +93,7 @@ impl Hub {
             self.0.hub.patch(&target, &Patch::Merge(patch), &WriteOptions::manager("somebody"), self.0.now);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one match over all events")]
     fn happen(&mut self, event: &Event) {
         let cluster = |number: u8| format!("c{number}");
         match event {

@@ -124,37 +124,13 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
     }
     let mut seen = BTreeSet::new();
     for (i, version) in versions.iter().enumerate() {
-        let (path, name) = (format!("spec.versions[{i}]"), text(version, "name"));
-        if !is_dns_label(name) {
-            let why = "must be a DNS-1035 label";
-            errors.push(FieldError::invalid(format!("{path}.name"), &name.into(), why));
-            if i == 0 {
-                errors.push(FieldError::invalid("spec.version", &name.into(), why));
-            }
-        }
+        let path = format!("spec.versions[{i}]");
+        let name = text(version, "name");
         if !seen.insert(name) {
-            errors.push(FieldError::invalid(
-                "spec.versions",
-                &name.into(),
-                "must contain unique version names",
-            ));
+            let why = "must contain unique version names";
+            errors.push(FieldError::invalid("spec.versions", &name.into(), why));
         }
-        for word in ["served", "storage"] {
-            if version.get(word).and_then(Value::as_bool).is_none() {
-                errors.push(FieldError::required(format!("{path}.{word}"), ""));
-            }
-        }
-        if version.pointer("/schema/openAPIV3Schema").is_none() {
-            errors.push(FieldError::required(format!("{path}.schema.openAPIV3Schema"), ""));
-        }
-        if version.get("deprecationWarning").is_some() && !flag(version, "deprecated") {
-            let why = "can only be set for deprecated versions";
-            errors.push(FieldError::invalid(
-                format!("{path}.deprecationWarning"),
-                &text(version, "deprecationWarning").into(),
-                why,
-            ));
-        }
+        check_version(version, &path, errors);
         // The problems of the only version are reported for the whole spec.
         let path = if versions.len() == 1 { "spec".to_owned() } else { path };
         check_columns(version, &path, errors);
@@ -186,6 +162,33 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(
             "spec.conversion.webhook.clientConfig",
             "required when strategy is set to Webhook",
+        ));
+    }
+}
+
+fn check_version(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let name = text(version, "name");
+    if !is_dns_label(name) {
+        let why = "must be a DNS-1035 label";
+        errors.push(FieldError::invalid(format!("{path}.name"), &name.into(), why));
+        if path == "spec.versions[0]" {
+            errors.push(FieldError::invalid("spec.version", &name.into(), why));
+        }
+    }
+    for word in ["served", "storage"] {
+        if version.get(word).and_then(Value::as_bool).is_none() {
+            errors.push(FieldError::required(format!("{path}.{word}"), ""));
+        }
+    }
+    if version.pointer("/schema/openAPIV3Schema").is_none() {
+        errors.push(FieldError::required(format!("{path}.schema.openAPIV3Schema"), ""));
+    }
+    if version.get("deprecationWarning").is_some() && !flag(version, "deprecated") {
+        let why = "can only be set for deprecated versions";
+        errors.push(FieldError::invalid(
+            format!("{path}.deprecationWarning"),
+            &text(version, "deprecationWarning").into(),
+            why,
         ));
     }
 }

@@ -228,6 +228,7 @@ pub(super) mod tests {
     use super::*;
     use sim::preview::{Approval, HeldObjects, Outcome, Wave};
 
+    #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
     pub(in crate::cli::commands::plan) fn example() -> Preview {
         let changed = ObjectChange {
             object: "ConfigMap config/a".into(),

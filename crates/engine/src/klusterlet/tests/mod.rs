@@ -266,6 +266,7 @@ fn observed(registration: &Value, work: &Value, bootstrap: &Value, hub: &Value) 
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn conditions_say_what_keeps_the_agent_from_its_hub() {
     let deployment = |replicas: i64, ready: i64| {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"},

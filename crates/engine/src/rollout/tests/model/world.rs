@@ -59,6 +59,7 @@ pub(super) struct World {
 }
 
 impl World {
+    #[expect(clippy::too_many_lines, reason = "one table")]
     pub(super) fn worlds() -> Vec<Self> {
         let base = Self { slots: 1, revisions: 2, crashes: true, ..Self::default() };
         vec![
