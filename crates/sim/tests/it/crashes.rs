@@ -157,7 +157,7 @@ fn normal(object: &Object) -> Value {
     let mut value = object.into_value();
     // After a crash more or fewer reports come before the last one, at other times.
     if let Some(report) = value.pointer_mut("/status/report").and_then(Value::as_object_mut) {
-        report.retain(|name, _| !matches!(name.as_str(), "commit" | "flushed"));
+        report.retain(|name, _| !matches!(name.as_str(), "commit" | "flushed" | "history"));
     }
     remove_noise(&mut value);
     value
