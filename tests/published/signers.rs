@@ -45,22 +45,36 @@ fn objects() -> String {
     objects.map(|object| object.to_string()).join("\n---\n")
 }
 
-/// Sends a request as the agent of the cluster, and approves it as the administrator.
-fn ask(hub: &Hub, name: &str, subject: &Subject) {
+fn csr(name: &str, subject: &Subject, usage: &str) -> String {
     let pem = request(&KeyPair::generate().unwrap(), subject, &[]).unwrap();
     let labels = json!({"open-cluster-management.io/cluster-name": SPOKE, "open-cluster-management.io/addon-name": "signed"});
-    let usages = ["digital signature", "key encipherment", "client auth"];
+    let usages = ["digital signature", "key encipherment", usage];
     let csr = json!({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name, "labels": labels},
         "spec": {"request": STANDARD.encode(pem), "signerName": SIGNER, "usages": usages, "expirationSeconds": 600},
     });
+    csr.to_string()
+}
+
+/// Sends a request as the agent of the cluster, and approves it as the administrator.
+fn ask(hub: &Hub, name: &str, subject: &Subject, usage: &str) {
     let agent = [
         "--as=system:open-cluster-management:c3:agent",
         "--as-group=system:open-cluster-management:c3",
         "--as-group=system:open-cluster-management:managed-clusters",
     ];
-    hub.kubectl.run_with(&[&["create", "-f", "-"][..], &agent].concat(), &csr.to_string());
+    hub.kubectl.run_with(&[&["create", "-f", "-"][..], &agent].concat(), &csr(name, subject, usage));
     hub.kubectl.run(&["certificate", "approve", name]);
+}
+
+/// Waits for the condition of the add-on about its certificate.
+async fn says(hub: &Hub, reason: &str) {
+    eventually(reason, async || {
+        let addon: Value = hub.get(&["managedclusteraddon", "signed", "-n", SPOKE]);
+        let conditions = addon["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|one| one["type"] == "ClusterCertificateRotated" && one["reason"] == reason)
+    })
+    .await;
 }
 
 /// Returns the certificate of a request, if one was issued.
@@ -72,7 +86,14 @@ fn issued(hub: &Hub, name: &str) -> Option<Certificate> {
 
 pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub: &mut Hub) {
     let spoke = hub.join_with_agent(SPOKE, &[]).await;
+    // OCM's agent, too, asks no more when ten requests stand.
+    let waiting: Vec<String> = (0..10).map(|number| format!("waiting-{number}")).collect();
+    let requests: Vec<String> = waiting.iter().map(|name| csr(name, &subject(), "client auth")).collect();
+    hub.apply(&requests.join("\n---\n"));
     hub.apply(&objects());
+    says(hub, "ClientCertificateUpdateFailed").await;
+    let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
+    hub.kubectl.run(&[&["delete", "csr"][..], &names].concat());
     let secrets: Api<Secret> = Api::namespaced(spoke, "open-cluster-management-agent-addon");
     let name = "signed-example.com-foo-client-cert";
     let mut held = None;
@@ -86,11 +107,13 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
     assert_eq!(data["cluster-name"].0, SPOKE.as_bytes());
     let certificate = String::from_utf8(data["tls.crt"].0.clone()).unwrap();
     assert_eq!(Certificate::from_pem(&certificate).unwrap().subject, subject());
+    says(hub, "ClientCertificateUpdated").await;
 
-    // An approval by a person must not give an agent another identity. The second request is signed after the
-    // first one was checked.
-    ask(hub, "forged", &Subject::new("admin", &["system:masters"]));
-    ask(hub, "honest", &subject());
+    // An approval by a person must not give an agent another identity, or the certificate of a server. The
+    // last request is signed after the others were checked.
+    ask(hub, "forged", &Subject::new("admin", &["system:masters"]), "client auth");
+    ask(hub, "for-a-server", &subject(), "server auth");
+    ask(hub, "honest", &subject(), "client auth");
     eventually("the honest request is signed", async || issued(hub, "honest").is_some()).await;
     let honest = issued(hub, "honest").unwrap();
     let life = Duration::from_secs(
@@ -100,7 +123,7 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
         life <= Duration::from_secs(600 + 300),
         "{life:?} with the five minutes for clocks that run behind"
     );
-    assert_eq!(issued(hub, "forged"), None);
+    assert_eq!((issued(hub, "forged"), issued(hub, "for-a-server")), (None, None));
 
     hub.kubectl.run(&["delete", "managedclusteraddon", "signed", "-n", SPOKE]);
     eventually("the certificate goes with the add-on", async || {

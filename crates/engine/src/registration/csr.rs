@@ -16,6 +16,11 @@ use api::names::{
     ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
 
+/// The usage of the certificates of clients.
+const CLIENT_AUTH: &str = "client auth";
+/// The usages that a request for the certificate of a client may name.
+const PERMITTED_USAGES: [&str; 3] = [CLIENT_AUTH, "digital signature", "key encipherment"];
+
 /// The certificate that a fitting request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificate {
@@ -56,7 +61,7 @@ pub fn requested(csr: &CertificateSigningRequest) -> Option<Certificate> {
     let label =
         |name: &str| csr.metadata.labels.as_ref()?.get(name).filter(|value| !value.is_empty()).cloned();
     let cluster = label(CLUSTER_NAME_LABEL)?;
-    let subject = subject(csr)?;
+    let subject = subject(csr).filter(|_| is_for_a_client(csr))?;
     let addon = label(ADDON_NAME_LABEL);
     if csr.spec.signer_name != KUBE_CLIENT_SIGNER {
         let is_kubernetes = csr.spec.signer_name.starts_with("kubernetes.io/");
@@ -70,6 +75,14 @@ pub fn requested(csr: &CertificateSigningRequest) -> Option<Certificate> {
         None => cluster_certificate(csr, cluster, &subject),
         Some(addon) => addon_certificate(csr, cluster, addon, &subject),
     }
+}
+
+/// Returns whether the certificate is to prove the identity of a client, and nothing else: Kubernetes signs no
+/// other request with its client authority.
+fn is_for_a_client(csr: &CertificateSigningRequest) -> bool {
+    let usages = csr.spec.usages.as_deref().unwrap_or_default();
+    let is_permitted = |usage: &String| PERMITTED_USAGES.contains(&usage.as_str());
+    usages.iter().any(|usage| usage == CLIENT_AUTH) && usages.iter().all(is_permitted)
 }
 
 /// Checks that the groups are the cluster's and the common one, and that the user is an agent of the cluster.
@@ -225,6 +238,7 @@ mod tests {
             request: ByteString(pem.into_bytes()),
             signer_name: KUBE_CLIENT_SIGNER.into(),
             username: Some(requester.into()),
+            usages: Some(vec!["digital signature".into(), "key encipherment".into(), "client auth".into()]),
             ..CertificateSigningRequestSpec::default()
         };
         let metadata = ObjectMeta { labels: Some(labels), ..ObjectMeta::default() };
@@ -245,6 +259,30 @@ mod tests {
             &format!("{PREFIX}{common_name}"),
             &organizations,
         ))
+    }
+
+    #[test]
+    fn a_request_for_other_usages_than_those_of_a_client_fits_nothing() {
+        let groups = [&*format!("{PREFIX}c1"), MANAGED_CLUSTERS_GROUP];
+        let mut cluster = csr(&[("cluster-name", "c1")], "", &format!("{PREFIX}c1:a"), &groups);
+        let labels = [("cluster-name", "c1"), ("addon-name", "a")];
+        let mut custom = csr(&labels, &format!("{PREFIX}c1:a"), "n", &[]);
+        custom.spec.signer_name = "example.com/a".into();
+        for (usages, fits) in [
+            (&["client auth"][..], true),
+            (&["digital signature", "client auth"], true),
+            (&["digital signature", "key encipherment"], false),
+            (&["client auth", "server auth"], false),
+            (&["client auth", "cert sign"], false),
+            (&[], false),
+        ] {
+            for csr in [&mut cluster, &mut custom] {
+                csr.spec.usages = Some(usages.iter().map(|usage| (*usage).to_owned()).collect());
+                assert_eq!(requested(csr).is_some(), fits, "{usages:?} of {}", csr.spec.signer_name);
+            }
+        }
+        cluster.spec.usages = None;
+        assert_eq!(requested(&cluster), None);
     }
 
     #[test]
