@@ -201,9 +201,14 @@ impl Checker {
             let why = format!("{} gives two plans for the same input", decided.controller);
             return Err(Broken::new(Invariant::SameInputSamePlan, decided.key, why));
         }
-        if self.at_rest && !decided.plan.steps.iter().flatten().all(is_lease) {
+        let mut actions = decided.plan.steps.iter().flatten();
+        if let Some(action) = actions.find(|action| self.at_rest && !is_lease(action)) {
+            let invariant = match action {
+                Action::Push(_) => Invariant::ReportsCauseNoCommit,
+                _ => Invariant::NoWriteAtRest,
+            };
             let why = format!("{} plans a write although nothing changed", decided.controller);
-            return Err(Broken::new(Invariant::NoWriteAtRest, decided.key, why));
+            return Err(Broken::new(invariant, decided.key, why));
         }
         self.prunes_within_budget(decided)?;
         self.removals_within_budget(decided)?;

@@ -1,26 +1,25 @@
 //! Controllers and executors with one bug each. The checker must find every bug.
 
 use std::any::Any;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
+use crate::bugs::{Bug, agent_with, hub_with};
 use crate::fixtures::seconds;
 use crate::removals;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, RollOut, RolloutPolicy, Takeover};
-use object::{Key, Kind, Object, ObjectRef};
-use reconcile::{
-    Action, Answer, Change, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Outcome, Plan,
-    Precondition, Query, Read, Register, Site, Source, StatusWrite, Subresource, Unreadable, View, Watches,
-};
+use api::names::INSTALLED_BY_ANNOTATION;
+use object::duration::later;
+use object::{Key, Object};
+use reconcile::{Action, Answer, Outcome, Plan, Precondition, Site, Subresource};
 use sim::history::{self, Event};
 use sim::{Faults, Invariant, Servers, Setup};
+use store::{Patch, ResourcePath, WriteOptions};
 
 /// Number of histories in which a bug must show. The rarest shows in one of some hundred.
 const SEEDS: u64 = 600;
@@ -43,114 +42,6 @@ fn with_faults(seed: u64, faults: Faults) -> Vec<Event> {
     events.retain(|event| !matches!(event, Event::Faults(_)));
     events.insert(0, Event::Faults(faults));
     events
-}
-
-/// A bug of a controller: in its input or in its plan.
-trait Bug: 'static {
-    /// The name of the controller.
-    const CONTROLLER: &'static str;
-
-    /// Changes an object that the controller reads.
-    fn see(object: &mut dyn Any) {
-        let _ = object;
-    }
-
-    /// Changes the plan.
-    fn plan(plan: &mut Plan, now: Timestamp) {
-        let _ = (plan, now);
-    }
-}
-
-/// A controller with a bug.
-struct Broken<B, C>(PhantomData<(B, C)>);
-
-impl<B: Bug, C: Controller> Controller for Broken<B, C> {
-    const NAME: &'static str = C::NAME;
-    type Primary = C::Primary;
-    const PRIMARY_SITE: Site = C::PRIMARY_SITE;
-    const EXPECTED: &'static [&'static str] = C::EXPECTED;
-    const REPORTER: &'static str = C::REPORTER;
-    const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
-
-    fn concerns(change: &Change<C::Primary>) -> bool {
-        C::concerns(change)
-    }
-
-    fn watches<W: Watches>(watches: &mut W) {
-        C::watches(watches);
-    }
-
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let mut plan = C::plan(key, &Distorted::<B, _>(view, PhantomData), now)?;
-        B::plan(&mut plan, now);
-        Ok(plan)
-    }
-
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
-        C::conclude(key, view, done, now)
-    }
-}
-
-/// A view in which a bug changes the objects.
-struct Distorted<'a, B, V>(&'a V, PhantomData<B>);
-
-impl<B: Bug, V: View> Distorted<'_, B, V> {
-    fn see<K: Kind>(object: &Arc<K>) -> Arc<K> {
-        let mut copy = K::clone(object);
-        B::see(&mut copy);
-        Arc::new(copy)
-    }
-}
-
-impl<B: Bug, V: View> View for Distorted<'_, B, V> {
-    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
-        Ok(self.0.get_on::<K>(site, key)?.as_ref().map(Self::see))
-    }
-
-    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
-        Ok(self.0.list_on::<K>(site, query)?.iter().map(Self::see).collect())
-    }
-
-    fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
-        Ok(self.0.list_readable_on::<K>(site, query)?.iter().map(Self::see).collect())
-    }
-
-    fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
-        self.0.unreadable_on::<K>(site, query)
-    }
-
-    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
-        self.0.observed(object)
-    }
-
-    fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
-        self.0.lookup(lookup)
-    }
-
-    fn source(&self, repo: &Key) -> Option<Arc<Source>> {
-        self.0.source(repo)
-    }
-}
-
-/// Registers all controllers, one of them with a bug.
-struct WithBug<'a, B>(&'a mut Dispatcher, PhantomData<B>);
-
-impl<B: Bug> Register for WithBug<'_, B> {
-    fn add<C: Controller>(&mut self) {
-        if C::NAME == B::CONTROLLER {
-            self.0.add::<Broken<B, C>>();
-        } else {
-            self.0.add::<C>();
-        }
-    }
-}
-
-fn hub_with<B: Bug>() -> Setup {
-    Setup { hub: |process| controllers::hub(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
-}
-
-fn agent_with<B: Bug>() -> Setup {
-    Setup { agent: |process| controllers::agent(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
 }
 
 macro_rules! bugs {
@@ -301,6 +192,35 @@ bugs! {
             }
         }
     } a_finalizer_that_stays_is_found breaks FinalizersDrain, 20;
+
+    /// Every second plan differs.
+    Wavers in hub_with "clusterset" {
+        fn plan(plan: &mut Plan, now: Timestamp) {
+            thread_local! {
+                static WAVERS: Cell<bool> = const { Cell::new(false) };
+            }
+            if WAVERS.replace(!WAVERS.get()) {
+                plan.wake(later(now, seconds(60)));
+            }
+        }
+    } two_plans_for_one_input_are_found breaks SameInputSamePlan, 0;
+
+    /// Every plan asks for the next one at once.
+    NeverWaits in hub_with "clusterset" {
+        fn plan(plan: &mut Plan, now: Timestamp) {
+            plan.wake(now);
+        }
+    } a_controller_that_never_waits_is_found breaks ComesToRest, 0;
+
+    /// Every report is a new one.
+    ReportsAlways in hub_with "report" {
+        fn see(object: &mut dyn Any) {
+            let status = object.downcast_mut::<ConfigRepo>().and_then(|repo| repo.status.as_mut());
+            if let Some(report) = status.and_then(|status| status.report.as_mut()) {
+                report.digest.clear();
+            }
+        }
+    } a_report_without_a_change_is_found breaks ReportsCauseNoCommit, 0;
 }
 
 fn for_each_strategy(object: &mut dyn Any, change: impl Fn(&mut api::cluster::v1alpha1::RolloutStrategy)) {
@@ -372,6 +292,71 @@ fn removals_that_count_one_by_one_are_found() {
     removals::select_some(&mut world, 2);
     let broken = world.run_for(seconds(30)).unwrap_err();
     assert_eq!(broken.invariant, Invariant::DeletionBudget, "{broken}");
+}
+
+/// Add-ons are removed although a policy pauses.
+struct RemovesWhilePaused;
+
+impl Bug for RemovesWhilePaused {
+    const CONTROLLER: &'static str = "addon-install";
+
+    fn see(object: &mut dyn Any) {
+        if let Some(policy) = object.downcast_mut::<RolloutPolicy>() {
+            policy.spec.paused = false;
+        }
+    }
+}
+
+#[test]
+fn a_removal_during_a_pause_is_found() {
+    let mut world = removals::installed(hub_with::<RemovesWhilePaused>(), 4);
+    removals::default_policy(&mut world, json!({"paused": true}));
+    removals::select_some(&mut world, 3);
+    let broken = world.run_for(seconds(30)).unwrap_err();
+    assert_eq!(broken.invariant, Invariant::PauseHolds, "{broken}");
+}
+
+/// Add-ons that people install count as those of the placement.
+struct RemovesThoseOfPeople;
+
+impl Bug for RemovesThoseOfPeople {
+    const CONTROLLER: &'static str = "addon-install";
+
+    fn see(object: &mut dyn Any) {
+        if let Some(addon) = object.downcast_mut::<ManagedClusterAddOn>() {
+            let annotations = addon.metadata.annotations.get_or_insert_default();
+            annotations.insert(INSTALLED_BY_ANNOTATION.into(), "default/fleet".into());
+        }
+    }
+}
+
+#[test]
+fn a_removal_of_an_addon_that_a_person_installed_is_found() {
+    let mut world = removals::installed(hub_with::<RemovesThoseOfPeople>(), 2);
+    world.run_for(seconds(30)).unwrap();
+    let now = world.now;
+    for addon in world.list::<ManagedClusterAddOn>() {
+        let by_people = json!({"metadata": {"annotations": {INSTALLED_BY_ANNOTATION: null}}});
+        let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::of(&addon));
+        world.hub.patch(&path, &Patch::Merge(by_people), &WriteOptions::manager("people"), now).unwrap();
+    }
+    removals::default_policy(&mut world, json!({"removalBudget": "100%"}));
+    removals::select_some(&mut world, 0);
+    let broken = world.run_for(seconds(30)).unwrap_err();
+    assert_eq!(broken.invariant, Invariant::NothingUnownedIsDeleted, "{broken}");
+}
+
+#[test]
+fn every_invariant_has_a_bug_that_breaks_it() {
+    let words = |text: &'static str| text.split(|c: char| !c.is_alphanumeric()).collect::<BTreeSet<_>>();
+    let here = words(include_str!("broken.rs"));
+    let sentences = include_str!("../../src/check/invariant.rs").lines();
+    let invariants = sentences.filter_map(|line| line.trim().strip_prefix("Self::")?.split(' ').next());
+    let invariants: Vec<_> = invariants.collect();
+    assert!(invariants.contains(&"DeletionBudget"), "{invariants:?}");
+    for invariant in invariants {
+        assert!(here.contains(invariant), "no bug breaks {invariant}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod addons;
 mod argo;
 mod argo_pull;
 mod broken;
+mod bugs;
 mod claims;
 mod clocks;
 mod commit_statuses;

@@ -60,12 +60,14 @@ fn record(world: &World) -> RemovalStatus {
     removals.unwrap_or_default().pop().unwrap_or_default()
 }
 
-fn approve(world: &mut World, tokens: Value) {
+/// Sets the policy of add-ons that name none.
+pub(crate) fn default_policy(world: &mut World, spec: Value) {
     let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
-    put(
-        world,
-        merged(kind, json!({"metadata": {"name": "wheelwright-default"}, "spec": {"approved": tokens}})),
-    );
+    put(world, merged(kind, json!({"metadata": {"name": "wheelwright-default"}, "spec": spec})));
+}
+
+fn approve(world: &mut World, tokens: Value) {
+    default_policy(world, json!({ "approved": tokens }));
 }
 
 #[test]

@@ -1,0 +1,125 @@
+//! Controllers with a bug each.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use object::{Key, Kind, Object, ObjectRef};
+use reconcile::{
+    Change, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Plan, Query, Read, Register, Site,
+    Source, StatusWrite, Unreadable, View, Watches,
+};
+use sim::Setup;
+
+/// A bug of a controller: in its input or in its plan.
+pub(crate) trait Bug: 'static {
+    /// The name of the controller.
+    const CONTROLLER: &'static str;
+
+    /// Changes an object that the controller reads.
+    fn see(object: &mut dyn Any) {
+        let _ = object;
+    }
+
+    /// Changes the plan.
+    fn plan(plan: &mut Plan, now: Timestamp) {
+        let _ = (plan, now);
+    }
+}
+
+/// A controller with a bug.
+struct Broken<B, C>(PhantomData<(B, C)>);
+
+impl<B: Bug, C: Controller> Controller for Broken<B, C> {
+    const NAME: &'static str = C::NAME;
+    type Primary = C::Primary;
+    const PRIMARY_SITE: Site = C::PRIMARY_SITE;
+    const EXPECTED: &'static [&'static str] = C::EXPECTED;
+    const REPORTER: &'static str = C::REPORTER;
+    const USES_KEPT: bool = C::USES_KEPT;
+    const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
+
+    fn concerns(change: &Change<C::Primary>) -> bool {
+        C::concerns(change)
+    }
+
+    fn watches<W: Watches>(watches: &mut W) {
+        C::watches(watches);
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = C::plan(key, &Distorted::<B, _>(view, PhantomData), now)?;
+        B::plan(&mut plan, now);
+        Ok(plan)
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        C::conclude(key, view, done, now)
+    }
+}
+
+/// A view in which a bug changes the objects.
+struct Distorted<'a, B, V>(&'a V, PhantomData<B>);
+
+impl<B: Bug, V: View> Distorted<'_, B, V> {
+    fn see<K: Kind>(object: &Arc<K>) -> Arc<K> {
+        let mut copy = K::clone(object);
+        B::see(&mut copy);
+        Arc::new(copy)
+    }
+}
+
+impl<B: Bug, V: View> View for Distorted<'_, B, V> {
+    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
+        Ok(self.0.get_on::<K>(site, key)?.as_ref().map(Self::see))
+    }
+
+    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        Ok(self.0.list_on::<K>(site, query)?.iter().map(Self::see).collect())
+    }
+
+    fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        Ok(self.0.list_readable_on::<K>(site, query)?.iter().map(Self::see).collect())
+    }
+
+    fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
+        self.0.unreadable_on::<K>(site, query)
+    }
+
+    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
+        self.0.observed(object)
+    }
+
+    fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
+        self.0.lookup(lookup)
+    }
+
+    fn source(&self, repo: &Key) -> Option<Arc<Source>> {
+        self.0.source(repo)
+    }
+}
+
+/// Registers all controllers, one of them with a bug.
+struct WithBug<'a, B>(&'a mut Dispatcher, PhantomData<B>);
+
+impl<B: Bug> Register for WithBug<'_, B> {
+    fn add<C: Controller>(&mut self) {
+        if C::NAME == B::CONTROLLER {
+            self.0.add::<Broken<B, C>>();
+        } else {
+            self.0.add::<C>();
+        }
+    }
+}
+
+/// Returns a fleet whose operator has a bug.
+pub(crate) fn hub_with<B: Bug>() -> Setup {
+    Setup { hub: |process| controllers::hub(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
+}
+
+/// Returns a fleet whose agents have a bug.
+pub(crate) fn agent_with<B: Bug>() -> Setup {
+    Setup { agent: |process| controllers::agent(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
+}
