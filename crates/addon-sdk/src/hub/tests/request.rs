@@ -14,7 +14,7 @@ fn planned(world: &mut World, (addon, pem, signer): (&str, &str, &str), status: 
     let labels = json!({"open-cluster-management.io/cluster-name": "c1", "open-cluster-management.io/addon-name": addon});
     world.requests = vec![json!({
         "metadata": {"name": "r", "labels": labels},
-        "spec": {"request": ByteString(pem.into()), "signerName": signer, "username": REQUESTER},
+        "spec": {"request": ByteString(pem.into()), "signerName": signer, "username": REQUESTER, "usages": ["client auth"]},
         "status": status,
     })];
     RequestController::<Demo>::plan(&Key::cluster("r"), &world.caches(), NOW).unwrap()

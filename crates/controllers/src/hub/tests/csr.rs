@@ -49,7 +49,8 @@ fn check(case: &Case, want: &[&str]) {
     let mut caches = Caches::default();
     let request = json!({
         "metadata": {"name": "r", "labels": {CLUSTER_NAME_LABEL: "c1"}},
-        "spec": {"request": ByteString(PEM.into()), "signerName": KUBE_CLIENT_SIGNER, "username": case.requester},
+        "spec": {"request": ByteString(PEM.into()), "signerName": KUBE_CLIENT_SIGNER, "username": case.requester,
+            "usages": ["client auth"]},
     });
     let request: CertificateSigningRequest = Object::from_value(request).unwrap().to_typed().unwrap();
     caches.replace(Site::Hub, vec![request], "1");

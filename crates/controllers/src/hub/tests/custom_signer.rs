@@ -87,7 +87,8 @@ fn authority(caches: &Caches) -> Option<String> {
     let labels = json!({"open-cluster-management.io/cluster-name": "c1", "open-cluster-management.io/addon-name": "a"});
     let request: CertificateSigningRequest = serde_json::from_value(json!({
         "metadata": {"name": "r", "labels": labels},
-        "spec": {"request": ByteString(PEM.into()), "signerName": "example.com/foo", "username": AGENT},
+        "spec": {"request": ByteString(PEM.into()), "signerName": "example.com/foo", "username": AGENT,
+            "usages": ["client auth"]},
     }))
     .unwrap();
     signing(&request, caches).unwrap().map(|signing| signing.authority.name)
