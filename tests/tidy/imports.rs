@@ -101,7 +101,7 @@ fn nearby<'a>(words: &[&'a str]) -> BTreeSet<&'a str> {
 }
 
 /// Returns the first names of a path, or of each path of a group `{a::b, c}`.
-fn branches<'a>(words: &[&'a str]) -> Vec<&'a str> {
+pub(super) fn branches<'a>(words: &[&'a str]) -> Vec<&'a str> {
     if words.first() != Some(&"{") {
         return words.first().into_iter().copied().collect();
     }

@@ -5,7 +5,7 @@
 //! lints. The texts of the embedded API server are kube-apiserver's, and `tests/conformance` compares them.
 
 use super::tokens::literals;
-use super::{is_test, root, sources};
+use super::{is_test, production, root, sources};
 use crate::golden;
 
 /// The tokens before a literal that only programmers read.
@@ -13,8 +13,7 @@ const FOR_PROGRAMMERS: [&[&str]; 2] = [&["expect", "("], &["reason", "="]];
 
 /// Returns the texts of a source, in its order.
 fn messages(source: &str) -> Vec<String> {
-    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let texts = literals(code).into_iter().filter_map(|(before, text)| {
+    let texts = literals(production(source)).into_iter().filter_map(|(before, text)| {
         let is_message =
             text.split_whitespace().count() >= 3 && !FOR_PROGRAMMERS.contains(&before.as_slice());
         is_message.then(|| text.replace('\n', "\\n"))

@@ -9,6 +9,7 @@ mod imports;
 mod messages;
 mod names;
 mod public;
+mod pure;
 mod size;
 mod specs;
 mod tokens;
@@ -58,6 +59,11 @@ fn root() -> &'static Path {
 /// Returns whether a file contains only tests: it is in a `tests` folder, or is a `tests.rs`.
 fn is_test(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
+}
+
+/// Returns a source text without the tests at its end.
+fn production(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
 
 /// Fails and lists every problem on its own line.
