@@ -19,6 +19,7 @@ use tracing::{info, warn};
 
 use crate::pki::{Authority, CertificateRequest, Identity, Usage};
 use crate::shell::{Handle, now};
+use api::addon::v1alpha1::SigningCa;
 use controllers::hub::custom_signer::{Signing, signing};
 use object::Metadata as _;
 use object::duration::later;
@@ -94,9 +95,10 @@ async fn sign(
     signing: &Signing,
     namespace: &str,
 ) -> Result<(), String> {
-    let named = Some(signing.authority.namespace.as_str()).filter(|named| !named.is_empty());
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), named.unwrap_or(namespace));
-    let secret = secrets.get(&signing.authority.name).await;
+    let SigningCa { namespace: named, name, unknown: _ } = &signing.authority;
+    let namespace = if named.is_empty() { namespace } else { named };
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let secret = secrets.get(name).await;
     let secret = secret.map_err(|error| format!("cannot read the authority: {error}"))?;
     let text = |key: &str| {
         let bytes = secret.data.as_ref()?.get(key)?;

@@ -159,7 +159,7 @@ impl Mirrors {
         let remote = self.remote(&repo.spec.url).map_err(failed)?;
         let want = ref_spec(&repo.spec.r#ref).map_err(failed)?;
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
-        let secret = repo.spec.secret_ref.as_ref().map(|secret| Key::namespaced(&namespace, &secret.name));
+        let secret = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&namespace));
         let credentials = self.credentials(secret.as_ref()).await.map_err(failed)?;
         let (accepted, allowed) = history(repo, before);
         let verification = match &repo.spec.verify {
@@ -318,7 +318,7 @@ impl Mirrors {
         verify: &Verify,
         accepted: Option<String>,
     ) -> Result<Verification, Error> {
-        let secret = self.secret(&Key::namespaced(namespace, &verify.secret_ref.name)).await?;
+        let secret = self.secret(&verify.secret_ref.key(namespace)).await?;
         verification(verify, &secret, accepted)
     }
 

@@ -1,7 +1,7 @@
 //! The commit of a report.
 
 use crate::git::{Commit, LastPush, Signer};
-use api::gitops::v1alpha1::{BranchDeletedPolicy, RewrittenPolicy};
+use api::gitops::v1alpha1::{BranchDeletedPolicy, CommitAuthor, RewrittenPolicy};
 use reconcile::Push;
 
 /// Returns the commit of a report. A process that `has_pushed` there takes nothing over.
@@ -23,7 +23,7 @@ pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer
         history_limit: usize::try_from(push.history_limit).unwrap_or(usize::MAX),
         files,
         time,
-        author: author.map(|author| (author.name, author.email)),
+        author: author.map(|CommitAuthor { name, email, unknown: _ }| (name, email)),
         signer,
     }
 }

@@ -15,7 +15,7 @@ use super::delivery;
 use super::mirrors::Mirrors;
 use crate::serve::receiver::Delivery;
 use crate::shell::{Leadership, REQUEST_TIMEOUT, now};
-use api::gitops::v1alpha1::ConfigRepo;
+use api::gitops::v1alpha1::{ConfigRepo, Webhook};
 use api::names;
 use object::Key;
 use object::names::{is_dns_label, is_dns_subdomain};
@@ -66,8 +66,9 @@ impl Webhooks {
         let addressed = timeout(REQUEST_TIMEOUT, repos.get_opt(&repo.name)).await;
         let addressed = addressed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?;
         let webhook = addressed.as_ref().and_then(|one| one.spec.webhook.as_ref());
-        let webhook = webhook.ok_or("there is no such ConfigRepo with a spec.webhook")?;
-        let secret = Key::namespaced(repo.namespace.as_str(), &webhook.secret_ref.name);
+        let Webhook { secret_ref, unknown: _ } =
+            webhook.ok_or("there is no such ConfigRepo with a spec.webhook")?;
+        let secret = secret_ref.key(&repo.namespace);
         let secret = self.mirrors.secret(&secret).await.map_err(|e| e.to_string())?;
         let token = secret.get(TOKEN).ok_or("the Secret of spec.webhook has no key token")?;
         let notice = delivery::open(headers, body, &token.0)?;
@@ -75,7 +76,7 @@ impl Webhooks {
         let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?;
         // One webhook of a server serves all ConfigRepos that use the same Secret.
         let concerned = listed.iter().filter(|one| {
-            one.spec.webhook.as_ref().is_some_and(|other| other.secret_ref.name == webhook.secret_ref.name)
+            one.spec.webhook.as_ref().is_some_and(|other| other.secret_ref.name == secret_ref.name)
                 && notice.concerns(&one.spec.url, &one.spec.r#ref)
         });
         let mut count = 0;

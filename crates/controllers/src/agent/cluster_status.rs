@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::agent_identity::{self, ClaimOptions};
 use api::Condition;
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
-use api::cluster::v1alpha1::ClusterClaim;
+use api::cluster::v1alpha1::{ClusterClaim, ClusterClaimSpec};
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED, JOINED};
@@ -202,10 +202,9 @@ fn report_claims(
     let (reserved, custom): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| is_reserved(claim.name()));
     let (all, hidden) = (custom.len(), custom.len().saturating_sub(max_custom));
     let reported = reserved.into_iter().chain(custom.into_iter().take(max_custom));
-    let reported = reported.map(|claim| ManagedClusterClaim {
-        name: claim.name().to_owned(),
-        value: claim.spec.value.clone(),
-        ..ManagedClusterClaim::default()
+    let reported = reported.map(|claim| {
+        let ClusterClaimSpec { value, unknown: _ } = claim.spec.clone();
+        ManagedClusterClaim { name: claim.name().to_owned(), value, ..ManagedClusterClaim::default() }
     });
     let before = std::mem::replace(&mut status.cluster_claims, reported.collect());
     let message = format!(

@@ -153,7 +153,7 @@ fn plan(
         provider: r#type.clone(),
         address: address.clone(),
         url: repo.spec.url.clone(),
-        secret: Key::namespaced(&key.namespace, &secret_ref.name),
+        secret: secret_ref.key(&key.namespace),
         commit: commit.to_owned(),
         context: text::plain(&context, CONTEXT),
         state,

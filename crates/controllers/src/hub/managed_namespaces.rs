@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use api::cluster::v1::{ManagedCluster, ManagedNamespaceStatus};
-use api::cluster::v1beta2::ManagedClusterSet;
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedNamespace};
 use engine::placement::filter::ClusterAttributes;
 use engine::placement::sets::SetMembers;
 use object::{Key, Metadata as _};
@@ -42,10 +42,12 @@ impl Controller for ManagedNamespacesController {
             if set.spec.managed_namespaces.is_empty() || !SetMembers::of(&set).contains(&attributes) {
                 continue;
             }
-            wanted.extend(set.spec.managed_namespaces.iter().map(|namespace| ManagedNamespaceStatus {
-                name: namespace.name.clone(),
-                cluster_set: set.name().to_owned(),
-                ..ManagedNamespaceStatus::default()
+            wanted.extend(set.spec.managed_namespaces.iter().map(|ManagedNamespace { name, unknown: _ }| {
+                ManagedNamespaceStatus {
+                    name: name.clone(),
+                    cluster_set: set.name().to_owned(),
+                    ..ManagedNamespaceStatus::default()
+                }
             }));
         }
         wanted.sort_by(|a, b| (&a.cluster_set, &a.name).cmp(&(&b.cluster_set, &b.name)));

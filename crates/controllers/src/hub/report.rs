@@ -8,6 +8,8 @@ pub(super) mod fleet;
 mod fleet_snapshot;
 pub(super) mod followed;
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -16,7 +18,7 @@ use super::config_repo::Identity;
 use api::Condition;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
-use api::gitops::v1alpha1::{ConfigRepo, PushedReport, Report, ReportStatus};
+use api::gitops::v1alpha1::{ConfigRepo, PushedReport, Report, ReportStatus, SecretRef};
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
@@ -196,13 +198,13 @@ fn plan(
     }
     let digest = report::digest(&files);
     let hub = hub_uid(view)?;
-    let (url, directory) = (url_of(spec, repo), directory(spec, &hub));
-    let is_on_branch = last.url == url && last.branch == spec.branch;
-    if digest == last.digest && is_on_branch && last.path == directory && last.error.is_empty() {
+    let push = to_branch(repo, spec, &hub);
+    let is_on_branch = last.url == push.url && last.branch == push.branch;
+    if digest == last.digest && is_on_branch && last.path == push.directory && last.error.is_empty() {
         return Ok(plan);
     }
     let neighbours = view.list::<ConfigRepo>(Query::namespace(&Key::of(repo).namespace))?;
-    if let Some(follower) = neighbours.iter().find(|neighbour| follows(neighbour, url, &spec.branch)) {
+    if let Some(follower) = neighbours.iter().find(|neighbour| follows(neighbour, &push.url, &push.branch)) {
         plan.status = followed_by(repo, follower, now);
         plan.wake(later(now, REJECTED_RETRY));
         return Ok(plan);
@@ -211,24 +213,52 @@ fn plan(
         plan.events.push(pushed_again(repo, spec));
     }
     plan.step([Action::Push(Box::new(Push {
-        repo: Key::of(repo),
-        url: url.to_owned(),
-        secret: spec.secret_ref.as_ref().map(|secret| Key::namespaced(Key::of(repo).namespace, &secret.name)),
-        branch: spec.branch.clone(),
-        directory,
-        owner: format!("ConfigRepo {} of hub {hub}", Key::of(repo)),
         last: if is_on_branch { last.commit } else { String::new() },
-        on_branch_deleted: spec.on_branch_deleted.clone(),
-        on_rewritten: spec.on_rewritten.clone(),
-        history_limit: spec.history_limit,
         takes_over: !fenced,
         message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
         files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
-        author: spec.author.clone(),
-        signing: spec.signing_key_ref.as_ref().map(|key| Key::namespaced(Key::of(repo).namespace, &key.name)),
+        ..push
     }))]);
     Ok(plan)
+}
+
+/// Returns a push to the branch of the spec, without contents.
+fn to_branch(repo: &ConfigRepo, spec: &Report, hub: &str) -> Push {
+    let Report {
+        url: _,  // `url_of` reads it.
+        path: _, // `directory` reads it.
+        branch,
+        secret_ref,
+        signing_key_ref,
+        author,
+        on_branch_deleted,
+        on_rewritten,
+        history_limit,
+        commit_status: _, // The controller of commit statuses reads it.
+        interval: _,      // `interval` reads it.
+        snapshot: _,      // `plan` reads it.
+        unknown: _,
+    } = spec;
+    let secret = |secret: &SecretRef| secret.key(repo.namespace());
+    Push {
+        repo: Key::of(repo),
+        url: url_of(spec, repo).to_owned(),
+        secret: secret_ref.as_ref().map(secret),
+        branch: branch.clone(),
+        directory: directory(spec, hub),
+        owner: format!("ConfigRepo {} of hub {hub}", Key::of(repo)),
+        last: String::new(),
+        on_branch_deleted: on_branch_deleted.clone(),
+        on_rewritten: on_rewritten.clone(),
+        history_limit: *history_limit,
+        takes_over: false,
+        message: String::new(),
+        files: BTreeMap::new(),
+        time: Timestamp::UNIX_EPOCH,
+        author: author.clone(),
+        signing: signing_key_ref.as_ref().map(secret),
+    }
 }
 
 /// Returns the directory of the branch that reports go to. It follows from the uid of the hub, so that hubs

@@ -76,9 +76,9 @@ pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
 
 /// Returns the configurations that a placement or a cluster names, with the hashes that `held` has for them.
 pub fn named(configs: &[AddOnConfig], held: &[Config]) -> Vec<Config> {
-    let configs = configs.iter().map(|config| {
-        let key = Key::namespaced(&config.namespace, &config.name);
-        Config { kind: kind(&config.group, &config.resource), key, hash: String::new() }
+    let configs = configs.iter().map(|AddOnConfig { group, resource, namespace, name, unknown: _ }| {
+        let key = Key::namespaced(namespace, name);
+        Config { kind: kind(group, resource), key, hash: String::new() }
     });
     configs.map(|config| with_hash(config, held)).collect()
 }

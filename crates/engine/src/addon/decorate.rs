@@ -96,18 +96,15 @@ impl Decoration {
     /// # Errors
     /// Fails where the certificates are not base64.
     pub(crate) fn set_proxy(&mut self, proxy: &ProxyConfig) -> Result<(), RenderError> {
-        let pairs = [
-            ("HTTP_PROXY", &proxy.http_proxy),
-            ("HTTPS_PROXY", &proxy.https_proxy),
-            ("NO_PROXY", &proxy.no_proxy),
-        ];
+        let ProxyConfig { http_proxy, https_proxy, ca_bundle, no_proxy, unknown: _ } = proxy;
+        let pairs = [("HTTP_PROXY", http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];
         let set = pairs.into_iter().filter(|(_, value)| !value.is_empty());
         self.proxy = set
             .flat_map(|(name, value)| {
                 [(name.to_owned(), value.clone()), (name.to_lowercase(), value.clone())]
             })
             .collect();
-        if let Some(bundle) = &proxy.ca_bundle {
+        if let Some(bundle) = ca_bundle {
             let pem = STANDARD.decode(bundle).map_err(|e| RenderError::CaBundle(e.to_string()))?;
             self.proxy_ca = String::from_utf8_lossy(&pem).into_owned();
         }

@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::{config_refs, snapshot, template};
 use api::addon::token;
 use api::addon::v1alpha1::{
-    AddOnDeploymentConfigSpec, AddOnTemplateSpec, ConfigGroupResource, HealthCheck, HealthCheckMode,
-    HubPermissionsBindingType, KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, RegistrationType,
-    Subject,
+    self, AddOnDeploymentConfigSpec, AddOnTemplateSpec, ConfigGroupResource, CurrentClusterBinding,
+    CustomSignerRegistration, HealthCheck, HealthCheckMode, HubPermission, HubPermissionsBindingType,
+    KubeClientDriver, KubeClientRegistration, ManagedClusterAddOn, RegistrationConfig, RegistrationSpec,
+    RegistrationType, SingleNamespaceBinding, Subject,
 };
 use api::names::{
     ADDON_GROUP, ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
@@ -70,13 +71,15 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
         .cloned()
         .collect::<Vec<_>>()
         .into_iter();
-    let registrations =
-        sources.template.registration.iter().filter_map(|registration| match &registration.r#type {
+    let registrations = sources.template.registration.iter().filter_map(
+        |RegistrationSpec { r#type, custom_signer, kube_client: _, unknown: _ }| match r#type {
             RegistrationType::CustomSigner => {
-                let signer = registration.custom_signer.as_ref()?;
-                let subject = signer.subject.clone().unwrap_or_else(|| default_subject(&cluster, &name));
+                // The controller of custom signers reads the authority.
+                let CustomSignerRegistration { signer_name, subject, signing_ca: _, unknown: _ } =
+                    custom_signer.as_ref()?;
+                let subject = subject.clone().unwrap_or_else(|| default_subject(&cluster, &name));
                 Some(RegistrationConfig {
-                    signer_name: signer.signer_name.clone(),
+                    signer_name: signer_name.clone(),
                     subject: Some(subject),
                     ..RegistrationConfig::default()
                 })
@@ -94,7 +97,8 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
                     ..RegistrationConfig::default()
                 })
             }
-        });
+        },
+    );
     status.registrations = registrations.collect();
 }
 
@@ -116,46 +120,15 @@ pub fn role_bindings(
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.metadata.name.clone().unwrap_or_default();
     let subjects = subjects(addon);
-    let api_group = Some(RBAC.to_owned());
     let permissions = template
         .registration
         .iter()
         .filter_map(|r| r.kube_client.as_ref())
-        .flat_map(|client| &client.hub_permissions);
-    let binding = |permission: &api::addon::v1alpha1::HubPermission| {
-        let (namespace, role_ref, owned) = match &permission.r#type {
-            HubPermissionsBindingType::SingleNamespace => {
-                let single = permission
-                    .single_namespace
-                    .as_ref()
-                    .ok_or("a hub permission of type SingleNamespace names no namespace")?;
-                let role = &single.role_ref;
-                (
-                    single.namespace.clone(),
-                    RoleRef {
-                        api_group: Some(role.api_group.clone()),
-                        kind: role.kind.clone(),
-                        name: role.name.clone(),
-                    },
-                    false,
-                )
-            }
-            HubPermissionsBindingType::CurrentCluster | HubPermissionsBindingType::Other(_) => {
-                let current = permission
-                    .current_cluster
-                    .as_ref()
-                    .ok_or("a hub permission of type CurrentCluster names no cluster role")?;
-                (
-                    cluster.clone(),
-                    RoleRef {
-                        api_group: api_group.clone(),
-                        kind: "ClusterRole".into(),
-                        name: current.cluster_role_name.clone(),
-                    },
-                    true,
-                )
-            }
-        };
+        .flat_map(|KubeClientRegistration { hub_permissions, unknown: _ }| hub_permissions);
+    let binding = |permission: &HubPermission| {
+        let (single, role_ref) = granted(permission)?;
+        let owned = single.is_none();
+        let namespace = single.unwrap_or_else(|| cluster.clone());
         let labels = [
             (ADDON_NAME_LABEL.to_owned(), name.clone()),
             (CLUSTER_NAME_LABEL.to_owned(), cluster.clone()),
@@ -173,6 +146,28 @@ pub fn role_bindings(
         Ok(RoleBinding { metadata, role_ref, subjects: Some(subjects.clone()) })
     };
     permissions.map(binding).collect()
+}
+
+/// Returns the role of a permission, and its namespace; without one the permission is for the namespace of
+/// the cluster.
+fn granted(permission: &HubPermission) -> Result<(Option<String>, RoleRef), String> {
+    let HubPermission { r#type, current_cluster, single_namespace, unknown: _ } = permission;
+    match r#type {
+        HubPermissionsBindingType::SingleNamespace => {
+            let SingleNamespaceBinding { namespace, role_ref, unknown: _ } = single_namespace
+                .as_ref()
+                .ok_or("a hub permission of type SingleNamespace names no namespace")?;
+            let v1alpha1::RoleRef { api_group, kind, name, unknown: _ } = role_ref.clone();
+            Ok((Some(namespace.clone()), RoleRef { api_group: Some(api_group), kind, name }))
+        }
+        HubPermissionsBindingType::CurrentCluster | HubPermissionsBindingType::Other(_) => {
+            let CurrentClusterBinding { cluster_role_name, unknown: _ } = current_cluster
+                .as_ref()
+                .ok_or("a hub permission of type CurrentCluster names no cluster role")?;
+            let (kind, name) = ("ClusterRole".into(), cluster_role_name.clone());
+            Ok((None, RoleRef { api_group: Some(RBAC.into()), kind, name }))
+        }
+    }
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";

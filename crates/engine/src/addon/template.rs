@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::decorate::{self, Decoration};
 use api::addon::v1alpha1::{
-    AddOnDeploymentConfigSpec, AddOnTemplateSpec, ImageMirror, NodePlacement, RegistrationSpec,
-    RegistrationType,
+    AddOnDeploymentConfigSpec, AddOnTemplateSpec, ContainerResourceRequirements, CustomizedVariable,
+    ImageMirror, NodePlacement, RegistrationSpec, RegistrationType,
 };
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
@@ -180,7 +180,8 @@ pub(super) fn variables(input: &Input<'_>, namespace: &str) -> BTreeMap<String, 
             .insert("HUB_KUBECONFIG".to_owned(), format!("{}/kubeconfig", decorate::HUB_KUBECONFIG_PATH));
     }
     let user = input.config.into_iter().flat_map(|config| &config.customized_variables);
-    variables.extend(user.map(|variable| (variable.name.clone(), variable.value.clone())));
+    variables
+        .extend(user.map(|CustomizedVariable { name, value, unknown: _ }| (name.clone(), value.clone())));
     variables.insert("CLUSTER_NAME".to_owned(), input.cluster.to_owned());
     if !namespace.is_empty() {
         variables.insert("INSTALL_NAMESPACE".to_owned(), namespace.to_owned());
@@ -223,7 +224,10 @@ fn decoration(
         unknown: _,
     } = config;
     if !registries.is_empty() {
-        let registry = |r: &ImageMirror| Registry { source: r.source.clone(), mirror: r.mirror.clone() };
+        let registry = |ImageMirror { mirror, source, unknown: _ }: &ImageMirror| Registry {
+            source: source.clone(),
+            mirror: mirror.clone(),
+        };
         decoration.registries = registries.iter().map(registry).collect();
     }
     if let Some(NodePlacement { node_selector, tolerations, unknown: _ }) = node_placement {
@@ -232,12 +236,9 @@ fn decoration(
     }
     decoration.set_proxy(proxy_config)?;
     let mut bytes = decorate::MAX_PATTERNS;
-    for requirement in resource_requirements {
-        decoration.resources.push(decorate::ResourceRule::parse(
-            &requirement.container_id,
-            decorate::json(&requirement.resources),
-            &mut bytes,
-        )?);
+    for ContainerResourceRequirements { container_id, resources, unknown: _ } in resource_requirements {
+        let resources = decorate::json(resources);
+        decoration.resources.push(decorate::ResourceRule::parse(container_id, resources, &mut bytes)?);
     }
     Ok(decoration)
 }

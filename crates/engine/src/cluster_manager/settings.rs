@@ -7,8 +7,8 @@ use crate::klusterlet::resources;
 use api::addon::v1alpha1::NodePlacement;
 use api::names::HUB_IMAGE_ANNOTATION;
 use api::operator::v1::{
-    AddOnManagerConfiguration, ClusterManager, ClusterManagerDeployOption, ClusterManagerSpec, FeatureGate,
-    FeatureGateMode, InstallMode, PlacementConfiguration, RegistrationDriverHub,
+    AddOnManagerConfiguration, ClusterManager, ClusterManagerDeployOption, ClusterManagerSpec, CsrConfig,
+    FeatureGate, FeatureGateMode, InstallMode, PlacementConfiguration, RegistrationDriverHub,
     RegistrationHubConfiguration, WorkConfiguration,
 };
 use object::Metadata as _;
@@ -166,7 +166,8 @@ impl Settings {
             if !["", "csr"].contains(&auth_type.as_str()) {
                 return Err(Refusal::Driver(auth_type));
             }
-            users.extend(csr.into_iter().flat_map(|csr| csr.auto_approved_identities));
+            let CsrConfig { auto_approved_identities, unknown: _ } = csr.unwrap_or_default();
+            users.extend(auto_approved_identities);
         }
         if importer_configuration.is_some_and(|values| !values.is_empty()) {
             self.ignore("registrationConfiguration.importerConfiguration", "there is no cluster importer");

@@ -7,6 +7,7 @@ use super::{
     BOOTSTRAP_SECRET, CLUSTER_LABELS_VARIABLE, MANAGED_SECRET, MANAGER, Secrets, Settings, with_digest,
 };
 use api::names::HUB_KUBECONFIG_SECRET;
+use api::operator::v1::HubApiServerHostAlias;
 use object::Object;
 use object::fields::fields_v1;
 
@@ -201,8 +202,8 @@ fn deployment(settings: &Settings, part: Part<'_>) -> Value {
     if !settings.node_placement.tolerations.is_empty() {
         pod.insert("tolerations".into(), json!(settings.node_placement.tolerations));
     }
-    if let Some(alias) = &settings.host_alias {
-        pod.insert("hostAliases".into(), json!([{"ip": alias.ip, "hostnames": [alias.hostname]}]));
+    if let Some(HubApiServerHostAlias { ip, hostname, unknown: _ }) = &settings.host_alias {
+        pod.insert("hostAliases".into(), json!([{"ip": ip, "hostnames": [hostname]}]));
     }
     if !settings.priority_class.is_empty() {
         pod.insert("priorityClassName".into(), settings.priority_class.as_str().into());

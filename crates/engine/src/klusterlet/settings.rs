@@ -8,9 +8,9 @@ use api::names::{
 };
 use api::operator::v1::{
     AddOnRegistrationDriver, BootstrapKubeConfigs, BootstrapKubeConfigsType, ClusterClaimConfiguration,
-    FeatureGate, FeatureGateMode, HubApiServerHostAlias, InstallMode, Klusterlet, KlusterletSpec,
-    LocalSecretsConfig, RegistrationConfiguration, RegistrationDriver, ResourceQosClass, ResourceRequirement,
-    TokenConfig, WorkAgentConfiguration,
+    FeatureGate, FeatureGateMode, HubApiServerHostAlias, InstallMode, Klusterlet, KlusterletDeployOption,
+    KlusterletSpec, KubeConfigSecret, LocalSecretsConfig, RegistrationConfiguration, RegistrationDriver,
+    ResourceQosClass, ResourceRequirement, ServerUrl, TokenConfig, WorkAgentConfiguration,
 };
 use object::Metadata as _;
 
@@ -116,7 +116,8 @@ impl Settings {
             priority_class_name,
             unknown: _,
         } = klusterlet.spec.clone();
-        let is_singleton = match deploy_option.map(|option| option.mode).unwrap_or_default() {
+        let KlusterletDeployOption { mode, unknown: _ } = deploy_option.unwrap_or_default();
+        let is_singleton = match mode {
             InstallMode::Default | InstallMode::Hosted => false,
             InstallMode::Singleton | InstallMode::SingletonHosted => true,
             InstallMode::Other(mode) => return Err(Refusal::Mode(mode)),
@@ -140,16 +141,7 @@ impl Settings {
             settings
                 .ignore("namespace", "a hosted agent runs in the namespace with the name of its Klusterlet");
         }
-        if external_server_urls.iter().any(|server| server.ca_bundle.is_some()) {
-            settings.ignore(
-                "externalServerURLs.caBundle",
-                "the agent sends the certificate authorities of its own kubeconfig",
-            );
-        }
-        let urls: Vec<_> = external_server_urls.into_iter().map(|server| server.url).collect();
-        if !urls.is_empty() {
-            settings.registration.push(format!("--spoke-external-server-urls={}", urls.join(",")));
-        }
+        settings.read_addresses(external_server_urls);
         settings.read_registration(registration_configuration.unwrap_or_default())?;
         settings.read_work(work_configuration.unwrap_or_default());
         Ok(settings)
@@ -157,6 +149,24 @@ impl Settings {
 
     fn ignore(&mut self, field: &str, why: &str) {
         self.ignored.push(format!("{field}: {why}"));
+    }
+
+    fn read_addresses(&mut self, servers: Vec<ServerUrl>) {
+        let mut urls = Vec::new();
+        let mut has_bundle = false;
+        for ServerUrl { url, ca_bundle, unknown: _ } in servers {
+            urls.push(url);
+            has_bundle |= ca_bundle.is_some();
+        }
+        if has_bundle {
+            self.ignore(
+                "externalServerURLs.caBundle",
+                "the agent sends the certificate authorities of its own kubeconfig",
+            );
+        }
+        if !urls.is_empty() {
+            self.registration.push(format!("--spoke-external-server-urls={}", urls.join(",")));
+        }
     }
 
     fn read_registration(&mut self, configuration: RegistrationConfiguration) -> Result<(), Refusal> {
@@ -239,7 +249,8 @@ impl Settings {
         }
         let LocalSecretsConfig { kube_config_secrets, hub_connection_timeout_seconds, unknown: _ } =
             local_secrets;
-        self.bootstrap_secrets = kube_config_secrets.into_iter().map(|secret| secret.name).collect();
+        self.bootstrap_secrets =
+            kube_config_secrets.into_iter().map(|KubeConfigSecret { name, unknown: _ }| name).collect();
         if hub_connection_timeout_seconds != 0 {
             let timeout = format!("--hub-connection-timeout-seconds={hub_connection_timeout_seconds}");
             self.registration.push(timeout);

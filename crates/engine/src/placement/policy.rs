@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::filter::ClusterAttributes;
 use super::filter::predicate::{Matcher, Predicate};
 use super::filter::taint;
-use super::prioritizer::{AddOnScore, Weighted, weights};
+use super::prioritizer::{ScoreKey, Weighted, weights};
 use super::spread::Constraint;
 use api::cluster::v1beta1::{
     DecisionGroup, DecisionStrategy, GroupClusterSelector, GroupStrategy, PlacementSpec, SortBy,
@@ -194,7 +194,7 @@ impl Policy {
 
     /// Returns whether a score of this name counts.
     pub fn reads_score(&self, name: &str) -> bool {
-        let reads = |score: &AddOnScore| score.resource == name;
+        let reads = |score: &ScoreKey| score.resource == name;
         self.has_expressions()
             || self.weights.iter().any(|weighted| weighted.add_on.as_ref().is_some_and(reads))
     }

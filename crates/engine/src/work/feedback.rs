@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, FieldValueType};
+use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, FieldValueType, JsonPath};
 use object::Object;
 use object::jsonpath;
 
@@ -53,7 +53,8 @@ pub(crate) fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<Feedback
 
 /// Returns the name, version and path of each value that a rule asks for.
 fn paths(object: &Object, rule: &FeedbackRule, errors: &mut Vec<String>) -> Vec<(String, String, String)> {
-    match &rule.r#type {
+    let FeedbackRule { r#type, json_paths, unknown: _ } = rule;
+    match r#type {
         FeedbackType::WellKnownStatus => {
             let known = well_known(object);
             if known.is_empty() {
@@ -65,7 +66,10 @@ fn paths(object: &Object, rule: &FeedbackRule, errors: &mut Vec<String>) -> Vec<
             known.iter().map(|(name, path)| ((*name).to_owned(), String::new(), (*path).to_owned())).collect()
         }
         FeedbackType::JsonPaths => {
-            rule.json_paths.iter().map(|p| (p.name.clone(), p.version.clone(), p.path.clone())).collect()
+            let asked = json_paths.iter().map(|JsonPath { name, version, path, unknown: _ }| {
+                (name.clone(), version.clone(), path.clone())
+            });
+            asked.collect()
         }
         FeedbackType::Other(other) => {
             errors.push(format!("feedback of type {other} is not known"));

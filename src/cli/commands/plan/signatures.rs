@@ -29,7 +29,7 @@ pub(super) fn verify(
     (url, revision): (&str, &str),
 ) -> Result<Signatures, CommandError> {
     let Some(verify) = &repo.spec.verify else { return Ok(Signatures::Valid) };
-    let key = Key::namespaced(repo.namespace(), &verify.secret_ref.name);
+    let key = verify.secret_ref.key(repo.namespace());
     let is_it = |object: &&Object| object.gvk() == Gvk::of::<Secret>() && object.key() == key;
     let secret = objects.iter().find(is_it).and_then(|object| object.to_typed::<Secret>().ok());
     let Some(secret) = secret else { return Ok(Signatures::Unverified(key)) };

@@ -27,7 +27,7 @@ impl ManagedClusterSetBinding {
     /// by the names of bindings. So a binding that was stored past the admission with two different names
     /// binds neither set.
     pub fn cluster_set(&self) -> Option<&str> {
-        let name = self.spec.cluster_set.as_str();
+        let ManagedClusterSetBindingSpec { cluster_set: name, unknown: _ } = &self.spec;
         (self.metadata.name.as_deref() == Some(name)).then_some(name)
     }
 }

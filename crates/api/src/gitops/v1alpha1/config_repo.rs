@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigRepoStatus, FreezeWindow, IgnoredFields, Report};
 use crate::{Unknown, names};
+use object::Key;
 
 kind! {
     /// A directory of a git repository whose objects are rendered and applied to the hub, and what is
@@ -238,6 +239,14 @@ pub struct SecretRef {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
+}
+
+impl SecretRef {
+    /// Returns the Secret, which is in the namespace of the ConfigRepo.
+    pub fn key(&self, namespace: &str) -> Key {
+        let SecretRef { name, unknown: _ } = self;
+        Key::namespaced(namespace, name)
+    }
 }
 
 /// The webhooks that are taken.

@@ -11,8 +11,8 @@ use crate::hub::addon_deletion;
 use crate::hub::addon_removal::{Installed, Removal};
 use crate::placement_reads::group_size;
 use api::addon::v1alpha1::{
-    ClusterManagementAddOn, ClusterManagementAddOnSpec, InstallStrategyType, ManagedClusterAddOn,
-    ManagedClusterAddOnSpec, PlacementStrategy,
+    ClusterManagementAddOn, ClusterManagementAddOnSpec, InstallStrategy, InstallStrategyType,
+    ManagedClusterAddOn, ManagedClusterAddOnSpec, PlacementStrategy,
 };
 use api::cluster::v1alpha1::RolloutStrategy;
 use api::cluster::v1beta1::Placement;
@@ -97,8 +97,9 @@ impl AddOnInput {
             install_strategy,
             unknown: _,
         } = &cma.spec;
-        let by_placement = install_strategy.r#type == InstallStrategyType::Placements;
-        let strategies = if by_placement { install_strategy.placements.as_slice() } else { &[] };
+        let InstallStrategy { r#type, placements, unknown: _ } = install_strategy;
+        let by_placement = *r#type == InstallStrategyType::Placements;
+        let strategies = if by_placement { placements.as_slice() } else { &[] };
         let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(&name))?;
         let mut changed = fleet.update(&name, view)?;
         let contents = fleet.own_contents(&mut changed, view)?.into_iter().collect();
@@ -128,12 +129,12 @@ impl AddOnInput {
     }
 
     fn read_placement(&mut self, strategy: &PlacementStrategy, view: &impl View) -> Read<()> {
-        let key = Key::namespaced(&strategy.namespace, &strategy.name);
+        let PlacementStrategy { namespace, name, configs, rollout_strategy, unknown: _ } = strategy;
+        let key = Key::namespaced(namespace, name);
         let selection = self.fleet.selection(&key, view)?;
         let held = self.cma.status.iter().flat_map(|status| &status.install_progressions);
-        let held = held
-            .filter(|p| (&p.namespace, &p.name) == (&strategy.namespace, &strategy.name))
-            .flat_map(|p| &p.config_references);
+        let held =
+            held.filter(|p| (&p.namespace, &p.name) == (namespace, name)).flat_map(|p| &p.config_references);
         let held: Vec<Config> = held
             .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
             .collect();
@@ -144,10 +145,10 @@ impl AddOnInput {
             Some(_) => None,
         };
         self.settled &= selection.settled;
-        let configs = self.with_content(None, config_refs::named(&strategy.configs, &held), view)?;
+        let configs = self.with_content(None, config_refs::named(configs, &held), view)?;
         self.placements.push(Node {
             placement: key,
-            rollout_strategy: strategy.rollout_strategy.clone(),
+            rollout_strategy: rollout_strategy.clone(),
             configs,
             selection,
             group_size: placement.as_deref().and_then(group_size),

@@ -129,11 +129,11 @@ fn cycle(repo: &ConfigRepo, view: &impl View) -> Read<Option<Vec<String>>> {
 }
 
 fn key(repo: &ConfigRepo, dependency: &Dependency) -> Key {
-    Key::namespaced(repo.namespace(), dependency.name.as_str())
+    let Dependency { name, unknown: _ } = dependency;
+    Key::namespaced(repo.namespace(), name)
 }
 
 /// Returns whether a ConfigRepo depends on another one.
 pub(super) fn is_dependent(repo: &ConfigRepo, on: &Key) -> bool {
-    let is_named = |dependency: &Dependency| dependency.name == on.name;
-    repo.spec.depends_on.iter().any(is_named) && repo.namespace() == on.namespace
+    repo.spec.depends_on.iter().any(|dependency| key(repo, dependency) == *on)
 }

@@ -44,7 +44,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         report: _,
         unknown: _,
     } = &repo.spec;
-    let DeletionBudget { objects, percent, .. } = deletion_budget;
+    let DeletionBudget { objects, percent, unknown: _ } = deletion_budget;
     let count = |n: i32| usize::try_from(n).unwrap_or_default();
     let invalid = |why: String| Problem::of_commit("InvalidSpec", why);
     let ignore = ignore.iter().map(IgnoreRule::read).collect::<Result<_, _>>().map_err(invalid)?;

@@ -104,13 +104,13 @@ fn tolerance(tolerations: &[Toleration], taint: &Taint) -> Tolerance {
 
 fn matches(toleration: &Toleration, taint: &Taint) -> bool {
     let Toleration { key, operator, value, effect, toleration_seconds: _, unknown: _ } = toleration;
-    let has_effect =
-        effect.as_ref().is_none_or(|effect| *effect == taint.effect || effect.as_str().is_empty());
-    let has_key = key.is_empty() || *key == taint.key;
+    let Taint { key: of_taint, value: has, effect: does, time_added: _, unknown: _ } = taint;
+    let has_effect = effect.as_ref().is_none_or(|effect| effect == does || effect.as_str().is_empty());
+    let has_key = key.is_empty() || key == of_taint;
     let has_value = match operator {
         TolerationOperator::Exists => true,
-        TolerationOperator::Equal => *value == taint.value,
-        TolerationOperator::Other(operator) => operator.is_empty() && *value == taint.value,
+        TolerationOperator::Equal => value == has,
+        TolerationOperator::Other(operator) => operator.is_empty() && value == has,
     };
     has_effect && has_key && has_value
 }

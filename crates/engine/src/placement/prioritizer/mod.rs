@@ -20,7 +20,7 @@ use api::cluster::v1::ManagedCluster;
 
 pub(super) use addon::first_invalid;
 pub(super) use reported::Reported;
-pub(super) use weights::{AddOnScore, Weighted, weights};
+pub(super) use weights::{ScoreKey, Weighted, weights};
 
 /// Highest score a prioritizer gives; the lowest is its negative.
 const MAX_SCORE: i64 = 100;
@@ -62,7 +62,7 @@ pub(super) struct ScoreInput<'a> {
     /// The range its [`Scale`] measures.
     pub range: Range,
     /// The score of an add-on to read, for the prioritizer of add-ons.
-    pub add_on: Option<&'a AddOnScore>,
+    pub add_on: Option<&'a ScoreKey>,
 }
 
 /// The score of a prioritizer for one cluster.

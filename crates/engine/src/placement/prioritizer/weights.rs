@@ -3,8 +3,7 @@
 use super::{BUILT_IN, Prioritizer, addon, balance, steady};
 use crate::placement::Misconfigured;
 use api::cluster::v1beta1::{
-    AddOnScore as ScoreReference, PrioritizerConfig, PrioritizerMode, PrioritizerPolicy, ScoreCoordinate,
-    ScoreType,
+    AddOnScore, PrioritizerConfig, PrioritizerMode, PrioritizerPolicy, ScoreCoordinate, ScoreType,
 };
 
 /// A prioritizer and its weight in a placement.
@@ -13,14 +12,14 @@ pub struct Weighted {
     /// The prioritizer.
     pub prioritizer: &'static Prioritizer,
     /// The score it reads, for the prioritizer of add-ons.
-    pub add_on: Option<AddOnScore>,
+    pub add_on: Option<ScoreKey>,
     /// The factor of its scores; never 0.
     pub weight: i32,
 }
 
 /// A score that an add-on publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddOnScore {
+pub struct ScoreKey {
     /// Name of the AddOnPlacementScore.
     pub resource: String,
     /// Name of the score in it.
@@ -31,7 +30,7 @@ pub struct AddOnScore {
 impl std::fmt::Display for Weighted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.add_on {
-            Some(AddOnScore { resource, score }) => write!(f, "{}/{resource}/{score}", self.prioritizer.name),
+            Some(ScoreKey { resource, score }) => write!(f, "{}/{resource}/{score}", self.prioritizer.name),
             None => f.write_str(self.prioritizer.name),
         }
     }
@@ -76,7 +75,7 @@ pub(crate) fn weights(policy: Option<&PrioritizerPolicy>) -> Result<Vec<Weighted
     Ok(weights)
 }
 
-fn read(coordinate: &ScoreCoordinate) -> Result<(&'static Prioritizer, Option<AddOnScore>), Misconfigured> {
+fn read(coordinate: &ScoreCoordinate) -> Result<(&'static Prioritizer, Option<ScoreKey>), Misconfigured> {
     let ScoreCoordinate { r#type, built_in, add_on, unknown: _ } = coordinate;
     match (r#type, add_on) {
         (ScoreType::BuiltIn, _) => {
@@ -84,8 +83,8 @@ fn read(coordinate: &ScoreCoordinate) -> Result<(&'static Prioritizer, Option<Ad
             let row = row.ok_or_else(|| refused(format!("incorrect builtin prioritizer: {built_in}")))?;
             Ok((row, None))
         }
-        (ScoreType::AddOn, Some(ScoreReference { resource_name, score_name, unknown: _ })) => {
-            let score = AddOnScore { resource: resource_name.clone(), score: score_name.clone() };
+        (ScoreType::AddOn, Some(AddOnScore { resource_name, score_name, unknown: _ })) => {
+            let score = ScoreKey { resource: resource_name.clone(), score: score_name.clone() };
             Ok((&addon::ADD_ON, Some(score)))
         }
         (ScoreType::AddOn, None) => Err(refused("addOn should not be empty".into())),
