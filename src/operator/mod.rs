@@ -3,6 +3,7 @@
 
 mod last_reports;
 pub mod registration;
+mod run;
 mod signer;
 pub mod source;
 pub mod traces;
@@ -10,25 +11,13 @@ pub mod webhook;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
-
-use crate::serve::receiver::{self, ReceiverOptions};
-use crate::shell::{Election, Selection, Shell, ShellOptions};
+use crate::serve::receiver::ReceiverOptions;
+use crate::shell::{Election, Selection};
 use api::names::SYSTEM_NAMESPACE;
-use reconcile::{Controller, Register, Scope};
-use traces::Tracer;
+use reconcile::{Controller, Register};
 
-/// Limit of the webhook deliveries that wait, of 1 MiB at most each.
-const MAX_DELIVERIES: usize = 32;
-
-/// How long the end of an operator waits for the last spans.
-const FLUSH: Duration = Duration::from_secs(3);
+pub use run::run;
 
 /// The options of an operator.
 pub struct OperatorOptions {
@@ -93,76 +82,4 @@ pub fn controller_names() -> Vec<&'static str> {
     let mut names = Names(Vec::new());
     controllers::hub(&mut names);
     names.0
-}
-
-/// Runs until `stop`, or until leadership is lost.
-pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, election, listen, receiver, webhook, namespace, sources, traces } =
-        options;
-    let (election, leader) = match election {
-        Some(Candidate { election, leader }) => (Some(election), leader),
-        None => (None, hub.clone()),
-    };
-    if let Some(webhook) = webhook {
-        tokio::spawn(webhook::run(hub.clone(), webhook, stop.clone()));
-    }
-    let attempts = sources.cache.join("attempts");
-    let traces = traces.map(Tracer::new).map(|(tracer, exporter)| (Arc::new(tracer), exporter));
-    let tracer = traces.as_ref().map(|(tracer, _)| Arc::clone(tracer));
-    let sources = source::SourceController::new(hub, sources, tracer);
-    let shell_options = ShellOptions {
-        hub: leader.clone(),
-        spoke: None,
-        scope: Scope::Everything,
-        controllers,
-        push: Some(sources.push()),
-        commit_status: Some(sources.commit_status()),
-        leadership: election.as_ref().map(Election::leadership),
-        attempts: Some(attempts),
-    };
-    let shell = Shell::new(shell_options, controllers::hub);
-    let handle = shell.handle();
-    let exporting = traces.map(|(tracer, exporter)| {
-        handle.observe(Arc::new(move |activity| tracer.observe(&activity)));
-        let stop = CancellationToken::new();
-        (stop.clone(), tokio::spawn(exporter.run(stop)))
-    });
-    // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
-    let over = stop.child_token();
-    if let Some(address) = listen {
-        let (handle, over) = (handle.clone(), over.clone());
-        tokio::spawn(async move {
-            if let Err(error) = crate::serve::serve(address, handle, over).await {
-                error!(%address, %error, "cannot serve health and metrics");
-            }
-        });
-    }
-    if let Some(receiver) = receiver {
-        let webhooks = sources.webhooks(election.as_ref().map(Election::leadership));
-        let (address, over) = (receiver.listen, over.clone());
-        tokio::spawn(async move {
-            let (sender, deliveries) = mpsc::channel(MAX_DELIVERIES);
-            let (served, ()) =
-                tokio::join!(receiver::serve(receiver, sender, over.clone()), webhooks.run(deliveries, over));
-            if let Err(error) = served {
-                error!(%address, %error, "cannot serve webhooks of git servers");
-            }
-        });
-    }
-    let fetching = sources.run(shell.handle(), over.clone());
-    let signing = signer::run(leader, shell.handle(), namespace, over.clone());
-    let (leadership, handle) = (election.as_ref().map(Election::leadership), shell.handle());
-    let work = async {
-        tokio::join!(shell.run(over.clone()), fetching, signing);
-        if stop.is_cancelled() {
-            last_reports::push(handle, leadership).await;
-        }
-    };
-    shell::lead(election, over.clone(), work).await;
-    if let Some((stop, exporting)) = exporting {
-        stop.cancel();
-        if timeout(FLUSH, exporting).await.is_err() {
-            warn!("the last spans are not sent: the collector does not answer in time");
-        }
-    }
 }

@@ -1,6 +1,6 @@
-//! Checks that files and lines are short.
+//! Checks that files and lines are short, and that a `mod.rs` has little code.
 
-use super::{assert_none, sources};
+use super::{assert_none, is_test, production, sources};
 
 /// Most lines of a file.
 const LINES: usize = 400;
@@ -18,6 +18,38 @@ const LONGER: &[(&str, &str)] = &[
 const COLUMNS: usize = 110;
 /// Number of lines that are wider; it may only decrease.
 const WIDE: usize = 90;
+
+/// Most lines of functions in a `mod.rs`, without comments: dispatch, such as a controller or a command.
+const DISPATCH: usize = 70;
+/// Those with more, and how many; a number may only decrease.
+const LARGER: &[(&str, usize)] =
+    &[("crates/controllers/src/hub/replica_set/mod.rs", 124), ("src/agent/mod.rs", 222)];
+
+/// Returns the number of lines of the functions of a source text, without comments.
+fn function_lines(text: &str) -> usize {
+    let mut lines = 0;
+    let mut end = None;
+    for line in production(text).lines() {
+        let code = line.trim_start();
+        let indent = &line[..line.len() - code.len()];
+        if end.is_none() && starts_function(code) {
+            end = Some(format!("{indent}}}"));
+        }
+        let Some(close) = &end else { continue };
+        lines += usize::from(!code.is_empty() && !code.starts_with("//"));
+        let is_over = line == close || (starts_function(code) && code.ends_with(['}', ';']));
+        if is_over {
+            end = None;
+        }
+    }
+    lines
+}
+
+fn starts_function(code: &str) -> bool {
+    let before = code.split("fn ").next().unwrap_or_default();
+    let is_item = before.chars().all(|c| c.is_ascii_lowercase() || " ():".contains(c));
+    before.len() < code.len() && is_item
+}
 
 /// Returns whether a line is wider than the limit and can be broken: a comment in sentences, or code without
 /// a literal. Tables, drawings, links and literals cannot.
@@ -46,6 +78,28 @@ fn too_long(path: &str, text: &str, longer: &[(&str, &str)]) -> Option<String> {
 #[test]
 fn no_file_is_long() {
     assert_none(sources().iter().filter_map(|(path, text)| too_long(path, text, LONGER)));
+}
+
+#[test]
+fn a_mod_file_has_little_code() {
+    let files = sources();
+    let files = files.iter().filter(|(path, _)| path.ends_with("/mod.rs") && !is_test(path));
+    let larger = files.filter_map(|(path, text)| {
+        let lines = function_lines(text);
+        let most = LARGER.iter().find(|(larger, _)| larger == path).map_or(DISPATCH, |(_, most)| *most);
+        let has_more = lines > most;
+        let what =
+            || format!("{path} has {lines} lines of functions, more than {most}; name a file for some");
+        has_more.then(what)
+    });
+    assert_none(larger);
+}
+
+#[test]
+fn the_functions_of_a_mod_file_are_counted() {
+    let text = "mod a;\nstruct B {\n    c: fn(D),\n}\n\npub(in crate::e) async fn f() {\n    // g\n    h();\n}\n
+impl I {\n    const fn j(&self) -> K { L }\n}\n\nfn m() {\n    n(|| {\n        o();\n    });\n}\n\n#[cfg(test)]\nmod tests {\n    fn p() {\n    }\n}\n";
+    assert_eq!(function_lines(text), 3 + 1 + 5);
 }
 
 #[test]

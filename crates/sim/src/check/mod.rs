@@ -6,6 +6,7 @@
 //! the controllers that it checks.
 
 mod budget;
+mod follow;
 mod invariant;
 mod inventory;
 mod mirror;
@@ -20,7 +21,6 @@ use jiff::Timestamp;
 use engine::sync::ObjectId;
 use object::Key;
 use reconcile::{Action, Caches, Plan};
-use store::Store;
 
 pub use invariant::{Invariant, InvariantViolation};
 use mirror::Mirror;
@@ -69,17 +69,6 @@ pub(crate) struct CheckedDecision<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Says whether an action renews a lease. Leases are renewed at rest too.
-fn is_lease(action: &Action) -> bool {
-    match action {
-        Action::Apply { object, .. } | Action::Create { object, .. } | Action::Replace { object, .. } => {
-            object.kind() == "Lease"
-        }
-        Action::Patch { target, .. } | Action::Delete { target, .. } => target.gvk.kind == "Lease",
-        Action::Push(_) | Action::SetCommitStatus(_) => false,
-    }
-}
-
 /// The checker of one world.
 #[derive(Default)]
 pub(crate) struct Checker {
@@ -100,52 +89,6 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// Starts to follow the hub, or the spoke of that name. A spoke that joins again is a new cluster without
-    /// the old objects.
-    pub(crate) fn follow(&mut self, spoke: Option<&str>, store: &mut Store, now: Timestamp) {
-        store.keep_journal();
-        let _ = store.take_journal();
-        let known = store.snapshot().collect::<Vec<_>>();
-        let mirror = self.mirror_mut(spoke);
-        *mirror = Mirror::default();
-        for entry in known {
-            let _ = mirror.take(entry, now, "");
-        }
-    }
-
-    /// Takes the writes of a store since the last call and checks each; `author` is absent for writes that no
-    /// controller made.
-    pub(crate) fn observe(
-        &mut self,
-        spoke: Option<&str>,
-        store: &mut Store,
-        author: Option<Author<'_>>,
-        now: Timestamp,
-    ) {
-        let mut seen = BTreeSet::new();
-        for entry in store.take_journal() {
-            let by = author.map_or("others", |author| author.controller);
-            let Some(mut write) = self.mirror_mut(spoke).take(entry, now, by) else { continue };
-            write.spoke = spoke.map(str::to_owned);
-            // An action may cause several writes, such as its patch and the removal that the patch allows.
-            // The first of them is its own.
-            let is_first = seen.insert(write.id.clone());
-            if let Some(author) = author {
-                let checked = match is_first {
-                    true => self.preconditions(&write, &author).and_then(|()| self.fence(&write, &author)),
-                    false => Ok(()),
-                };
-                self.note(checked.and_then(|()| self.check(&write, &author)), now);
-            }
-            if author.is_some() && write.before.is_none() {
-                self.created.extend(write.after.iter().map(|object| object.uid().to_owned()));
-            }
-            if let Some(history) = &mut self.history {
-                history.push(write);
-            }
-        }
-    }
-
     /// Checks a decision before any of its writes happens.
     pub(crate) fn planned(&mut self, decided: &CheckedDecision<'_>) {
         let checked = self.check_plan(decided);
@@ -201,38 +144,10 @@ impl Checker {
             let why = format!("{} gives two plans for the same input", decided.controller);
             return Err(Broken::new(Invariant::SameInputSamePlan, decided.key, why));
         }
-        let mut actions = decided.plan.steps.iter().flatten();
-        if let Some(action) = actions.find(|action| self.at_rest && !is_lease(action)) {
-            let invariant = match action {
-                Action::Push(_) => Invariant::ReportsCauseNoCommit,
-                _ => Invariant::NoWriteAtRest,
-            };
-            let why = format!("{} plans a write although nothing changed", decided.controller);
-            return Err(Broken::new(invariant, decided.key, why));
-        }
+        self.plans_nothing(decided)?;
         self.prunes_within_budget(decided)?;
         self.removals_within_budget(decided)?;
         self.installs_beside_rollout(decided)?;
         self.rollout(decided)
-    }
-
-    /// Checks that a controller writes nothing while the world is at rest, except leases.
-    fn rests(&self, write: &Write, author: &Author<'_>) -> CheckResult {
-        if !self.at_rest || write.id.kind == "Lease" {
-            return Ok(());
-        }
-        let why = format!("{} of {} writes although nothing changed: {write}", author.controller, author.key);
-        Err(Broken::new(Invariant::NoWriteAtRest, &write.id, why))
-    }
-
-    fn mirror_mut(&mut self, spoke: Option<&str>) -> &mut Mirror {
-        match spoke {
-            None => &mut self.hub,
-            Some(name) => self.spokes.entry(name.to_owned()).or_default(),
-        }
-    }
-
-    fn mirror(&self, write: &Write) -> &Mirror {
-        write.spoke.as_ref().and_then(|name| self.spokes.get(name)).unwrap_or(&self.hub)
     }
 }

@@ -2,11 +2,12 @@
 
 use jiff::SignedDuration;
 
-use super::mirror::Mirror;
-use super::{Broken, CheckResult, Checker, Invariant, InvariantViolation};
+use super::mirror::{Mirror, Write};
+use super::{Author, Broken, CheckResult, CheckedDecision, Checker, Invariant, InvariantViolation};
 use crate::{Faults, World};
 use api::gitops::v1alpha1::RolloutPolicy;
 use engine::sync::ObjectId;
+use reconcile::Action;
 
 /// After this time without faults, all remaining work waits for a time: a deadline, the end of a backoff, or
 /// the expiry of a record.
@@ -70,6 +71,29 @@ impl World {
 }
 
 impl Checker {
+    /// Checks that a controller writes nothing while the world is at rest, except leases.
+    pub(super) fn rests(&self, write: &Write, author: &Author<'_>) -> CheckResult {
+        if !self.at_rest || write.id.kind == "Lease" {
+            return Ok(());
+        }
+        let why = format!("{} of {} writes although nothing changed: {write}", author.controller, author.key);
+        Err(Broken::new(Invariant::NoWriteAtRest, &write.id, why))
+    }
+
+    /// Checks that a controller plans no write while the world is at rest, except leases.
+    pub(super) fn plans_nothing(&self, decided: &CheckedDecision<'_>) -> CheckResult {
+        let mut actions = decided.plan.steps.iter().flatten();
+        if let Some(action) = actions.find(|action| self.at_rest && !is_lease(action)) {
+            let invariant = match action {
+                Action::Push(_) => Invariant::ReportsCauseNoCommit,
+                _ => Invariant::NoWriteAtRest,
+            };
+            let why = format!("{} plans a write although nothing changed", decided.controller);
+            return Err(Broken::new(invariant, decided.key, why));
+        }
+        Ok(())
+    }
+
     /// Checks that no object waits for a finalizer of the product, unless people hold it.
     fn drained(&self) -> CheckResult {
         let mirrors = std::iter::once(("hub", &self.hub));
@@ -95,4 +119,15 @@ fn is_held(mirror: &Mirror, id: &ObjectId) -> bool {
         policy.spec.paused && removals.iter().any(|held| held.add_on == id.key.name && held.held > 0)
     };
     id.kind == "ClusterManagementAddOn" && policies.any(holds)
+}
+
+/// Says whether an action renews a lease. Leases are renewed at rest too.
+fn is_lease(action: &Action) -> bool {
+    match action {
+        Action::Apply { object, .. } | Action::Create { object, .. } | Action::Replace { object, .. } => {
+            object.kind() == "Lease"
+        }
+        Action::Patch { target, .. } | Action::Delete { target, .. } => target.gvk.kind == "Lease",
+        Action::Push(_) | Action::SetCommitStatus(_) => false,
+    }
 }

@@ -1,5 +1,6 @@
 //! `wheelwright migrate`.
 
+mod page;
 mod plan;
 mod watch;
 
@@ -7,7 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use self::plan::{PlacementPlan, Plan};
+use self::page::text;
+use self::plan::Plan;
 use super::block_on;
 use super::taint::{self, TaintChange};
 use crate::cli::origin::{Origin, read_by};
@@ -18,7 +20,6 @@ use crate::shell::now;
 use api::cluster::v1::TaintEffect;
 use api::names::MIGRATE_TAINT;
 use controllers::hub::placement::PlacementController;
-use engine::plural::counted;
 
 /// Move workloads off a cluster: show which placements leave it and where their decisions go, and with --yes
 /// do it.
@@ -95,39 +96,6 @@ fn undo_taint(args: &Args, ui: &mut Ui) -> CommandResult {
         writer.add_line(format!("cluster {cluster} has no taint {MIGRATE_TAINT}"));
         writer.finish(ui)
     })
-}
-
-/// Returns the plan as a page: a line for each placement that selects the cluster.
-fn text(plan: &Plan) -> String {
-    let Plan { cluster, taint, done: _, placements } = plan;
-    if placements.is_empty() {
-        return format!("no placement selects cluster {cluster}\n");
-    }
-    let mut page = format!("when cluster {cluster} has the taint {taint}:NoSelect\n");
-    let width = placements.iter().map(|planned| planned.placement.len()).max().unwrap_or_default();
-    for planned in placements {
-        page += &format!("  {:width$}  {}\n", planned.placement, outcome(planned));
-    }
-    page
-}
-
-/// Returns what a placement does, in words.
-fn outcome(planned: &PlacementPlan) -> String {
-    let PlacementPlan { placement: _, stays, leaves_after_seconds, to, selected, wanted, before: _ } =
-        planned;
-    if let Some(why) = stays {
-        return format!("stays: {why}");
-    }
-    let first =
-        leaves_after_seconds.map(|seconds| format!("stays for {seconds} s (tolerationSeconds), then "));
-    let move_ = match (to.as_slice(), selected) {
-        ([], 0) => "leaves it, and no cluster takes its place".into(),
-        ([], selected) => format!("leaves it, and keeps {}", counted(selected, "other cluster")),
-        (to, _) => format!("moves to {}", to.join(", ")),
-    };
-    let short = wanted.filter(|wanted| selected < wanted);
-    let short = short.map(|wanted| format!("; it asks for {wanted} and gets {selected}")).unwrap_or_default();
-    format!("{}{move_}{short}", first.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::discovery;
 use kube::{Api, Client};
 
-use super::Planned;
+use super::request::Planned;
 use crate::cli::commands::block_on;
 use crate::cli::connect::connect;
 use crate::cli::{CommandError, objects};

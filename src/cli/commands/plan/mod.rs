@@ -3,24 +3,21 @@
 mod hub;
 mod markdown;
 mod report;
+mod request;
 mod signatures;
 pub(super) mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use anyhow::anyhow;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::checkout::{HEAD, checkout, repository};
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use crate::shell;
-use api::gitops::v1alpha1::ConfigRepo;
-use object::tree::Checkout;
-use object::{Gvk, Key, Object, duration};
-use signatures::Signatures;
-use sim::preview::{Commit, HubSnapshot, Preview, PreviewError, Verdict, of_report, preview};
+use object::{Key, Object, duration};
+use request::Request;
+use sim::preview::{HubSnapshot, Preview, PreviewError, Verdict};
 
 /// Say what a commit does to a hub and its fleet, before it is merged.
 ///
@@ -154,90 +151,6 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         Verdict::NeedsApproval => 11,
         Verdict::Refused => 12,
     }))
-}
-
-/// A plan, and the Secret without which the signatures of its commit are not verified.
-type Planned = (Result<Preview, PreviewError>, Option<Key>);
-
-/// The input of a plan.
-struct Request<'a> {
-    args: &'a Args,
-    url: String,
-    head: Arc<Checkout>,
-    base: Option<Arc<Checkout>>,
-    now: Timestamp,
-}
-
-impl Request<'_> {
-    /// Plans for a hub. The keys of signatures are in `secrets`.
-    fn plan(&self, snapshot: &HubSnapshot, secrets: &[Object]) -> Result<Planned, CommandError> {
-        let repo = config_repo(self.args.config_repo.as_ref(), &snapshot.objects)?;
-        self.plan_from(&repo, snapshot, secrets, self.base.clone())
-    }
-
-    /// Plans for the fleet of a report, which has no Secrets.
-    fn plan_of_report(&self, branch: &str) -> Result<Planned, CommandError> {
-        let reported = report::read(&self.url, branch, self.args.report_path.as_deref())?;
-        let repo = config_repo(self.args.config_repo.as_ref(), &reported)?;
-        let (snapshot, applied) = of_report(reported, &repo, self.now);
-        let base = match (&self.base, applied) {
-            (None, Some(applied)) => Some(checkout(&self.url, &applied)?),
-            (base, _) => base.clone(),
-        };
-        self.plan_from(&repo, &snapshot, &[], base)
-    }
-
-    fn plan_from(
-        &self,
-        repo: &Key,
-        snapshot: &HubSnapshot,
-        secrets: &[Object],
-        base: Option<Arc<Checkout>>,
-    ) -> Result<Planned, CommandError> {
-        let is_it = |object: &&Object| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
-        let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
-        let verified = match &found {
-            Some(found) => signatures::verify(found, secrets, (&self.url, &self.args.head))?,
-            None => Signatures::Valid,
-        };
-        let unverified = match verified {
-            Signatures::Valid => None,
-            Signatures::Unverified(secret) => Some(secret),
-            Signatures::Refused(why) => {
-                let applied = found.and_then(|repo: ConfigRepo| repo.status?.applied);
-                let applied = applied.map(|applied| applied.commit).unwrap_or_default();
-                let refused = Preview::refused(repo, applied, self.head.revision.clone(), why);
-                return Ok((Ok(refused), None));
-            }
-        };
-        let commit = Commit {
-            repo: repo.clone(),
-            base,
-            head: self.head.clone(),
-            succeeds_after: self.args.succeeds_after,
-        };
-        Ok((preview(snapshot, &commit, self.now), unverified))
-    }
-}
-
-/// Returns the ConfigRepo of that name, or the only one.
-fn config_repo(named: Option<&Key>, objects: &[Object]) -> Result<Key, CommandError> {
-    if let Some(named) = named {
-        return Ok(named.clone());
-    }
-    let all = objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
-    let all: Vec<Key> = all.map(Object::key).collect();
-    match all.as_slice() {
-        [only] => Ok(only.clone()),
-        [] => Err(CommandError::hinted(
-            anyhow!("the hub has no ConfigRepo"),
-            "a plan is about the repository that a ConfigRepo follows; apply one first",
-        )),
-        [first, ..] => Err(CommandError::hinted(
-            anyhow!("the hub has {} ConfigRepos", all.len()),
-            format!("name one, such as --config-repo {first}"),
-        )),
-    }
 }
 
 fn hinted(error: PreviewError) -> CommandError {

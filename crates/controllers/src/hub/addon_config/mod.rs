@@ -9,6 +9,7 @@ mod hashes;
 mod history;
 mod input;
 pub(super) mod installation;
+mod observed;
 mod report;
 mod rollouts;
 mod write;
@@ -28,15 +29,16 @@ use crate::placement_reads::is_unreachable;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
-use api::names::{ADDON_GROUP, addon_conditions};
-use engine::addon::config::{Config, ConfigKind};
+use api::names::addon_conditions;
+use engine::addon::config::Config;
 use engine::addon::config_refs;
 use engine::rollout::input::Hash;
 use engine::rollout::{ClusterState, Input, RolloutDecision};
-use object::{Gvk, Key, Object, ObjectRef};
+use object::Key;
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
 pub(in crate::hub) use self::fleet::AddOnFleets;
+pub(in crate::hub) use self::observed::{is_config, observing};
 pub(in crate::hub) use self::report::{last_change, report};
 
 /// Decides which cluster gets which configuration of an add-on, and when.
@@ -136,39 +138,6 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddO
     let DecidedRollouts { rollouts, removal, .. } = decided;
     rollout.keep(view)?;
     Ok(Some(AddOnRollouts { rollouts, contents, states, removal, messages }))
-}
-
-/// Makes a plan that reads the content of configurations, if its input has add-ons with templates.
-pub(super) fn observing(
-    has_template: bool,
-    view: &impl View,
-    plan: impl FnOnce() -> Read<Plan>,
-) -> Read<Plan> {
-    let observe = if has_template { config_gvks() } else { Vec::new() };
-    let is_read = |gvk: &Gvk| {
-        let none = ObjectRef { gvk: gvk.clone(), key: Key::default() };
-        view.observed(&none).is_ok()
-    };
-    match plan() {
-        Ok(plan) => Ok(Plan { observe, ..plan }),
-        // This plan asks for the kinds that are not observed yet; they wake the key when they are read.
-        Err(_) if !observe.iter().all(is_read) => Ok(Plan { observe, ..Plan::nothing() }),
-        Err(unread) => Err(unread),
-    }
-}
-
-/// Returns whether the content of a configuration changed.
-pub(super) fn is_config(change: &Change<Object>) -> bool {
-    change.sides().any(|object| config_gvks().contains(&object.gvk()))
-}
-
-/// Returns the kinds of configurations whose content is read.
-fn config_gvks() -> Vec<Gvk> {
-    let kind = |resource: &str| ConfigKind { group: ADDON_GROUP.into(), resource: resource.into() };
-    [config_refs::TEMPLATES, config_refs::DEPLOYMENT_CONFIGS]
-        .into_iter()
-        .filter_map(|resource| config_refs::config_gvk(&kind(resource)))
-        .collect()
 }
 
 /// Returns whether a change of a cluster's add-on can change what the rollout decides.

@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use super::*;
 use api::Condition;
 use api::gitops::v1alpha1::{self as gitops, ConfigRepoStatus};
+use api::names;
+use object::Object;
 use object::tree::FileTree;
-use reconcile::{Action, Caches, Failure, FailureKind, SourceFailure};
+use reconcile::{Action, Caches, Failure, FailureKind, Query, SourceFailure};
 use sim::World;
 
 mod account;

@@ -4,14 +4,15 @@ mod explain;
 mod index;
 mod plan;
 mod read;
+mod users;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use self::index::Scheduling;
 use self::read::{bound, decisions_in_status, decisions_to_create, is_disabled};
+use self::users::{users_of, users_of_sets};
 pub use crate::placement_reads::placement_of;
 use crate::unreadable;
 use api::cluster::v1::ManagedCluster;
@@ -105,29 +106,4 @@ fn name_unreadable(
         unreadable::append(&mut satisfied.message, &clusters);
     }
     Ok(())
-}
-
-/// Returns the placements that may use sets through bindings, given as namespace and set.
-fn users_of(view: &impl View, bindings: &BTreeSet<(&str, &str)>) -> Vec<Key> {
-    let mut keys = Vec::new();
-    let namespaces: BTreeSet<&str> = bindings.iter().map(|(namespace, _)| *namespace).collect();
-    for namespace in namespaces {
-        let bound = |set: &String| bindings.contains(&(namespace, set.as_str()));
-        for placement in view.readable::<Placement>(Query::namespace(namespace)) {
-            let asked = &placement.spec.cluster_sets;
-            if asked.is_empty() || asked.iter().any(bound) {
-                keys.push(Key::of(&*placement));
-            }
-        }
-    }
-    keys
-}
-
-fn users_of_sets(view: &impl View, sets: &BTreeSet<&str>) -> Vec<Key> {
-    if sets.is_empty() {
-        return Vec::new();
-    }
-    let bindings = view.readable::<ManagedClusterSetBinding>(Query::ALL);
-    let bindings = bindings.iter().filter_map(|binding| Some((binding.namespace(), binding.cluster_set()?)));
-    users_of(view, &bindings.filter(|(_, set)| sets.contains(set)).collect())
 }

@@ -1,0 +1,70 @@
+//! Which ConfigRepos a change wakes.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Namespace;
+
+use super::{depends, identity, moves};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
+use api::names;
+use engine::sync::Health;
+use object::{Key, Object};
+use reconcile::{Change, Query, View};
+
+/// Wakes the ConfigRepos that wait for one, and all others when one is deleted or begins to observe, because
+/// they may want its objects.
+pub(super) fn others<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
+    let owns = |repo: &Option<Arc<ConfigRepo>>| {
+        repo.as_ref().is_some_and(|repo| repo.spec.mode != ConfigRepoMode::Observe)
+    };
+    let releases = owns(&change.old) && !owns(&change.new);
+    let changed: Vec<_> = change.sides().map(Key::of).collect();
+    let all = view.readable::<ConfigRepo>(Query::ALL);
+    let concerned = |repo: &&Arc<ConfigRepo>| {
+        let is_waiting = || moves::waits(repo) || changed.iter().any(|key| depends::is_dependent(repo, key));
+        (releases || is_waiting()) && !changed.contains(&Key::of(&***repo))
+    };
+    all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
+}
+
+/// Wakes the ConfigRepos that wait for a namespace when it is created, and those in it when it allows another
+/// identity.
+pub(super) fn of_namespace<V: View>(change: &Change<Namespace>, view: &V) -> Vec<Key> {
+    let is_created = change.old.is_none();
+    let allowed = |side: &Option<Arc<Namespace>>| side.as_deref().is_some_and(identity::allows_operator);
+    let is_allowance = allowed(&change.old) != allowed(&change.new);
+    if !is_created && !is_allowance {
+        return Vec::new();
+    }
+    let name = change.latest().and_then(|namespace| namespace.metadata.name.clone()).unwrap_or_default();
+    let all = view.readable::<ConfigRepo>(Query::ALL);
+    let waits = |repo: &ConfigRepo| {
+        let conditions = repo.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|condition| condition.reason == "NamespaceNotFound")
+    };
+    let concerned = |repo: &&Arc<ConfigRepo>| {
+        is_created && waits(repo) || is_allowance && repo.metadata.namespace.as_ref() == Some(&name)
+    };
+    all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
+}
+
+/// Wakes the ConfigRepos that an object belongs or belonged to, unless only its status changed and the object
+/// is as healthy as before.
+pub(super) fn owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
+    if let (Some(old), Some(new)) = (&change.old, &change.new)
+        && content(old).eq(content(new))
+        && old.annotations() == new.annotations()
+        && Health::of(old) == Health::of(new)
+    {
+        return Vec::new();
+    }
+    let marked = change.sides().filter_map(|object| {
+        let (namespace, name) = object.annotations().get(names::CONFIG_REPO_ANNOTATION)?.split_once('/')?;
+        Some(Key::namespaced(namespace, name))
+    });
+    marked.collect()
+}
+
+fn content(object: &Object) -> impl Iterator<Item = (&String, &serde_json::Value)> {
+    object.0.iter().filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
+}

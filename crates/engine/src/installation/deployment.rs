@@ -1,0 +1,63 @@
+//! The fields of a Deployment that the options of an installation determine.
+
+use object::Object;
+use serde_json::{Value, json};
+
+use super::options::OPTIONS_ANNOTATION;
+use super::{InstallationError, OPERATOR, Options};
+
+/// Sets the fields of a Deployment that the options determine. That of the operator records the options.
+pub(super) fn configure(deployment: &mut Object, options: &Options) -> Result<(), InstallationError> {
+    let Options {
+        image,
+        replicas,
+        controllers,
+        git_hosts,
+        otlp_endpoint,
+        config_namespaces: _,
+        service_accounts: _,
+        addon_roles: _,
+        dashboard: _,
+        extra_args,
+    } = options;
+    let is_operator = deployment.name() == OPERATOR;
+    if let Some(replicas) = replicas.filter(|_| is_operator) {
+        deployment.field_mut("spec").insert("replicas".into(), json!(replicas));
+    }
+    let pod = deployment.field_mut("spec").get_mut("template").and_then(|template| template.get_mut("spec"));
+    let container = pod.and_then(|pod| pod.pointer_mut("/containers/0"));
+    let container =
+        container.and_then(Value::as_object_mut).ok_or(InstallationError::Missing("container"))?;
+    if let Some(image) = image {
+        container.insert("image".into(), json!(image));
+    }
+    if !is_operator {
+        return Ok(());
+    }
+    let Some(Value::Array(arguments)) = container.get_mut("args") else {
+        return Err(InstallationError::Missing("args"));
+    };
+    if let Some(controllers) = controllers {
+        let given =
+            |argument: &Value| argument.as_str().is_some_and(|text| text.starts_with("--controllers="));
+        arguments.retain(|argument| !given(argument));
+        arguments.insert(place(arguments, "--listen="), json!(format!("--controllers={controllers}")));
+    }
+    let hosts = git_hosts.iter().flatten().filter(|host| !host.is_empty());
+    let hosts = hosts.map(|host| json!(format!("--git-hosts={host}"))).collect::<Vec<_>>();
+    let at = place(arguments, "--webhook-listen=");
+    arguments.splice(at..at, hosts);
+    let endpoint = otlp_endpoint.iter().filter(|endpoint| !endpoint.is_empty());
+    arguments.extend(endpoint.map(|endpoint| json!(format!("--otlp-endpoint={endpoint}"))));
+    arguments
+        .extend(extra_args.iter().flatten().filter(|argument| !argument.is_empty()).map(|text| json!(text)));
+    let annotations = json!({ OPTIONS_ANNOTATION: serde_json::to_string(options)? });
+    deployment.metadata_mut().insert("annotations".into(), annotations);
+    Ok(())
+}
+
+/// Returns the index of an argument, or the end of the list.
+fn place(arguments: &[Value], start: &str) -> usize {
+    let is_it = |argument: &Value| argument.as_str().is_some_and(|text| text.starts_with(start));
+    arguments.iter().position(is_it).unwrap_or(arguments.len())
+}

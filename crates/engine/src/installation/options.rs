@@ -1,0 +1,85 @@
+//! The options of an installation, and how a Deployment records them.
+
+use object::Object;
+use serde::{Deserialize, Serialize};
+
+/// Annotation of the Deployment with the options it was installed with, as JSON.
+pub(super) const OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/install-options";
+
+/// The options of an installation. The values of the chart have the same names and defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Options {
+    /// Image of the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Number of operators; one leads and the others wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+    /// Controllers to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controllers: Option<String>,
+    /// Hosts that repositories may be on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git_hosts: Option<Vec<String>>,
+    /// Collector of traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp_endpoint: Option<String>,
+    /// Namespaces that hold ConfigRepos, besides the operator's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_namespaces: Option<Vec<String>>,
+    /// Service accounts as which ConfigRepos act, as namespace/name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_accounts: Option<Vec<String>>,
+    /// Names of ClusterRoles and Roles that the operator may give to the agents of add-ons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addon_roles: Option<Vec<String>>,
+    /// Whether the dashboard runs too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dashboard: Option<bool>,
+    /// Further arguments of `wheelwright operator`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra_args: Option<Vec<String>>,
+}
+
+impl Options {
+    /// Returns these options, completed by those of an installation.
+    #[must_use]
+    pub fn over(self, installed: Self) -> Self {
+        let Self {
+            image,
+            replicas,
+            controllers,
+            git_hosts,
+            otlp_endpoint,
+            config_namespaces,
+            service_accounts,
+            addon_roles,
+            dashboard,
+            extra_args,
+        } = self;
+        Self {
+            image: image.or(installed.image),
+            replicas: replicas.or(installed.replicas),
+            controllers: controllers.or(installed.controllers),
+            git_hosts: git_hosts.or(installed.git_hosts),
+            otlp_endpoint: otlp_endpoint.or(installed.otlp_endpoint),
+            config_namespaces: config_namespaces.or(installed.config_namespaces),
+            service_accounts: service_accounts.or(installed.service_accounts),
+            addon_roles: addon_roles.or(installed.addon_roles),
+            dashboard: dashboard.or(installed.dashboard),
+            extra_args: extra_args.or(installed.extra_args),
+        }
+    }
+
+    /// Reads the options that a Deployment was installed with.
+    ///
+    /// # Errors
+    /// Its annotation is not what an installation writes.
+    pub fn of(deployment: &Object) -> Result<Self, serde_json::Error> {
+        let annotations = deployment.annotations();
+        annotations
+            .get(OPTIONS_ANNOTATION)
+            .map_or_else(|| Ok(Self::default()), |text| serde_json::from_str(text))
+    }
+}
