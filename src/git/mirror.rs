@@ -13,7 +13,7 @@ use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
 use super::report_history::Counted;
-use super::signature::{self, Subject, Verification};
+use super::signature::{self, RefTarget, Verification};
 use super::transport::Session;
 use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
@@ -160,11 +160,11 @@ impl Mirror {
         }
         let repo = self.repository()?;
         let subject = match want {
-            RefSpec::Commit(id) => Subject { commit: self.fetch_commit(&repo, id)?, tag: None },
+            RefSpec::Commit(id) => RefTarget { commit: self.fetch_commit(&repo, id)?, tag: None },
             RefSpec::Head | RefSpec::Branch(_) if self.leaves_out_reports => {
                 let tip = self.fetch_ref(&repo, want)?.commit;
                 let commit = below_reports(&repo, tip, history.accepted).map_err(|e| Error::cache(&e))?;
-                Subject { commit, tag: None }
+                RefTarget { commit, tag: None }
             }
             RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => {
                 self.fetch_ref(&repo, want)?
@@ -185,7 +185,7 @@ impl Mirror {
     pub fn is_trusted(&self, revision: &str) -> bool {
         let Some(how) = &self.verification else { return true };
         let (Ok(commit), Ok(repo)) = (Oid::from_str(revision), self.repository()) else { return false };
-        let subject = Subject { commit, tag: None };
+        let subject = RefTarget { commit, tag: None };
         self.verified.contains(&(how.keys.digest().to_owned(), commit))
             || signature::verify(&repo, &subject, Some(revision), how, &self.cancel).is_ok()
     }
@@ -220,7 +220,7 @@ impl Mirror {
         Ok(checkout)
     }
 
-    fn fetch_ref(&self, repo: &Repository, want: &RefSpec) -> Result<Subject, Error> {
+    fn fetch_ref(&self, repo: &Repository, want: &RefSpec) -> Result<RefTarget, Error> {
         let advertised = self.advertised(repo, Direction::Fetch)?;
         if advertised.is_empty() {
             return Err(Error::Empty { url: self.remote.to_string() });
@@ -238,7 +238,7 @@ impl Mirror {
             .map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))?;
         let tag = found.target().filter(|id| *id != commit);
         let served = name.strip_prefix("refs/tags/").unwrap_or(&name).to_owned();
-        Ok(Subject { commit, tag: tag.map(|tag| (tag, served)) })
+        Ok(RefTarget { commit, tag: tag.map(|tag| (tag, served)) })
     }
 
     fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {

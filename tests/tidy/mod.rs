@@ -5,6 +5,7 @@
 //! that a new dependency is a decision.
 
 mod documents;
+mod doubles;
 mod imports;
 mod messages;
 mod names;

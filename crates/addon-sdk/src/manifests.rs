@@ -36,7 +36,7 @@ pub fn render(files: &[&str], installation: &Installation<'_>) -> Result<Vec<Obj
         config.customized_variables.push(CustomizedVariable { name, value, ..CustomizedVariable::default() });
     }
     let registrations = installation.addon.status.iter().flat_map(|status| &status.registrations);
-    let input = template::Input {
+    let input = template::TemplateInput {
         addon: installation.addon.name(),
         cluster: installation.cluster_name(),
         template: &template(installation.addon.name(), manifests, registrations.map(registration)),

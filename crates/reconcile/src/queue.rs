@@ -23,7 +23,7 @@ pub(crate) struct WorkQueue {
     due: BTreeMap<Key, (Timestamp, Priority)>,
     changed: BTreeSet<(Timestamp, Key)>,
     initial: BTreeSet<(Timestamp, Key)>,
-    running: BTreeMap<Key, Running>,
+    running: BTreeMap<Key, RunningKey>,
     failures: BTreeMap<Key, Failures>,
     spacing: SignedDuration,
     /// Changed keys started since the last initial one.
@@ -67,7 +67,7 @@ pub(crate) struct Cause {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Running {
+struct RunningKey {
     priority: Priority,
     again: Option<Wake>,
 }
@@ -185,7 +185,7 @@ impl WorkQueue {
         };
         let (_, key) = self.order(priority).pop_first()?;
         self.due.remove(&key);
-        self.running.insert(key.clone(), Running { priority, again: None });
+        self.running.insert(key.clone(), RunningKey { priority, again: None });
         Some(key)
     }
 
@@ -198,7 +198,7 @@ impl WorkQueue {
         wake_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Timestamp {
-        let Some(Running { priority, again }) = self.running.remove(key) else { return now };
+        let Some(RunningKey { priority, again }) = self.running.remove(key) else { return now };
         let until = match failure {
             Some(cause) => {
                 let in_a_row =

@@ -15,7 +15,7 @@ use crate::cli::installation::{
 use crate::cli::output::Ui;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
-use engine::installation::{OPERATOR, Options};
+use engine::installation::{InstallationOptions, OPERATOR};
 use engine::plural::counted;
 
 /// Seconds after which the wait for the served definitions fails.
@@ -89,14 +89,19 @@ impl Args {
     }
 
     /// Returns the options of the installation that the hub has.
-    async fn installed(&self, installer: &Installer) -> Result<Option<Options>, CommandError> {
+    async fn installed(&self, installer: &Installer) -> Result<Option<InstallationOptions>, CommandError> {
         let target = ObjectRef::of::<Deployment>(Key::namespaced(&self.namespace, OPERATOR));
         let Some(deployment) = installer.find(&target).await? else { return Ok(None) };
-        Ok(Some(Options::of(&deployment).context("cannot read the options of the installation")?))
+        Ok(Some(InstallationOptions::of(&deployment).context("cannot read the options of the installation")?))
     }
 }
 
-async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mut Ui) -> CommandResult {
+async fn install(
+    args: &Args,
+    installer: &Installer,
+    installed: InstallationOptions,
+    ui: &mut Ui,
+) -> CommandResult {
     let wanted = manifests(&args.namespace, &args.options.options().over(installed))?;
     let deadline = Deadline::of_seconds(args.wait);
     // The check of the owners of all objects comes before the first write.

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             let hint = "an agent with several bootstrap kubeconfigs goes to its next hub when its hub denies the cluster";
             CommandError::hinted(anyhow!("there is no bootstrap kubeconfig in the Secret {secret}"), hint)
         })?;
-        let identity = Identity::read(writer.client()).await?.ok_or_else(|| {
+        let identity = AgentIdentity::read(writer.client()).await?.ok_or_else(|| {
             let error = anyhow!("the agent of this cluster has not joined a hub yet");
             CommandError::hinted(error, "wheelwright join")
         })?;
@@ -139,11 +139,11 @@ async fn joined(
     cluster: &str,
     hub: &Uri,
     seconds: u64,
-) -> Result<Identity, CommandError> {
+) -> Result<AgentIdentity, CommandError> {
     let deadline = deadline(seconds);
     let (mut seen, mut missing) = (None, "joined");
     while Instant::now() < deadline {
-        if let Some(identity) = Identity::read(spoke).await?
+        if let Some(identity) = AgentIdentity::read(spoke).await?
             && identity.hub().await? == *hub
         {
             missing = "renewed its lease on";
@@ -163,12 +163,12 @@ async fn joined(
 }
 
 /// The identity of the agent on its hub, as the cluster keeps it.
-struct Identity {
+struct AgentIdentity {
     cluster: String,
     kubeconfig: Kubeconfig,
 }
 
-impl Identity {
+impl AgentIdentity {
     /// Reads the identity; `None` where there is none.
     async fn read(spoke: &kube::Client) -> Result<Option<Self>, CommandError> {
         let key = Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET);

@@ -19,7 +19,7 @@ use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::work::v1::ManifestWork;
-use engine::installation::{DASHBOARD, OPERATOR, Options, WEBHOOK};
+use engine::installation::{DASHBOARD, InstallationOptions, OPERATOR, WEBHOOK};
 
 /// Uninstall the operator from a hub. The fleet stays: clusters, repositories, placements, add-ons and works keep what they have.
 ///
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<(), CommandError> {
     let mark = if args.dry_run { " (dry run)" } else { "" };
     let deadline = Deadline::of_seconds(args.wait);
-    let wanted = manifests(&args.namespace, &Options::default())?;
+    let wanted = manifests(&args.namespace, &InstallationOptions::default())?;
     if args.delete_definitions {
         must_be_empty(installer).await?;
     }

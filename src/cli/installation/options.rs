@@ -1,6 +1,6 @@
 //! The options of an installation, as flags.
 
-use engine::installation::{self, Options};
+use engine::installation::{self, InstallationOptions};
 use object::Object;
 
 use super::MANAGER;
@@ -45,7 +45,7 @@ pub(in crate::cli) struct OptionArgs {
 
 impl OptionArgs {
     /// Returns the options that the flags set.
-    pub(in crate::cli) fn options(&self) -> Options {
+    pub(in crate::cli) fn options(&self) -> InstallationOptions {
         let Self {
             image,
             replicas,
@@ -58,7 +58,7 @@ impl OptionArgs {
             dashboard,
             extra_args,
         } = self.clone();
-        Options {
+        InstallationOptions {
             image,
             replicas,
             controllers,
@@ -81,6 +81,9 @@ fn account(text: &str) -> Result<String, String> {
 }
 
 /// Returns all objects that this command installs.
-pub(in crate::cli) fn manifests(namespace: &str, options: &Options) -> anyhow::Result<Vec<Object>> {
+pub(in crate::cli) fn manifests(
+    namespace: &str,
+    options: &InstallationOptions,
+) -> anyhow::Result<Vec<Object>> {
     Ok(installation::manifests(namespace, options, MANAGER)?)
 }

@@ -36,7 +36,7 @@ pub struct Verification {
 
 /// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::git) struct Subject {
+pub(in crate::git) struct RefTarget {
     pub(in crate::git) commit: Oid,
     /// The annotated tag that leads to the commit, and the name it is served under.
     pub(in crate::git) tag: Option<(Oid, String)>,
@@ -48,7 +48,7 @@ pub(in crate::git) struct Subject {
 /// [`Error::NotVerified`] names the first commit or tag that is refused.
 pub(in crate::git) fn verify(
     repo: &Repository,
-    subject: &Subject,
+    subject: &RefTarget,
     accepted: Option<&str>,
     how: &Verification,
     cancel: &Cancel,

@@ -11,8 +11,8 @@ mod refusal;
 mod signer;
 mod ssh;
 
+pub(super) use history::{RefTarget, verify};
 pub use history::{SignedPart, Verification};
-pub(super) use history::{Subject, verify};
 pub use keyring::Keyring;
 pub use refusal::Refusal;
 pub use signer::Signer;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::forge::Forge;
 use super::push::{QUICK, files};
 use crate::git::{Commit, object_bytes};
-use engine::report::{self, Cluster, Fleet, Workload};
+use engine::report::{self, Cluster, FleetReport, Workload};
 use engine::rollout::ClusterState;
 
 /// Most commits in ten minutes: one in 30 seconds.
 const COMMITS: usize = 20;
 
 /// Returns a fleet of three thousand clusters, a third of which changed since the commit before.
-fn fleet(commit: usize) -> Fleet {
+fn fleet(commit: usize) -> FleetReport {
     let cluster = |i: usize| {
         let fails = (i + commit / 3) % 3 == commit % 3;
         let state = if fails { ClusterState::Failed { deadline: None } } else { ClusterState::Done };
@@ -33,11 +33,11 @@ fn fleet(commit: usize) -> Fleet {
         clusters: (0..3_000).map(cluster).collect(),
         ..Workload::default()
     };
-    Fleet {
+    FleetReport {
         clusters: 3_000,
         available: 2_000,
         add_ons: vec![add_on("msa"), add_on("proxy")],
-        ..Fleet::default()
+        ..FleetReport::default()
     }
 }
 

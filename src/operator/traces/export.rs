@@ -115,12 +115,12 @@ fn pairs(name: &str, text: &str) -> anyhow::Result<BTreeMap<String, String>> {
 
 /// The queue of the spans.
 #[derive(Clone)]
-pub(super) struct Queue {
+pub(super) struct SpanQueue {
     spans: mpsc::Sender<Span>,
     lost: Arc<AtomicU64>,
 }
 
-impl Queue {
+impl SpanQueue {
     pub(super) fn add(&self, span: Span) {
         if self.spans.try_send(span).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -140,7 +140,7 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// Returns a queue and what sends it.
-    pub(super) fn new(options: TraceOptions) -> (Queue, Self) {
+    pub(super) fn new(options: TraceOptions) -> (SpanQueue, Self) {
         let (sender, spans) = mpsc::channel(QUEUE);
         let lost = Arc::<AtomicU64>::default();
         let mut roots = RootCertStore::empty();
@@ -151,7 +151,7 @@ impl Exporter {
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        let queue = Queue { spans: sender, lost: Arc::clone(&lost) };
+        let queue = SpanQueue { spans: sender, lost: Arc::clone(&lost) };
         (queue, Self { options, client, spans, lost, is_failing: false })
     }
 

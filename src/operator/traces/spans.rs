@@ -12,7 +12,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest as _, Sha256};
 
 use super::TraceOptions;
-use super::export::{Exporter, Queue};
+use super::export::{Exporter, SpanQueue};
 use super::message::{KeyValue, Span, SpanKind, Status, StatusCode};
 use crate::shell::{Activity, ActivityKind};
 use api::addon::v1alpha1::ClusterManagementAddOn;
@@ -25,7 +25,7 @@ use reconcile::{Act, Action, Caches, Failure, FailureKind, Outcome, Source, View
 
 /// Makes spans of what an operator does for commits.
 pub(crate) struct Tracer {
-    queue: Queue,
+    queue: SpanQueue,
     /// Makes the span ids of this process differ from those of others.
     seed: [u8; 16],
     state: Mutex<State>,

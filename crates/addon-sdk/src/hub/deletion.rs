@@ -7,7 +7,7 @@ use crate::AddOn;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::set_condition;
 use api::names::ADDON_PRE_DELETE;
-use engine::addon::hook::{self, Wait};
+use engine::addon::hook::{self, HookWait};
 use engine::addon::hosting::Place;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, StatusWrite};
@@ -27,7 +27,7 @@ impl<A: AddOn> Deployment<A> {
             Ok(Some(wanted)) => {
                 (hook::wait(&addon, Place::Managed, &wanted, self.hook.as_deref()), Some(wanted))
             }
-            Err(why) => (Some(Wait::new(&addon, Place::Managed, &why)), None),
+            Err(why) => (Some(HookWait::new(&addon, Place::Managed, &why)), None),
         };
         let Some(wait) = wait else {
             plan.step(Action::remove_finalizers(&*self.addon, &[ADDON_PRE_DELETE]));

@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::config_repo::Identity;
+use super::config_repo::RepoIdentity;
 use super::report::fleet::{self, Workloads};
 use super::report::hub_uid;
 use api::condition::ConditionStatus::{False, True};
@@ -139,7 +139,7 @@ fn plan(
     (commit, now): (&str, Timestamp),
     view: &impl View,
 ) -> Read<Plan> {
-    let Ok(identity) = Identity::of(repo, view)? else { return Ok(Plan::nothing()) };
+    let Ok(identity) = RepoIdentity::of(repo, view)? else { return Ok(Plan::nothing()) };
     let (workloads, mut plan) = (Workloads::read(repo, &identity, view)?, Plan::default());
     let changed = workloads.last_change(repo, view, now)?;
     let fleet = workloads.fleet((repo, &identity), &mut plan, view, now)?;

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::config_repo::Identity;
+use super::config_repo::RepoIdentity;
 use api::Condition;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
@@ -163,7 +163,7 @@ fn plan(
     now: Timestamp,
     moment: Moment,
 ) -> Read<Plan> {
-    let Ok(identity) = Identity::of(repo, view)? else { return Ok(Plan::nothing()) };
+    let Ok(identity) = RepoIdentity::of(repo, view)? else { return Ok(Plan::nothing()) };
     let status = repo.status.clone().unwrap_or_default();
     let last = status.report.clone().unwrap_or_default();
     let interval = interval(spec);
@@ -193,7 +193,7 @@ fn plan(
     }
     let fleet = workloads.fleet((repo, &identity), &mut plan, view, now)?;
     let mut files = report::files(&fleet);
-    if spec.snapshot && identity == Identity::Operator {
+    if spec.snapshot && identity == RepoIdentity::Operator {
         files.extend(fleet_snapshot::snapshot(view)?.map(|text| (report::SNAPSHOT_FILE.to_owned(), text)));
     }
     let digest = report::digest(&files);
@@ -293,7 +293,7 @@ fn not_before(repo: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
 
 /// Returns whether a report waits neither for the interval nor for further changes: a rollout has ended since
 /// the last report, and none goes on. An interval has one such report at most.
-fn flushes(repo: &ConfigRepo, identity: &Identity, view: &impl View, now: Timestamp) -> Read<bool> {
+fn flushes(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View, now: Timestamp) -> Read<bool> {
     let (Some(spec), Some(status)) = (&repo.spec.report, &repo.status) else { return Ok(false) };
     let Some(ReportStatus { time: Some(reported), flushed, error, .. }) = &status.report else {
         return Ok(false);

@@ -9,7 +9,7 @@ use api::condition::{Observation, set_condition};
 use api::crds;
 use api::names::{AUTO_APPROVE_BINDING, CLUSTER_MANAGER_FINALIZER};
 use api::operator::v1::ClusterManager;
-use engine::cluster_manager::{self, MANAGER, NAMESPACE, Settings};
+use engine::cluster_manager::{self, ClusterManagerSettings, MANAGER, NAMESPACE};
 use engine::installation::{MANAGED_BY, OPERATOR, WEBHOOK, keep_conversion};
 use jiff::Timestamp;
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -48,19 +48,19 @@ impl Controller for ClusterManagerController {
 
 /// A hub side: the objects that its ClusterManager wants, and the live ones.
 struct Hub {
-    settings: Settings,
+    settings: ClusterManagerSettings,
     wanted: Vec<Object>,
     live: Live,
 }
 
 impl Hub {
-    fn wanted_by(manager: &ClusterManager) -> Result<(Settings, Vec<Object>), String> {
-        let settings = Settings::read(manager).map_err(|refusal| refusal.to_string())?;
+    fn wanted_by(manager: &ClusterManager) -> Result<(ClusterManagerSettings, Vec<Object>), String> {
+        let settings = ClusterManagerSettings::read(manager).map_err(|refusal| refusal.to_string())?;
         let wanted = cluster_manager::objects(&settings).map_err(|error| error.to_string())?;
         Ok((settings, wanted))
     }
 
-    fn read(settings: Settings, wanted: Vec<Object>, view: &impl View) -> Read<Self> {
+    fn read(settings: ClusterManagerSettings, wanted: Vec<Object>, view: &impl View) -> Read<Self> {
         let (deployments, webhooks) = cluster_manager::replaced(&settings.name);
         let targets = wanted.iter().map(Object::reference).chain(deployments).chain(webhooks);
         let live = Live::read(view, targets.chain(leftovers()).collect::<Vec<_>>())?;
@@ -144,7 +144,7 @@ fn remove(manager: &ClusterManager, view: &impl View) -> Read<Plan> {
     if !manager.has_finalizer(CLUSTER_MANAGER_FINALIZER) {
         return Ok(plan);
     }
-    let settings = Settings::named(manager);
+    let settings = ClusterManagerSettings::named(manager);
     let wanted = cluster_manager::objects(&settings).unwrap_or_default();
     let hub = Hub::read(settings, wanted, view)?;
     let live = |target: &ObjectRef| hub.live.get(target).filter(|live| !live.is_terminating());

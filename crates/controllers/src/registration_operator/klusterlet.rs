@@ -14,8 +14,8 @@ use api::names::{
 use api::operator::v1::{Klusterlet, RelatedResource};
 use api::work::v1::AppliedManifestWork;
 use engine::klusterlet::{
-    self, AccessObjects, BOOTSTRAP_SECRET, Installation, MANAGED_SECRET, MANAGER, PULL_SECRET,
-    PULL_SECRET_NAMESPACE, PullSecretChange, Refusal, Secrets, Settings,
+    self, AccessObjects, BOOTSTRAP_SECRET, Installation, KlusterletRefusal, KlusterletSettings,
+    MANAGED_SECRET, MANAGER, PULL_SECRET, PULL_SECRET_NAMESPACE, PullSecretChange, Secrets,
 };
 use jiff::Timestamp;
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -36,7 +36,7 @@ impl Controller for KlusterletController {
         if klusterlet.is_terminating() {
             return remove(&klusterlet, view, now);
         }
-        let mut plan = match Settings::read(&klusterlet) {
+        let mut plan = match KlusterletSettings::read(&klusterlet) {
             Ok(settings) => Agent::read(settings, view)?.install(&klusterlet),
             Err(_) => Plan::nothing(),
         };
@@ -56,13 +56,13 @@ impl Controller for KlusterletController {
 
 /// An agent: the objects that its Klusterlet wants, and the live ones.
 struct Agent {
-    settings: Settings,
+    settings: KlusterletSettings,
     access: AccessObjects,
     live: Live,
 }
 
 impl Agent {
-    fn read(settings: Settings, view: &impl View) -> Read<Self> {
+    fn read(settings: KlusterletSettings, view: &impl View) -> Read<Self> {
         let access = klusterlet::access(&settings);
         let wanted = access.namespaces.iter().chain(&access.objects).map(Object::reference);
         let secrets = bootstrap_secrets(&settings).into_iter().chain([HUB_KUBECONFIG_SECRET.to_owned()]);
@@ -140,14 +140,14 @@ impl Agent {
     }
 }
 
-fn bootstrap_secrets(settings: &Settings) -> Vec<String> {
+fn bootstrap_secrets(settings: &KlusterletSettings) -> Vec<String> {
     match settings.bootstrap_secrets.as_slice() {
         [] => vec![BOOTSTRAP_SECRET.to_owned()],
         several => several.to_vec(),
     }
 }
 
-fn secret(settings: &Settings, name: String) -> ObjectRef {
+fn secret(settings: &KlusterletSettings, name: String) -> ObjectRef {
     reference("v1", "Secret", Key::namespaced(&settings.namespace, name))
 }
 
@@ -159,7 +159,7 @@ fn claim() -> ObjectRef {
     reference("cluster.open-cluster-management.io/v1alpha1", "ClusterClaim", Key::cluster(AGENT_CLAIM))
 }
 
-fn deployment_names(settings: &Settings) -> impl Iterator<Item = ObjectRef> + use<> {
+fn deployment_names(settings: &KlusterletSettings) -> impl Iterator<Item = ObjectRef> + use<> {
     let namespace = settings.namespace.clone();
     let names = settings.deployment_names().into_iter();
     names.map(move |name| reference("apps/v1", "Deployment", Key::namespaced(&namespace, name)))
@@ -171,7 +171,8 @@ fn remove(klusterlet: &Klusterlet, view: &impl View, now: Timestamp) -> Read<Pla
     if !klusterlet.has_finalizer(KLUSTERLET_FINALIZER) {
         return Ok(plan);
     }
-    let settings = Settings::read(klusterlet).unwrap_or_else(|_| Settings::named(klusterlet));
+    let settings =
+        KlusterletSettings::read(klusterlet).unwrap_or_else(|_| KlusterletSettings::named(klusterlet));
     let agent = Agent::read(settings, view)?;
     let live = |target: &ObjectRef| agent.live.get(target);
     let since = klusterlet.metadata.deletion_timestamp.as_ref().map_or(now, |since| since.0);
@@ -226,7 +227,7 @@ fn status(
     let generation = klusterlet.metadata.generation.unwrap_or_default();
     let held = new.status.get_or_insert_default();
     held.observed_generation = Some(generation);
-    let observed = match Settings::read(klusterlet) {
+    let observed = match KlusterletSettings::read(klusterlet) {
         Err(refusal) => refused(&refusal),
         Ok(settings) => {
             let agent = Agent::read(settings, view)?;
@@ -254,7 +255,7 @@ fn status(
     Ok(StatusWrite::between(klusterlet, &new))
 }
 
-fn refused(refusal: &Refusal) -> Vec<Observation> {
+fn refused(refusal: &KlusterletRefusal) -> Vec<Observation> {
     let prepared =
         Observation::new("ReadyToApply", False, "KlusterletPrepareFailed").message(refusal.to_string());
     vec![prepared, applied(Some(refusal.to_string()))]

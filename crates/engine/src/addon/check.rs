@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::hosting::Target;
 use super::registration::{Sources, role_bindings};
-use super::template::{self, Input};
+use super::template::{self, TemplateInput};
 use super::works;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use object::Object;
@@ -23,7 +23,8 @@ const ANY_CLUSTER: &str = "cluster";
 /// that nothing defines.
 pub fn check(addon: &str, sources: &Sources, is_strict: bool) -> Result<(), String> {
     let Sources { template, config } = sources;
-    let input = Input { addon, cluster: ANY_CLUSTER, template, config: config.as_ref(), registries: None };
+    let input =
+        TemplateInput { addon, cluster: ANY_CLUSTER, template, config: config.as_ref(), registries: None };
     let undefined = if is_strict { undefined(&input) } else { None };
     if let Some((index, name)) = undefined {
         return Err(format!("manifest {index} of the template: nothing defines the variable {{{{{name}}}}}"));
@@ -41,7 +42,7 @@ pub fn check(addon: &str, sources: &Sources, is_strict: bool) -> Result<(), Stri
 }
 
 /// Returns the first variable of the template that nothing defines, with the place of its manifest.
-fn undefined(input: &Input<'_>) -> Option<(usize, String)> {
+fn undefined(input: &TemplateInput<'_>) -> Option<(usize, String)> {
     let variables = template::variables(input, template::install_namespace(input.config));
     let manifests = input.template.agent_spec.workload.manifests.iter().enumerate();
     manifests.into_iter().find_map(|(index, manifest)| {

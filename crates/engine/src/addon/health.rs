@@ -109,7 +109,7 @@ fn refusal(work: &ManifestWork) -> Option<String> {
 }
 
 /// A Deployment or DaemonSet of a work, with the feedback about it.
-struct Workload<'a> {
+struct ProbedWorkload<'a> {
     resource: String,
     name: String,
     wanted_replicas: i64,
@@ -117,13 +117,13 @@ struct Workload<'a> {
     values: BTreeMap<&'a str, &'a FieldValue>,
 }
 
-impl Workload<'_> {
+impl ProbedWorkload<'_> {
     fn number(&self, name: &str) -> Option<i64> {
         self.values.get(name)?.integer
     }
 }
 
-fn workloads<'a>(works: &'a [&ManifestWork]) -> impl Iterator<Item = Workload<'a>> {
+fn workloads<'a>(works: &'a [&ManifestWork]) -> impl Iterator<Item = ProbedWorkload<'a>> {
     works.iter().flat_map(|work| {
         let reported =
             work.status.iter().flat_map(|status| &status.resource_status.manifests).collect::<Vec<_>>();
@@ -138,14 +138,14 @@ fn workloads<'a>(works: &'a [&ManifestWork]) -> impl Iterator<Item = Workload<'a
     })
 }
 
-fn workload<'a>(manifest: &Object, reported: &[&'a ManifestCondition]) -> Workload<'a> {
+fn workload<'a>(manifest: &Object, reported: &[&'a ManifestCondition]) -> ProbedWorkload<'a> {
     let same = |m: &&&ManifestCondition| {
         let meta = &m.resource_meta;
         (meta.kind.as_str(), meta.namespace.as_str(), meta.name.as_str())
             == (manifest.kind(), manifest.namespace(), manifest.name())
     };
     let values = reported.iter().find(same).into_iter().flat_map(|m| &m.status_feedback.values);
-    Workload {
+    ProbedWorkload {
         resource: if manifest.kind() == "DaemonSet" { "daemonsets".into() } else { "deployments".into() },
         name: format!("{}/{}", manifest.namespace(), manifest.name()),
         wanted_replicas: manifest.at(&["spec", "replicas"]).and_then(serde_json::Value::as_i64).unwrap_or(1),
@@ -155,8 +155,8 @@ fn workload<'a>(manifest: &Object, reported: &[&'a ManifestCondition]) -> Worklo
 }
 
 /// Returns why a workload does not run the configurations of an address yet.
-fn unhealthy(workload: &Workload<'_>, address: &str) -> Option<String> {
-    let Workload { resource, name, wanted_replicas, is_daemon_set, values } = workload;
+fn unhealthy(workload: &ProbedWorkload<'_>, address: &str) -> Option<String> {
+    let ProbedWorkload { resource, name, wanted_replicas, is_daemon_set, values } = workload;
     let of = values.get("ConfigAddress").and_then(|value| value.string.as_deref());
     if of != Some(address) {
         return Some(format!("{resource} {name} has not reported about this configuration"));
@@ -205,7 +205,7 @@ pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
             Some(_) => {}
         }
     }
-    let probed: Vec<Workload<'_>> =
+    let probed: Vec<ProbedWorkload<'_>> =
         workloads(works).filter(|w| w.is_daemon_set || w.wanted_replicas != 0).collect();
     if !probed.is_empty() && probed.iter().all(|workload| workload.values.is_empty()) {
         return unknown("NoProbeResult", "Probe results are not returned");
@@ -219,7 +219,7 @@ pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
     }
 }
 
-fn probe(workload: &Workload<'_>) -> Option<String> {
+fn probe(workload: &ProbedWorkload<'_>) -> Option<String> {
     let (desired, ready) = if workload.is_daemon_set {
         (workload.number("DesiredNumberScheduled"), workload.number("NumberReady"))
     } else {

@@ -65,7 +65,7 @@ fn feedback_rules(hook: &Object) -> Vec<FeedbackRule> {
 
 /// A wait for the jobs of an add-on that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct HookWait {
     /// The text for people, with the way to skip the wait.
     pub message: String,
     /// Whether a job failed, so that the wait does not end by itself.
@@ -74,7 +74,7 @@ pub struct Wait {
     pub is_unwritten: bool,
 }
 
-impl Wait {
+impl HookWait {
     /// Returns a wait for the jobs of one part of an add-on. `why` is its reason.
     pub fn new(addon: &Key, place: Place, why: &str) -> Self {
         let (work, finalizer) = (place.hook_name(addon), place.hook_finalizer());
@@ -93,15 +93,20 @@ impl Wait {
 
 /// Returns the wait for the jobs of one part of an add-on; `None` if they are complete. `live` is their work
 /// on the hub.
-pub fn wait(addon: &Key, place: Place, wanted: &ManifestWork, live: Option<&ManifestWork>) -> Option<Wait> {
+pub fn wait(
+    addon: &Key,
+    place: Place,
+    wanted: &ManifestWork,
+    live: Option<&ManifestWork>,
+) -> Option<HookWait> {
     let Some(live) = live.filter(|live| is_as_wanted(live, wanted)) else {
-        let wait = Wait::new(addon, place, "it has just been written");
-        return Some(Wait { is_unwritten: true, ..wait });
+        let wait = HookWait::new(addon, place, "it has just been written");
+        return Some(HookWait { is_unwritten: true, ..wait });
     };
     let open = unfinished(live);
     let first = open.first()?;
-    let wait = Wait::new(addon, place, &first.to_string());
-    Some(Wait { has_failed: first.failure.is_some(), ..wait })
+    let wait = HookWait::new(addon, place, &first.to_string());
+    Some(HookWait { has_failed: first.failure.is_some(), ..wait })
 }
 
 /// A job that is not complete, or not known to be complete.

@@ -27,7 +27,7 @@ pub(super) const SHOWN: usize = 200;
 
 /// The input of the manifests of one cluster.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
+pub struct TemplateInput<'a> {
     /// Name of the add-on.
     pub addon: &'a str,
     /// Name of the cluster.
@@ -122,7 +122,7 @@ struct RegistriesAnnotation {
 /// # Errors
 /// Fails where the template or the configuration is invalid, or multiplies its values; nothing is rendered
 /// then.
-pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
+pub fn render(input: &TemplateInput<'_>) -> Result<Vec<Object>, RenderError> {
     let namespace = install_namespace(input.config);
     let variables = variables(input, namespace);
     let decoration = decoration(input, namespace, &variables)?;
@@ -173,7 +173,7 @@ pub(super) fn install_namespace(config: Option<&AddOnDeploymentConfigSpec>) -> &
 }
 
 /// Variables by name. As in OCM, those of the user replace defaults, and those of the cluster replace both.
-pub(super) fn variables(input: &Input<'_>, namespace: &str) -> BTreeMap<String, String> {
+pub(super) fn variables(input: &TemplateInput<'_>, namespace: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     if !input.template.registration.is_empty() {
         variables
@@ -190,7 +190,7 @@ pub(super) fn variables(input: &Input<'_>, namespace: &str) -> BTreeMap<String, 
 }
 
 fn decoration(
-    input: &Input<'_>,
+    input: &TemplateInput<'_>,
     namespace: &str,
     variables: &BTreeMap<String, String>,
 ) -> Result<Decoration, RenderError> {

@@ -4,12 +4,12 @@ use api::condition::ConditionStatus::{False, True};
 use api::condition::Observation;
 use object::Object;
 
-use super::Settings;
+use super::ClusterManagerSettings;
 use crate::klusterlet::{fields_ignored, number, valid_gates};
 
 /// Returns the conditions of the hub side, without the one about its apply. Its parts are one Deployment
 /// here.
-pub fn conditions(settings: &Settings, deployment: Option<&Object>) -> Vec<Observation> {
+pub fn conditions(settings: &ClusterManagerSettings, deployment: Option<&Object>) -> Vec<Observation> {
     vec![
         valid_gates(&settings.unknown_gates),
         progressing(deployment),

@@ -8,7 +8,7 @@ mod settings;
 
 pub use conditions::conditions;
 pub use objects::{OWNER, objects, replaced, without_webhook};
-pub use settings::{Refusal, Settings};
+pub use settings::{ClusterManagerRefusal, ClusterManagerSettings};
 
 /// The namespace of the hub side, as in OCM.
 pub const NAMESPACE: &str = "open-cluster-management-hub";

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{NAMESPACE, Settings};
+use super::{ClusterManagerSettings, NAMESPACE};
 use crate::installation::{self, InstallationError, MANAGED_BY};
 use crate::klusterlet::with_digest;
 use crate::registration::rbac::BOOTSTRAP_ROLE;
@@ -17,7 +17,7 @@ pub const OWNER: &str = "wheelwright-registration-operator";
 ///
 /// # Errors
 /// The chart that the program holds cannot be read, which is a bug.
-pub fn objects(settings: &Settings) -> Result<Vec<Object>, InstallationError> {
+pub fn objects(settings: &ClusterManagerSettings) -> Result<Vec<Object>, InstallationError> {
     let mut objects = installation::manifests(NAMESPACE, &settings.options, OWNER)?;
     let deployment = objects.pop();
     if !settings.auto_approved.is_empty() {
@@ -44,7 +44,7 @@ fn auto_approval(users: &[String]) -> Value {
     })
 }
 
-fn placed(mut deployment: Object, settings: &Settings) -> Object {
+fn placed(mut deployment: Object, settings: &ClusterManagerSettings) -> Object {
     let spec = deployment.field_mut("spec");
     let Some(pod) =
         spec.get_mut("template").and_then(|template| template.pointer_mut("/spec")?.as_object_mut())

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-use crate::installation::Options;
+use crate::installation::InstallationOptions;
 use crate::klusterlet::resources;
 use api::addon::v1alpha1::NodePlacement;
 use api::names::HUB_IMAGE_ANNOTATION;
@@ -47,11 +47,11 @@ enum Effect {
 
 /// The parsed spec of a ClusterManager.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct ClusterManagerSettings {
     /// The name of the ClusterManager.
     pub name: String,
     /// The options of the installation.
-    pub options: Options,
+    pub options: InstallationOptions,
     pub(super) node_placement: NodePlacement,
     /// The resources of containers; `None` for those of the chart.
     pub(super) resources: Option<ResourceRequirements>,
@@ -65,7 +65,7 @@ pub struct Settings {
 
 /// A ClusterManager that cannot be installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ClusterManagerRefusal {
     /// The hub side would run on another cluster.
     #[error(
         "the mode {0} is not supported; run `wheelwright operator --kubeconfig` where the hub side should run"
@@ -76,7 +76,7 @@ pub enum Refusal {
     Driver(String),
 }
 
-impl Settings {
+impl ClusterManagerSettings {
     /// Reads the name of a ClusterManager, which determines where its objects are.
     pub fn named(manager: &ClusterManager) -> Self {
         Self { name: manager.name().to_owned(), ..Self::default() }
@@ -86,7 +86,7 @@ impl Settings {
     ///
     /// # Errors
     /// The hub side cannot run as the spec says.
-    pub fn read(manager: &ClusterManager) -> Result<Self, Refusal> {
+    pub fn read(manager: &ClusterManager) -> Result<Self, ClusterManagerRefusal> {
         let ClusterManagerSpec {
             registration_image_pull_spec,
             work_image_pull_spec,
@@ -109,7 +109,7 @@ impl Settings {
             mode @ (InstallMode::Hosted
             | InstallMode::Singleton
             | InstallMode::SingletonHosted
-            | InstallMode::Other(_)) => return Err(Refusal::Mode(mode.to_string())),
+            | InstallMode::Other(_)) => return Err(ClusterManagerRefusal::Mode(mode.to_string())),
         }
         let mut settings = Self {
             node_placement: node_placement.unwrap_or_default(),
@@ -136,7 +136,7 @@ impl Settings {
         let WorkConfiguration { feature_gates, work_driver, unknown: _ } =
             work_configuration.unwrap_or_default();
         if !["", "kube"].contains(&work_driver.as_str()) {
-            return Err(Refusal::Driver(work_driver));
+            return Err(ClusterManagerRefusal::Driver(work_driver));
         }
         settings.read_gates("workConfiguration", &feature_gates);
         let AddOnManagerConfiguration { feature_gates, unknown: _ } =
@@ -152,7 +152,10 @@ impl Settings {
         self.ignored.push(format!("{field}: {why}"));
     }
 
-    fn read_registration(&mut self, configuration: RegistrationHubConfiguration) -> Result<(), Refusal> {
+    fn read_registration(
+        &mut self,
+        configuration: RegistrationHubConfiguration,
+    ) -> Result<(), ClusterManagerRefusal> {
         let RegistrationHubConfiguration {
             auto_approve_users,
             feature_gates,
@@ -164,7 +167,7 @@ impl Settings {
         for driver in registration_drivers {
             let RegistrationDriverHub { auth_type, csr, awsirsa: _, grpc: _, unknown: _ } = driver;
             if !["", "csr"].contains(&auth_type.as_str()) {
-                return Err(Refusal::Driver(auth_type));
+                return Err(ClusterManagerRefusal::Driver(auth_type));
             }
             let CsrConfig { auto_approved_identities, unknown: _ } = csr.unwrap_or_default();
             users.extend(auto_approved_identities);

@@ -3,7 +3,7 @@
 use object::Object;
 use serde_json::{Value, json};
 
-use super::{InstallationError, OPERATOR, Options};
+use super::{InstallationError, InstallationOptions, OPERATOR};
 
 /// Name of the ClusterRole by which the operator gives roles to the agents of add-ons.
 const ADDON_ROLES: &str = "wheelwright-operator-addon-roles";
@@ -14,7 +14,7 @@ const NO_ROLES: &str = "request.name in []";
 pub(super) fn add(
     rendered: &mut Vec<Object>,
     namespace: &str,
-    options: &Options,
+    options: &InstallationOptions,
 ) -> Result<(), InstallationError> {
     let roles: Vec<&String> = options.addon_roles.iter().flatten().filter(|name| !name.is_empty()).collect();
     if roles.is_empty() {

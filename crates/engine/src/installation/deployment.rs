@@ -4,11 +4,14 @@ use object::Object;
 use serde_json::{Value, json};
 
 use super::options::OPTIONS_ANNOTATION;
-use super::{InstallationError, OPERATOR, Options};
+use super::{InstallationError, InstallationOptions, OPERATOR};
 
 /// Sets the fields of a Deployment that the options determine. That of the operator records the options.
-pub(super) fn configure(deployment: &mut Object, options: &Options) -> Result<(), InstallationError> {
-    let Options {
+pub(super) fn configure(
+    deployment: &mut Object,
+    options: &InstallationOptions,
+) -> Result<(), InstallationError> {
+    let InstallationOptions {
         image,
         replicas,
         controllers,

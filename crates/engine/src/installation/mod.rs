@@ -13,7 +13,7 @@ use api::crds;
 use object::Object;
 use serde_json::{Value, json};
 
-pub use options::Options;
+pub use options::InstallationOptions;
 
 /// The chart as helm renders it for the namespace [`PLACEHOLDER`].
 const RENDERED: &str = include_str!("operator.yaml");
@@ -57,7 +57,7 @@ pub enum InstallationError {
 /// The rendered chart of this program cannot be used.
 pub fn manifests(
     namespace: &str,
-    options: &Options,
+    options: &InstallationOptions,
     managed_by: &str,
 ) -> Result<Vec<Object>, InstallationError> {
     let mut objects: Vec<Object> = crds::all().iter().map(Object::from_typed).collect();
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn versions_that_a_webhook_converts_stay_served() {
         let wanted = || {
-            let all = manifests("n", &Options::default(), "m").unwrap();
+            let all = manifests("n", &InstallationOptions::default(), "m").unwrap();
             all.into_iter().find(|one| crds::CONVERTIBLE.contains(&one.name())).unwrap()
         };
         let served = |strategy: &str| -> Vec<Value> {

@@ -9,7 +9,7 @@ pub(super) const OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/install-opti
 /// The options of an installation. The values of the chart have the same names and defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Options {
+pub struct InstallationOptions {
     /// Image of the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -42,7 +42,7 @@ pub struct Options {
     pub extra_args: Option<Vec<String>>,
 }
 
-impl Options {
+impl InstallationOptions {
     /// Returns these options, completed by those of an installation.
     #[must_use]
     pub fn over(self, installed: Self) -> Self {

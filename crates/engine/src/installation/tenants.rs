@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::Object;
 use serde_json::json;
 
-use super::{InstallationError, OPERATOR, Options};
+use super::{InstallationError, InstallationOptions, OPERATOR};
 
 /// Name of the Role by which the operator reads credentials of repositories.
 const CONFIG_SECRETS: &str = "wheelwright-config-secrets";
@@ -15,7 +15,7 @@ const IMPERSONATE: &str = "wheelwright-impersonate";
 /// Returns the roles of the operator in the namespaces of tenants. `chart` has those in its own namespace.
 pub(super) fn objects(
     namespace: &str,
-    options: &Options,
+    options: &InstallationOptions,
     chart: &[Object],
 ) -> Result<Vec<Object>, InstallationError> {
     let mut objects = Vec::new();

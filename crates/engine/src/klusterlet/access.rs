@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{PULL_SECRET, Settings, with_digest};
+use super::{KlusterletSettings, PULL_SECRET, with_digest};
 use object::Object;
 
 /// The objects that give an agent its permissions.
@@ -19,7 +19,7 @@ const CREATED_BY: &str = "gitops.wheelwright.dev/klusterlet";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the objects that give the agent of a Klusterlet its permissions.
-pub fn access(settings: &Settings) -> AccessObjects {
+pub fn access(settings: &KlusterletSettings) -> AccessObjects {
     let namespace = |name: &str| {
         let labels = json!({CREATED_BY: settings.name});
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
@@ -52,7 +52,7 @@ fn objects(values: impl IntoIterator<Item = Value>) -> impl Iterator<Item = Obje
 
 /// Returns the permissions of a hosted agent on the hosting cluster: its secrets. On the managed cluster it has
 /// those of the kubeconfig that names the cluster.
-fn hosted(settings: &Settings) -> [Value; 4] {
+fn hosted(settings: &KlusterletSettings) -> [Value; 4] {
     let name = format!("open-cluster-management:management:{}-agent", settings.name);
     let metadata = json!({"name": name, "namespace": settings.namespace});
     let subject = |part: &str| {
@@ -77,7 +77,7 @@ fn hosted(settings: &Settings) -> [Value; 4] {
     ]
 }
 
-impl Settings {
+impl KlusterletSettings {
     /// Returns the name of the service account of a part: `registration` or `work`.
     pub(super) fn account(&self, part: &str) -> String {
         format!("{}-{part}-sa", self.name)
@@ -89,7 +89,7 @@ impl Settings {
     }
 }
 
-fn account(settings: &Settings, part: &str) -> Value {
+fn account(settings: &KlusterletSettings, part: &str) -> Value {
     let metadata = json!({"name": settings.account(part), "namespace": settings.namespace});
     json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata,
@@ -97,18 +97,18 @@ fn account(settings: &Settings, part: &str) -> Value {
     })
 }
 
-fn name(settings: &Settings, part: &str) -> String {
+fn name(settings: &KlusterletSettings, part: &str) -> String {
     format!("open-cluster-management:{}-{part}", settings.name)
 }
 
-fn role(settings: &Settings, part: &str, rules: &Value) -> Value {
+fn role(settings: &KlusterletSettings, part: &str, rules: &Value) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
         "metadata": {"name": name(settings, part)}, "rules": rules,
     })
 }
 
-fn binding(settings: &Settings, part: &str, account: &str, role: Option<&str>) -> Value {
+fn binding(settings: &KlusterletSettings, part: &str, account: &str, role: Option<&str>) -> Value {
     let name = name(settings, part);
     let role = role.map_or_else(|| name.clone(), str::to_owned);
     json!({

@@ -10,7 +10,7 @@ use api::operator::v1::{GenerationStatus, RelatedResource};
 use object::Object;
 
 use super::deployment::number;
-use super::{MANAGED_SECRET, Settings, is_available};
+use super::{KlusterletSettings, MANAGED_SECRET, is_available};
 
 /// The live objects of an installation.
 pub struct Installation<'a> {
@@ -96,7 +96,7 @@ fn names_hub(secret: &Object) -> bool {
 }
 
 /// Observes whether everything that the agent needs before its start exists.
-pub fn prepared(settings: &Settings, secrets: &Secrets<'_>) -> Observation {
+pub fn prepared(settings: &KlusterletSettings, secrets: &Secrets<'_>) -> Observation {
     const TYPE: &str = "ReadyToApply";
     if settings.is_hosted && !secrets.managed.is_some_and(has("kubeconfig")) {
         let message = format!(
@@ -109,7 +109,7 @@ pub fn prepared(settings: &Settings, secrets: &Secrets<'_>) -> Observation {
 }
 
 /// Returns the conditions of an installation, without Applied and ReadyToApply.
-pub fn conditions(settings: &Settings, installed: &Installation<'_>) -> Vec<Observation> {
+pub fn conditions(settings: &KlusterletSettings, installed: &Installation<'_>) -> Vec<Observation> {
     let Installation { registration, work, secrets } = installed;
     vec![
         valid_gates(&settings.unknown_gates),

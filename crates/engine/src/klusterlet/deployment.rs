@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
-    BOOTSTRAP_SECRET, CLUSTER_LABELS_VARIABLE, MANAGED_SECRET, MANAGER, Secrets, Settings, with_digest,
+    BOOTSTRAP_SECRET, CLUSTER_LABELS_VARIABLE, KlusterletSettings, MANAGED_SECRET, MANAGER, Secrets,
+    with_digest,
 };
 use api::names::HUB_KUBECONFIG_SECRET;
 use api::operator::v1::HubApiServerHostAlias;
@@ -46,7 +47,7 @@ enum Reads {
 }
 
 /// Returns the Deployments of a Klusterlet. A separate work agent waits for the identity.
-pub fn deployments(settings: &Settings, has_identity: bool) -> Vec<Object> {
+pub fn deployments(settings: &KlusterletSettings, has_identity: bool) -> Vec<Object> {
     let cluster = [format!("--spoke-cluster-name={}", settings.cluster)].into_iter();
     let cluster = cluster.chain(settings.is_hosted.then(managed));
     let registration: Vec<String> =
@@ -98,7 +99,7 @@ pub fn deployments(settings: &Settings, has_identity: bool) -> Vec<Object> {
 /// which the operator gives up. The pod deletes the identity when it has left, and then there is nothing to
 /// do.
 pub fn cleanup(
-    settings: &Settings,
+    settings: &KlusterletSettings,
     secrets: &Secrets<'_>,
     deleted: Timestamp,
 ) -> Option<(Object, Timestamp)> {
@@ -123,7 +124,7 @@ fn managed() -> String {
     format!("--spoke-kubeconfig={MANAGED}/kubeconfig")
 }
 
-impl Settings {
+impl KlusterletSettings {
     /// Returns the names of the Deployments of all modes.
     pub fn deployment_names(&self) -> [String; 4] {
         ["agent", "registration-agent", "work-agent", "cleanup"].map(|part| format!("{}-{part}", self.name))
@@ -142,7 +143,7 @@ fn joined_gates(args: Vec<String>) -> Vec<String> {
 }
 
 /// Returns the flags that name the bootstrap kubeconfigs.
-fn bootstrap(settings: &Settings) -> Vec<String> {
+fn bootstrap(settings: &KlusterletSettings) -> Vec<String> {
     if settings.bootstrap_secrets.is_empty() {
         return vec![format!("--bootstrap-kubeconfig={BOOTSTRAP}/kubeconfig")];
     }
@@ -150,7 +151,7 @@ fn bootstrap(settings: &Settings) -> Vec<String> {
     settings.bootstrap_secrets.iter().map(file).collect()
 }
 
-fn deployment(settings: &Settings, part: Part<'_>) -> Value {
+fn deployment(settings: &KlusterletSettings, part: Part<'_>) -> Value {
     let Part { name, label, program, account, image, replicas, args, reads } = part;
     let labels = json!({"app": label});
     let command = [program.to_owned(), "agent".to_owned()].into_iter().chain(args).collect::<Vec<_>>();
@@ -224,7 +225,7 @@ fn deployment(settings: &Settings, part: Part<'_>) -> Value {
 }
 
 /// Returns the mounts and volumes: bootstrap kubeconfigs, the identity and the managed cluster as files.
-fn files(settings: &Settings, reads: &Reads) -> (Value, Value) {
+fn files(settings: &KlusterletSettings, reads: &Reads) -> (Value, Value) {
     let secret = |name: &str, secret: &str| json!({"name": name, "secret": {"secretName": secret}});
     let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
     if settings.is_hosted {

@@ -1,6 +1,6 @@
 //! The installation of an agent from a Klusterlet: the wanted objects and the status.
 //!
-//! [`Settings::read`] parses the spec once, and lists the fields that change nothing. The names of objects,
+//! [`KlusterletSettings::read`] parses the spec once, and lists the fields that change nothing. The names of objects,
 //! the command lines and the labels of pods are those of OCM's registration operator, so that either operator
 //! can take over an installation of the other, with OCM's images or ours.
 
@@ -17,7 +17,7 @@ pub(crate) use deployment::number;
 pub use deployment::{cleanup, deployments, is_available, is_drained, is_shaped_by_others};
 pub use pull_secret::{PULL_SECRET, PULL_SECRET_NAMESPACE, PullSecretChange, is_copy, pull_secret_change};
 pub(crate) use settings::resources;
-pub use settings::{Refusal, Settings};
+pub use settings::{KlusterletRefusal, KlusterletSettings};
 
 use sha2::{Digest as _, Sha256};
 

@@ -26,7 +26,7 @@ const DEFAULT_RATES: [i32; 2] = [50, 100];
 
 /// The parsed spec of a Klusterlet.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct KlusterletSettings {
     /// The name of the Klusterlet.
     pub name: String,
     /// The namespace of the agent.
@@ -60,7 +60,7 @@ pub struct Settings {
 
 /// A Klusterlet that cannot be installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum KlusterletRefusal {
     /// There is no such mode.
     #[error("deployOption.mode: there is no mode {0}; use Default, Singleton, Hosted or SingletonHosted")]
     Mode(String),
@@ -75,7 +75,7 @@ pub enum Refusal {
     Driver(String),
 }
 
-impl Settings {
+impl KlusterletSettings {
     /// Reads what the removal of a Klusterlet needs: names, and the image. A hosted agent runs in the
     /// namespace with the name of its Klusterlet.
     pub fn named(klusterlet: &Klusterlet) -> Self {
@@ -99,7 +99,7 @@ impl Settings {
     ///
     /// # Errors
     /// The agent cannot run as the spec says.
-    pub fn read(klusterlet: &Klusterlet) -> Result<Self, Refusal> {
+    pub fn read(klusterlet: &Klusterlet) -> Result<Self, KlusterletRefusal> {
         let KlusterletSpec {
             namespace,
             registration_image_pull_spec,
@@ -120,11 +120,11 @@ impl Settings {
         let is_singleton = match mode {
             InstallMode::Default | InstallMode::Hosted => false,
             InstallMode::Singleton | InstallMode::SingletonHosted => true,
-            InstallMode::Other(mode) => return Err(Refusal::Mode(mode)),
+            InstallMode::Other(mode) => return Err(KlusterletRefusal::Mode(mode)),
         };
         let named = Self::named(klusterlet);
         if named.is_hosted != is_hosted(klusterlet) {
-            return Err(Refusal::Move);
+            return Err(KlusterletRefusal::Move);
         }
         let mut settings = Self {
             is_singleton,
@@ -169,7 +169,10 @@ impl Settings {
         }
     }
 
-    fn read_registration(&mut self, configuration: RegistrationConfiguration) -> Result<(), Refusal> {
+    fn read_registration(
+        &mut self,
+        configuration: RegistrationConfiguration,
+    ) -> Result<(), KlusterletRefusal> {
         let RegistrationConfiguration {
             client_cert_expiration_seconds,
             feature_gates,
@@ -209,7 +212,7 @@ impl Settings {
         let RegistrationDriver { auth_type, aws_irsa: _, unknown: _ } =
             registration_driver.unwrap_or_default();
         if !["", "csr"].contains(&auth_type.as_str()) {
-            return Err(Refusal::Driver(auth_type));
+            return Err(KlusterletRefusal::Driver(auth_type));
         }
         let AddOnRegistrationDriver { auth_type, token, unknown: _ } =
             add_on_kube_client_registration_driver.unwrap_or_default();

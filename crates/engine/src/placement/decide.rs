@@ -9,15 +9,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::events::{EventSource, events};
 use super::fleet::Id;
-use super::input::{Cycle, Input};
-use super::layout::{LayoutInput, Member, Slice, lay_out};
+use super::input::{Cycle, ScheduleInput};
+use super::layout::{DecidedCluster, LayoutInput, Slice, lay_out};
 use super::prioritizer::{Range, measure};
 use super::publish::{DesiredSlice, Write, publish};
 use super::published::LEAVING;
 use super::rank::total;
-use super::removal::{Removal, removals};
+use super::removal::{ClusterRemoval, removals};
 use super::schedule::Schedule;
-use super::select::Selection;
+use super::select::CycleSelection;
 use super::status;
 use api::cluster::v1beta1::{ClusterDecision, PlacementDecision};
 use object::duration::later;
@@ -27,8 +27,8 @@ use object::duration::later;
 /// `unsettled` is `None` if every slice is known to be up to date; then only scores may have to be written.
 pub(super) fn decide(
     cycle: &Cycle<'_>,
-    input: &Input<'_>,
-    selection: &Selection,
+    input: &ScheduleInput<'_>,
+    selection: &CycleSelection,
     unsettled: Option<&BTreeSet<Id>>,
 ) -> Schedule {
     let mut schedule =
@@ -59,7 +59,11 @@ pub(super) fn decide(
 
 /// Returns since when decisions that are ordered by score may be written because of scores alone; `None` if
 /// no score changed.
-fn refresh_scores_at(cycle: &Cycle<'_>, input: &Input<'_>, selection: &Selection) -> Option<Timestamp> {
+fn refresh_scores_at(
+    cycle: &Cycle<'_>,
+    input: &ScheduleInput<'_>,
+    selection: &CycleSelection,
+) -> Option<Timestamp> {
     if !cycle.policy.by_score {
         return None;
     }
@@ -80,9 +84,9 @@ fn entries(decision: &PlacementDecision) -> &[ClusterDecision] {
 /// A layout that is being computed.
 struct LayoutBuilder<'a> {
     cycle: &'a Cycle<'a>,
-    input: &'a Input<'a>,
-    selection: &'a Selection,
-    removals: BTreeMap<Id, Removal>,
+    input: &'a ScheduleInput<'a>,
+    selection: &'a CycleSelection,
+    removals: BTreeMap<Id, ClusterRemoval>,
     /// Whether to write entries of which only the scores changed.
     refreshes: bool,
     ranges: OnceCell<Vec<Range>>,
@@ -92,8 +96,11 @@ impl LayoutBuilder<'_> {
     /// Divides the clusters that should be published into slices.
     fn lay_out(&self, unsettled: &[Id]) -> Vec<Slice> {
         let Cycle { policy, published, .. } = *self.cycle;
-        let members: Vec<Member> =
-            self.members(unsettled).into_iter().map(|id| Member { id, group: self.group(id) }).collect();
+        let members: Vec<DecidedCluster> = self
+            .members(unsettled)
+            .into_iter()
+            .map(|id| DecidedCluster { id, group: self.group(id) })
+            .collect();
         // Clusters that wait for the place of a leaving cluster do not make groups larger.
         let places = policy.wanted.map_or(usize::MAX, |wanted| wanted.max(published.len()));
         let request = LayoutInput {
@@ -113,7 +120,7 @@ impl LayoutBuilder<'_> {
         let arriving = unsettled.iter().copied();
         let arriving =
             arriving.filter(|id| !published.contains(*id) && self.selection.is_selected(self.cycle, *id));
-        let staying = published.clusters().filter(|id| self.removals.get(id) != Some(&Removal::Now));
+        let staying = published.clusters().filter(|id| self.removals.get(id) != Some(&ClusterRemoval::Now));
         let mut members: Vec<Id> = arriving.chain(staying).collect();
         if policy.by_score {
             let ranks: BTreeMap<Id, usize> =
@@ -191,8 +198,8 @@ impl LayoutBuilder<'_> {
 
     fn reason(&self, id: Id) -> Option<String> {
         match self.removals.get(&id)? {
-            Removal::Now => None,
-            Removal::Since(since) => Some(format!("{LEAVING}{since}")),
+            ClusterRemoval::Now => None,
+            ClusterRemoval::Since(since) => Some(format!("{LEAVING}{since}")),
         }
     }
 

@@ -8,7 +8,7 @@ use super::prioritizer::{Range, Score};
 use super::publish::{Labels, Write};
 use super::rank::{scores, total};
 use super::schedule::Event;
-use super::select::Selection;
+use super::select::CycleSelection;
 use api::cluster::v1beta1::Placement;
 
 /// Length of a list of clusters in an event, as in Open Cluster Management.
@@ -18,7 +18,7 @@ const MAX_TEXT: usize = 1000;
 pub(super) struct EventSource<'a> {
     pub cycle: &'a Cycle<'a>,
     pub placement: &'a Placement,
-    pub selection: &'a Selection,
+    pub selection: &'a CycleSelection,
     pub ranges: &'a [Range],
 }
 

@@ -6,15 +6,15 @@ use std::fmt::{Display, Formatter};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::filter::cel::Budget;
+use super::filter::cel::StepBudget;
 use super::filter::{FilterResult, taint};
 use super::fleet::Id;
-use super::input::{Cycle, Input};
+use super::input::{Cycle, ScheduleInput};
 use super::prioritizer::{Score, measure};
 use super::published::Published;
 use super::rank::{scores, total};
 use super::schedule::{Schedule, schedule};
-use super::select::{Selection, select};
+use super::select::{CycleSelection, select};
 use super::sets::SetMembers;
 
 /// The decisions of a placement, stage by stage. Results and scores are those of Open Cluster Management's
@@ -161,7 +161,7 @@ impl Display for ClusterExplanation {
 }
 
 /// Explains what [`schedule`](super::schedule()) does with the same input.
-pub fn explain(input: &Input<'_>, now: Timestamp) -> Explanation {
+pub fn explain(input: &ScheduleInput<'_>, now: Timestamp) -> Explanation {
     let published = Published::read(input.decisions, input.fleet);
     let sets = input.sets();
     let meta = &input.placement.metadata;
@@ -188,7 +188,7 @@ pub fn explain(input: &Input<'_>, now: Timestamp) -> Explanation {
     })
 }
 
-fn explain_cycle(cycle: &Cycle<'_>, selection: &Selection, mut explanation: Explanation) -> Explanation {
+fn explain_cycle(cycle: &Cycle<'_>, selection: &CycleSelection, mut explanation: Explanation) -> Explanation {
     explanation.number_of_clusters = cycle.policy.wanted;
     let weights = cycle.policy.weights.iter();
     explanation.prioritize_results = weights
@@ -230,7 +230,7 @@ fn explain_cycle(cycle: &Cycle<'_>, selection: &Selection, mut explanation: Expl
 }
 
 /// Returns the clusters whose decisions stay because the spec cannot be followed.
-fn kept(input: &Input<'_>, published: &Published) -> Vec<ClusterExplanation> {
+fn kept(input: &ScheduleInput<'_>, published: &Published) -> Vec<ClusterExplanation> {
     let explained = |id: Id| {
         Some(ClusterExplanation {
             cluster_name: input.fleet.name(id).to_owned(),
@@ -248,7 +248,7 @@ fn conditions(schedule: &Schedule) -> Vec<String> {
     conditions.map(|c| format!("{}={} {}: {}", c.type_, c.status, c.reason, c.message)).collect()
 }
 
-fn explained(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> ClusterExplanation {
+fn explained(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id) -> ClusterExplanation {
     let slice = cycle.published.slice_of(id);
     let selected = selection.is_selected(cycle, id);
     let mut explained = ClusterExplanation {
@@ -286,7 +286,7 @@ fn tolerated_until(cycle: &Cycle<'_>, id: Id) -> Option<Timestamp> {
 }
 
 /// Returns the filter that removed a cluster, or the reason why it is selected.
-fn reason(cycle: &Cycle<'_>, selection: &Selection, id: Id, selected: bool) -> (&'static str, String) {
+fn reason(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id, selected: bool) -> (&'static str, String) {
     let Cycle { policy, fleet, .. } = *cycle;
     let Some(cluster) = fleet.cluster(id) else { return ("Gone", "there is no such cluster".into()) };
     match selection.result(id) {
@@ -303,7 +303,7 @@ fn reason(cycle: &Cycle<'_>, selection: &Selection, id: Id, selected: bool) -> (
         FilterResult::Unmatched => {
             let attributes = fleet.attributes(id).cloned().unwrap_or_default();
             let scores = || fleet.valid_scores(id, cycle.now);
-            let mut budget = Budget::default();
+            let mut budget = StepBudget::default();
             let predicates = policy.predicates.iter();
             let mismatches = predicates
                 .filter_map(|predicate| predicate.mismatch(cluster, &attributes, &scores, &mut budget));
@@ -327,7 +327,7 @@ fn reason(cycle: &Cycle<'_>, selection: &Selection, id: Id, selected: bool) -> (
     }
 }
 
-fn untolerated(refused: &taint::Refused<'_>) -> String {
+fn untolerated(refused: &taint::Untolerated<'_>) -> String {
     let taint = refused.taint;
     let expired = refused.expired.map(|at| format!(" since {at}")).unwrap_or_default();
     let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };

@@ -27,12 +27,12 @@ use jiff::Timestamp;
 use super::decide::decide;
 use super::filter::{ClusterAttributes, evaluate};
 use super::fleet::{Fleet, Id};
-use super::input::{Cycle, Input};
-use super::policy::{Misconfigured, Policy};
+use super::input::{Cycle, ScheduleInput};
+use super::policy::{Misconfigured, SchedulingPolicy};
 use super::prioritizer::Reported;
 use super::published::Published;
 use super::schedule::Schedule;
-use super::select::{Selection, check_cost};
+use super::select::{CycleSelection, check_cost};
 use super::sets::SetMembers;
 use super::status;
 use api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
@@ -47,7 +47,7 @@ pub struct IncrementalSchedule {
     received: Option<Received>,
     published: Published,
     inboxes: Inboxes,
-    selection: Selection,
+    selection: CycleSelection,
     costs: Costs,
     deadlines: Deadlines,
     reported: Reported,
@@ -59,7 +59,7 @@ pub struct IncrementalSchedule {
 #[derive(Debug)]
 struct Received {
     spec: PlacementSpec,
-    policy: Result<Arc<Policy>, Misconfigured>,
+    policy: Result<Arc<SchedulingPolicy>, Misconfigured>,
     sets: Arc<[SetMembers]>,
     decisions: Vec<Arc<PlacementDecision>>,
     /// The moments of the fleet's logs.
@@ -127,7 +127,7 @@ impl Inbox {
 
 impl IncrementalSchedule {
     /// Schedules the placement, as [`schedule`](super::schedule()) would.
-    pub fn schedule(&mut self, input: &Input<'_>, now: Timestamp) -> Schedule {
+    pub fn schedule(&mut self, input: &ScheduleInput<'_>, now: Timestamp) -> Schedule {
         let (policy, sets) = self.receive(input, now);
         let published = std::mem::take(&mut self.published);
         let scheduled = policy.and_then(|policy| {
@@ -154,9 +154,9 @@ impl IncrementalSchedule {
     /// Compares the input with the one before and puts the changed clusters into the inboxes.
     fn receive(
         &mut self,
-        input: &Input<'_>,
+        input: &ScheduleInput<'_>,
         now: Timestamp,
-    ) -> (Result<Arc<Policy>, Misconfigured>, Arc<[SetMembers]>) {
+    ) -> (Result<Arc<SchedulingPolicy>, Misconfigured>, Arc<[SetMembers]>) {
         let (spec, sets) = (&input.placement.spec, input.sets());
         let before = self.received.take();
         let is_published = before.as_ref().is_some_and(|before| is_same(&before.decisions, input.decisions));
@@ -191,7 +191,7 @@ impl IncrementalSchedule {
     }
 
     /// Parses the published decisions; returns the clusters that were added or removed.
-    fn receive_decisions(&mut self, input: &Input<'_>) -> Vec<Id> {
+    fn receive_decisions(&mut self, input: &ScheduleInput<'_>) -> Vec<Id> {
         let before = std::mem::replace(&mut self.published, Published::read(input.decisions, input.fleet));
         self.inboxes.lay_out = true;
         let came = self.published.clusters().filter(|id| !before.contains(*id));

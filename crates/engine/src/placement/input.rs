@@ -5,18 +5,18 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::fleet::Fleet;
-use super::policy::{Misconfigured, Policy};
+use super::policy::{Misconfigured, SchedulingPolicy};
 use super::published::Published;
 use super::sets::SetMembers;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::ManagedClusterSet;
 
-/// The limit of [`Input::max_steps`] for real placements: evaluation takes 8 s at most.
+/// The limit of [`ScheduleInput::max_steps`] for real placements: evaluation takes 8 s at most.
 pub const MAX_STEPS: u64 = 2_000_000;
 
 /// The input of scheduling one placement.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
+pub struct ScheduleInput<'a> {
     /// The placement.
     pub placement: &'a Placement,
     /// The sets that are bound to its namespace and exist, in the order of their names.
@@ -30,7 +30,7 @@ pub struct Input<'a> {
     pub max_steps: u64,
 }
 
-impl<'a> Input<'a> {
+impl<'a> ScheduleInput<'a> {
     /// Returns the bound sets the placement asks for.
     pub(crate) fn eligible(&self) -> impl Iterator<Item = &'a Arc<ManagedClusterSet>> + use<'a> {
         let asked = &self.placement.spec.cluster_sets;
@@ -44,9 +44,9 @@ impl<'a> Input<'a> {
     }
 
     /// Reads and checks the placement.
-    pub(super) fn policy(&self) -> Result<Policy, Misconfigured> {
-        let policy = Policy::read(&self.placement.spec)?;
-        Policy::check_name(self.placement.metadata.name.as_deref().unwrap_or_default())?;
+    pub(super) fn policy(&self) -> Result<SchedulingPolicy, Misconfigured> {
+        let policy = SchedulingPolicy::read(&self.placement.spec)?;
+        SchedulingPolicy::check_name(self.placement.metadata.name.as_deref().unwrap_or_default())?;
         Ok(policy)
     }
 }
@@ -54,7 +54,7 @@ impl<'a> Input<'a> {
 /// The parsed input: every stage of a cycle reads it, no stage changes it.
 #[derive(Clone, Copy)]
 pub(super) struct Cycle<'a> {
-    pub policy: &'a Policy,
+    pub policy: &'a SchedulingPolicy,
     pub sets: &'a [SetMembers],
     pub fleet: &'a Fleet,
     pub published: &'a Published,

@@ -17,7 +17,7 @@ pub(crate) const SLICE: usize = 100;
 
 /// A cluster that should be in the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct DecidedCluster {
     /// The cluster.
     pub id: Id,
     /// The position of its named group, or the number of named groups for a cluster in none.
@@ -34,7 +34,7 @@ pub(super) struct LayoutInput<'a> {
     /// Largest size of a decision group.
     pub size: NonZeroUsize,
     /// The clusters that should be in the decisions, in the order in which they arrive.
-    pub members: &'a [Member],
+    pub members: &'a [DecidedCluster],
     /// How many of them may be added beyond those that replace one that leaves the same slice.
     pub spare: usize,
 }

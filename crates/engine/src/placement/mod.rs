@@ -45,6 +45,6 @@ mod tests;
 pub use decision_list::{Entry, decision_list};
 pub use fleet::Fleet;
 pub use incremental::IncrementalSchedule;
-pub use input::{Input, MAX_STEPS};
+pub use input::{MAX_STEPS, ScheduleInput};
 pub use policy::Misconfigured;
 pub use schedule::{Event, Schedule, schedule};

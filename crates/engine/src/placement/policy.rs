@@ -37,7 +37,7 @@ impl Misconfigured {
 
 /// The spec of a placement, in the terms of the engine.
 #[derive(Debug)]
-pub struct Policy {
+pub struct SchedulingPolicy {
     /// How many clusters it wants; every feasible one where absent.
     pub wanted: Option<usize>,
     /// A cluster must match one of them; an empty list matches every cluster.
@@ -121,14 +121,14 @@ impl GroupSize {
     }
 }
 
-impl Policy {
+impl SchedulingPolicy {
     /// Reads and checks a spec. Every part is checked, even one that no cluster would reach.
     ///
     /// # Errors
     /// Refuses the first invalid part, in the order in which Open Cluster Management finds it.
     pub fn read(spec: &PlacementSpec) -> Result<Self, Misconfigured> {
         let PlacementSpec {
-            // Read by `Input::eligible`.
+            // Read by `ScheduleInput::eligible`.
             cluster_sets: _,
             number_of_clusters,
             predicates,
@@ -272,8 +272,8 @@ mod tests {
 
     #[test]
     fn a_name_fits_the_label_of_decisions() {
-        assert!(Policy::check_name(&"n".repeat(MAX_NAME)).is_ok());
-        assert!(Policy::check_name(&"n".repeat(MAX_NAME + 1)).is_err());
+        assert!(SchedulingPolicy::check_name(&"n".repeat(MAX_NAME)).is_ok());
+        assert!(SchedulingPolicy::check_name(&"n".repeat(MAX_NAME + 1)).is_err());
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         let cpu =
             serde_json::json!({ "scoreCoordinate": { "builtIn": "ResourceAllocatableCPU" }, "weight": 3 });
         let spec = serde_json::json!({ "prioritizerPolicy": { "configurations": [cpu] } });
-        let policy = Policy::read(&serde_json::from_value(spec).unwrap()).unwrap();
+        let policy = SchedulingPolicy::read(&serde_json::from_value(spec).unwrap()).unwrap();
         let weights: Vec<_> =
             policy.weights.iter().map(|known| (known.prioritizer.name, known.weight)).collect();
         assert_eq!(weights, [("Balance", 1), ("Steady", 1), ("ResourceAllocatableCPU", 3)]);
@@ -314,7 +314,7 @@ mod tests {
             ),
         ] {
             let spec: PlacementSpec = serde_json::from_value(spec).unwrap();
-            assert_eq!(Policy::read(&spec).unwrap_err().to_string(), message);
+            assert_eq!(SchedulingPolicy::read(&spec).unwrap_err().to_string(), message);
         }
     }
 
@@ -326,7 +326,7 @@ mod tests {
             "decisionStrategy": { "groupStrategy": { "clustersPerDecisionGroup": 0 } },
             "predicates": [{ "requiredClusterSelector": { "labelSelector": {}, "claimSelector": {}, "celSelector": {} } }],
         });
-        let policy = Policy::read(&serde_json::from_value(spec).unwrap()).unwrap();
+        let policy = SchedulingPolicy::read(&serde_json::from_value(spec).unwrap()).unwrap();
         assert_eq!((policy.wanted, policy.group_size, policy.weights.len()), (None, GroupSize::Count(0), 2));
     }
 }

@@ -53,7 +53,7 @@ impl PublishedSlice {
 /// All published decisions of a placement.
 #[derive(Debug, Default)]
 pub(super) struct Published {
-    /// The slices, in the order of [`Input::decisions`](super::Input::decisions).
+    /// The slices, in the order of [`ScheduleInput::decisions`](super::ScheduleInput::decisions).
     pub slices: Vec<PublishedSlice>,
     /// The position of the first slice that names a cluster.
     positions: BTreeMap<Id, u32>,

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp, Unit};
 use super::filter::{FilterResult, taint};
 use super::fleet::Id;
 use super::input::Cycle;
-use super::select::Selection;
+use super::select::CycleSelection;
 use super::sets::SetMembers;
 use object::duration::later;
 
@@ -16,14 +16,14 @@ pub(super) const SETTLE: SignedDuration = SignedDuration::from_secs(10);
 
 /// The removal of a published cluster that is no longer selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Removal {
+pub(super) enum ClusterRemoval {
     /// Its decision goes now.
     Now,
     /// Its decision stays until [`SETTLE`] after this time, and says so.
     Since(Timestamp),
 }
 
-impl Removal {
+impl ClusterRemoval {
     /// Returns when the decision goes.
     pub(super) fn ends(self) -> Option<Timestamp> {
         match self {
@@ -38,14 +38,14 @@ impl Removal {
 /// While the members of a set are unknown, no cluster leaves for being in no set.
 pub(super) fn removals(
     cycle: &Cycle<'_>,
-    selection: &Selection,
+    selection: &CycleSelection,
     unsettled: impl Iterator<Item = Id>,
-) -> BTreeMap<Id, Removal> {
+) -> BTreeMap<Id, ClusterRemoval> {
     let members_unknown = cycle.sets.iter().any(|set| matches!(set, SetMembers::Unknown(..)));
     let mut removals = BTreeMap::new();
     for id in unsettled.filter(|id| cycle.published.contains(*id) && !selection.is_selected(cycle, *id)) {
         match selection.result(id) {
-            FilterResult::Gone | FilterResult::Expired => _ = removals.insert(id, Removal::Now),
+            FilterResult::Gone | FilterResult::Expired => _ = removals.insert(id, ClusterRemoval::Now),
             FilterResult::Outside if members_unknown => {}
             FilterResult::Outside
             | FilterResult::Unmatched
@@ -56,15 +56,15 @@ pub(super) fn removals(
     removals
 }
 
-fn removal(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> Removal {
+fn removal(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id) -> ClusterRemoval {
     let published = cycle.published.leaving.get(&id).copied();
     let since = published.unwrap_or_else(|| unselected_since(cycle, selection, id)).min(cycle.now);
-    let removal = Removal::Since(since.round(Unit::Second).unwrap_or(since));
-    if removal.ends().is_some_and(|end| cycle.now < end) { removal } else { Removal::Now }
+    let removal = ClusterRemoval::Since(since.round(Unit::Second).unwrap_or(since));
+    if removal.ends().is_some_and(|end| cycle.now < end) { removal } else { ClusterRemoval::Now }
 }
 
 /// Returns since when a cluster is not selected: since its taint was added, else since now.
-fn unselected_since(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> Timestamp {
+fn unselected_since(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id) -> Timestamp {
     if selection.result(id) != FilterResult::Tainted {
         return cycle.now;
     }

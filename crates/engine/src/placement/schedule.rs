@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::decide::decide;
 use super::fleet::Id;
-use super::input::{Cycle, Input};
+use super::input::{Cycle, ScheduleInput};
 use super::publish::Write;
 use super::published::Published;
 use super::select::select;
@@ -42,7 +42,7 @@ pub struct Event {
 }
 
 /// Schedules a placement in a full cycle, without cached results.
-pub fn schedule(input: &Input<'_>, now: Timestamp) -> Schedule {
+pub fn schedule(input: &ScheduleInput<'_>, now: Timestamp) -> Schedule {
     let published = Published::read(input.decisions, input.fleet);
     let sets = input.sets();
     let scheduled = input.policy().and_then(|policy| {

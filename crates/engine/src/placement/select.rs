@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::filter::{Evaluation, FilterResult, evaluate};
 use super::fleet::{Fleet, Id};
 use super::input::Cycle;
-use super::policy::{Misconfigured, Policy};
+use super::policy::{Misconfigured, SchedulingPolicy};
 use super::prioritizer::{Range, measure};
 use super::rank::{RankKey, total};
 use super::spread::spread;
@@ -25,7 +25,7 @@ struct Candidate {
 
 /// The results of filtering and prioritizing all clusters.
 #[derive(Debug, Default)]
-pub(super) struct Selection {
+pub(super) struct CycleSelection {
     candidates: Vec<Candidate>,
     /// The number of clusters by the stage they reached.
     counts: [usize; FilterResult::COUNT],
@@ -43,8 +43,8 @@ pub(super) struct Selection {
 ///
 /// # Errors
 /// Refuses a placement whose expressions take more than `max_steps` for all clusters together.
-pub(super) fn select(cycle: &Cycle<'_>, max_steps: u64) -> Result<Selection, Misconfigured> {
-    let mut selection = Selection::default();
+pub(super) fn select(cycle: &Cycle<'_>, max_steps: u64) -> Result<CycleSelection, Misconfigured> {
+    let mut selection = CycleSelection::default();
     selection.grow(cycle.fleet.len());
     let mut steps = 0_u64;
     let mut deadline = None;
@@ -73,7 +73,7 @@ pub(super) fn check_cost(steps: u64, max_steps: u64) -> Result<(), Misconfigured
     Err(Misconfigured::new("Predicate", "the expressions cost too much to evaluate for every cluster"))
 }
 
-impl Selection {
+impl CycleSelection {
     /// Makes room for the clusters of a fleet.
     pub(super) fn grow(&mut self, clusters: usize) {
         let new = clusters.saturating_sub(self.candidates.len());
@@ -198,7 +198,7 @@ impl Selection {
     }
 
     /// Returns how many clusters should be in the decisions.
-    pub(super) fn selected(&self, policy: &Policy) -> usize {
+    pub(super) fn selected(&self, policy: &SchedulingPolicy) -> usize {
         let feasible = self.count(FilterResult::Feasible);
         if policy.spread.is_empty() {
             policy.wanted.map_or(feasible, |wanted| wanted.min(feasible))

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::filter::FilterResult;
-use super::input::{Cycle, Input};
+use super::input::{Cycle, ScheduleInput};
 use super::layout::{Slice, slice_name};
 use super::policy::Misconfigured;
 use super::publish::{Labels, Write};
 use super::published::{Published, PublishedSlice};
 use super::schedule::Schedule;
-use super::select::Selection;
+use super::select::CycleSelection;
 use super::sets::SetMembers;
 use api::cluster::v1beta1::{DecisionGroupStatus, PlacementStatus};
 use api::condition::ConditionStatus::{False, True};
@@ -69,8 +69,8 @@ pub(super) fn count<'a>(status: &mut PlacementStatus, slices: impl Iterator<Item
 pub(super) fn scheduled(
     status: &mut PlacementStatus,
     cycle: &Cycle<'_>,
-    input: &Input<'_>,
-    selection: &Selection,
+    input: &ScheduleInput<'_>,
+    selection: &CycleSelection,
 ) {
     let configured = Observation::new(MISCONFIGURED, False, "Succeedconfigured")
         .message("Placement configurations check pass");
@@ -81,7 +81,7 @@ pub(super) fn scheduled(
 /// Returns the schedule of a placement that cannot be scheduled: its decisions stay. One that has none gets
 /// an empty one, as in OCM; if there is one that was not read, the creation fails and harms nothing.
 pub(super) fn misconfigured(
-    input: &Input<'_>,
+    input: &ScheduleInput<'_>,
     published: &Published,
     refusal: &Misconfigured,
     now: Timestamp,
@@ -105,7 +105,7 @@ fn unsatisfied(reason: &str, message: impl Into<String>) -> Observation {
 }
 
 /// Returns the condition `PlacementSatisfied`.
-fn satisfied(cycle: &Cycle<'_>, input: &Input<'_>, selection: &Selection) -> Observation {
+fn satisfied(cycle: &Cycle<'_>, input: &ScheduleInput<'_>, selection: &CycleSelection) -> Observation {
     if input.bound.is_empty() {
         let message = "No valid ManagedClusterSetBindings found in placement namespace";
         return unsatisfied("NoManagedClusterSetBindings", message);

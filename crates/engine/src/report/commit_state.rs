@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::message::headline;
-use super::{Cluster, Fleet, Workload};
+use super::{Cluster, FleetReport, Workload};
 use api::gitops::v1alpha1::CommitState;
 
 /// Reasons of a stalled repository that wait for an approval of the commit.
@@ -17,7 +17,7 @@ const NO_DECISIONS: &str = "PlacementDecisionNotFound";
 ///
 /// A cluster that does not answer, or on which an add-on does not work, is not there yet. Only a refusal by
 /// the hub and a failed rollout are failures of the commit.
-pub fn commit_state(fleet: &Fleet, is_stalled: bool) -> (CommitState, String) {
+pub fn commit_state(fleet: &FleetReport, is_stalled: bool) -> (CommitState, String) {
     let waits_for_approval = WAITS_FOR_APPROVAL.contains(&fleet.condition.0.as_str());
     let has_failed = |workload: &Workload| workload.clusters.iter().any(|cluster| cluster.has_failed());
     let lacks_decisions =
@@ -60,11 +60,11 @@ mod tests {
         Arc::new(Cluster { state, available, name, message, runs, ended: None })
     }
 
-    fn fleet(ready: bool, reason: &str, clusters: Vec<Arc<Cluster>>, rollout: &str) -> Fleet {
+    fn fleet(ready: bool, reason: &str, clusters: Vec<Arc<Cluster>>, rollout: &str) -> FleetReport {
         let rollouts = vec![Rollout { state: rollout.into(), ..Rollout::default() }];
         let add_on = Workload { name: "msa".into(), rollouts, clusters, ..Workload::default() };
         let condition = (reason.into(), "password: hunter22".into());
-        Fleet { ready, condition, add_ons: vec![add_on], ..Fleet::default() }
+        FleetReport { ready, condition, add_ons: vec![add_on], ..FleetReport::default() }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Cluster, Fleet, Workload};
+use super::{Cluster, FleetReport, Workload};
 use object::hex;
 use object::text::plain;
 
@@ -26,9 +26,9 @@ pub(super) struct Exceptions<'a> {
 }
 
 /// Returns what needs attention, by cluster.
-pub(super) fn exceptions(fleet: &Fleet) -> BTreeMap<&str, Exceptions<'_>> {
+pub(super) fn exceptions(fleet: &FleetReport) -> BTreeMap<&str, Exceptions<'_>> {
     let mut exceptions: BTreeMap<&str, Exceptions<'_>> = BTreeMap::new();
-    let Fleet { add_ons, replica_sets, works, .. } = fleet;
+    let FleetReport { add_ons, replica_sets, works, .. } = fleet;
     for (key, workloads) in [("addOns", add_ons), ("replicaSets", replica_sets), ("works", works)] {
         for workload in workloads {
             for cluster in workload.clusters.iter().filter(|cluster| cluster.needs_attention()) {
@@ -113,14 +113,14 @@ mod tests {
     #[test]
     fn a_cluster_that_needs_attention_has_a_file_with_all_that_is_wrong_there() {
         let fine = || cluster("c2", ClusterState::Done, "");
-        let fleet = Fleet {
+        let fleet = FleetReport {
             add_ons: vec![
                 workload("msa", vec![failed("c1", "token=hunter22222"), fine()]),
                 workload("other", vec![cluster("c1", ClusterState::TimedOut, ""), fine()]),
                 workload("third", vec![cluster("c1", ClusterState::Done, "")]),
             ],
             replica_sets: vec![workload("default/settings", vec![failed("c1", "no"), fine()])],
-            ..Fleet::default()
+            ..FleetReport::default()
         };
         let files = files(&exceptions(&fleet));
         assert_eq!(files.keys().collect::<Vec<_>>(), ["clusters/d0/c1.json"]);
@@ -144,7 +144,7 @@ mod tests {
             _ => cluster(&name(i), ClusterState::TimedOut, &"y".repeat(1_000)),
         };
         let clusters: Vec<_> = (0..5_000).map(worse).collect();
-        let one = Fleet { add_ons: vec![workload("msa", clusters.clone())], ..Fleet::default() };
+        let one = FleetReport { add_ons: vec![workload("msa", clusters.clone())], ..FleetReport::default() };
         let files = super::files(&exceptions(&one));
         assert_eq!(files.len(), MAX_CLUSTERS);
         let bytes = |files: &BTreeMap<String, String>| files.values().map(String::len).sum::<usize>();
@@ -155,7 +155,7 @@ mod tests {
         assert!(shards.len() > 200, "{}", shards.len());
 
         let add_ons = (0..100).map(|i| workload(&format!("a{i}"), clusters.clone())).collect();
-        let many = super::files(&exceptions(&Fleet { add_ons, ..Fleet::default() }));
+        let many = super::files(&exceptions(&FleetReport { add_ons, ..FleetReport::default() }));
         assert!(bytes(&many) <= MAX_BYTES && many.len() > 100, "{} {}", bytes(&many), many.len());
         assert!(many.values().all(|file| file.len() < 16 << 10));
     }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Fleet, Rollout, Workload, exceptions, placement, timeline};
+use super::{FleetReport, Rollout, Workload, exceptions, placement, timeline};
 use exceptions::CLUSTERS;
 use object::hex;
 use object::text::{clip, markdown, plain};
@@ -27,10 +27,10 @@ pub(super) const MAX_FILES: usize = 500;
 const VERSIONS: usize = 10;
 
 /// Returns the files of a report, by path.
-pub fn files(fleet: &Fleet) -> BTreeMap<String, String> {
+pub fn files(fleet: &FleetReport) -> BTreeMap<String, String> {
     let exceptions = exceptions::exceptions(fleet);
     let mut files = exceptions::files(&exceptions);
-    let Fleet { add_ons, replica_sets, works, .. } = fleet;
+    let FleetReport { add_ons, replica_sets, works, .. } = fleet;
     for (directory, workloads) in [(ADD_ONS, add_ons), (REPLICA_SETS, replica_sets), (WORKS, works)] {
         let pages = workloads.iter().take(MAX_FILES);
         for workload in pages {
@@ -78,7 +78,7 @@ fn short(commit: &str) -> &str {
     }
 }
 
-fn readme(fleet: &Fleet, exceptions: usize) -> String {
+fn readme(fleet: &FleetReport, exceptions: usize) -> String {
     let mut page = format!("# {}\n\n", markdown(&fleet.repo, 300));
     let state = if fleet.ready { "Ready" } else { "**Not ready**" };
     let (reason, message) = &fleet.condition;
@@ -137,7 +137,7 @@ fn table(kind: &str, directory: &str, workloads: &[Workload]) -> String {
 }
 
 /// Returns the page of an add-on, a set or works; `picture` is the path of its time line.
-fn page(fleet: &Fleet, workload: &Workload, picture: Option<&str>) -> String {
+fn page(fleet: &FleetReport, workload: &Workload, picture: Option<&str>) -> String {
     let mut page = format!(
         "# {}\n\nAs of commit `{}` of {}.\n",
         markdown(&workload.name, 160),
@@ -200,7 +200,7 @@ fn page(fleet: &Fleet, workload: &Workload, picture: Option<&str>) -> String {
     page
 }
 
-fn summary(fleet: &Fleet, exceptions: usize) -> String {
+fn summary(fleet: &FleetReport, exceptions: usize) -> String {
     let values = |workloads: &[Workload]| -> Map<String, Value> {
         let shown = workloads.iter().take(MAX_FILES);
         shown.map(|workload| (plain(&workload.name, 320), value_of(workload))).collect()

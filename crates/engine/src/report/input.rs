@@ -256,7 +256,7 @@ pub fn last_change(addon: &ManagedClusterAddOn) -> Option<Timestamp> {
 
 /// The content of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fleet {
+pub struct FleetReport {
     /// Namespace and name of the repository.
     pub repo: String,
     /// The commit that was fetched last.
@@ -281,7 +281,7 @@ pub struct Fleet {
     pub placements: Vec<PlacementState>,
 }
 
-impl Fleet {
+impl FleetReport {
     /// Reads the state of a repository and of clusters, without its workloads and placements.
     pub fn read(repo: &ConfigRepo, clusters: &[Arc<ManagedCluster>]) -> Self {
         let status = repo.status.clone().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The message of a report's commit.
 
-use super::{Cluster, Fleet, Workload};
+use super::{Cluster, FleetReport, Workload};
 use crate::plural::counted;
 use object::text::plain;
 
@@ -8,7 +8,7 @@ use object::text::plain;
 const SUBJECT: usize = 72;
 
 /// Returns the state of the fleet in a line, without texts of clusters or conditions.
-pub(super) fn headline(fleet: &Fleet) -> String {
+pub(super) fn headline(fleet: &FleetReport) -> String {
     let count = |workload: &Workload, is: fn(&Cluster) -> bool| {
         workload.clusters.iter().filter(|cluster| is(cluster)).count()
     };
@@ -51,7 +51,7 @@ pub(super) fn headline(fleet: &Fleet) -> String {
 }
 
 /// Returns the message of the commit, with trailers for programs.
-pub fn message(fleet: &Fleet, digest: &str) -> String {
+pub fn message(fleet: &FleetReport, digest: &str) -> String {
     let head = headline(fleet);
     let version = env!("CARGO_PKG_VERSION");
     format!(

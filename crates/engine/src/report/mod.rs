@@ -18,7 +18,7 @@ mod work;
 
 pub use commit_state::{commit_state, is_news};
 pub use files::{digest, files};
-pub use input::{Cluster, Fleet, Rollout, Workload, last_change, ready_since, version_of};
+pub use input::{Cluster, FleetReport, Rollout, Workload, last_change, ready_since, version_of};
 pub use message::message;
 pub use placement::PlacementState;
 pub use snapshot::{SNAPSHOT_FILE, snapshot};

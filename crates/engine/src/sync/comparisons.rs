@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{DesiredObject, Health, IgnoreRule};
+use super::{DesiredObject, IgnoreRule, ObjectHealth};
 use object::{Object, ObjectRef};
 
 /// The objects of a ConfigRepo that did not differ from the commit at their last comparison. A comparison
@@ -23,7 +23,7 @@ pub struct Comparisons {
 struct Unchanged {
     live: Arc<Object>,
     digest: String,
-    health: Health,
+    health: ObjectHealth,
 }
 
 impl Comparisons {
@@ -42,14 +42,14 @@ impl Comparisons {
 
     /// Returns the health of an object that was compared before, in the same state and with the same object
     /// of a commit.
-    pub(super) fn unchanged(&self, desired: &DesiredObject, live: &Arc<Object>) -> Option<Health> {
+    pub(super) fn unchanged(&self, desired: &DesiredObject, live: &Arc<Object>) -> Option<ObjectHealth> {
         let known = self.unchanged.get(&desired.reference)?;
         let is_same = Arc::ptr_eq(&known.live, live) && known.digest == desired.digest;
         is_same.then(|| known.health.clone())
     }
 
     /// Records that an object does not differ from the commit.
-    pub(super) fn remember(&mut self, desired: &DesiredObject, live: &Arc<Object>, health: &Health) {
+    pub(super) fn remember(&mut self, desired: &DesiredObject, live: &Arc<Object>, health: &ObjectHealth) {
         let (live, digest) = (Arc::clone(live), desired.digest.clone());
         self.unchanged.insert(desired.reference.clone(), Unchanged { live, digest, health: health.clone() });
     }

@@ -6,11 +6,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::argo::EndTracking;
-use super::health::{Health, takes_time};
+use super::health::{ObjectHealth, takes_time};
 use super::ignore::{self, IgnoreRule};
 use super::kubectl;
 use super::ownership::{Ownership, changed_guard, is_self, ownership};
-use super::plan::{Apply, Correction, Input};
+use super::plan::{Apply, Correction, SyncInput};
 use super::{ApplyRule, Comparisons, Deletion, Desired, DesiredObject, Problem};
 use api::names;
 use object::fields::{is_as_applied, owned_by_others};
@@ -20,7 +20,7 @@ use object::{Object, ObjectRef};
 pub(super) enum ObjectDecision<'a> {
     /// Its annotation leaves it to others.
     Leave,
-    Unchanged(Health),
+    Unchanged(ObjectHealth),
     Apply {
         apply: Apply<'a>,
         takes_time: bool,
@@ -35,7 +35,7 @@ pub(super) enum ObjectDecision<'a> {
 
 /// Decides about one object after the other.
 pub(super) struct Decider<'a, 'p, L> {
-    pub(super) input: &'p Input<'p>,
+    pub(super) input: &'p SyncInput<'p>,
     pub(super) comparisons: &'p mut Comparisons,
     /// Reads an object of the hub.
     pub(super) live: &'p L,
@@ -119,7 +119,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
         if is_as_applied(live, &compared, names::CONFIG_REPO_MANAGER) {
             // A ConfigRepo is healthy when this plan is done, so it does not wait for itself.
             let is_self = is_self(self.input.repo, &desired.reference);
-            let health = if is_self { Health::Current } else { Health::of(live) };
+            let health = if is_self { ObjectHealth::Current } else { ObjectHealth::of(live) };
             self.comparisons.remember(desired, live, &health);
             return ObjectDecision::Unchanged(health);
         }

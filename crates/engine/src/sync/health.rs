@@ -9,7 +9,7 @@ use object::{Gvk, Object};
 
 /// The health of a live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Health {
+pub enum ObjectHealth {
     /// Its controller has done what the spec asks for, or it has no controller.
     Current,
     /// Its controller is at work, for the reason given.
@@ -18,9 +18,9 @@ pub enum Health {
     Failed(String),
 }
 
-use Health::{Current, Failed, InProgress};
+use ObjectHealth::{Current, Failed, InProgress};
 
-impl Health {
+impl ObjectHealth {
     /// Judges a live object.
     ///
     /// A Job is current when it is complete; kstatus is content with one that has started.
@@ -110,7 +110,7 @@ fn condition_message(live: &Object, type_: &str, status: &str) -> Option<String>
 }
 
 /// Returns Current when a condition is true.
-fn needs(live: &Object, type_: &str) -> Health {
+fn needs(live: &Object, type_: &str) -> ObjectHealth {
     if condition_message(live, type_, "True").is_some() {
         return Current;
     }
@@ -118,7 +118,7 @@ fn needs(live: &Object, type_: &str) -> Health {
     InProgress(why.unwrap_or_else(|| format!("it is not {type_} yet")))
 }
 
-fn definition(live: &Object) -> Health {
+fn definition(live: &Object) -> ObjectHealth {
     match condition_message(live, "NamesAccepted", "False") {
         Some(why) => Failed(why),
         None => needs(live, "Established"),
@@ -130,11 +130,11 @@ fn wanted_replicas(live: &Object) -> i64 {
 }
 
 /// Returns InProgress when fewer than `all` of something are there.
-fn all_are(all: i64, found: i64, words: &str) -> Option<Health> {
+fn all_are(all: i64, found: i64, words: &str) -> Option<ObjectHealth> {
     (found < all).then(|| InProgress(format!("{found} of {all} {words}")))
 }
 
-fn deployment(live: &Object) -> Health {
+fn deployment(live: &Object) -> ObjectHealth {
     let progressing =
         conditions(live).find(|it| field(it, "type") == "Progressing" && field(it, "status") == "False");
     if let Some(progressing) = progressing
@@ -151,7 +151,7 @@ fn deployment(live: &Object) -> Health {
         .unwrap_or(Current)
 }
 
-fn stateful_set(live: &Object) -> Health {
+fn stateful_set(live: &Object) -> ObjectHealth {
     let strategy = live.at(&["spec", "updateStrategy", "type"]).and_then(Value::as_str);
     if strategy == Some("OnDelete") {
         return Current;
@@ -165,7 +165,7 @@ fn stateful_set(live: &Object) -> Health {
         .unwrap_or(Current)
 }
 
-fn daemon_set(live: &Object) -> Health {
+fn daemon_set(live: &Object) -> ObjectHealth {
     let Some(wanted) = number(live, "desiredNumberScheduled") else {
         return InProgress("no pod has been scheduled yet".into());
     };
@@ -175,7 +175,7 @@ fn daemon_set(live: &Object) -> Health {
         .unwrap_or(Current)
 }
 
-fn job(live: &Object) -> Health {
+fn job(live: &Object) -> ObjectHealth {
     if let Some(why) = condition_message(live, "Failed", "True") {
         return Failed(why);
     }
@@ -185,7 +185,7 @@ fn job(live: &Object) -> Health {
     }
 }
 
-fn pod(live: &Object) -> Health {
+fn pod(live: &Object) -> ObjectHealth {
     match text(live, "phase") {
         "Succeeded" => Current,
         "Failed" => Failed("it has failed".into()),

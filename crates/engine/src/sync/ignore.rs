@@ -10,11 +10,11 @@ use object::{Object, ObjectRef};
 /// A field: a JSON pointer (RFC 6901) in which `[key=value]` stands for the item of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldPath {
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum PathStep {
     /// The field of a map.
     Field(String),
     /// The item of a list whose fields have these values.
@@ -42,7 +42,7 @@ impl FieldPath {
         let Some(rest) = text.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
             return Err(format!("{text:?} is no path of a field; {hint}"));
         };
-        let steps: Option<Vec<Step>> = rest.split('/').map(Step::parse).collect();
+        let steps: Option<Vec<PathStep>> = rest.split('/').map(PathStep::parse).collect();
         let Some(steps) = steps else { return Err(format!("{text:?} is no path of a field; {hint}")) };
         let first: Vec<&str> = rest.split('/').take(2).collect();
         if let ["apiVersion" | "kind", ..] | ["metadata"] | ["metadata", "name" | "namespace"] = first[..] {
@@ -64,7 +64,7 @@ impl FieldPath {
     }
 }
 
-impl Step {
+impl PathStep {
     fn parse(text: &str) -> Option<Self> {
         let Some(keys) = text.strip_prefix('[') else {
             return Some(Self::Field(text.replace("~1", "/").replace("~0", "~")))
@@ -135,11 +135,11 @@ pub(super) fn adopted(desired: &Object, live: &Object, paths: &[&FieldPath]) -> 
     object
 }
 
-fn is_in(fields: &FieldSet, steps: &[Step]) -> bool {
+fn is_in(fields: &FieldSet, steps: &[PathStep]) -> bool {
     let Some((first, rest)) = steps.split_first() else { return true };
     let fits = |element: &Element| match (element, first) {
-        (Element::Field(name), Step::Field(wanted)) => name == wanted,
-        (Element::Key(key), Step::Item(pairs)) => {
+        (Element::Field(name), PathStep::Field(wanted)) => name == wanted,
+        (Element::Key(key), PathStep::Item(pairs)) => {
             serde_json::from_str(key).is_ok_and(|key: Value| has_keys(&key, pairs))
         }
         (Element::Field(_) | Element::Key(_) | Element::Value(_) | Element::Index(_), _) => false,
@@ -159,16 +159,16 @@ fn has_keys(item: &Value, pairs: &[(String, String)]) -> bool {
     })
 }
 
-fn find_in_map<'v>(map: &'v Map<String, Value>, steps: &[Step]) -> Option<&'v Value> {
-    let (Step::Field(name), rest) = steps.split_first()? else { return None };
+fn find_in_map<'v>(map: &'v Map<String, Value>, steps: &[PathStep]) -> Option<&'v Value> {
+    let (PathStep::Field(name), rest) = steps.split_first()? else { return None };
     rest.iter().try_fold(map.get(name)?, |value, step| match step {
-        Step::Field(name) => value.get(name),
-        Step::Item(pairs) => value.as_array()?.iter().find(|item| has_keys(item, pairs)),
+        PathStep::Field(name) => value.get(name),
+        PathStep::Item(pairs) => value.as_array()?.iter().find(|item| has_keys(item, pairs)),
     })
 }
 
-fn remove(map: &mut Map<String, Value>, steps: &[Step]) {
-    let Some((Step::Field(name), rest)) = steps.split_first() else { return };
+fn remove(map: &mut Map<String, Value>, steps: &[PathStep]) {
+    let Some((PathStep::Field(name), rest)) = steps.split_first() else { return };
     if rest.is_empty() {
         map.remove(name);
     } else if let Some(value) = map.get_mut(name) {
@@ -176,11 +176,11 @@ fn remove(map: &mut Map<String, Value>, steps: &[Step]) {
     }
 }
 
-fn remove_below(value: &mut Value, steps: &[Step]) {
+fn remove_below(value: &mut Value, steps: &[PathStep]) {
     match (value, steps) {
         (Value::Object(map), steps) => remove(map, steps),
-        (Value::Array(items), [Step::Item(pairs)]) => items.retain(|item| !has_keys(item, pairs)),
-        (Value::Array(items), [Step::Item(pairs), rest @ ..]) => {
+        (Value::Array(items), [PathStep::Item(pairs)]) => items.retain(|item| !has_keys(item, pairs)),
+        (Value::Array(items), [PathStep::Item(pairs), rest @ ..]) => {
             for item in items.iter_mut().filter(|item| has_keys(item, pairs)) {
                 remove_below(item, rest);
             }
@@ -190,18 +190,18 @@ fn remove_below(value: &mut Value, steps: &[Step]) {
 }
 
 /// Sets a field that the commit has; one that it does not have stays with its owners.
-fn set_in_map(map: &mut Map<String, Value>, steps: &[Step], live: &Value) {
-    let Some((Step::Field(name), rest)) = steps.split_first() else { return };
+fn set_in_map(map: &mut Map<String, Value>, steps: &[PathStep], live: &Value) {
+    let Some((PathStep::Field(name), rest)) = steps.split_first() else { return };
     if let Some(value) = map.get_mut(name) {
         set_below(value, rest, live);
     }
 }
 
-fn set_below(value: &mut Value, steps: &[Step], live: &Value) {
+fn set_below(value: &mut Value, steps: &[PathStep], live: &Value) {
     match (value, steps) {
         (value, []) => value.clone_from(live),
         (Value::Object(map), steps) => set_in_map(map, steps, live),
-        (Value::Array(items), [Step::Item(pairs), rest @ ..]) => {
+        (Value::Array(items), [PathStep::Item(pairs), rest @ ..]) => {
             for item in items.iter_mut().filter(|item| has_keys(item, pairs)) {
                 set_below(item, rest, live);
             }

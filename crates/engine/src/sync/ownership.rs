@@ -2,7 +2,7 @@
 
 use super::argo::{self, Tracking};
 use super::kubectl::applied_fields;
-use super::plan::{Claimant, Input};
+use super::plan::{Claimant, SyncInput};
 use super::{DesiredObject, ObjectId};
 use api::names;
 use object::fields::{Element, first_difference};
@@ -36,7 +36,7 @@ pub(super) enum Ownership {
 }
 
 /// Decides who owns the live object that has the name of a desired one.
-pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option<&Object>) -> Ownership {
+pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Option<&Object>) -> Ownership {
     let refuse = |reason, why: String| {
         let message = format!("{} {why}", desired.reference);
         Ownership::Refused { reason, message }

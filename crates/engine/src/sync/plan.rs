@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::argo::EndTracking;
 use super::decide::{Decider, ObjectDecision, defined_kinds};
-use super::health::Health;
+use super::health::ObjectHealth;
 use super::ignore::IgnoreRule;
 use super::kubectl::ManagedFields;
 use super::ownership::OWNED_BY_CONFIG_REPO;
@@ -19,7 +19,7 @@ use object::{Key, Object, ObjectRef};
 
 /// The input of a plan beside the commit.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
+pub struct SyncInput<'a> {
     /// The ConfigRepo.
     pub repo: &'a Key,
     /// The objects that it owns so far.
@@ -79,7 +79,7 @@ pub struct Unhealthy {
     /// The object.
     pub object: ObjectRef,
     /// Its health.
-    pub health: Health,
+    pub health: ObjectHealth,
 }
 
 /// A server-side apply of one object of the commit.
@@ -183,7 +183,7 @@ impl<'a> Stages<'a> {
 /// `comparisons` are those of earlier plans for the ConfigRepo.
 pub fn plan<'a, E: Display>(
     desired: &'a Desired,
-    input: &Input<'_>,
+    input: &SyncInput<'_>,
     comparisons: &mut Comparisons,
     live: impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
 ) -> SyncPlan<'a> {
@@ -195,7 +195,7 @@ pub fn plan<'a, E: Display>(
     for object in &desired.objects {
         let stage = hub_stage(&object.reference.gvk);
         match decider.decide(object) {
-            ObjectDecision::Unchanged(Health::Current) => {}
+            ObjectDecision::Unchanged(ObjectHealth::Current) => {}
             ObjectDecision::Leave => {
                 left.insert(ObjectId::of(&object.reference));
             }

@@ -10,7 +10,7 @@ use object::{Key, Object, ObjectRef};
 use super::argo;
 use super::budget::{self, Deletions};
 use super::ownership::is_marked;
-use super::plan::{Input, SyncPlan};
+use super::plan::{SyncInput, SyncPlan};
 use super::{Inventory, ObjectId};
 use crate::order::{HUB_STAGES, hub_stage};
 
@@ -54,7 +54,7 @@ enum PruneDecision {
 
 /// Decides about every object that left the repository, and adds the deletions to the plan.
 pub(super) fn prune<E: Display>(
-    input: &Input<'_>,
+    input: &SyncInput<'_>,
     live: &impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
     plan: &mut SyncPlan<'_>,
 ) {
@@ -106,7 +106,7 @@ pub(super) fn prune<E: Display>(
     }
 }
 
-fn decide<E>(input: &Input<'_>, id: &ObjectId, live: Result<Option<Arc<Object>>, E>) -> PruneDecision {
+fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Object>>, E>) -> PruneDecision {
     let Ok(live) = live else { return PruneDecision::Unknown };
     let Some(live) = live.filter(|live| is_marked(live, input.repo)) else { return PruneDecision::Release };
     let is_kept = live.annotations().get(names::PRUNE_ANNOTATION) == Some(&"disabled");

@@ -78,7 +78,7 @@ impl std::fmt::Display for Manager {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Entry {
+struct ManagedEntry {
     manager: Manager,
     time: String,
     fields: FieldSet,
@@ -87,7 +87,7 @@ struct Entry {
 /// The owners of the fields of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Owners {
-    entries: Vec<Entry>,
+    entries: Vec<ManagedEntry>,
 }
 
 /// The values of an apply.
@@ -117,7 +117,7 @@ impl Owners {
     /// Reads `metadata.managedFields`; entries that cannot be read are dropped.
     pub fn read(managed_fields: Option<&Value>) -> Self {
         let entries = managed_fields.and_then(Value::as_array).into_iter().flatten();
-        Self { entries: entries.filter_map(Entry::read).collect() }
+        Self { entries: entries.filter_map(ManagedEntry::read).collect() }
     }
 
     /// Writes `metadata.managedFields`: applies first, then the oldest first.
@@ -127,7 +127,7 @@ impl Owners {
             let manager = &entry.manager;
             (manager.operation, &entry.time, &manager.name, &manager.api_version, &manager.subresource)
         });
-        entries.into_iter().map(Entry::to_value).collect()
+        entries.into_iter().map(ManagedEntry::to_value).collect()
     }
 
     /// Returns whether no field has an owner.
@@ -148,7 +148,7 @@ impl Owners {
     /// may have other names.
     pub(crate) fn applied_by(&self, manager: &str, api_version: &str) -> Option<&FieldSet> {
         let applies = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
-        let mut ours = applies.filter(|Entry { manager: entry, .. }| {
+        let mut ours = applies.filter(|ManagedEntry { manager: entry, .. }| {
             entry.name == manager && entry.subresource.is_empty() && entry.api_version == api_version
         });
         ours.next().map(|entry| &entry.fields)
@@ -158,7 +158,7 @@ impl Owners {
     /// because their fields may have other names; `None` if there is nothing to give.
     #[must_use]
     pub fn given(mut self, to: &Manager, from: impl Fn(&Manager) -> bool, time: &str) -> Option<Self> {
-        let is_given = |entry: &Entry| {
+        let is_given = |entry: &ManagedEntry| {
             let Manager { api_version, subresource, .. } = &entry.manager;
             !entry.manager.is(to)
                 && (api_version, subresource) == (&to.api_version, &to.subresource)
@@ -268,8 +268,8 @@ impl Owners {
     fn put(&mut self, manager: &Manager, fields: FieldSet, time: &str) {
         match self.entries.iter_mut().find(|entry| entry.manager.is(manager)) {
             Some(entry) if entry.fields == fields && entry.manager == *manager => {}
-            Some(entry) => *entry = Entry { manager: manager.clone(), time: time.into(), fields },
-            None => self.entries.push(Entry { manager: manager.clone(), time: time.into(), fields }),
+            Some(entry) => *entry = ManagedEntry { manager: manager.clone(), time: time.into(), fields },
+            None => self.entries.push(ManagedEntry { manager: manager.clone(), time: time.into(), fields }),
         }
         self.entries.retain(|entry| !entry.fields.is_empty());
     }
@@ -286,11 +286,11 @@ impl Owners {
         }
         updaters.sort_by(|a, b| (&a.time, &a.manager).cmp(&(&b.time, &b.manager)));
         let many = updaters.len() - UPDATERS_LIMIT + 1;
-        let mut ancient: BTreeMap<String, Entry> = BTreeMap::new();
+        let mut ancient: BTreeMap<String, ManagedEntry> = BTreeMap::new();
         for old in updaters.into_iter().take(many) {
             self.entries.retain(|entry| entry.manager != old.manager);
             let manager = Manager { name: ANCIENT.into(), subresource: String::new(), ..old.manager.clone() };
-            let slot = ancient.entry(manager.api_version.clone()).or_insert_with(|| Entry {
+            let slot = ancient.entry(manager.api_version.clone()).or_insert_with(|| ManagedEntry {
                 manager,
                 time: old.time.clone(),
                 fields: FieldSet::default(),
@@ -302,7 +302,7 @@ impl Owners {
     }
 }
 
-impl Entry {
+impl ManagedEntry {
     fn read(value: &Value) -> Option<Self> {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let operation = match text("operation").as_str() {

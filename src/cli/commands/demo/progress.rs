@@ -31,7 +31,7 @@ use crate::cli::output::Style;
 
 /// The clusters of the demo, with the state of its add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fleet {
+pub(super) struct FleetProgress {
     /// The clusters, by name.
     pub clusters: BTreeMap<String, Cluster>,
     /// The groups of clusters that have the add-on or get it, in the order in which they start.
@@ -59,7 +59,7 @@ impl Cluster {
     }
 }
 
-impl Fleet {
+impl FleetProgress {
     /// Reads the add-on's state on every cluster of a hub.
     pub(super) fn read(hub: &Store, addon: &str, now: Timestamp) -> Self {
         let groups = overview(hub, now)
@@ -231,7 +231,7 @@ mod tests {
 
     const PROGRESSING: ClusterState = ClusterState::Progressing { deadline: None, reported: true };
 
-    fn fleet(clusters: &[(&str, &str, ClusterState)]) -> Fleet {
+    fn fleet(clusters: &[(&str, &str, ClusterState)]) -> FleetProgress {
         let summary = |(name, version, state): &(&str, &str, ClusterState)| ClusterSummary {
             name: (*name).into(),
             runs: format!("addon-{version}@0123"),
@@ -241,7 +241,7 @@ mod tests {
         };
         let clusters = clusters.iter().map(summary).collect();
         let group = Group { placement: "fleet/aws".into(), name: "canary".into(), clusters };
-        Fleet::of(Vec::new(), vec![group], "addon")
+        FleetProgress::of(Vec::new(), vec![group], "addon")
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 
 use tokio::time::Instant;
 
-use super::progress::Fleet;
+use super::progress::FleetProgress;
 use crate::cli::output::{Style, Ui};
 
 pub(super) struct Screen<'a> {
@@ -49,7 +49,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Draws the table on a terminal when it has changed.
-    pub(super) fn table(&mut self, fleet: &Fleet, addon: &str) -> io::Result<()> {
+    pub(super) fn table(&mut self, fleet: &FleetProgress, addon: &str) -> io::Result<()> {
         let table = self.style().fit(&fleet.table(addon, self.style()));
         if !self.is_terminal() || self.drawn == table {
             return Ok(());

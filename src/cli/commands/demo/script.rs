@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use tokio::time::{Instant, sleep};
 
 use super::Args;
-use super::progress::Fleet;
+use super::progress::FleetProgress;
 use super::screen::Screen;
 use super::setup::{Background, Demo, create_config_repo};
 use crate::cli::output::Style;
@@ -33,7 +33,7 @@ pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background:
         demo.add_cluster(format!("{cloud}-{}", number / 2 + 1), background).await?;
     }
     demo.heading(&format!("{} clusters started, each with its API server and agent", demo.spokes.len()))?;
-    demo.until("every agent has joined", Fleet::is_joined).await?;
+    demo.until("every agent has joined", FleetProgress::is_joined).await?;
 
     let commit = demo.repository.commit_examples(SOAK, DEADLINE)?;
     create_config_repo(&demo.hub, &demo.repository)?;
@@ -65,7 +65,7 @@ impl Demo<'_> {
 
     /// Reads the hub and shows the changes.
     fn refresh(&mut self) -> Result<()> {
-        let now = self.hub.with_store(|store, now| Fleet::read(store, ADDON, now));
+        let now = self.hub.with_store(|store, now| FleetProgress::read(store, ADDON, now));
         for line in now.changes_since(&self.fleet) {
             self.screen.line(&line)?;
         }
@@ -83,7 +83,7 @@ impl Demo<'_> {
     }
 
     /// Waits for a state of the whole fleet.
-    async fn until(&mut self, state: &str, holds: impl Fn(&Fleet) -> bool) -> Result<()> {
+    async fn until(&mut self, state: &str, holds: impl Fn(&FleetProgress) -> bool) -> Result<()> {
         let deadline = Instant::now() + STEP_TIMEOUT;
         loop {
             self.refresh()?;
@@ -104,7 +104,7 @@ impl Demo<'_> {
     /// gets it.
     async fn returns_from_the_canaries(&mut self) -> Result<()> {
         self.until("0.4.2 has reached the canaries", |fleet| fleet.with("0.4.2") > 0).await?;
-        let returned = |fleet: &Fleet| fleet.is_quarantined() && fleet.runs_again("0.4.1");
+        let returned = |fleet: &FleetProgress| fleet.is_quarantined() && fleet.runs_again("0.4.1");
         self.until("the canaries run 0.4.1 again", returned).await?;
         self.heading("0.4.2 failed on the canaries and is quarantined; every cluster runs 0.4.1")?;
         let end = Instant::now() + SETTLE_TIME;

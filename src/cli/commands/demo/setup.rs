@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::clusters;
-use super::progress::{Fleet, explain_placement, overview};
+use super::progress::{FleetProgress, explain_placement, overview};
 use super::repository::ConfigRepository;
 use super::screen::Screen;
 use super::script::REPORTS;
@@ -54,7 +54,7 @@ pub(super) struct Demo<'a> {
     pub(super) spokes: Vec<(String, Arc<Server>)>,
     pub(super) repository: ConfigRepository,
     pub(super) screen: Screen<'a>,
-    pub(super) fleet: Fleet,
+    pub(super) fleet: FleetProgress,
 }
 
 impl<'a> Demo<'a> {
@@ -63,7 +63,7 @@ impl<'a> Demo<'a> {
         let repository = ConfigRepository::create(dir.join("fleet.git"))?;
         let hub = Arc::new(clusters::start_hub().await?);
         clusters::run_administrator(Arc::clone(&hub), &background.tasks, background.stop.clone());
-        let mut demo = Self { hub, spokes: Vec::new(), repository, screen, fleet: Fleet::default() };
+        let mut demo = Self { hub, spokes: Vec::new(), repository, screen, fleet: FleetProgress::default() };
         let (url, path) = (&demo.hub.url, demo.repository.path.display());
         demo.screen.log_file()?;
         demo.screen.heading(&format!("hub at {url}, repository at {path}"))?;

@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use object::Key;
 
-use super::Hub;
+use super::ExaminedHub;
 use super::finding::Finding;
 use crate::cli::writer::find;
 use crate::serve::certificate::certificate_end;
@@ -19,7 +19,7 @@ const GIT_WEBHOOK: &str = "git-webhook";
 const SOON: SignedDuration = SignedDuration::from_hours(24);
 
 /// A server, the Secret with its certificate, and what to do without a good one.
-struct Server {
+struct CheckedServer {
     name: &'static str,
     secret: String,
     advice: String,
@@ -27,8 +27,8 @@ struct Server {
     is_required: bool,
 }
 
-pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
-    let own = |name, secret: &str, maker| Server {
+pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
+    let own = |name, secret: &str, maker| CheckedServer {
         name,
         secret: secret.to_owned(),
         advice: format!("delete the Secret {secret}; the {maker} makes another one"),
@@ -56,15 +56,15 @@ pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
 }
 
 /// Returns the receiver of webhooks of git servers, whose certificate a person provides.
-fn git_webhook(operator: &Deployment) -> Option<Server> {
+fn git_webhook(operator: &Deployment) -> Option<CheckedServer> {
     let pod = operator.spec.template.spec.as_ref()?;
     let volume = pod.volumes.iter().flatten().find(|volume| volume.name == GIT_WEBHOOK)?;
     let secret = volume.secret.as_ref()?.secret_name.clone()?;
     let advice = format!("renew the certificate in the Secret {secret} (gitWebhook.tlsSecret of the chart)");
-    Some(Server { name: "git webhook", secret, advice, is_required: true })
+    Some(CheckedServer { name: "git webhook", secret, advice, is_required: true })
 }
 
-impl Server {
+impl CheckedServer {
     fn ending(self, end: Option<Timestamp>, now: Timestamp) -> Finding {
         let Some(end) = end else {
             let message = format!("the certificate of the {} cannot be read", self.name);
@@ -89,7 +89,7 @@ mod tests {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let health = |end: Option<&str>| {
             let (name, secret, advice) = ("dashboard", String::new(), String::new());
-            let server = Server { name, secret, advice, is_required: false };
+            let server = CheckedServer { name, secret, advice, is_required: false };
             server.ending(end.map(at), at("2026-01-01T00:00:00Z")).health
         };
         assert_eq!(health(Some("2026-02-01T00:00:00Z")), Health::Good);

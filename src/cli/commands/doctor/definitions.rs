@@ -6,14 +6,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 
-use super::Hub;
+use super::ExaminedHub;
 use super::finding::{Finding, all, few};
 use api::crds;
 use object::Metadata as _;
 
 const CHECK: &str = "definitions";
 
-pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let present = match all::<CustomResourceDefinition>(CHECK, &hub.client, "").await {
         Ok(present) => present,
         Err(unread) => return vec![unread],

@@ -1,6 +1,6 @@
 //! Checks the clusters: they are accepted and available, and their clocks agree.
 
-use super::Hub;
+use super::ExaminedHub;
 use super::finding::{Finding, all, few};
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
@@ -10,7 +10,7 @@ use object::Metadata as _;
 
 const CHECK: &str = "clusters";
 
-pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     match all::<ManagedCluster>(CHECK, &hub.client, "").await {
         Ok(clusters) => of(&clusters),
         Err(unread) => vec![unread],

@@ -38,7 +38,7 @@ pub(crate) struct Args {
 }
 
 /// The input of the checks.
-struct Hub {
+struct ExaminedHub {
     client: kube::Client,
     /// Namespace of the operator.
     namespace: String,
@@ -46,7 +46,7 @@ struct Hub {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let findings = block_on(async {
-        let hub = Hub { client: args.hub.connect().await?, namespace: args.namespace.clone() };
+        let hub = ExaminedHub { client: args.hub.connect().await?, namespace: args.namespace.clone() };
         examine(&hub).await
     })?;
     let is_well = findings.iter().all(|finding| matches!(finding.health, Health::Good | Health::Warning));
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn examine(hub: &Hub) -> Result<Vec<Finding>, CommandError> {
+async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandError> {
     let mut findings = operator::api_server(hub).await;
     findings.extend(definitions::examine(hub).await);
     findings.extend(operator::examine(hub).await);

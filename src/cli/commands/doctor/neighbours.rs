@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use object::{Kind, Metadata as _};
 
-use super::Hub;
+use super::ExaminedHub;
 use super::finding::{Finding, all, few};
 use crate::operator::controller_names;
 use crate::shell::Selection;
@@ -48,7 +48,7 @@ const OCM: &[(&str, &[&str])] = &[
 /// The annotation of Argo CD on the objects that it applies.
 const ARGO_CD: &str = "argocd.argoproj.io/tracking-id";
 
-pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let mut findings = match all::<Deployment>("ocm", &hub.client, "").await {
         Ok(deployments) => vec![ocm(&deployments)],
         Err(unread) => vec![unread],
@@ -129,7 +129,7 @@ fn is_operator_of_ocm(deployment: &Deployment) -> bool {
         && images.clone().any(|image| image.contains("registration-operator"))
 }
 
-async fn argo_cd(hub: &Hub) -> Result<Finding, Finding> {
+async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
     const CHECK: &str = "argo cd";
     let mut shared = Vec::new();
     shared.extend(shared_objects::<Placement>(hub).await?);
@@ -152,7 +152,7 @@ async fn argo_cd(hub: &Hub) -> Result<Finding, Finding> {
 }
 
 /// Returns the objects of a kind that both programs apply.
-async fn shared_objects<K: Kind>(hub: &Hub) -> Result<Vec<String>, Finding> {
+async fn shared_objects<K: Kind>(hub: &ExaminedHub) -> Result<Vec<String>, Finding> {
     let objects = all::<K>("argo cd", &hub.client, "").await?;
     let both = objects
         .iter()

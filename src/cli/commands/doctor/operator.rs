@@ -6,12 +6,12 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use object::{Key, Metadata as _};
 
-use super::Hub;
+use super::ExaminedHub;
 use super::finding::{Finding, all, few};
 use crate::cli::installation::manifests;
 use crate::cli::writer::find;
 use crate::shell::now;
-use engine::installation::{OPERATOR, Options};
+use engine::installation::{InstallationOptions, OPERATOR};
 use engine::plural::counted;
 
 const LEADER: &str = "leader";
@@ -23,7 +23,7 @@ const LEASE: SignedDuration = SignedDuration::from_secs(15);
 /// Difference of clocks that harms neither certificates nor leases.
 const SKEW: SignedDuration = SignedDuration::from_secs(10);
 
-pub(super) async fn api_server(hub: &Hub) -> Vec<Finding> {
+pub(super) async fn api_server(hub: &ExaminedHub) -> Vec<Finding> {
     const CHECK: &str = "api server";
     let version = match hub.client.apiserver_version().await {
         Ok(version) => version,
@@ -38,8 +38,8 @@ pub(super) async fn api_server(hub: &Hub) -> Vec<Finding> {
     vec![Finding::good(CHECK, message)]
 }
 
-pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
-    let Hub { client, namespace } = hub;
+pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
+    let ExaminedHub { client, namespace } = hub;
     let found = find::<Deployment>(client, &Key::namespaced(namespace, OPERATOR)).await;
     let is_installed = !matches!(found, Ok(None));
     let operator = match found {
@@ -78,7 +78,7 @@ fn running(deployment: &Deployment) -> Finding {
 }
 
 /// Checks by the lease of the election whether a leader is alive, and whether its clock agrees with this one.
-async fn lease(hub: &Hub, is_installed: bool) -> Option<Finding> {
+async fn lease(hub: &ExaminedHub, is_installed: bool) -> Option<Finding> {
     let lease = match find::<Lease>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await {
         Ok(None) if !is_installed => return None,
         Ok(lease) => lease.and_then(|lease| lease.spec).unwrap_or_default(),
@@ -117,9 +117,9 @@ fn leader(holder: Option<&str>, age: SignedDuration) -> Finding {
     Finding::good(LEADER, format!("{holder} leads, and renewed its lease {} s ago", seconds.max(0)))
 }
 
-async fn policies(hub: &Hub, is_installed: bool) -> Finding {
+async fn policies(hub: &ExaminedHub, is_installed: bool) -> Finding {
     const CHECK: &str = "admission";
-    let wanted = match manifests(&hub.namespace, &Options::default()) {
+    let wanted = match manifests(&hub.namespace, &InstallationOptions::default()) {
         Ok(wanted) => wanted,
         Err(error) => return Finding::unknown(CHECK, error.into()),
     };

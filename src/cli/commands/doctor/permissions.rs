@@ -8,23 +8,23 @@ use kube::Api;
 use kube::api::PostParams;
 use object::{Key, Object};
 
-use super::Hub;
+use super::ExaminedHub;
 use super::finding::{Finding, few};
 use crate::cli::CommandError;
 use crate::cli::installation::manifests;
 use crate::cli::writer::{failed, find};
-use engine::installation::{OPERATOR, Options};
+use engine::installation::{InstallationOptions, OPERATOR};
 
 const CHECK: &str = "permissions";
 
-pub(super) async fn examine(hub: &Hub) -> Result<Vec<Finding>, CommandError> {
+pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandError> {
     match find::<ServiceAccount>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await {
         Ok(Some(_)) => {}
         // An operator outside of the hub has the permissions of its kubeconfig.
         Ok(None) => return Ok(Vec::new()),
         Err(error) => return Ok(vec![Finding::unknown(CHECK, error)]),
     }
-    let wanted = manifests(&hub.namespace, &Options::default())?;
+    let wanted = manifests(&hub.namespace, &InstallationOptions::default())?;
     let role = wanted.iter().find(|object| object.kind() == "ClusterRole" && object.name() == OPERATOR);
     let role: ClusterRole =
         role.map(Object::to_typed).transpose()?.context("the chart has no role of the operator")?;
@@ -72,7 +72,7 @@ fn reviews(rule: &PolicyRule) -> Vec<ResourceAttributes> {
     reviews
 }
 
-async fn may(hub: &Hub, attributes: &ResourceAttributes) -> Result<bool, CommandError> {
+async fn may(hub: &ExaminedHub, attributes: &ResourceAttributes) -> Result<bool, CommandError> {
     let user = format!("system:serviceaccount:{}:{OPERATOR}", hub.namespace);
     let groups = ["system:serviceaccounts", "system:authenticated"].map(str::to_owned).to_vec();
     let spec = SubjectAccessReviewSpec {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use object::{Key, Metadata as _};
 
-use super::Hub;
+use super::ExaminedHub;
 use super::finding::{Finding, all};
 use crate::cli::writer::find;
 use api::condition::find_condition;
@@ -15,7 +15,7 @@ const CHECK: &str = "repositories";
 /// Longest message of a condition that is shown.
 const LONGEST_MESSAGE: usize = 300;
 
-pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let repos = match all::<ConfigRepo>(CHECK, &hub.client, "").await {
         Ok(repos) => repos,
         Err(unread) => return vec![unread],
@@ -32,7 +32,7 @@ pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
     findings
 }
 
-async fn examine_one(hub: &Hub, repo: &ConfigRepo) -> Result<Finding, Finding> {
+async fn examine_one(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Finding, Finding> {
     let key = Key::of(repo);
     if let Some(missing) = missing_secret(hub, repo).await? {
         let message = format!("{key}: there is no Secret {}/{missing}", key.namespace);
@@ -61,7 +61,7 @@ async fn examine_one(hub: &Hub, repo: &ConfigRepo) -> Result<Finding, Finding> {
 }
 
 /// Returns the first Secret that a ConfigRepo names and that does not exist.
-async fn missing_secret(hub: &Hub, repo: &ConfigRepo) -> Result<Option<String>, Finding> {
+async fn missing_secret(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<String>, Finding> {
     let report = repo.spec.report.as_ref();
     let statuses = report.and_then(|report| report.commit_status.as_ref()).map(|status| &status.secret_ref);
     let written =

@@ -7,7 +7,7 @@ mod shown;
 mod token;
 mod works;
 
-use self::shown::Options;
+use self::shown::ShowOptions;
 use super::block_on;
 use crate::cli::CommandResult;
 use crate::cli::output::Ui;
@@ -23,16 +23,16 @@ pub(crate) struct Args {
 enum Kind {
     /// Show clusters: whether they are accepted and available, their set, taints and version.
     #[command(visible_alias = "cluster")]
-    Clusters(Options),
+    Clusters(ShowOptions),
     /// Show cluster sets: their clusters, and the namespaces that they are bound to.
     #[command(visible_alias = "clusterset")]
-    Clustersets(Options),
+    Clustersets(ShowOptions),
     /// Show placements: how many clusters they select, which, and their conditions.
     #[command(visible_alias = "placement")]
-    Placements(Options),
+    Placements(ShowOptions),
     /// Show add-ons: the clusters that have them, and how they do there.
     #[command(visible_alias = "addon")]
-    Addons(Options),
+    Addons(ShowOptions),
     /// Show works: the clusters that have them, and each of their objects.
     #[command(visible_alias = "work")]
     Works(works::Args),

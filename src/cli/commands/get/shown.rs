@@ -17,7 +17,7 @@ const LONGEST_MESSAGE: usize = 200;
 
 /// The selection of objects, and the format.
 #[derive(Debug, clap::Args)]
-pub(super) struct Options {
+pub(super) struct ShowOptions {
     /// Only objects of this name.
     name: Option<String>,
     /// Only objects of this namespace; that of a work is its cluster.
@@ -33,7 +33,7 @@ pub(super) struct Options {
     hub: HubArgs,
 }
 
-impl Options {
+impl ShowOptions {
     /// Prints objects for programs, or as trees for people.
     pub(super) async fn show<K: Kind>(
         &self,

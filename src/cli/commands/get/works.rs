@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::shown::{Options, condition};
+use super::shown::{ShowOptions, condition};
 use crate::cli::output::Ui;
 use crate::cli::tree::Tree;
 use crate::cli::writer::find;
@@ -24,7 +24,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "namespace")]
     orphans: bool,
     #[command(flatten)]
-    options: Options,
+    options: ShowOptions,
 }
 
 pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::anyhow;
 
-use super::Subject;
+use super::RolloutName;
 use super::policy::change;
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
@@ -20,7 +20,7 @@ use controllers::hub::policy_change::{PolicyScope, waiting_approvals};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    subject: Subject,
+    subject: RolloutName,
     /// Tokens to approve, as `wheelwright rollout status` prints them.
     tokens: Vec<String>,
     /// Approve everything that waits now.

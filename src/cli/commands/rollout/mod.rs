@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 
 /// The add-on or the set that a command is about.
 #[derive(Debug, clap::Args)]
-struct Subject {
+struct RolloutName {
     /// Name of the add-on (its ClusterManagementAddOn), or NAMESPACE/NAME of a ManifestWorkReplicaSet.
     #[arg(value_name = "ADDON|NAMESPACE/NAME")]
     name: String,

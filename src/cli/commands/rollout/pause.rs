@@ -1,6 +1,6 @@
 //! `wheelwright rollout pause`.
 
-use super::Subject;
+use super::RolloutName;
 use super::policy::change;
 use crate::cli::CommandResult;
 use crate::cli::commands::block_on;
@@ -14,7 +14,7 @@ use controllers::hub::policy_change::PolicyScope;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    subject: Subject,
+    subject: RolloutName,
     #[command(flatten)]
     write: WriteArgs,
 }

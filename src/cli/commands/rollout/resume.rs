@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::anyhow;
 use engine::rollout::input::Hash;
 
-use super::Subject;
+use super::RolloutName;
 use super::policy::{change, in_effect};
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
@@ -19,7 +19,7 @@ use controllers::hub::policy_change::PolicyScope;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    subject: Subject,
+    subject: RolloutName,
     /// Roll a quarantined revision out again, although it failed or was undone.
     #[arg(long)]
     release: bool,

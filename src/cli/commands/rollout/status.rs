@@ -9,7 +9,7 @@ use controllers::hub::overview::{Overview, OverviewController, WorkloadSummary};
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
 
-use super::Subject;
+use super::RolloutName;
 use super::approve::waiting;
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::{Explained, json, missing};
@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    subject: Subject,
+    subject: RolloutName,
     #[command(flatten)]
     origin: Origin,
     /// Follow the rollout until it is done or stopped by failures.

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use api::gitops::v1alpha1::RolloutStatus;
 use object::{Key, Metadata as _};
 
-use super::Subject;
+use super::RolloutName;
 use super::policy::{change, remember};
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
@@ -21,7 +21,7 @@ use controllers::hub::policy_change::PolicyScope;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    subject: Subject,
+    subject: RolloutName,
     #[command(flatten)]
     write: WriteArgs,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::PlacementRollout;
-use super::input::{AddOnInput, INVALID, MISSING, Node, Problem};
+use super::input::{AddOnInput, INVALID, MISSING, PlacementNode, Problem};
 use crate::hub::addon_removal::Removal;
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
@@ -30,7 +30,7 @@ const MESSAGE: usize = 240;
 
 /// The rollouts of an add-on, decided but not written.
 #[derive(Default)]
-pub(super) struct DecidedRollouts {
+pub(super) struct DecidedAddOn {
     /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
     /// The entries of the placements in the status of the add-on.
@@ -63,8 +63,8 @@ pub(super) struct AddOnContext<'a, V> {
 
 impl AddOnInput {
     /// Calls the rollout engine for every placement; an add-on that the hub does not manage has no rollout.
-    pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedRollouts> {
-        let mut decided = DecidedRollouts { removal: self.removal(view, now)?, ..DecidedRollouts::default() };
+    pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedAddOn> {
+        let mut decided = DecidedAddOn { removal: self.removal(view, now)?, ..DecidedAddOn::default() };
         if !config_refs::is_managed(&self.cma) {
             return Ok(decided);
         }
@@ -85,9 +85,9 @@ impl AddOnInput {
 
     fn decide_placement<V: View>(
         &mut self,
-        node: &Node,
+        node: &PlacementNode,
         pass: &AddOnContext<'_, V>,
-        decided: &mut DecidedRollouts,
+        decided: &mut DecidedAddOn,
     ) -> Read<()> {
         let desired = resolve([self.defaults.as_slice(), &node.configs]);
         let revision = Hash(address(&desired));
@@ -158,7 +158,7 @@ impl AddOnInput {
     }
 
     /// Returns the condition of the rollout on a placement.
-    fn condition(&self, node: &Node, decision: &RolloutDecision, removal: &Removal) -> Observation {
+    fn condition(&self, node: &PlacementNode, decision: &RolloutDecision, removal: &Removal) -> Observation {
         let own = node.number_of_clusters();
         let (selected, is_decided) = (node.selection.clusters().count(), node.waits_for.is_none());
         let mut condition = progress::placement_condition(selected, own, is_decided, decision);
@@ -180,7 +180,7 @@ impl AddOnInput {
 
     /// Assigns add-ons outside of every placement their configurations at once, but not while placements are
     /// unsettled: then a placement may still select them.
-    fn decide_rest(&mut self, decided: &mut DecidedRollouts, view: &impl View) -> Read<()> {
+    fn decide_rest(&mut self, decided: &mut DecidedAddOn, view: &impl View) -> Read<()> {
         let due = self.fleet.rest(self.basis(&[], None), &self.changed);
         if !self.settled {
             return Ok(());
@@ -214,7 +214,7 @@ impl AddOnInput {
     /// without a rollout, the report of its add-on.
     pub(super) fn states<'a>(
         &'a self,
-        decided: &'a DecidedRollouts,
+        decided: &'a DecidedAddOn,
         now: Timestamp,
     ) -> BTreeMap<&'a str, Cow<'a, ClusterState>> {
         let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());

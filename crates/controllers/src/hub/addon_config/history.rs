@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use super::decide::DecidedRollouts;
+use super::decide::DecidedAddOn;
 use super::input::AddOnInput;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ConfigSpecHash};
@@ -42,7 +42,7 @@ impl AddOnInput {
     /// out, may use any of them.
     pub(super) fn truncate_history(
         &self,
-        decided: &DecidedRollouts,
+        decided: &DecidedAddOn,
         status: &ClusterManagementAddOnStatus,
         view: &impl View,
     ) -> Read<Vec<Action>> {
@@ -70,7 +70,7 @@ impl AddOnInput {
     }
 
     /// Returns the hashes in use, but for those that the add-ons of clusters name.
-    fn used(&self, decided: &DecidedRollouts, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
+    fn used(&self, decided: &DecidedAddOn, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
         let present = self.contents.keys().chain(decided.assigned.values().flatten());
         let mut used: BTreeSet<String> = present.map(|config| config.hash.clone()).collect();
         let mut name = |entries: [&Option<ConfigSpecHash>; 3]| {

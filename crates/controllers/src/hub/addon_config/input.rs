@@ -34,7 +34,7 @@ pub(super) struct AddOnInput {
     /// Whether the hub knows the content of the configurations.
     pub(super) has_template: bool,
     pub(super) defaults: Vec<Config>,
-    pub(super) placements: Vec<Node>,
+    pub(super) placements: Vec<PlacementNode>,
     /// Whether every placement is settled.
     pub(super) settled: bool,
     /// The add-on on its clusters, and what was decided about them before.
@@ -64,7 +64,7 @@ pub(super) struct Problem {
 }
 
 /// One placement of the install strategy.
-pub(super) struct Node {
+pub(super) struct PlacementNode {
     pub(super) placement: Key,
     pub(super) rollout_strategy: RolloutStrategy,
     pub(super) configs: Vec<Config>,
@@ -76,7 +76,7 @@ pub(super) struct Node {
     pub(super) taken: Arc<BTreeSet<String>>,
 }
 
-impl Node {
+impl PlacementNode {
     /// Returns the clusters that this placement decides about.
     pub(super) fn clusters(&self) -> impl Iterator<Item = &str> {
         self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
@@ -146,7 +146,7 @@ impl AddOnInput {
         };
         self.settled &= selection.settled;
         let configs = self.with_content(None, config_refs::named(configs, &held), view)?;
-        self.placements.push(Node {
+        self.placements.push(PlacementNode {
             placement: key,
             rollout_strategy: rollout_strategy.clone(),
             configs,

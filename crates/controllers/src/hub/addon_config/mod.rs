@@ -20,7 +20,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use self::decide::DecidedRollouts;
+use self::decide::DecidedAddOn;
 use self::input::AddOnInput;
 use super::addon_deletion;
 use super::addon_removal::Removal;
@@ -135,7 +135,7 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddO
     let states = rollout.states(&decided, now).into_iter();
     let states = states.map(|(name, state)| (name.to_owned(), state.into_owned())).collect();
     let messages = rollout.messages(&states);
-    let DecidedRollouts { rollouts, removal, .. } = decided;
+    let DecidedAddOn { rollouts, removal, .. } = decided;
     rollout.keep(view)?;
     Ok(Some(AddOnRollouts { rollouts, contents, states, removal, messages }))
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::decide::{AddOnContext, DecidedRollouts};
+use super::decide::{AddOnContext, DecidedAddOn};
 use super::fleet::{KeptRollout, RolloutBasis};
-use super::input::{AddOnInput, Node, Problem};
+use super::input::{AddOnInput, PlacementNode, Problem};
 use crate::placement_reads::answers_since;
 use api::cluster::v1::ManagedCluster;
 use engine::addon::config::{Config, address, resolve};
@@ -31,7 +31,7 @@ enum Candidate {
 
 impl KeptRollout {
     /// Makes a rollout of no cluster.
-    fn new(basis: RolloutBasis, node: &Node, rules: &Input) -> Self {
+    fn new(basis: RolloutBasis, node: &PlacementNode, rules: &Input) -> Self {
         Self {
             basis,
             selection: Arc::clone(&node.selection),
@@ -65,7 +65,7 @@ impl AddOnInput {
     /// Returns the rollout on the clusters of a placement, with the clusters as they are now.
     pub(super) fn rollout<V: View>(
         &mut self,
-        node: &Node,
+        node: &PlacementNode,
         rules: Input,
         good: Option<Vec<Config>>,
         pass: &AddOnContext<'_, V>,
@@ -103,7 +103,7 @@ impl AddOnInput {
     fn replace_changed<V: View>(
         &mut self,
         kept: &mut KeptRollout,
-        node: &Node,
+        node: &PlacementNode,
         pass: &AddOnContext<'_, V>,
     ) -> Read<bool> {
         let due: BTreeSet<String> = self.changed.union(&std::mem::take(&mut kept.ahead)).cloned().collect();
@@ -132,7 +132,7 @@ impl AddOnInput {
         &mut self,
         mut kept: KeptRollout,
         read: Vec<Cluster>,
-        node: &Node,
+        node: &PlacementNode,
         pass: &AddOnContext<'_, V>,
     ) -> Read<KeptRollout> {
         let mut read: BTreeMap<String, Cluster> =
@@ -159,12 +159,7 @@ impl AddOnInput {
 
     /// Collects the clusters that get other configurations, those that keep theirs and do not say so, and
     /// those that wait for theirs.
-    pub(super) fn assign(
-        &self,
-        kept: &KeptRollout,
-        decision: &RolloutDecision,
-        decided: &mut DecidedRollouts,
-    ) {
+    pub(super) fn assign(&self, kept: &KeptRollout, decision: &RolloutDecision, decided: &mut DecidedAddOn) {
         let rollout = &kept.rollout;
         for name in rollout.moves() {
             let assigned = decision.clusters.get(name).and_then(|assignment| assignment.assigned.as_ref());
@@ -187,7 +182,7 @@ impl AddOnInput {
     fn candidate(
         &mut self,
         name: &str,
-        node: &Node,
+        node: &PlacementNode,
         good: Option<&[Config]>,
         view: &impl View,
     ) -> Read<Candidate> {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::PlacementRollout;
-use super::decide::DecidedRollouts;
+use super::decide::DecidedAddOn;
 use super::fleet::AddOnFleets;
 use super::input::AddOnInput;
 use crate::hub::addon_install;
@@ -118,8 +118,8 @@ impl AddOnInput {
     }
 
     /// Writes snapshots first, then the records of the policy, then the clusters.
-    fn write(&self, plan: &mut Plan, decided: DecidedRollouts, view: &impl View, now: Timestamp) -> Read<()> {
-        let DecidedRollouts { assigned, ready, waiting, memories, policy, installed, .. } = decided;
+    fn write(&self, plan: &mut Plan, decided: DecidedAddOn, view: &impl View, now: Timestamp) -> Read<()> {
+        let DecidedAddOn { assigned, ready, waiting, memories, policy, installed, .. } = decided;
         let mut snapshots = Vec::new();
         for (config, content) in self.contents.iter().filter(|_| !assigned.is_empty()) {
             if view.get::<ControllerRevision>(&snapshot::key(&self.name, config))?.is_none() {

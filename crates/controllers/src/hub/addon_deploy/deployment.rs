@@ -216,7 +216,7 @@ impl Deployment {
 
     /// Returns the manifests of the template for this cluster.
     fn render(&self, sources: &Sources) -> Result<Vec<Object>, String> {
-        let input = template::Input {
+        let input = template::TemplateInput {
             addon: self.name(),
             cluster: self.addon.namespace(),
             template: &sources.template,

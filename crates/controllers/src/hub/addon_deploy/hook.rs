@@ -13,7 +13,7 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::set_condition;
 use api::names::{ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER, HOSTING_PRE_DELETE_FINALIZER};
 use engine::addon::config_refs;
-use engine::addon::hook::{self, Wait};
+use engine::addon::hook::{self, HookWait};
 use engine::addon::hosting::Place;
 use object::duration::later;
 use object::{Key, Metadata as _};
@@ -82,7 +82,7 @@ impl Deployment {
                 }
             }
             Err(why) if self.cluster.spec.hub_accepts_client => {
-                let wait = Wait::new(&Key::of(&*self.addon), Place::Managed, &why);
+                let wait = HookWait::new(&Key::of(&*self.addon), Place::Managed, &why);
                 self.report_wait(&mut plan, &wait, now);
             }
             Err(_) => plan.step(Action::remove_finalizers(&*self.addon, &JOB_FINALIZERS)),
@@ -92,7 +92,7 @@ impl Deployment {
 
     /// Returns the wait for the jobs of a part of the add-on; `None` if there is nothing to wait for. A
     /// cluster that the hub does not accept gets no jobs.
-    fn wait_for(&self, part: &Part) -> Option<Wait> {
+    fn wait_for(&self, part: &Part) -> Option<HookWait> {
         let Part { place, works: _, hook } = part;
         let is_skipped = match place {
             Place::Managed => !self.cluster.spec.hub_accepts_client,
@@ -106,7 +106,7 @@ impl Deployment {
 
     /// Says what the deletion waits for. An event says so once after the time limit, and at once when a job
     /// failed, because a failed job never completes.
-    fn report_wait(&self, plan: &mut Plan, wait: &Wait, now: Timestamp) {
+    fn report_wait(&self, plan: &mut Plan, wait: &HookWait, now: Timestamp) {
         let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
         let until = later(deleted, HOOK_TIMEOUT);
         let is_late = until <= now && !wait.has_failed;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use super::identity::Identity;
+use super::identity::RepoIdentity;
 use super::inventory::Recorded;
 use super::plan::Draft;
 use crate::addon_reads;
@@ -16,7 +16,7 @@ use api::names;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set;
-use engine::sync::{self, Comparisons, Deletion, Desired, Input, Inventory, ObjectId, SyncPolicy};
+use engine::sync::{self, Comparisons, Deletion, Desired, Inventory, ObjectId, SyncInput, SyncPolicy};
 use object::Metadata as _;
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
@@ -32,7 +32,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
     let recorded = Recorded::of(repo, view)?;
     if deletes_objects(repo) {
         let inventory = &recorded.objects;
-        let input = Input {
+        let input = SyncInput {
             repo: &draft.key,
             inventory,
             claimed: &BTreeMap::new(),
@@ -44,7 +44,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
         let nothing = Desired::default();
         let sync = sync::plan(&nothing, &input, &mut Comparisons::default(), |what| view.observed(what));
         if !sync.inventory.is_empty() {
-            let identity = match Identity::of(repo, view)? {
+            let identity = match RepoIdentity::of(repo, view)? {
                 Ok(identity) => identity,
                 Err(problem) => {
                     draft.refuse(&[problem]);

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::duration::later;
 
-use super::identity::Identity;
+use super::identity::RepoIdentity;
 use super::plan::{Draft, MAX_LISTED};
 use super::status::{Phase, Readiness};
 use api::gitops::v1alpha1::DriftStatus;
@@ -25,7 +25,7 @@ const MAX_FIELDS: usize = 3;
 pub(super) fn correct(
     draft: &mut Draft<'_>,
     drifted: &[Correction<'_>],
-    identity: &Identity,
+    identity: &RepoIdentity,
 ) -> Option<Readiness> {
     let handled = draft.repo.status.as_ref().map(|status| status.last_handled_reconcile_at.as_str());
     let is_requested = handled.unwrap_or_default() != draft.status.last_handled_reconcile_at;

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::plan::{Commit, Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, revision, short_commit};
 use api::gitops::v1alpha1::{ConfigRepo, UnhealthyObjects};
-use engine::sync::{Health, ObjectId, Unhealthy};
+use engine::sync::{ObjectHealth, ObjectId, Unhealthy};
 use object::duration;
 use object::duration::later;
 
@@ -87,14 +87,14 @@ pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_
 
 /// Returns an object that has failed, or else the first one.
 fn worst(unhealthy: &[Unhealthy]) -> Option<&Unhealthy> {
-    let has_failed = |one: &&Unhealthy| matches!(one.health, Health::Failed(_));
+    let has_failed = |one: &&Unhealthy| matches!(one.health, ObjectHealth::Failed(_));
     unhealthy.iter().find(has_failed).or(unhealthy.first())
 }
 
-fn why(health: &Health) -> &str {
+fn why(health: &ObjectHealth) -> &str {
     match health {
-        Health::Current => "it is healthy",
-        Health::InProgress(why) | Health::Failed(why) => why,
+        ObjectHealth::Current => "it is healthy",
+        ObjectHealth::InProgress(why) | ObjectHealth::Failed(why) => why,
     }
 }
 

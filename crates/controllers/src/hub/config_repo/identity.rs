@@ -14,14 +14,14 @@ use serde_json::json;
 
 /// The identity of the writes for a ConfigRepo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::hub) enum Identity {
+pub(in crate::hub) enum RepoIdentity {
     /// The identity of the operator.
     Operator,
     /// The user name of a service account in the namespace of the ConfigRepo.
     ServiceAccount(String),
 }
 
-impl Identity {
+impl RepoIdentity {
     /// Reads the identity that a ConfigRepo may act as, or the problem that leaves it without one.
     ///
     /// # Errors

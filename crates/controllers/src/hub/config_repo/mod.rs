@@ -22,7 +22,7 @@ mod policy;
 mod status;
 mod wakes;
 
-pub(super) use identity::Identity;
+pub(super) use identity::RepoIdentity;
 use index::RepoIndex;
 
 use jiff::Timestamp;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::depends::is_same_source;
-use super::identity::Identity;
+use super::identity::RepoIdentity;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
@@ -47,7 +47,7 @@ impl Moves {
         now: Timestamp,
     ) -> Read<Self> {
         let key = Key::of(repo);
-        let identity = Identity::of(repo, view)?;
+        let identity = RepoIdentity::of(repo, view)?;
         let parts = view.list::<ConfigRepoInventory>(Query::ALL)?;
         let requesting: Vec<_> = parts.iter().filter(|part| !part.spec.requested.is_empty()).collect();
         let mut moves = Self { requested: BTreeMap::new(), awaited: None };
@@ -64,7 +64,7 @@ impl Moves {
                 continue;
             }
             let may_own = other.spec.mode != ConfigRepoMode::Observe && !other.is_terminating();
-            if !may_own || Identity::of(&other, view)? != identity {
+            if !may_own || RepoIdentity::of(&other, view)? != identity {
                 continue;
             }
             let requests = sync::requested(&other, requesting.iter().map(|part| &***part));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use engine::plural::counted;
-use engine::sync::{self, ApplyRule, DesiredObject, Health, IgnoreRule, Problem, Unhealthy};
+use engine::sync::{self, ApplyRule, DesiredObject, IgnoreRule, ObjectHealth, Problem, Unhealthy};
 use object::fields::covers;
 use reconcile::View;
 
 use super::health::{self, Found};
-use super::identity::Identity;
+use super::identity::RepoIdentity;
 use super::plan::{Commit, Draft};
 use super::status::{Phase, Readiness, revision, short_commit};
 
@@ -17,7 +17,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
     let Commit { checkout, desired, identity } = *commit;
     let name = checkout.revision.as_str();
     let is_hidden = |wanted: &&Arc<DesiredObject>| {
-        *identity != Identity::Operator && sync::is_secret(&wanted.reference.gvk)
+        *identity != RepoIdentity::Operator && sync::is_secret(&wanted.reference.gvk)
     };
     if let Some(secret) = desired.objects.iter().find(is_hidden) {
         let message = format!(
@@ -35,8 +35,8 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
             Ok(Some(live))
                 if wanted.apply == ApplyRule::IfNotPresent || covers(&live, &wanted.compared(rules)) =>
             {
-                match Health::of(&live) {
-                    Health::Current => {}
+                match ObjectHealth::of(&live) {
+                    ObjectHealth::Current => {}
                     health => unhealthy.push(Unhealthy { object: wanted.reference.clone(), health }),
                 }
             }

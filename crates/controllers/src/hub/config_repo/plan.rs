@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 
 use super::health::{self, Found};
-use super::identity::Identity;
+use super::identity::RepoIdentity;
 use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
@@ -18,7 +18,7 @@ use super::status::{
 use super::{approval, commit, deletion, depends, drift, event, freeze, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
-use engine::sync::{self, Claimant, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy};
+use engine::sync::{self, Claimant, Desired, Inventory, ObjectId, Problem, SyncInput, SyncPlan, SyncPolicy};
 use object::duration::later;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
@@ -48,7 +48,7 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
     if repo.spec.suspend {
         return Ok(draft.finish());
     }
-    match (Identity::of(repo, view)?, source(repo, view)) {
+    match (RepoIdentity::of(repo, view)?, source(repo, view)) {
         (Err(problem), _) => draft.refuse(&[problem]),
         (Ok(_), None) => draft.wait("", "Fetching", "the repository has not been fetched yet"),
         (Ok(identity), Some(source)) => reconcile_source(&mut draft, &source, &identity, view)?,
@@ -139,7 +139,7 @@ impl<'a> Draft<'a> {
 fn reconcile_source(
     draft: &mut Draft<'_>,
     source: &Source,
-    identity: &Identity,
+    identity: &RepoIdentity,
     view: &impl View,
 ) -> Read<()> {
     if let Some(checkout) = &source.checkout {
@@ -161,7 +161,7 @@ fn reconcile_source(
 fn reconcile_commit(
     draft: &mut Draft<'_>,
     checkout: &Arc<Checkout>,
-    identity: &Identity,
+    identity: &RepoIdentity,
     view: &impl View,
 ) -> Read<()> {
     let repo = draft.repo;
@@ -207,7 +207,7 @@ fn reconcile_commit(
             return Ok(());
         }
     };
-    let input = Input {
+    let input = SyncInput {
         repo: &draft.key,
         inventory,
         claimed: &claimed,
@@ -256,7 +256,7 @@ impl Others {
 pub(super) struct Commit<'a> {
     pub(super) checkout: &'a Checkout,
     pub(super) desired: &'a Desired,
-    pub(super) identity: &'a Identity,
+    pub(super) identity: &'a RepoIdentity,
 }
 
 /// Makes steps and a status from the plan of the engine.

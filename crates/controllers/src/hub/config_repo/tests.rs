@@ -5,9 +5,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::*;
-use api::Condition;
 use api::gitops::v1alpha1::{self as gitops, ConfigRepoStatus};
-use api::names;
+use api::{Condition, names};
 use object::Object;
 use object::tree::FileTree;
 use reconcile::{Action, Caches, Failure, FailureKind, Query, SourceFailure};

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use super::{depends, identity, moves};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
 use api::names;
-use engine::sync::Health;
+use engine::sync::ObjectHealth;
 use object::{Key, Object};
 use reconcile::{Change, Query, View};
 
@@ -54,7 +54,7 @@ pub(super) fn owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
     if let (Some(old), Some(new)) = (&change.old, &change.new)
         && content(old).eq(content(new))
         && old.annotations() == new.annotations()
-        && Health::of(old) == Health::of(new)
+        && ObjectHealth::of(old) == ObjectHealth::of(new)
     {
         return Vec::new();
     }

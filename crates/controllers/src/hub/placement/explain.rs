@@ -10,7 +10,7 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::names::{PLACEMENT_LABEL, SCHEDULING_DISABLED_ANNOTATION};
 use engine::placement::explain::{self, Explanation};
-use engine::placement::{Input, MAX_STEPS};
+use engine::placement::{MAX_STEPS, ScheduleInput};
 use object::Key;
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
@@ -47,7 +47,7 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Expla
         view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
     let explanation = view.index(|Scheduling { fleet, schedules: _ }: &mut Scheduling| {
         let (bound, decisions) = (bound.as_slice(), decisions.as_slice());
-        let input = Input { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
+        let input = ScheduleInput { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
         explain::explain(&input, now)
     })?;
     let why = match placement.metadata.deletion_timestamp {

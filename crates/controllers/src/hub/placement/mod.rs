@@ -22,7 +22,7 @@ use api::condition::{Condition, find_condition};
 use api::names::PLACEMENT_LABEL;
 use api::names::placement_conditions::{MISCONFIGURED, SATISFIED};
 use engine::placement::sets::SetMembers;
-use engine::placement::{Input, MAX_STEPS};
+use engine::placement::{MAX_STEPS, ScheduleInput};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
@@ -75,7 +75,8 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut schedule = view.index(|scheduling: &mut Scheduling| {
             let Scheduling { fleet, schedules } = scheduling;
             let (bound, decisions) = (bound.as_slice(), decisions.as_slice());
-            let input = Input { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
+            let input =
+                ScheduleInput { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
             schedules.entry(key.clone()).or_default().schedule(&input, now)
         })?;
         let existing = decisions_to_create(view, &placement, &schedule)?;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
 use crate::hub::addon_config::{self, AddOnFleets, is_config};
-use crate::hub::config_repo::Identity;
+use crate::hub::config_repo::RepoIdentity;
 use crate::hub::replica_set;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -20,7 +20,7 @@ use api::names::{self, ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
-use engine::report::{self, Fleet, PlacementState, Workload};
+use engine::report::{self, FleetReport, PlacementState, Workload};
 use object::{Key, Kind, Metadata as _};
 use reconcile::{Change, Plan, Query, Read, View, Watches};
 
@@ -81,7 +81,7 @@ pub(in crate::hub) struct Workloads {
 
 impl Workloads {
     /// Reads the add-ons, sets and works of a repository.
-    pub(in crate::hub) fn read(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Self> {
+    pub(in crate::hub) fn read(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View) -> Read<Self> {
         let mut works = view.list_readable::<ManifestWork>(Query::ALL)?;
         works.retain(|work| is_plain(work));
         Ok(Self {
@@ -115,23 +115,23 @@ impl Workloads {
     /// Reads the fleet, and asks to be planned again when the state of a cluster ends by itself.
     pub(in crate::hub) fn fleet(
         &self,
-        (repo, identity): (&ConfigRepo, &Identity),
+        (repo, identity): (&ConfigRepo, &RepoIdentity),
         plan: &mut Plan,
         view: &impl View,
         now: Timestamp,
-    ) -> Read<Fleet> {
+    ) -> Read<FleetReport> {
         let add_ons = add_on_states(&self.add_ons, plan, view, now)?;
         let replica_sets = set_states(&self.sets, plan, view, now)?;
         // The service account of a namespace may not read the fleet.
         let clusters = match identity {
-            Identity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
-            Identity::ServiceAccount(_) => Vec::new(),
+            RepoIdentity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
+            RepoIdentity::ServiceAccount(_) => Vec::new(),
         };
         let works = report::works(self.works.iter().map(Arc::as_ref));
         let mut placements: Vec<_> =
             self.placements.iter().map(|placement| PlacementState::read(placement)).collect();
         placements.sort_by_key(|placement| placement.satisfied);
-        Ok(Fleet { add_ons, replica_sets, works, placements, ..Fleet::read(repo, &clusters) })
+        Ok(FleetReport { add_ons, replica_sets, works, placements, ..FleetReport::read(repo, &clusters) })
     }
 }
 
@@ -141,7 +141,7 @@ impl Workloads {
 /// The add-ons or sets have not been read.
 pub(in crate::hub) fn rollouts_ended(
     repo: &ConfigRepo,
-    identity: &Identity,
+    identity: &RepoIdentity,
     view: &impl View,
 ) -> Read<Option<Timestamp>> {
     let add_ons: Vec<Arc<ClusterManagementAddOn>> = reported(repo, identity, view.list(Query::ALL)?);
@@ -164,9 +164,9 @@ pub(in crate::hub) fn rollouts_ended(
 
 /// Returns the objects of a kind that are in a report: those that the repository applies, or all of them if
 /// another tool applies and the ConfigRepo acts as the operator.
-fn reported<K: Kind>(repo: &ConfigRepo, identity: &Identity, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
+fn reported<K: Kind>(repo: &ConfigRepo, identity: &RepoIdentity, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
     let mark = Key::of(repo).to_string();
-    let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
+    let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == RepoIdentity::Operator;
     all.retain(|object| reports_all || object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(&mark));
     all
 }

@@ -9,7 +9,13 @@ fn check(manifests: Value, config: Value, want: Value) {
 fn rendered(template: &Value, config: &Value, registries: Option<&str>) -> Result<Vec<Object>, RenderError> {
     let template: AddOnTemplateSpec = serde_json::from_value(template.clone()).unwrap();
     let config: Option<AddOnDeploymentConfigSpec> = serde_json::from_value(config.clone()).unwrap();
-    render(&Input { addon: "a", cluster: "c1", template: &template, config: config.as_ref(), registries })
+    render(&TemplateInput {
+        addon: "a",
+        cluster: "c1",
+        template: &template,
+        config: config.as_ref(),
+        registries,
+    })
 }
 
 fn config_map(data: Value) -> Value {
@@ -348,7 +354,7 @@ fn any_bytes_are_a_template_with_variables_or_refused() {
     let seeds = [inputs(&manifests), inputs(&json!([manifests[1]]))];
     let run = |bytes: &[u8]| {
         let Ok(Inputs { template, config, registries }) = serde_json::from_slice(bytes) else { return };
-        let input = Input {
+        let input = TemplateInput {
             addon: "a",
             cluster: "c1",
             template: &template,

@@ -47,7 +47,7 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
             vec!["registrationConfiguration: X"],
         ),
     ] {
-        let settings = Settings::read(&manager(&spec)).unwrap();
+        let settings = ClusterManagerSettings::read(&manager(&spec)).unwrap();
         let fields: Vec<_> = settings.ignored.iter().map(|text| text.split(": ").next().unwrap()).collect();
         assert_eq!(
             (fields, settings.unknown_gates),
@@ -55,12 +55,18 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
             "{spec}"
         );
     }
-    let refused = |spec: Value| Settings::read(&manager(&spec)).unwrap_err();
-    assert_eq!(refused(json!({"deployOption": {"mode": "Hosted"}})), Refusal::Mode("Hosted".into()));
-    assert_eq!(refused(json!({"workConfiguration": {"workDriver": "mqtt"}})), Refusal::Driver("mqtt".into()));
+    let refused = |spec: Value| ClusterManagerSettings::read(&manager(&spec)).unwrap_err();
+    assert_eq!(
+        refused(json!({"deployOption": {"mode": "Hosted"}})),
+        ClusterManagerRefusal::Mode("Hosted".into())
+    );
+    assert_eq!(
+        refused(json!({"workConfiguration": {"workDriver": "mqtt"}})),
+        ClusterManagerRefusal::Driver("mqtt".into())
+    );
     let drivers = json!([{"authType": "csr"}, {"authType": "grpc"}]);
     let spec = json!({"registrationConfiguration": {"registrationDrivers": drivers}});
-    assert_eq!(refused(spec), Refusal::Driver("grpc".into()));
+    assert_eq!(refused(spec), ClusterManagerRefusal::Driver("grpc".into()));
 }
 
 #[test]
@@ -70,7 +76,7 @@ fn users_join_by_themselves_only_where_the_gate_is_on() {
         let drivers = json!([{"authType": "csr", "csr": {"autoApprovedIdentities": ["b"]}}]);
         let spec = json!({"registrationConfiguration":
             {"autoApproveUsers": ["a"], "featureGates": gates, "registrationDrivers": drivers}});
-        let all = objects(&Settings::read(&manager(&spec)).unwrap()).unwrap();
+        let all = objects(&ClusterManagerSettings::read(&manager(&spec)).unwrap()).unwrap();
         let binding = all.iter().find(|one| one.name() == api::names::AUTO_APPROVE_BINDING);
         binding.map(|one| one.at(&["subjects"]).unwrap().to_string())
     };
@@ -100,7 +106,7 @@ fn only_our_webhook_is_taken_out_of_a_definition() {
 fn conditions_follow_the_deployment() {
     let observed = |deployment: Option<Value>| -> Vec<String> {
         let deployment = deployment.map(|value| Object::from_value(value).unwrap());
-        let all = conditions(&Settings::default(), deployment.as_ref());
+        let all = conditions(&ClusterManagerSettings::default(), deployment.as_ref());
         all[1..4].iter().map(|one| format!("{} {}", one.status, one.reason)).collect()
     };
     let deployment = |seen: i64, ready: i64| {

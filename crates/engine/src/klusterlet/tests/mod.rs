@@ -14,8 +14,8 @@ fn klusterlet(spec: &Value) -> Klusterlet {
     serde_json::from_value(json!({"metadata": {"name": "klusterlet", "uid": "u"}, "spec": spec})).unwrap()
 }
 
-fn settings(spec: &Value) -> Settings {
-    Settings::read(&klusterlet(spec)).unwrap()
+fn settings(spec: &Value) -> KlusterletSettings {
+    KlusterletSettings::read(&klusterlet(spec)).unwrap()
 }
 
 /// Returns the command lines of the containers, by the names of their Deployments.
@@ -152,9 +152,12 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
     ];
     assert_eq!(fields, wanted);
     let future = klusterlet(&json!({"deployOption": {"mode": "Future"}}));
-    assert_eq!(Settings::read(&future).unwrap_err(), Refusal::Mode("Future".to_owned()));
+    assert_eq!(KlusterletSettings::read(&future).unwrap_err(), KlusterletRefusal::Mode("Future".to_owned()));
     let driver = json!({"registrationConfiguration": {"registrationDriver": {"authType": "awsirsa"}}});
-    assert_eq!(Settings::read(&klusterlet(&driver)).unwrap_err(), Refusal::Driver("awsirsa".to_owned()));
+    assert_eq!(
+        KlusterletSettings::read(&klusterlet(&driver)).unwrap_err(),
+        KlusterletRefusal::Driver("awsirsa".to_owned())
+    );
     let gates = json!({"workConfiguration": {"featureGates": [{"feature": "Nothing", "mode": "Enable"}]}});
     assert_eq!(settings(&gates).unknown_gates, ["work: Nothing"]);
 }
@@ -206,11 +209,11 @@ fn a_hosted_agent_runs_in_the_namespace_of_its_klusterlet_with_permissions_there
     }
     let mut installed = klusterlet(&spec("Default"));
     installed.metadata.finalizers = Some(vec![KLUSTERLET_FINALIZER.to_owned()]);
-    assert!(Settings::read(&installed).is_ok());
+    assert!(KlusterletSettings::read(&installed).is_ok());
     installed.spec = klusterlet(&spec("Hosted")).spec;
-    assert_eq!(Settings::read(&installed).unwrap_err(), Refusal::Move);
+    assert_eq!(KlusterletSettings::read(&installed).unwrap_err(), KlusterletRefusal::Move);
     assert_eq!(
-        Settings::named(&installed).namespace,
+        KlusterletSettings::named(&installed).namespace,
         "open-cluster-management-agent",
         "its objects are there"
     );
@@ -235,7 +238,7 @@ fn a_hosted_agent_leaves_its_cluster_for_five_minutes_and_with_an_identity_only(
     for secrets in [Secrets { hub: None, ..secrets.clone() }, Secrets { managed: None, ..secrets.clone() }] {
         assert_eq!(cleanup(&settings, &secrets, deleted), None);
     }
-    assert_eq!(cleanup(&Settings { is_hosted: false, ..settings }, &secrets, deleted), None);
+    assert_eq!(cleanup(&KlusterletSettings { is_hosted: false, ..settings }, &secrets, deleted), None);
 }
 
 #[test]

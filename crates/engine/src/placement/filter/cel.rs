@@ -1,7 +1,7 @@
 //! CEL expressions over a cluster, with limits that the CEL crate does not have.
 //!
 //! A compiled expression is rewritten so that every round of a macro and every value that a function returns
-//! takes steps from a [`Budget`]. Nothing else can run long or grow large, because the length of an
+//! takes steps from a [`StepBudget`]. Nothing else can run long or grow large, because the length of an
 //! expression is limited. The functions `scores` and `parseJSON` are those of Open Cluster Management;
 //! `docs/design/placement.md` lists the differences.
 
@@ -48,7 +48,7 @@ pub type Scores<'a> = dyn Fn() -> BTreeMap<String, Vec<(String, i32)>> + 'a;
 
 /// The cost of evaluations so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Budget {
+pub struct StepBudget {
     /// The steps of all evaluations.
     pub spent: u64,
     /// Whether the expressions of one predicate exceeded their limit.
@@ -101,7 +101,7 @@ impl Expressions {
         &self,
         cluster: &ManagedCluster,
         scores: &Scores<'_>,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> Result<bool, String> {
         if self.is_empty() {
             return Ok(true);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::cel::Budget;
+use super::cel::StepBudget;
 use super::{FilterResult, taint};
 use crate::placement::fleet::Id;
 use crate::placement::input::Cycle;
@@ -35,7 +35,7 @@ pub(crate) fn evaluate(cycle: &Cycle<'_>, id: Id) -> Evaluation {
         return Evaluation { result: FilterResult::Outside, ..gone };
     }
     let scores = || fleet.valid_scores(id, now);
-    let mut budget = Budget::default();
+    let mut budget = StepBudget::default();
     let matches = policy.predicates.is_empty()
         || policy
             .predicates

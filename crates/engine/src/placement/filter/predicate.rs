@@ -1,7 +1,7 @@
 //! Predicates: the labels, claims and expressions that a cluster must match.
 
 use super::ClusterAttributes;
-use super::cel::{Budget, Expressions, SUBJECT, Scores};
+use super::cel::{Expressions, SUBJECT, Scores, StepBudget};
 use crate::placement::Misconfigured;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{ClusterCelSelector, ClusterClaimSelector, ClusterPredicate, ClusterSelector};
@@ -82,7 +82,7 @@ impl Predicate {
         cluster: &ManagedCluster,
         attributes: &ClusterAttributes,
         scores: &Scores<'_>,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> bool {
         self.matcher.matches(attributes) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
     }
@@ -98,7 +98,7 @@ impl Predicate {
         cluster: &ManagedCluster,
         attributes: &ClusterAttributes,
         scores: &Scores<'_>,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> Option<String> {
         let unlike = |requirement: &&object::selector::Requirement, value| !requirement.matches(value);
         let label = self.matcher.labels.requirements.iter().find(|r| unlike(r, attributes.label(&r.key)));

@@ -20,7 +20,7 @@ pub(crate) struct Tolerated {
 
 /// A taint that no toleration tolerates.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Refused<'a> {
+pub(crate) struct Untolerated<'a> {
     /// The taint.
     pub taint: &'a Taint,
     /// When the last toleration of it expired, if any matched it once.
@@ -53,7 +53,7 @@ pub(crate) fn check<'a>(
     taints: &'a [Taint],
     decided: bool,
     now: Timestamp,
-) -> Result<Tolerated, Refused<'a>> {
+) -> Result<Tolerated, Untolerated<'a>> {
     let mut all = Tolerated::default();
     for taint in taints {
         let tolerance = tolerance(tolerations, taint);
@@ -70,8 +70,8 @@ pub(crate) fn check<'a>(
                 Tolerance::Until(at) if now < at => {
                     all.until = Some(all.until.map_or(at, |earlier| earlier.min(at)))
                 }
-                Tolerance::Until(at) => return Err(Refused { taint, expired: Some(at) }),
-                Tolerance::Never => return Err(Refused { taint, expired: None }),
+                Tolerance::Until(at) => return Err(Untolerated { taint, expired: Some(at) }),
+                Tolerance::Never => return Err(Untolerated { taint, expired: None }),
             },
         }
     }

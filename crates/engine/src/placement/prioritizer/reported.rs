@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Range, Scale, Weighted};
 use crate::placement::fleet::Id;
 use crate::placement::input::Cycle;
-use crate::placement::select::Selection;
+use crate::placement::select::CycleSelection;
 
 /// The values that feasible clusters report to the prioritizers that compare them, by the position of the
 /// prioritizer.
@@ -18,7 +18,7 @@ impl Reported {
     pub(in crate::placement) fn measure(
         &mut self,
         cycle: &Cycle<'_>,
-        selection: &Selection,
+        selection: &CycleSelection,
         clusters: &[Id],
     ) -> Vec<Range> {
         let weights = cycle.policy.weights.iter().enumerate();

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::super::publish::Write;
-use super::super::{Fleet, IncrementalSchedule, Input, Schedule, explain, schedule};
+use super::super::{Fleet, IncrementalSchedule, Schedule, ScheduleInput, explain, schedule};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision, PlacementDecisionStatus};
@@ -133,7 +133,7 @@ impl Hub {
             ids.iter().filter_map(|id| self.fleet.scores(*id, "usage").cloned().map(Arc::new)).collect();
         let all = decisions.iter().rev().cloned().chain(self.elsewhere.clone().map(Arc::new));
         let fleet = Fleet::of(clusters, scores, all);
-        let reversed = schedule(&Input { fleet: &fleet, ..self.input(&decisions) }, self.now);
+        let reversed = schedule(&ScheduleInput { fleet: &fleet, ..self.input(&decisions) }, self.now);
         assert_eq!(
             reversed,
             schedule(&self.input(&decisions), self.now),
@@ -146,9 +146,9 @@ impl Hub {
         explain::explain(&self.input(&decisions), self.now)
     }
 
-    fn input<'a>(&'a self, decisions: &'a [Arc<PlacementDecision>]) -> Input<'a> {
+    fn input<'a>(&'a self, decisions: &'a [Arc<PlacementDecision>]) -> ScheduleInput<'a> {
         let (placement, bound, fleet) = (&self.placement, self.sets.as_slice(), &self.fleet);
-        Input { placement, bound, decisions, fleet, max_steps: self.max_steps }
+        ScheduleInput { placement, bound, decisions, fleet, max_steps: self.max_steps }
     }
 
     /// Schedules once, incrementally and in a full cycle, which must give the same result, and writes it.

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use super::super::fleet::Id;
-use super::super::layout::{LayoutInput, Member, Slice, lay_out};
+use super::super::layout::{DecidedCluster, LayoutInput, Slice, lay_out};
 use super::super::published::PublishedSlice;
 
 /// Returns the cluster `c012`, by a letter and a number; in their order clusters arrive.
@@ -11,15 +11,15 @@ fn id(prefix: char, number: usize) -> Id {
     Id::from(u8::try_from(prefix).unwrap()) * 1000 + Id::try_from(number).unwrap()
 }
 
-fn clusters(prefix: char, count: usize, group: usize) -> Vec<Member> {
-    (0..count).map(|number| Member { id: id(prefix, number), group }).collect()
+fn clusters(prefix: char, count: usize, group: usize) -> Vec<DecidedCluster> {
+    (0..count).map(|number| DecidedCluster { id: id(prefix, number), group }).collect()
 }
 
 /// Lays out members over published slices.
 fn check(
     groups: &[&str],
     size: usize,
-    members: &[Member],
+    members: &[DecidedCluster],
     spare: usize,
     published: &[PublishedSlice],
 ) -> Vec<Slice> {

@@ -12,7 +12,7 @@ fn cluster(name: &str, state: ClusterState, message: &str) -> Cluster {
     Cluster { state, available: true, name, message, runs, ended: None }
 }
 
-fn fleet(clusters: Vec<Cluster>) -> Fleet {
+fn fleet(clusters: Vec<Cluster>) -> FleetReport {
     let rollout = Rollout {
         placement: "fleet/canary".into(),
         state: "Failed".into(),
@@ -22,7 +22,7 @@ fn fleet(clusters: Vec<Cluster>) -> Fleet {
     let rollouts = vec![rollout];
     let clusters = clusters.into_iter().map(Arc::new).collect();
     let add_on = Workload { name: "msa".into(), rollouts, holds: vec!["approval abc".into()], clusters };
-    Fleet {
+    FleetReport {
         repo: "config/fleet".into(),
         seen: "a".repeat(40),
         applied: "a".repeat(40),

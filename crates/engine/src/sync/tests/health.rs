@@ -7,7 +7,7 @@ fn check(kind: &str, fields: Value, want: &str) {
     let mut object =
         json!({"apiVersion": api_version, "kind": name, "metadata": {"name": "a", "generation": 2}});
     json_patch(&mut object, fields.clone());
-    let found = match Health::of(&Object::from_value(object).unwrap()) {
+    let found = match ObjectHealth::of(&Object::from_value(object).unwrap()) {
         Current => "current".to_owned(),
         InProgress(why) => format!("in progress: {why}"),
         Failed(why) => format!("failed: {why}"),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::sync::ownership::is_marked;
 use crate::sync::{
-    Apply, Budget, Claimant, Comparisons, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan,
+    Apply, Budget, Claimant, Comparisons, Deletion, Desired, Inventory, ObjectId, SyncInput, SyncPlan,
     SyncPolicy, plan,
 };
 use api::names;
@@ -80,7 +80,7 @@ impl Hub {
     }
 
     pub(super) fn plan<'a>(&self, desired: &'a Desired) -> SyncPlan<'a> {
-        let input = Input {
+        let input = SyncInput {
             repo: &repo(),
             inventory: &self.inventory,
             claimed: &self.claimed,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::hub::{commit, object, repo};
 use crate::sync::ownership::{Ownership, changed_guard, ownership};
-use crate::sync::{Claimant, Input, Inventory, ObjectId, SyncPolicy, Takeover};
+use crate::sync::{Claimant, Inventory, ObjectId, SyncInput, SyncPolicy, Takeover};
 use api::names;
 use object::{Key, Object};
 
@@ -25,7 +25,7 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
         let claimant = Claimant { repo: Key::namespaced("ns", *repo), is_forbidden: false };
         claimants.entry(id(name)).or_default().push(claimant);
     }
-    let input = Input {
+    let input = SyncInput {
         repo: &repo(),
         inventory: &Inventory::new(),
         claimed: &claimants,
@@ -98,7 +98,7 @@ fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
                 json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "data": {"password": data}}),
             )
         };
-        let input = Input {
+        let input = SyncInput {
             repo: &repo(),
             inventory: &Inventory::new(),
             claimed: &BTreeMap::new(),

@@ -20,7 +20,7 @@ fn cluster() -> ManagedCluster {
 fn check(expression: &str) -> Result<bool, String> {
     let scores = || BTreeMap::from([("usage".to_owned(), vec![("cpu".to_owned(), 60)])]);
     let compiled = Expressions::compile(&[expression.to_owned()], &[SUBJECT])?;
-    compiled.matches(&cluster(), &scores, &mut Budget::default())
+    compiled.matches(&cluster(), &scores, &mut StepBudget::default())
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn no_expression_runs_long_or_grows_large() {
     let replacing = format!("'a'{}.size() > 0", ".replace('a', 'aaaaaaaaaaaaaaaa')".repeat(15));
     for expression in [deep, doubling, replacing] {
         let compiled = Expressions::compile(std::slice::from_ref(&expression), &[]).unwrap();
-        let mut budget = Budget::default();
+        let mut budget = StepBudget::default();
         assert!(compiled.matches(&cluster(), &BTreeMap::new, &mut budget).is_err(), "{expression}");
     }
 }
@@ -104,7 +104,7 @@ fn what_compares_each_value_with_each_costs_their_square() {
     let numbers = |times: usize| vec!["[1,2,3,4,5,6,7,8,9]"; times].join(" + ");
     let check = |source: String| {
         let compiled = Expressions::compile(&[source], &[]).unwrap();
-        let mut budget = Budget::default();
+        let mut budget = StepBudget::default();
         let result = compiled.matches(&cluster(), &BTreeMap::new, &mut budget);
         (result, budget.spent)
     };
@@ -124,7 +124,7 @@ fn texts_are_replaced_up_to_the_largest_factor() {
         let cluster = serde_json::from_value(cluster).unwrap();
         let expression = "managedCluster.metadata.annotations.text.replace('a', 'b').startsWith('bb')";
         let compiled = Expressions::compile(&[expression.to_owned()], &[SUBJECT]).unwrap();
-        compiled.matches(&cluster, &BTreeMap::new, &mut Budget::default())
+        compiled.matches(&cluster, &BTreeMap::new, &mut StepBudget::default())
     };
     assert_eq!(replaced(10), Ok(true));
     assert_eq!(replaced(MAX_FACTOR), Ok(true));
@@ -201,7 +201,7 @@ fn any_bytes_are_a_placement_expression_or_refused() {
         drop(std::panic::take_hook());
         let sources = [String::from_utf8_lossy(bytes).into_owned()];
         let Ok(compiled) = Expressions::compile(&sources, &[SUBJECT, "object"]) else { return };
-        let mut budget = Budget::default();
+        let mut budget = StepBudget::default();
         let matches = compiled.matches(&cluster, &scores, &mut budget);
         assert!(!budget.exhausted || matches.is_err(), "it cost too much and counts");
         assert_eq!(budget.spent, USED_STEPS.get());
