@@ -19,3 +19,6 @@ pub use ::shell;
 #[cfg(test)]
 #[path = "../tests/fuzz/driver.rs"]
 mod fuzz;
+#[cfg(test)]
+#[path = "../tests/golden.rs"]
+mod golden;

@@ -2,7 +2,7 @@
 //!
 //! The crates that have golden files include this file by its path. A separate crate would have to be built
 //! before each of them.
-#![allow(dead_code, reason = "some crates list their cases in another way")]
+#![allow(dead_code, reason = "some crates only compare")]
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,11 @@ pub(crate) fn cases(folder: &Path, extension: &str) -> Vec<PathBuf> {
     cases
 }
 
+/// Returns whether files are written in place of compared.
+pub(crate) fn is_blessing() -> bool {
+    std::env::var_os("BLESS").is_some()
+}
+
 /// Compares each text with its file. `BLESS=1` writes the files instead; people review them like code.
 pub(crate) fn check(texts: impl IntoIterator<Item = (PathBuf, String)>) {
     let mut wrong = Vec::new();
@@ -23,7 +28,7 @@ pub(crate) fn check(texts: impl IntoIterator<Item = (PathBuf, String)>) {
         if expected == found {
             continue;
         }
-        if std::env::var_os("BLESS").is_some() {
+        if is_blessing() {
             std::fs::write(&file, &found).unwrap();
         } else {
             let file = file.display();

@@ -7,6 +7,8 @@ use mlua::{Lua, LuaOptions, LuaSerdeExt as _, StdLib, Table};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::golden;
+
 const CHECKS: &str = "examples/argocd/resource_customizations";
 /// What Argo CD shows of a resource (gitops-engine `health`). The status Missing is for objects that do not
 /// exist.
@@ -121,12 +123,8 @@ fn the_config_map_of_argo_cd_holds_every_health_check() {
             text.push_str(&format!("{indent}{line}\n"));
         }
     }
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, &text).unwrap();
-    }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == text, "{} is not as the scripts say: run `make bless`", path.display());
-    let map: Value = serde_saphyr::from_str(&written).unwrap();
+    let map: Value = serde_saphyr::from_str(&text).unwrap();
+    golden::check([(path, text)]);
     for Check { group, kind, script, .. } in checks() {
         let key = format!("resource.customizations.health.{group}_{kind}");
         assert_eq!(map["data"][key].as_str().unwrap().trim_end(), script.trim_end());

@@ -23,6 +23,7 @@ use wheelwright::dashboard::{LocalDashboard, ReadFleet};
 
 use crate::cli::server;
 use crate::dashboard::{Dashboard, VISITORS};
+use crate::golden;
 use crate::kube::{Directory, Kubectl, helm};
 use crate::rollout::load;
 use chromium::Chromium;
@@ -57,7 +58,7 @@ fn check_accessibility(page: &mut Chromium) {
 fn picture(page: &mut Chromium, name: &str) {
     let picture = page.screenshot();
     assert!(picture.starts_with(b"\x89PNG"), "no picture");
-    if std::env::var_os("BLESS").is_some() {
+    if golden::is_blessing() {
         std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name), picture).unwrap();
     }
 }

@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::shell::now;
 
+use crate::golden;
 use crate::kube::Cluster;
 use api::Api;
 use recorded::Hold;
@@ -71,7 +72,7 @@ async fn embedded_hub_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn real_api_server_conforms() {
     let cluster = Cluster::start("conformance").await;
-    let hold = if std::env::var_os("BLESS").is_some() { Hold::Bless } else { Hold::Recorded };
+    let hold = if golden::is_blessing() { Hold::Bless } else { Hold::Recorded };
     run("kube-apiserver", cluster.client().await, hold).await;
 }
 

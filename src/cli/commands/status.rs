@@ -70,17 +70,14 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
 mod tests {
     use super::*;
     use crate::cli::output::Style;
+    use crate::golden;
     use std::path::Path;
 
     #[test]
     fn a_fleet_whose_rollout_stopped_at_its_canary_is_shown() {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
-        let origin = Origin::of_file(golden.join("rollout.yaml"));
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
+        let origin = Origin::of_file(folder.join("rollout.yaml"));
         let overview = read(&origin).unwrap_or_else(|error| panic!("{error:?}"));
-        let page = fleet::page(&overview, Style::PLAIN);
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::write(golden.join("status.txt"), &page).unwrap();
-        }
-        assert_eq!(page, std::fs::read_to_string(golden.join("status.txt")).unwrap());
+        golden::check([(folder.join("status.txt"), fleet::page(&overview, Style::PLAIN))]);
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::command;
+use crate::golden;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -74,11 +75,7 @@ fn the_reference_of_the_command_line_is_its_help() {
         let name = format!("wheelwright {}", subcommand.get_name());
         section(subcommand, &name, &mut page);
     }
-    let file = root().join("docs/reference/cli.md");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&file, &page).unwrap();
-    }
-    assert!(page == std::fs::read_to_string(&file).unwrap(), "run with BLESS=1 and review");
+    golden::check([(root().join("docs/reference/cli.md"), page)]);
 }
 
 /// Returns the pages of the project.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::*;
+use crate::golden;
 use controllers::hub::overview::{ClusterSummary, Clusters, Group, PlacementSummary, Repository};
 use engine::rollout::ClusterState;
 
@@ -99,9 +100,5 @@ fn every_metric_stands_in_the_docs() {
     for line in &lines {
         let _ = write!(page, "{line}");
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&file, &page).unwrap();
-    }
-    assert_eq!(page, std::fs::read_to_string(&file).unwrap(), "run with BLESS=1 and review");
+    golden::check([(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md"), page)]);
 }

@@ -204,19 +204,17 @@ fn names(configs: &[Config]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden;
     use std::path::Path;
 
     #[test]
     fn a_rollout_that_stopped_at_its_canary_is_explained() {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
         let name = "managed-serviceaccount".to_owned();
-        let args = Args { name, origin: Origin::of_file(golden.join("rollout.yaml")), output: Output::Text };
+        let args = Args { name, origin: Origin::of_file(folder.join("rollout.yaml")), output: Output::Text };
         let explanation =
             Explained::read(&args.name, &args.origin).unwrap_or_else(|error| panic!("{error:?}"));
-        assert_eq!(
-            text(&args.name, &explanation),
-            std::fs::read_to_string(golden.join("rollout.txt")).unwrap()
-        );
+        golden::check([(folder.join("rollout.txt"), text(&args.name, &explanation))]);
         let json = json(&explanation);
         assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "TimedOut");
         let revision = json["placements"]["fleet/aws"]["revision"].as_str().unwrap();

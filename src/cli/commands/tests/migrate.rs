@@ -3,25 +3,22 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::*;
+use crate::golden;
 use reconcile::Caches;
 
-fn golden(name: &str) -> PathBuf {
+fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain").join(name)
 }
 
 fn hub() -> Caches {
-    let origin = Origin::of_file(golden("migrate.yaml"));
+    let origin = Origin::of_file(case("migrate.yaml"));
     origin.read(&read_by::<PlacementController>()).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 #[test]
 fn a_plan_says_where_each_decision_goes_and_which_stay() {
     let plan = Plan::read("c1", &hub(), Timestamp::UNIX_EPOCH).unwrap().unwrap();
-    let page = text(&plan);
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(golden("migrate.txt"), &page).unwrap();
-    }
-    assert_eq!(page, std::fs::read_to_string(golden("migrate.txt")).unwrap());
+    golden::check([(case("migrate.txt"), text(&plan))]);
     let leaving: Vec<&str> = plan.leaving().map(|planned| planned.placement.as_str()).collect();
     assert_eq!(leaving, ["fleet/all", "fleet/one", "fleet/patient", "fleet/ssd", "fleet/three"]);
 }
