@@ -18,6 +18,7 @@ pub mod plural;
 pub mod registration;
 pub mod replica_set;
 pub mod report;
+pub mod resource;
 pub mod rollout;
 mod svg;
 pub mod sync;

@@ -1,9 +1,10 @@
-//! Names of resources in works of add-ons. The hub does not know which resources a cluster serves, so the
-//! name is a guess, as in Open Cluster Management. The agent compares it with the discovery of the spoke.
+//! Names of resources that no discovery and no definition gives: those in works of add-ons, because the hub
+//! does not know which resources a cluster serves. The name is a guess, as in Open Cluster Management. The
+//! agent compares it with the discovery of the spoke. Nothing else guesses.
 
 /// Returns the plural name of a kind. It is right for every built-in kind, and for every custom kind that has
 /// a regular plural.
-pub(super) fn plural(kind: &str) -> String {
+pub fn plural(kind: &str) -> String {
     let name = kind.to_lowercase();
     let vowel_before_y = name.len() > 1
         && name.get(..name.len() - 1).is_some_and(|stem| stem.ends_with(['a', 'e', 'i', 'o', 'u']));

@@ -11,8 +11,8 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::resource::plural;
 use super::template::{Registry, RenderError, Room, SHOWN};
+use crate::resource::plural;
 use api::addon::v1alpha1::ProxyConfig;
 use api::names::{DECORATE_ANNOTATION, DEFAULT_ADDON_NAMESPACE};
 use object::Object;

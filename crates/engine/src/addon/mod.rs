@@ -15,7 +15,6 @@ pub mod hosting;
 pub mod pack;
 pub mod progress;
 pub mod registration;
-mod resource;
 pub mod selection;
 pub mod snapshot;
 pub mod spec_hash;

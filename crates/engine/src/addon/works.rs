@@ -9,7 +9,7 @@ use super::config::{address, annotation};
 use super::hook::is_hook;
 use super::hosting::{Place, Target};
 use super::pack;
-use super::resource::plural;
+use crate::resource::plural;
 use api::names::{ADDON_DELETION_ORPHAN, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
 use api::work::v1::{
     DeleteOption, DeletePropagationPolicy, FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption,

@@ -11,6 +11,7 @@ use object::Object;
 
 use super::deployment::number;
 use super::{KlusterletSettings, MANAGED_SECRET, is_available};
+use crate::resource::plural;
 
 /// The live objects of an installation.
 pub struct Installation<'a> {
@@ -209,16 +210,10 @@ pub fn generations(deployments: &[&Object]) -> Vec<GenerationStatus> {
 /// Returns the reference of an installed object for the status.
 pub fn related(object: &Object) -> RelatedResource {
     let gvk = object.gvk();
-    let kind = gvk.kind.to_lowercase();
-    // The plural names of all kinds that are installed follow two rules.
-    let resource = match kind.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None => format!("{kind}s"),
-    };
     RelatedResource {
+        resource: plural(&gvk.kind),
         group: gvk.group,
         version: gvk.version,
-        resource,
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
         ..RelatedResource::default()

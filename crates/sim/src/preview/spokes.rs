@@ -16,10 +16,11 @@ use api::names::{WORK_FINALIZER, cluster_conditions, work_conditions};
 use api::work::v1::ManifestWork;
 use engine::addon::hosting::addon_of;
 use engine::addon::{config_refs, progress};
+use engine::resource::plural;
 use engine::work::{Attempt, Live, ManifestResult, Served, Wanted, read, work_status};
 use object::duration::later;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
-use store::{Entry, Patch, ResourcePath, Store, WriteOptions};
+use store::{Entry, ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 /// The next reports of the clusters.
 pub(super) struct Spokes {
@@ -140,7 +141,7 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp) {
         write::<ManifestWork>(hub, key, "", json!({"metadata": {"finalizers": kept}}), now);
         return;
     }
-    let wanted = read(&work, |gvk| served(hub, gvk));
+    let wanted = read(&work, |gvk| served(hub, &key.namespace, gvk));
     let live: Vec<Object> = wanted.iter().map(|wanted| healthy(wanted, now)).collect();
     let seen: Vec<ManifestResult<'_>> = live
         .iter()
@@ -150,12 +151,29 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp) {
     write::<ManifestWork>(hub, key, "status", json!({ "status": status }), now);
 }
 
-/// Returns how a cluster is assumed to serve a kind: as the hub does, and otherwise by the usual plural.
-fn served(hub: &Store, gvk: &Gvk) -> Served {
-    match hub.resource_of(gvk) {
-        Some(resource) => Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced },
-        None => Served::As { resource: format!("{}s", gvk.kind.to_lowercase()), namespaced: true },
+/// Returns how a cluster is assumed to serve a kind: as the hub does, or as a definition in its works says.
+/// Without either, the resource has the name that the works of add-ons have for it.
+fn served(hub: &Store, cluster: &str, gvk: &Gvk) -> Served {
+    if let Some(resource) = hub.resource_of(gvk) {
+        return Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced };
     }
+    let works = hub.list(&ResourcePath::all::<ManifestWork>().within(cluster), &ListOptions::default());
+    let works = works.map(|list| list.items).unwrap_or_default();
+    let mut works = works.iter().filter_map(|work| work.to_typed::<ManifestWork>().ok());
+    let defined = works.find_map(|work| {
+        work.spec.workload.manifests.iter().find_map(|manifest| defined(&Object(manifest.clone()), gvk))
+    });
+    defined.unwrap_or_else(|| Served::As { resource: plural(&gvk.kind), namespaced: true })
+}
+
+/// Returns how a kind is served if an object is its definition.
+fn defined(object: &Object, gvk: &Gvk) -> Option<Served> {
+    let field = |path: &[&str]| object.at(path).and_then(Value::as_str);
+    let is_it = object.kind() == "CustomResourceDefinition"
+        && field(&["spec", "group"]) == Some(&gvk.group)
+        && field(&["spec", "names", "kind"]) == Some(&gvk.kind);
+    let resource = field(&["spec", "names", "plural"]).filter(|_| is_it)?.to_owned();
+    Some(Served::As { resource, namespaced: field(&["spec", "scope"]) != Some("Cluster") })
 }
 
 /// Returns the object of a manifest when all is well.
@@ -187,4 +205,45 @@ fn write<K: Kind>(hub: &mut Store, key: &Key, subresource: &str, patch: Value, n
     let target = ResourcePath::of::<K>(key).sub(subresource);
     let written = hub.patch(&target, &Patch::Merge(patch), &WriteOptions::manager("agent"), now);
     debug_assert!(written.is_ok(), "{key}: {written:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_only_a_work_defines_has_the_name_and_scope_of_its_definition() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut hub = Store::new(1, now);
+        crate::user::install(&mut hub, api::crds::hub(), now);
+        let names = json!({"kind": "Proxy", "plural": "proxies"});
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "proxies.example.com"},
+            "spec": {"group": "example.com", "names": names, "scope": "Cluster"},
+        });
+        let metadata = json!({"name": "p", "namespace": "n"});
+        let proxy = json!({"apiVersion": "example.com/v1", "kind": "Proxy", "metadata": metadata});
+        let undefined = json!({"apiVersion": "example.com/v1", "kind": "Policy", "metadata": metadata});
+        let work = |name: &str, manifests: Value| {
+            let key = Key::namespaced("c1", name);
+            let work = json!({
+                "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+                "metadata": {"name": name, "namespace": "c1"}, "spec": {"workload": {"manifests": manifests}},
+            });
+            (ResourcePath::of::<ManifestWork>(&key), work)
+        };
+        let works = [work("definition", json!([definition])), work("objects", json!([proxy, undefined]))];
+        let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c1"}});
+        let place = (ResourcePath::of::<k8s_openapi::api::core::v1::Namespace>(&Key::cluster("c1")), place);
+        for (target, object) in [place].into_iter().chain(works) {
+            hub.patch(&target, &Patch::Apply(object), &WriteOptions::manager("test"), now).unwrap();
+        }
+        report_work(&mut hub, &Key::namespaced("c1", "objects"), now);
+        let work = get::<ManifestWork>(&hub, &Key::namespaced("c1", "objects")).unwrap();
+        let manifests = work.status.unwrap().resource_status.manifests;
+        let metas = manifests.iter().map(|one| &one.resource_meta);
+        let found: Vec<_> = metas.map(|meta| (meta.resource.as_str(), meta.namespace.as_str())).collect();
+        assert_eq!(found, [("proxies", ""), ("policies", "n")]);
+    }
 }
