@@ -115,17 +115,16 @@ mod tests {
     use serde_json::json;
 
     fn check(rule: Value, want: Option<(ConditionStatus, &str, &str)>) {
-        let rule: ConditionRule = serde_json::from_value(rule).unwrap();
         let live = json!({"apiVersion": "x.io/v1", "kind": "Custom", "metadata": {"name": "c", "generation": 2},
             "status": {"ready": 2, "conditions": [{"type": "Ready", "status": "True"}]}});
-        let found = evaluate(&rule, &Object::from_value(live).unwrap());
-        let mut conditions = Vec::new();
-        if let Some(observation) = found {
-            api::condition::set_condition(&mut conditions, observation, jiff::Timestamp::UNIX_EPOCH);
-        }
-        let found = conditions.first().map(|c| (c.status.clone(), c.reason.clone(), c.message.clone()));
-        let want = want.map(|(status, reason, message)| (status, reason.to_owned(), message.to_owned()));
-        assert_eq!(found, want, "{rule:?}");
+        check_on(live, rule, want);
+    }
+
+    fn check_on(live: Value, rule: Value, want: Option<(ConditionStatus, &str, &str)>) {
+        let rule: ConditionRule = serde_json::from_value(rule).unwrap();
+        let found = evaluate(&rule, &Object::from_value(live.clone()).unwrap());
+        let found = found.as_ref().map(|found| (found.status.clone(), &*found.reason, &*found.message));
+        assert_eq!(found, want, "{rule:?} {live}");
     }
 
     #[test]
@@ -157,13 +156,41 @@ mod tests {
             let rule = json!({"type": "CEL", "condition": "Ready", "celExpressions": expressions});
             let rule: ConditionRule = serde_json::from_value(rule).unwrap();
             let live = Object::from_value(json!({"kind": "C", "status": {"ready": 1}})).unwrap();
-            let mut conditions = Vec::new();
-            let observation = evaluate(&rule, &live).unwrap();
-            api::condition::set_condition(&mut conditions, observation, jiff::Timestamp::UNIX_EPOCH);
-            let c = &conditions[0];
-            assert_eq!((c.is_false(), &*c.reason), (true, "ConditionRuleExpressionError"), "{expressions}");
-            assert!(!c.message.is_empty());
+            let found = evaluate(&rule, &live).unwrap();
+            assert_eq!(
+                (found.status, &*found.reason),
+                (False, "ConditionRuleExpressionError"),
+                "{expressions}"
+            );
+            assert!(!found.message.is_empty());
         }
+    }
+
+    #[test]
+    fn a_job_and_a_pod_are_complete_when_they_ended() {
+        let rule = |more: Value| {
+            let mut rule = json!({"type": "WellKnownConditions", "condition": "Complete"});
+            json_patch_merge(&mut rule, more);
+            rule
+        };
+        let job = |api_version: &str, type_: &str, status: &str| {
+            json!({"apiVersion": api_version, "kind": "Job", "status": {"conditions": [
+                {"type": "Suspended", "status": "True"}, {"type": type_, "status": status}]}})
+        };
+        let (yes, no) =
+            (Some((True, EVALUATED, "Job is finished")), Some((False, EVALUATED, "Job is not finished")));
+        check_on(job("batch/v1", "Complete", "True"), rule(json!({})), yes.clone());
+        check_on(job("batch/v1", "Failed", "True"), rule(json!({})), yes);
+        check_on(job("batch/v1", "Complete", "False"), rule(json!({})), no.clone());
+        check_on(job("batch/v1", "Other", "True"), rule(json!({})), no);
+        check_on(job("x.io/v1", "Complete", "True"), rule(json!({})), None);
+        check_on(job("batch/v1", "Complete", "True"), rule(json!({"condition": "Degraded"})), None);
+        let pod = |phase: &str| json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": phase}});
+        let in_phase = |status, message| Some((status, EVALUATED, message));
+        check_on(pod("Succeeded"), rule(json!({})), in_phase(True, "Pod is in phase Succeeded"));
+        check_on(pod("Failed"), rule(json!({})), in_phase(True, "Pod is in phase Failed"));
+        check_on(pod("Running"), rule(json!({})), in_phase(False, "Pod is in phase Running"));
+        check_on(pod("Running"), rule(json!({"message": "said"})), in_phase(False, "said"));
     }
 
     #[test]
@@ -178,16 +205,30 @@ mod tests {
         let check = |type_: &str, statuses: [&str; 2], want: ConditionStatus| {
             let manifests = statuses.map(|status| vec![condition(type_, status)]);
             let manifests: Vec<&[Condition]> = manifests.iter().map(Vec::as_slice).collect();
-            let mut conditions = Vec::new();
-            let observation = aggregate(type_, &manifests).unwrap();
-            api::condition::set_condition(&mut conditions, observation, jiff::Timestamp::UNIX_EPOCH);
-            assert_eq!(conditions[0].status, want, "{type_} {statuses:?}");
+            let both = aggregate(type_, &manifests).unwrap();
+            assert_eq!(both.status, want, "{type_} {statuses:?}");
+            assert_eq!(
+                (&*both.reason, &*both.message),
+                (AGGREGATED, "Aggregated from 2 manifest conditions")
+            );
         };
-        check("Degraded", ["True", "False"], True);
-        check("Progressing", ["False", "True"], True);
-        check("Complete", ["True", "False"], False);
-        check("Custom", ["True", "Unknown"], Unknown);
-        assert_eq!(aggregate("Complete", &[&[]]).map(|_| ()), None);
+        for type_ in ["Degraded", "Progressing"] {
+            check(type_, ["True", "False"], True);
+            check(type_, ["Unknown", "True"], True);
+            check(type_, ["Unknown", "False"], Unknown);
+            check(type_, ["False", "False"], False);
+        }
+        for type_ in ["Complete", "Custom"] {
+            check(type_, ["True", "False"], False);
+            check(type_, ["Unknown", "False"], False);
+            check(type_, ["True", "Unknown"], Unknown);
+            check(type_, ["True", "True"], True);
+        }
+        let of_a_rule = [condition("Complete", "True")];
+        let of_others = [Condition { reason: "Other".into(), ..condition("Complete", "False") }];
+        let only = aggregate("Complete", &[&of_a_rule, &of_others]).unwrap();
+        assert_eq!((only.status, &*only.message), (True, "m"));
+        assert_eq!(aggregate("Complete", &[&of_others, &[]]), None);
     }
 
     fn json_patch_merge(into: &mut Value, more: Value) {

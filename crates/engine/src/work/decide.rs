@@ -144,7 +144,3 @@ fn new_owners(wanted: &Wanted, live: &Object, owner: &OwnerReference, force: boo
         (true, _) | (false, false) => None,
     }
 }
-
-#[cfg(test)]
-#[path = "tests/decide.rs"]
-mod tests;

@@ -175,6 +175,56 @@ mod tests {
     }
 
     #[test]
+    fn well_known_values_are_those_of_open_cluster_management() {
+        let conditions =
+            json!([{"type": "Complete", "status": "True"}, {"type": "Ready", "status": "False"}]);
+        let status = json!({"readyReplicas": 1, "replicas": 2, "availableReplicas": 3, "numberReady": 4,
+            "desiredNumberScheduled": 5, "numberAvailable": 6, "succeeded": 7, "phase": "Running",
+            "conditions": conditions});
+        let check = |api_version: &str, kind: &str, want: &[&str]| {
+            let object = json!({"apiVersion": api_version, "kind": kind, "status": status});
+            let rules: Vec<FeedbackRule> =
+                serde_json::from_value(json!([{"type": "WellKnownStatus"}])).unwrap();
+            let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
+            let shown = |value: &FeedbackValue| {
+                let FieldValue { integer, string, .. } = &value.field_value;
+                let text = integer.map(|integer| integer.to_string()).or_else(|| string.clone());
+                format!("{}={}", value.name, text.unwrap())
+            };
+            assert_eq!(values.iter().map(shown).collect::<Vec<_>>(), want);
+            let unknown = "cannot find the well known statuses for resource with gvk StatefulSet.apps";
+            assert_eq!(errors, if want.is_empty() { vec![unknown] } else { Vec::new() });
+        };
+        check("apps/v1", "Deployment", &["ReadyReplicas=1", "Replicas=2", "AvailableReplicas=3"]);
+        check("apps/v1", "DaemonSet", &["NumberReady=4", "DesiredNumberScheduled=5", "NumberAvailable=6"]);
+        check("batch/v1", "Job", &["JobComplete=True", "JobSucceeded=7"]);
+        check("v1", "Pod", &["PodReady=False", "PodPhase=Running"]);
+        check("apps/v1", "StatefulSet", &[]);
+    }
+
+    #[test]
+    fn a_value_has_the_type_of_its_field_and_an_absent_one_is_left_out() {
+        let object = json!({"apiVersion": "x/v1", "status": {"b": true, "n": null, "s": "t"}});
+        let path = |name: &str, version: &str| {
+            let path = format!(".status.{name}");
+            json!({"name": name, "path": path, "version": version})
+        };
+        let paths = json!([path("b", "v1"), path("n", ""), path("absent", ""), path("s", "v2")]);
+        let rules = json!([{"type": "Guess"}, {"type": "JSONPaths", "jsonPaths": paths}]);
+        let rules: Vec<FeedbackRule> = serde_json::from_value(rules).unwrap();
+        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
+        let [boolean] = &values[..] else { panic!("{values:?}") };
+        assert_eq!((boolean.name.as_str(), boolean.field_value.boolean), ("b", Some(true)));
+        assert_eq!(
+            errors,
+            [
+                "feedback of type Guess is not known",
+                "version set in the path s is v2 while the object has v1"
+            ]
+        );
+    }
+
+    #[test]
     fn a_string_that_is_cut_is_an_error_beside_its_beginning() {
         let object = json!({"status": {"fits": "é".repeat(1024), "long": "é".repeat(1025)}});
         let paths =
@@ -191,11 +241,13 @@ mod tests {
 
     #[test]
     fn what_is_no_scalar_is_reported_as_json_up_to_a_limit() {
-        let object = json!({"status": {"n": 1.5, "map": {"a": [1]}, "items": [{"v": {"x": 1}}, {"v": 2}], "long": ["x".repeat(1024)]}});
+        let object = json!({"status": {"n": 1.5, "map": {"a": [1]}, "items": [{"v": {"x": 1}}, {"v": 2}],
+            "fits": ["x".repeat(1020)], "long": ["x".repeat(1021)]}});
         let paths = [
             ("n", ".status.n"),
             ("map", ".status.map"),
             ("items", ".status.items[*].v"),
+            ("fits", ".status.fits"),
             ("long", ".status.long"),
         ];
         let paths: Vec<_> = paths.iter().map(|(name, path)| json!({"name": name, "path": path})).collect();
@@ -203,7 +255,8 @@ mod tests {
             serde_json::from_value(json!([{"type": "JSONPaths", "jsonPaths": paths}])).unwrap();
         let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
         let raw: Vec<_> = values.iter().map(|v| v.field_value.json_raw.as_deref().unwrap()).collect();
-        assert_eq!(raw, ["1.5", r#"{"a":[1]}"#, r#"[{"x":1},2]"#]);
-        assert_eq!(errors, ["the value for long has 1028 bytes of JSON, at most 1024 are reported"]);
+        assert_eq!(raw[..3], ["1.5", r#"{"a":[1]}"#, r#"[{"x":1},2]"#]);
+        assert_eq!((raw.len(), raw[3].len()), (4, 1024));
+        assert_eq!(errors, ["the value for long has 1025 bytes of JSON, at most 1024 are reported"]);
     }
 }

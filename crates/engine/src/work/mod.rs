@@ -8,6 +8,8 @@ mod ignore;
 mod inventory;
 mod manifest;
 mod status;
+#[cfg(test)]
+mod tests;
 
 pub use decide::{Decision, Refusal, decide, refusal};
 pub use executor::{Executor, Permissions};

@@ -1,24 +1,8 @@
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 
-use super::*;
-use crate::work::read;
+use super::{object, owner, served, work};
+use crate::work::{Decision, Executor, Refusal, Served, Wanted, decide, read};
 use api::names::CONFIG_SPEC_HASH_ANNOTATION;
-use api::work::v1::ManifestWork;
-
-fn owner() -> OwnerReference {
-    OwnerReference {
-        api_version: "work.open-cluster-management.io/v1".into(),
-        kind: "AppliedManifestWork".into(),
-        name: "hub-w".into(),
-        uid: "u".into(),
-        ..OwnerReference::default()
-    }
-}
-
-fn object(value: Value) -> Object {
-    Object::from_value(value).unwrap()
-}
 
 fn deployment(metadata: Value, spec: Value) -> Value {
     let mut whole = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": spec});
@@ -30,10 +14,7 @@ fn deployment(metadata: Value, spec: Value) -> Value {
 fn decided(strategy: Value, manifest: Value, live: Option<Value>, was_applied: bool) -> Decision {
     let identifier = json!({"group": "apps", "resource": "deployments", "name": "d", "namespace": "n"});
     let spec = json!({"workload": {"manifests": [manifest]}, "manifestConfigs": [{"resourceIdentifier": identifier, "updateStrategy": strategy}]});
-    let work: ManifestWork =
-        serde_json::from_value(json!({"metadata": {"name": "w"}, "spec": spec})).unwrap();
-    let served = Served::As { resource: "deployments".into(), namespaced: true };
-    let wanted = read(&work, |_| served.clone()).remove(0);
+    let wanted = read(&work(spec), |_| served("deployments")).remove(0);
     let live = live.map(|live| {
         let mut live = object(live);
         live.metadata_mut().insert("ownerReferences".into(), json!([owner()]));
@@ -66,10 +47,9 @@ fn the_owner_reference_is_written_apart_from_the_content() {
         (created["metadata"]["ownerReferences"][0]["uid"].as_str(), force, &*manager),
         (Some("u"), true, "work-agent")
     );
-    let work = json!({"metadata": {"name": "w"}, "spec": {"workload": {"manifests": [manifest]}, "deleteOption": {"propagationPolicy": "Orphan"}}});
-    let work: ManifestWork = serde_json::from_value(work).unwrap();
-    let served = Served::As { resource: "deployments".into(), namespaced: true };
-    let mut wanted = read(&work, |_| served.clone()).remove(0);
+    let orphan =
+        work(json!({"workload": {"manifests": [manifest]}, "deleteOption": {"propagationPolicy": "Orphan"}}));
+    let mut wanted = read(&orphan, |_| served("deployments")).remove(0);
     let mut live = object(deployment(json!({}), json!({"replicas": 7})));
     live.metadata_mut()
         .insert("ownerReferences".into(), json!([owner(), {"uid": "other", "kind": "ReplicaSet"}]));
@@ -167,4 +147,75 @@ fn what_cannot_be_ignored_is_refused_in_words() {
         "\"spec/x\" is not a JSON pointer",
     );
     check(json!({"condition": "Never"}), "the condition Never is not known");
+}
+
+#[test]
+fn a_manifest_that_can_be_applied_to_no_cluster_is_refused_in_words() {
+    let check = |edit: fn(&mut Wanted), why: Option<&str>| {
+        let manifest = deployment(json!({}), json!({}));
+        let mut wanted =
+            read(&work(json!({"workload": {"manifests": [manifest]}})), |_| served("deployments")).remove(0);
+        edit(&mut wanted);
+        let decision = decide(&wanted, None, &owner(), false);
+        match why {
+            Some(why) => assert_eq!(decision, Decision::Refuse(Refusal::Failed(why.into()))),
+            None => assert!(matches!(decision, Decision::Apply { .. }), "{decision:?}"),
+        }
+    };
+    check(|_| {}, None);
+    let unnamed = Some("the manifest has no kind or no name");
+    check(|wanted| wanted.reference.key.name.clear(), unnamed);
+    check(|wanted| wanted.reference.gvk.kind.clear(), unnamed);
+    check(
+        |wanted| wanted.served = Served::Not,
+        Some("the server doesn't have a resource type \"Deployment\""),
+    );
+    check(
+        |wanted| wanted.reference.key.namespace.clear(),
+        Some("an empty namespace may not be set during creation"),
+    );
+    check(
+        |wanted| {
+            wanted.reference.key.namespace.clear();
+            wanted.served = Served::As { resource: "deployments".into(), namespaced: false };
+        },
+        None,
+    );
+    let forbidden = "not allowed to apply the resource apps deployments, n d, will try again in 1m0s";
+    check(|wanted| wanted.executor = Executor::Unknown, Some(forbidden));
+    let unread = "not allowed to apply the resource apps Deployment, n d, will try again in 1m0s";
+    check(|wanted| (wanted.executor, wanted.served) = (Executor::Unknown, Served::Unread), Some(unread));
+}
+
+#[test]
+fn an_object_is_released_or_taken_over_only_as_the_work_owns_it() {
+    // Rows: whether the work owns the object, who owns it now, and the owners that are written.
+    let check = |owned: bool, strategy: Value, owners: Value, written: Option<Value>| {
+        let manifest = deployment(json!({}), json!({"replicas": 1}));
+        let any = json!({"group": "apps", "resource": "deployments", "name": "*", "namespace": "*"});
+        let config = json!({"resourceIdentifier": any, "updateStrategy": strategy});
+        let spec = json!({"workload": {"manifests": [manifest]}, "manifestConfigs": [config]});
+        let mut wanted = read(&work(spec), |_| served("deployments")).remove(0);
+        wanted.owned = owned;
+        let live = object(deployment(json!({"ownerReferences": owners}), json!({"replicas": 1})));
+        let decision = decide(&wanted, Some(&live), &owner(), false);
+        let expected = written.map(|owners| json!({"metadata": {"ownerReferences": owners}}));
+        let patch = match decision {
+            Decision::Patch(patch) => Some(Value::Object(patch)),
+            _ => None,
+        };
+        assert_eq!(patch, expected, "{owned} {strategy}");
+    };
+    let other = json!({"uid": "other", "kind": "ReplicaSet"});
+    for strategy in ["Update", "CreateOnly"].map(|name| json!({"type": name})) {
+        check(true, strategy.clone(), json!([other, owner()]), None);
+        check(true, strategy.clone(), json!([other]), Some(json!([other, owner()])));
+        check(false, strategy.clone(), json!([other, owner()]), Some(json!([other])));
+        check(false, strategy, json!([other]), None);
+    }
+    let apply = json!({"type": "ServerSideApply"});
+    check(true, apply.clone(), json!([]), None);
+    check(false, apply.clone(), json!([owner()]), Some(json!([])));
+    let forced = json!({"type": "ServerSideApply", "serverSideApply": {"force": true}});
+    check(true, forced, json!([]), Some(json!([owner()])));
 }
