@@ -40,13 +40,10 @@ pub fn inventory<'a>(
     let kept = |entry: &&AppliedResource| !entries.iter().any(|wanted| identity(wanted) == identity(entry));
     let left: Vec<_> = before.iter().filter(kept).cloned().collect();
     entries.extend(left);
-    entries.sort_by(|a, b| {
-        let order = |e: &AppliedResource| {
-            (e.group.clone(), e.version.clone(), e.resource.clone(), e.namespace.clone(), e.name.clone())
-        };
-        order(a).cmp(&order(b))
-    });
+    // Two manifests may name one object in two versions; the first of them counts.
+    entries.sort_by(|a, b| identity(a).cmp(&identity(b)));
     entries.dedup_by(|a, b| identity(a) == identity(b));
+    entries.sort_by(|a, b| (&a.group, &a.version, identity(a)).cmp(&(&b.group, &b.version, identity(b))));
     entries
 }
 

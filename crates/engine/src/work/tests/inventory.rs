@@ -63,7 +63,7 @@ fn an_entry_stays_until_it_is_gone() {
 }
 
 #[test]
-fn an_object_is_listed_in_the_version_of_its_manifest() {
+fn an_object_is_listed_once_in_the_version_of_its_first_manifest() {
     check(
         &["x/v1beta1/things/n/a 1"],
         &[manifest("x/v1", "a")],
@@ -71,6 +71,8 @@ fn an_object_is_listed_in_the_version_of_its_manifest() {
         &[],
         &["x/v1/things/n/a 1"],
     );
+    let twice = [manifest("x/v2", "a"), manifest("x/v1", "b"), manifest("x/v1", "a")];
+    check(&[], &twice, served("things"), &[], &["x/v1/things/n/b", "x/v2/things/n/a"]);
 }
 
 #[test]
