@@ -118,11 +118,21 @@ mod tests {
 
     #[test]
     fn a_list_that_is_too_large_for_an_object_is_refused() {
-        let mut wanted = wanted(0..20);
-        for entry in wanted.values_mut() {
-            entry.insert("labels.x".into(), "x".repeat(60_000));
-        }
-        let refused = decision_list(wanted, &[], "").unwrap_err();
-        assert!(refused.starts_with("the list has 12"), "{refused}");
+        let list = |bytes: usize| {
+            let entry: Entry = [("f".to_owned(), "x".repeat(bytes - "f".len() - 6))].into();
+            decision_list([("c".to_owned(), entry)].into(), &[], "")
+        };
+        assert!(list(MAX_BYTES).is_ok());
+        let refused = list(MAX_BYTES + 1).unwrap_err();
+        assert_eq!(refused, "the list has 1000001 bytes, more than 1000000");
+    }
+
+    #[test]
+    fn a_large_list_loses_a_share_of_its_clusters_at_once_and_names_a_few_that_are_held() {
+        let all = decision_list(wanted(0..300), &[], "").unwrap();
+        let lost = |range| decision_list(wanted(range), &all.decisions, "").unwrap().held;
+        assert_eq!(lost(15..300), None);
+        let held = lost(16..300).unwrap();
+        assert_eq!((held.total, held.clusters.len()), (16, LISTED));
     }
 }
