@@ -118,6 +118,22 @@ mod tests {
     }
 
     #[test]
+    fn a_repository_is_told_which_of_its_windows_is_open_and_until_when() {
+        let window = |name: &str, schedule: &str| FreezeWindow {
+            name: name.into(),
+            schedule: schedule.into(),
+            duration: "1h".into(),
+            ..FreezeWindow::default()
+        };
+        let windows = [window("morning", "0 8 * * *"), window("evening", "0 20 * * *")];
+        let open = |now: &str| open_window(&windows, now.parse().unwrap()).unwrap();
+        let until = "2026-03-06T21:00:00Z".parse().unwrap();
+        assert_eq!(open("2026-03-06T20:30:00Z"), Some(("evening".to_owned(), until)));
+        assert_eq!(open("2026-03-06T12:00:00Z"), None);
+        assert!(open_window(&[window("bad", "0 8")], Timestamp::UNIX_EPOCH).is_err());
+    }
+
+    #[test]
     fn windows_without_a_gap_are_one_freeze() {
         let freezes = [freeze("night", "0 20 * * *", "", "10h"), freeze("day", "0 6 * * sat", "", "14h")];
         let (name, until) = frozen(&freezes, "2026-03-06T21:00:00Z".parse().unwrap()).unwrap();

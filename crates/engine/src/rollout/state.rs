@@ -281,6 +281,25 @@ mod tests {
     }
 
     #[test]
+    fn states_have_one_label_if_they_differ_in_their_details_only() {
+        let slot = |slots| ClusterState::Waiting(Wait::Slot { slots });
+        let unreachable = |moved| ClusterState::Unreachable { moved };
+        let states = [
+            slot(1),
+            slot(2),
+            ClusterState::Waiting(Wait::Paused),
+            ClusterState::Done,
+            unreachable(true),
+            unreachable(false),
+        ];
+        for one in &states {
+            for other in &states {
+                assert_eq!(one.has_label_of(other), one.label() == other.label(), "{one:?} {other:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_waiting_cluster_has_the_reason_that_it_is_serialized_with() {
         let (until, stage) = (Timestamp::UNIX_EPOCH, String::new);
         for wait in [

@@ -82,24 +82,51 @@ proptest! {
     }
 }
 
-#[test]
-fn a_silent_cluster_that_succeeded_is_judged_again_when_its_soak_is_over() {
-    let soak = SignedDuration::from_secs(60);
-    let options = Options { soak, ..Options::default() };
+/// Returns a rollout of the revision `r2` over the cluster `a`, which runs it.
+fn one_cluster(options: Options, cluster: Cluster) -> IncrementalRollout {
     let strategy = Strategy::Progressive(Progressive { options, ..Progressive::default() });
     let mut input = Input::new("r2", Ok(strategy));
     input.groups = vec![Group { clusters: vec!["a".into()], ..Group::default() }];
+    input.clusters =
+        vec![Cluster { name: "a".into(), wants: "r2".into(), runs: Some("r2".into()), ..cluster }];
+    IncrementalRollout::new(input)
+}
+
+#[test]
+fn a_silent_cluster_that_succeeded_is_judged_again_when_its_soak_is_over() {
+    let soak = SignedDuration::from_secs(60);
     let now = Timestamp::UNIX_EPOCH;
     let health = Some(Health { of: "r2".into(), report: Report::Succeeded, since: Some(now) });
-    input.clusters = vec![Cluster {
-        name: "a".into(),
-        wants: "r2".into(),
-        runs: Some("r2".into()),
-        health,
-        unreachable: true,
-        ..Cluster::default()
-    }];
-    let mut rollout = IncrementalRollout::new(input);
+    let cluster = Cluster { health, unreachable: true, ..Cluster::default() };
+    let mut rollout = one_cluster(Options { soak, ..Options::default() }, cluster);
     assert_eq!(rollout.advance(now).counts.unreachable, 1);
     assert_eq!(rollout.advance(now + soak).counts.done, 1);
+}
+
+#[test]
+fn a_deadline_without_a_known_begin_is_counted_from_each_decision() {
+    let deadline = Some(SignedDuration::from_secs(60));
+    for report in [Report::Progressing, Report::Failed] {
+        let health = Some(Health { of: "r2".into(), report, since: None });
+        let cluster = Cluster { health, ..Cluster::default() };
+        let mut rollout = one_cluster(Options { deadline, ..Options::default() }, cluster);
+        for second in [0, 30, 60, 90] {
+            let now = Timestamp::from_second(second).unwrap();
+            let expected = advance(rollout.input(), now);
+            assert_eq!(*rollout.advance(now), expected, "{report:?} at {second}");
+        }
+    }
+}
+
+#[test]
+fn the_clusters_of_a_rollout_are_found_by_name_and_returned() {
+    let mut rollout = one_cluster(Options::default(), Cluster::default());
+    let moved = Cluster { runs: None, ..rollout.cluster("a").unwrap().clone() };
+    assert!(rollout.cluster("b").is_none() && !rollout.is_moved("a"), "nothing is decided yet");
+    rollout.advance(Timestamp::UNIX_EPOCH);
+    assert!(!rollout.is_moved("a"), "it runs what it is assigned");
+    rollout.set_cluster(moved.clone());
+    rollout.advance(Timestamp::UNIX_EPOCH);
+    assert!(rollout.is_moved("a") && !rollout.is_moved("b"));
+    assert_eq!(rollout.into_clusters(), [moved]);
 }
