@@ -72,6 +72,28 @@ proptest! {
     }
 }
 
+#[test]
+fn a_tracking_id_counts_only_with_kind_name_and_namespace() {
+    let tracked = |id: &str| application(&live(json!({"annotations": {ID: id}}))).is_some();
+    assert!(tracked("shop:apps/Deployment:ns/web"));
+    for other in [
+        "shop:apps/Deployment:ns/other",
+        "shop:apps/Deployment:other/web",
+        "shop:apps/StatefulSet:ns/web",
+        "shop:x/Deployment:ns/web",
+        "shop:apps/Deployment:web",
+        "shop",
+    ] {
+        assert!(!tracked(other), "{other}");
+    }
+    let namespace = |id: &str| {
+        let metadata = json!({"name": "web", "annotations": {ID: id}});
+        application(&object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))).is_some()
+    };
+    assert!(namespace("shop:/Namespace:argocd/web") && namespace("shop:/Namespace:/web"));
+    assert!(!namespace("shop:/Namespace:argocd/other"));
+}
+
 /// Returns a hub with the ConfigMaps a and b of an application.
 fn hub(takeover: Takeover) -> Hub {
     let mut hub = Hub::new();

@@ -64,6 +64,19 @@ fn an_object_that_cannot_be_applied_is_refused_by_its_place() {
 }
 
 #[test]
+fn an_object_may_be_as_large_as_an_api_server_takes() {
+    let of_bytes = |bytes: usize| {
+        let map = |data: &str| {
+            let metadata = json!({"name": "a", "namespace": "ns"});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": data}})
+        };
+        let around = map("").to_string().len();
+        complete(map(&"x".repeat(bytes - around)), false)
+    };
+    assert!(of_bytes(1_400_000).is_ok() && of_bytes(1_400_001).is_err());
+}
+
+#[test]
 fn a_duplicate_object_is_refused_by_both_places() {
     let deployment = |version: &str, file: &str, line| {
         let metadata = json!({"name": "a", "namespace": "ns"});
@@ -90,6 +103,42 @@ fn the_digest_of_a_commit_changes_with_any_of_its_objects() {
     let (one, two) = (commit("1"), commit("2"));
     assert_eq!((one.digest.len(), &one.digest), (16, &commit("1").digest));
     assert_ne!(one.digest, two.digest);
+}
+
+#[test]
+fn the_hash_of_a_plan_is_that_of_its_objects_and_of_those_before() {
+    let hash = |name: &str, data: &str, before: &str| {
+        super::hub::commit(&[config_map(name, data), config_map("z", "1")]).plan_hash(before)
+    };
+    let one = hash("a", "1", "before");
+    assert_eq!((one.len(), &one), (32, &hash("a", "1", "before")));
+    for other in [hash("b", "1", "before"), hash("a", "2", "before"), hash("a", "1", "other")] {
+        assert_ne!(one, other);
+    }
+}
+
+#[test]
+fn an_object_whose_deletion_takes_more_with_it_is_never_recreated() {
+    let check = |api_version: &str, kind: &str, value: &str, want: Result<bool, &str>| {
+        let metadata = json!({"name": "a", "annotations": {names::FORCE_ANNOTATION: value}});
+        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        match (complete(object, false), want) {
+            (Ok(desired), Ok(is_recreated)) => {
+                assert_eq!(desired.objects[0].is_recreated, is_recreated, "{kind} {value}");
+            }
+            (Err(problems), Err(part)) => assert!(problems[0].message.contains(part), "{}", problems[0]),
+            (found, _) => panic!("{kind} {value}: {found:?}"),
+        }
+    };
+    check("batch/v1", "Job", "enabled", Ok(true));
+    check("batch/v1", "Job", "disabled", Ok(false));
+    check("batch/v1", "Job", "yes", Err("must be enabled or disabled, not \"yes\""));
+    let more = Err("its deletion would take more with it than the object");
+    check("v1", "Namespace", "enabled", more);
+    check("v1", "Namespace", "disabled", Ok(false));
+    check("apiextensions.k8s.io/v1", "CustomResourceDefinition", "enabled", more);
+    check("gitops.wheelwright.dev/v1alpha1", "ConfigRepo", "enabled", more);
+    check("addon.open-cluster-management.io/v1alpha1", "ClusterManagementAddOn", "enabled", more);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::hub::{Hub, commit, config_map, object};
-use crate::sync::{Apply, Deletion};
+use crate::sync::{Apply, Deletion, Desired, ObjectId};
 use api::names;
 use object::Key;
 
@@ -225,4 +225,56 @@ fn one_refused_object_refuses_the_commit() {
     assert!(plan.apply.is_empty() && plan.delete.is_empty() && plan.inventory == hub.inventory);
     assert_eq!(plan.problems[0].reason, "TakeoverRefused");
     assert!(plan.problems[0].to_string().ends_with("(a.yaml:1)"));
+}
+
+#[test]
+fn an_object_that_cannot_be_changed_is_created_again_only_as_its_annotation_says() {
+    let job = |image: &str, force: &str| {
+        let metadata =
+            json!({"name": "j", "namespace": "ns", "annotations": {names::FORCE_ANNOTATION: force}});
+        object(
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"image": image}}),
+        )
+    };
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[job("1", "enabled")]));
+    hub.edit("j", |live| {
+        live.metadata_mut().insert("uid".into(), "u1".into());
+    });
+    let wanted = commit(&[job("2", "enabled")]);
+    let planned = |hub: &Hub, wanted| {
+        let plan = hub.plan(wanted);
+        (plan.recreate.len(), plan.apply.len(), plan.terminating)
+    };
+    assert_eq!(planned(&hub, &wanted), (0, 1, 0), "nothing says that it cannot be changed");
+    let refused = |desired: &Desired| desired.objects[0].digest.clone();
+    hub.policy.unchangeable.insert("u1".into(), "another digest".into());
+    assert_eq!(planned(&hub, &wanted), (0, 1, 0), "another change was refused");
+    hub.policy.unchangeable.insert("u1".into(), refused(&wanted));
+    assert_eq!(planned(&hub, &wanted), (1, 0, 1));
+    assert_eq!(hub.plan(&wanted).recreate[0].uid, "u1");
+    let disabled = commit(&[job("2", "disabled")]);
+    hub.policy.unchangeable.insert("u1".into(), refused(&disabled));
+    assert_eq!(planned(&hub, &disabled), (0, 1, 0), "the annotation does not allow it");
+}
+
+#[test]
+fn a_deletion_that_clusters_lose_an_add_on_with_says_that_it_is_approved() {
+    let mut hub = Hub::new();
+    let all: Vec<_> = ["a", "b", "c"].map(|name| config_map(name, "1")).to_vec();
+    hub.settle(&commit(&all));
+    let left = commit(&all[..1]);
+    let id = ObjectId::of(&config_map("b", "1").reference());
+    hub.policy.uninstalls.insert(id, 3);
+    let hold = hub.plan(&left).hold.unwrap();
+    assert!(hold.why.contains("removes what it installs from 3 clusters"), "{}", hold.why);
+    hub.policy.approved = hold.approval;
+    let approved = |hub: &Hub| -> Vec<(String, bool)> {
+        let plan = hub.plan(&left);
+        let deletions = plan.delete.iter().flatten();
+        deletions.map(|deletion| (deletion.target.key.name.clone(), deletion.is_approved)).collect()
+    };
+    assert_eq!(approved(&hub), [("b".to_owned(), true), ("c".to_owned(), false)]);
+    hub.policy.budget = None;
+    assert_eq!(approved(&hub), [("b".to_owned(), false), ("c".to_owned(), false)], "nobody was asked");
 }

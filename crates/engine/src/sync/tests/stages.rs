@@ -83,6 +83,7 @@ fn an_annotation_says_when_an_object_is_applied() {
     };
     for (rule, expected) in [
         ("Always", ApplyRule::Always),
+        ("Merge", ApplyRule::Merge),
         ("IfNotPresent", ApplyRule::IfNotPresent),
         ("Ignore", ApplyRule::Ignore),
     ] {
