@@ -204,22 +204,28 @@ mod tests {
 
     #[test]
     fn a_value_has_the_type_of_its_field_and_an_absent_one_is_left_out() {
-        let object = json!({"apiVersion": "x/v1", "status": {"b": true, "n": null, "s": "t"}});
-        let path = |name: &str, version: &str| {
-            let path = format!(".status.{name}");
-            json!({"name": name, "path": path, "version": version})
-        };
-        let paths = json!([path("b", "v1"), path("n", ""), path("absent", ""), path("s", "v2")]);
-        let rules = json!([{"type": "Guess"}, {"type": "JSONPaths", "jsonPaths": paths}]);
+        let status = json!({"b": true, "i": 7, "s": "t", "map": {}, "none": null});
+        let path = |name: &str| json!({"name": name, "path": format!(".status.{name}"), "version": "v1"});
+        let paths = ["b", "i", "s", "map", "none", "absent"].map(path);
+        let other = json!({"name": "other", "path": ".status.s", "version": "v2"});
+        let rules = json!([{"type": "Guess"}, {"type": "JSONPaths", "jsonPaths": paths},
+            {"type": "JSONPaths", "jsonPaths": [other]}]);
         let rules: Vec<FeedbackRule> = serde_json::from_value(rules).unwrap();
-        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
-        let [boolean] = &values[..] else { panic!("{values:?}") };
-        assert_eq!((boolean.name.as_str(), boolean.field_value.boolean), ("b", Some(true)));
+        let object = Object::from_value(json!({"apiVersion": "x/v1", "status": status})).unwrap();
+        let (values, errors) = feedback(&object, &rules);
+        let value = |name: &str, value: Value| json!({"name": name, "fieldValue": value});
+        let expected = [
+            value("b", json!({"type": "Boolean", "boolean": true})),
+            value("i", json!({"type": "Integer", "integer": 7})),
+            value("s", json!({"type": "String", "string": "t"})),
+            value("map", json!({"type": "JsonRaw", "jsonRaw": "{}"})),
+        ];
+        assert_eq!(json!(values), json!(expected));
         assert_eq!(
             errors,
             [
                 "feedback of type Guess is not known",
-                "version set in the path s is v2 while the object has v1"
+                "version set in the path other is v2 while the object has v1"
             ]
         );
     }

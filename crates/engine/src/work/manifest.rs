@@ -271,14 +271,16 @@ mod tests {
     #[test]
     fn null_creation_timestamps_are_dropped_at_any_depth() {
         let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "creationTimestamp": null},
-            "spec": {"template": {"metadata": {"creationTimestamp": null, "labels": {"a": "b"}}}, "x": [{"creationTimestamp": null}]}});
+            "spec": {"template": {"metadata": {"creationTimestamp": null, "labels": {"a": "b"}}}, "x": [{"creationTimestamp": null}],
+                "y": {"creationTimestamp": "2026-01-01T00:00:00Z", "other": null}}});
         let [wanted] = &read(&work(manifest, json!([])), |_| Served::Unread)[..] else {
             panic!("one manifest")
         };
         assert_eq!(wanted.object.0["metadata"], json!({"name": "d"}));
         assert_eq!(
             wanted.object.0["spec"],
-            json!({"template": {"metadata": {"labels": {"a": "b"}}}, "x": [{}]})
+            json!({"template": {"metadata": {"labels": {"a": "b"}}}, "x": [{}],
+                "y": {"creationTimestamp": "2026-01-01T00:00:00Z", "other": null}})
         );
     }
 }

@@ -71,8 +71,22 @@ fn a_key_with_a_dash_at_its_end_is_removed_and_never_applied() {
     let patch = json!({"metadata": {"labels": {"gone": null}}});
     let decision = decided(update.clone(), manifest.clone(), Some(live), false);
     assert_eq!(decision, Decision::Patch(patch.as_object().unwrap().clone()));
-    let (object, ..) = applied(decided(update, manifest, None, false));
+    let (object, ..) = applied(decided(update, manifest.clone(), None, false));
     assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
+    let (object, ..) = applied(decided(json!({"type": "ServerSideApply"}), manifest, None, false));
+    assert_eq!(object["metadata"]["labels"], json!({"gone-": "", "a": "b"}), "a rule of Update alone");
+}
+
+#[test]
+fn a_manifest_that_was_not_the_last_one_is_applied_also_where_the_object_is_as_wanted() {
+    for (strategy, forces) in [("Update", true), ("ServerSideApply", false)] {
+        let strategy = json!({"type": strategy});
+        let manifest = deployment(json!({}), json!({"replicas": 1}));
+        let live = || Some(deployment(json!({}), json!({"replicas": 1, "paused": true})));
+        assert_eq!(decided(strategy.clone(), manifest.clone(), live(), true), Decision::Leave);
+        let (_, force, manager) = applied(decided(strategy, manifest, live(), false));
+        assert_eq!((force, &*manager), (forces, "work-agent"), "a field may have left the manifest");
+    }
 }
 
 #[test]
