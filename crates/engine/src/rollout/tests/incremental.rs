@@ -104,6 +104,17 @@ fn a_silent_cluster_that_succeeded_is_judged_again_when_its_soak_is_over() {
 }
 
 #[test]
+fn a_state_ends_at_its_very_moment_and_begins_again_when_the_time_goes_back() {
+    let soak = SignedDuration::from_secs(60);
+    let now = Timestamp::UNIX_EPOCH;
+    let health = Some(Health { of: "r2".into(), report: Report::Succeeded, since: Some(now) });
+    let mut rollout =
+        one_cluster(Options { soak, ..Options::default() }, Cluster { health, ..Cluster::default() });
+    let mut done = |second| rollout.advance(now + SignedDuration::from_secs(second)).counts.done;
+    assert_eq!([done(0), done(59), done(60), done(59)], [0, 0, 1, 0]);
+}
+
+#[test]
 fn a_deadline_without_a_known_begin_is_counted_from_each_decision() {
     let deadline = Some(SignedDuration::from_secs(60));
     for report in [Report::Progressing, Report::Failed] {
