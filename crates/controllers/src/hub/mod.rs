@@ -31,4 +31,4 @@ mod rollout_events;
 pub(crate) mod work_ttl;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
