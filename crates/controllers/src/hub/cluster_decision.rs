@@ -76,7 +76,7 @@ impl Controller for ClusterDecisionController {
             Ok(status) if published == Some(&status) => {}
             Ok(status) => {
                 let is_same = status.decisions == before;
-                let refreshed = if is_same { Vec::new() } else { refreshes(&placement, view)? };
+                let refreshed = if is_same { Vec::new() } else { refreshes(&placement) };
                 plan.step([Action::apply_typed(&object(&placement, status))]);
                 plan.step(refreshed);
             }
@@ -87,29 +87,24 @@ impl Controller for ClusterDecisionController {
 }
 
 /// Returns the requests to generate the applications again, which Argo CD would do at its next poll. They
-/// follow the write of the list. An ApplicationSet that cannot be read or written is left to the poll.
-fn refreshes(placement: &Placement, view: &impl View) -> Read<Vec<Action>> {
+/// follow the write of the list. They are not read before: the operator may read ApplicationSets of one
+/// namespace at most, and a list never waits for them. One that cannot be written is left to the poll.
+fn refreshes(placement: &Placement) -> Vec<Action> {
     let named = placement.annotation(REFRESH_APPLICATION_SETS_ANNOTATION).unwrap_or_default();
     let named = named.split(',').map(str::trim).filter(|name| !name.is_empty()).take(MAX_REFRESHED);
     let patch = json!({"metadata": {"annotations": {APPLICATION_SET_REFRESH_ANNOTATION: "true"}}});
-    let mut actions = Vec::new();
-    for name in named {
-        let key = Key::namespaced(placement.namespace(), name);
-        let target = ObjectRef { gvk: Gvk::parse("argoproj.io/v1alpha1", "ApplicationSet"), key };
-        let found = match view.object(&target) {
-            Err(error) if error.is_coming() => return Err(error),
-            found => found.ok().flatten(),
-        };
-        actions.extend(found.map(|found| Action::Patch {
-            site: Site::Hub,
-            target,
-            subresource: Subresource::None,
-            patch: patch.as_object().cloned().unwrap_or_default(),
-            precondition: Precondition { uid: found.uid().to_owned(), ..Precondition::default() },
-            impersonate: None,
-        }));
-    }
-    Ok(actions)
+    let refresh = |name: &str| Action::Patch {
+        site: Site::Hub,
+        target: ObjectRef {
+            gvk: Gvk::parse("argoproj.io/v1alpha1", "ApplicationSet"),
+            key: Key::namespaced(placement.namespace(), name),
+        },
+        subresource: Subresource::None,
+        patch: patch.as_object().cloned().unwrap_or_default(),
+        precondition: Precondition::default(),
+        impersonate: None,
+    };
+    named.map(refresh).collect()
 }
 
 /// Returns the commit that a ConfigRepo has applied.

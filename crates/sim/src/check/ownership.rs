@@ -45,7 +45,10 @@ impl Checker {
         let Precondition { uid, resource_version } = wanted;
         // A later step may patch what an earlier step of the same plan created.
         let is_new = self.created.contains(before.uid()) && !matches!(author.action, Action::Delete { .. });
-        if uid.is_empty() && !is_new {
+        // An ApplicationSet is asked to look again without being read, whichever has the name.
+        let is_refresh =
+            (target.gvk.group.as_str(), target.gvk.kind.as_str()) == ("argoproj.io", "ApplicationSet");
+        if uid.is_empty() && !is_new && !is_refresh {
             return broken(format!("{controller} names no uid"));
         }
         if !uid.is_empty() && uid != before.uid() {

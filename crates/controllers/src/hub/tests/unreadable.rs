@@ -14,7 +14,7 @@ use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo, RolloutPolicy};
-use api::names::{CLUSTER_DECISION_ANNOTATION, INSTALLED_BY_ANNOTATION};
+use api::names::{CLUSTER_DECISION_ANNOTATION, INSTALLED_BY_ANNOTATION, REFRESH_APPLICATION_SETS_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::rollout::ClusterState;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -221,6 +221,22 @@ fn a_list_for_argo_cd_keeps_the_entry_of_a_cluster_that_cannot_be_read() {
     for entry in [r#""clusterName":"c1""#, r#""revision":"held""#, r#""clusterName":"c3""#] {
         assert!(written.contains(entry), "{written}");
     }
+}
+
+#[test]
+fn a_list_for_argo_cd_does_not_wait_for_application_sets_that_may_not_be_read() {
+    let mut caches = fleet();
+    let key = Key::namespaced("default", "fleet");
+    settle(&mut caches);
+    let mut placement = Placement::clone(&caches.get::<Placement>(&key).unwrap().unwrap());
+    let named = [(REFRESH_APPLICATION_SETS_ANNOTATION.to_owned(), "shop".to_owned())];
+    placement.metadata.annotations.as_mut().unwrap().extend(named);
+    placement.metadata.resource_version = Some("3".into());
+    caches.replace(Site::Hub, vec![placement], "3");
+    caches.replace::<ClusterDecision>(Site::Hub, Vec::new(), "1");
+    let plan = ClusterDecisionController::plan(&key, &caches, Timestamp::UNIX_EPOCH).unwrap();
+    let kinds: Vec<_> = plan.steps.iter().flatten().map(|action| action.gvk().unwrap().kind).collect();
+    assert_eq!(kinds, ["ClusterDecision", "ApplicationSet"]);
 }
 
 #[test]
