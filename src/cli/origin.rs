@@ -10,7 +10,7 @@ use super::connect::HubArgs;
 use super::{CommandError, objects};
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
 use object::{Gvk, Key, Kind, Object};
-use reconcile::{Caches, Change, Controller, Index, Observes, Scope, Site, Wakes, Watches};
+use reconcile::{Caches, Change, Controller, Index, Observes, Representation, Scope, Site, Wakes, Watches};
 
 /// The place from which a command reads objects.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ impl Origin {
                 for KindToRead { gvk, plural, load: _ } in wanted {
                     let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
                     let resource = ApiResource::from_gvk_with_plural(&names, plural);
-                    let labels = Scope::Rollouts.narrow(gvk, false).labels;
+                    let labels = Scope::Rollouts.narrow(gvk, Representation::Whole, false).labels;
                     snapshot.objects.extend(objects::of_hub(&hub, gvk, &resource, &labels).await?);
                 }
                 Ok(snapshot)

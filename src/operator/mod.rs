@@ -35,6 +35,8 @@ pub struct OperatorOptions {
     pub webhook: Option<webhook::WebhookOptions>,
     /// The namespace of the operator. It holds the authorities of custom signers that name no other one.
     pub namespace: String,
+    /// Argo CD, if the operator gives it secrets of clusters.
+    pub argo_cd: Option<ArgoCd>,
     /// The options of fetches.
     pub sources: source::SourceOptions,
     /// The collector of traces, if there is one.
@@ -53,6 +55,7 @@ impl OperatorOptions {
             receiver: None,
             webhook: None,
             namespace: SYSTEM_NAMESPACE.into(),
+            argo_cd: None,
             sources: source::SourceOptions {
                 cache: cache.into(),
                 local_repositories: true,
@@ -61,6 +64,14 @@ impl OperatorOptions {
             traces: None,
         }
     }
+}
+
+/// Argo CD on the hub.
+pub struct ArgoCd {
+    /// Its namespace.
+    pub namespace: String,
+    /// The ManagedServiceAccount with whose tokens it reaches clusters; empty if it does not connect.
+    pub account: String,
 }
 
 /// One of several operators.
@@ -81,5 +92,6 @@ pub fn controller_names() -> Vec<&'static str> {
     }
     let mut names = Names(Vec::new());
     controllers::hub(&mut names);
+    controllers::argo_cd(&mut names);
     names.0
 }

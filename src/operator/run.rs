@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::traces::Tracer;
-use super::{Candidate, OperatorOptions, last_reports, signer, source, webhook};
-use crate::serve::receiver;
+use super::{ArgoCd, Candidate, OperatorOptions, last_reports, signer, source, webhook};
+use crate::serve::receiver::{self, ReceiverOptions};
 use crate::shell::{self, Election, Shell, ShellOptions};
 use reconcile::Scope;
 
@@ -22,8 +22,18 @@ const FLUSH: Duration = Duration::from_secs(3);
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, election, listen, receiver, webhook, namespace, sources, traces } =
-        options;
+    let OperatorOptions {
+        hub,
+        controllers,
+        election,
+        listen,
+        receiver,
+        webhook,
+        namespace,
+        argo_cd,
+        sources,
+        traces,
+    } = options;
     let (election, leader) = match election {
         Some(Candidate { election, leader }) => (Some(election), leader),
         None => (None, hub.clone()),
@@ -45,7 +55,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         leadership: election.as_ref().map(Election::leadership),
         attempts: Some(attempts),
     };
-    let shell = Shell::new(shell_options, controllers::hub);
+    let shell = shell_with(shell_options, argo_cd);
     let handle = shell.handle();
     let exporting = traces.map(|(tracer, exporter)| {
         handle.observe(Arc::new(move |activity| tracer.observe(&activity)));
@@ -64,15 +74,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     }
     if let Some(receiver) = receiver {
         let webhooks = sources.webhooks(election.as_ref().map(Election::leadership));
-        let (address, over) = (receiver.listen, over.clone());
-        tokio::spawn(async move {
-            let (sender, deliveries) = mpsc::channel(MAX_DELIVERIES);
-            let (served, ()) =
-                tokio::join!(receiver::serve(receiver, sender, over.clone()), webhooks.run(deliveries, over));
-            if let Err(error) = served {
-                error!(%address, %error, "cannot serve webhooks of git servers");
-            }
-        });
+        tokio::spawn(receive(receiver, webhooks, over.clone()));
     }
     let fetching = sources.run(shell.handle(), over.clone());
     let signing = signer::run(leader, shell.handle(), namespace, over.clone());
@@ -89,5 +91,26 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         if timeout(FLUSH, exporting).await.is_err() {
             warn!("the last spans are not sent: the collector does not answer in time");
         }
+    }
+}
+
+/// Returns the shell with the controllers of the hub, and with those of Argo CD if it is on the hub.
+fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>) -> Shell {
+    let Some(ArgoCd { namespace, account }) = argo_cd else { return Shell::new(options, controllers::hub) };
+    let scope = Scope::ArgoCd { namespace, account };
+    Shell::new(ShellOptions { scope, ..options }, |register| {
+        controllers::hub(register);
+        controllers::argo_cd(register);
+    })
+}
+
+/// Receives webhooks of git servers.
+async fn receive(receiver: ReceiverOptions, webhooks: source::Webhooks, over: CancellationToken) {
+    let address = receiver.listen;
+    let (sender, deliveries) = mpsc::channel(MAX_DELIVERIES);
+    let (served, ()) =
+        tokio::join!(receiver::serve(receiver, sender, over.clone()), webhooks.run(deliveries, over));
+    if let Err(error) = served {
+        error!(%address, %error, "cannot serve webhooks of git servers");
     }
 }

@@ -313,6 +313,8 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
         ("ConfigMap", 0, "argocd.enabled=true", 2),
         ("Role", 3, "argocd.enabled=true", 4),
         ("Role", 3, "argocd.refresh=true", 4),
+        ("Role", 3, "argocd.clusterSecrets=true", 4),
+        ("ClusterRole", 2, "argocd={\"clusterSecrets\":true,\"managedServiceAccount\":\"argocd\"}", 3),
         ("Role", 3, "configNamespaces=[\"team\"]", 4),
         ("Role", 3, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 4),
     ] {

@@ -40,6 +40,7 @@ const OBJECT_SOURCES: &[&str] = &[
     "crates/controllers/src/hub/addon_deploy/status.rs",
     "crates/controllers/src/hub/cluster.rs",
     "crates/controllers/src/hub/cluster_lease.rs",
+    "crates/controllers/src/hub/cluster_secret.rs",
     "crates/controllers/src/hub/clusterset.rs",
     "crates/controllers/src/hub/clusterset_binding.rs",
     "crates/controllers/src/hub/policy_status.rs",

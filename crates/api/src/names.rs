@@ -139,6 +139,18 @@ pub const CLUSTER_DECISION_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-de
 pub const REFRESH_APPLICATION_SETS_ANNOTATION: &str = "gitops.wheelwright.dev/refresh-application-sets";
 /// On an ApplicationSet, asks Argo CD to generate its applications again (`argo-cd/common/common.go`).
 pub const APPLICATION_SET_REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
+/// On a Placement with a ClusterDecision, asks for a secret of Argo CD for each cluster of the list. The value
+/// names the ManagedServiceAccount whose token it has; empty for secrets without credentials.
+pub const CLUSTER_SECRETS_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-secrets";
+/// On a secret of Argo CD that the operator writes: the placements of its namespace that ask for it.
+pub const PLACEMENTS_ANNOTATION: &str = "gitops.wheelwright.dev/placements";
+/// On such a secret: since when no placement asks for it.
+pub const LEFT_SINCE_ANNOTATION: &str = "gitops.wheelwright.dev/left-since";
+/// On a Secret, `cluster` makes it one by which Argo CD knows a cluster.
+pub const ARGO_SECRET_TYPE_LABEL: &str = "argocd.argoproj.io/secret-type";
+/// On the Secret with the token of a ManagedServiceAccount.
+pub const MANAGED_SERVICE_ACCOUNT_LABEL: &str =
+    "authentication.open-cluster-management.io/is-managed-serviceaccount";
 /// Label of a namespace whose ConfigRepos may act as the operator. Only users who may write namespaces can
 /// set it.
 pub const OPERATOR_IDENTITY_LABEL: &str = "gitops.wheelwright.dev/operator-identity";

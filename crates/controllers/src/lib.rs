@@ -44,6 +44,11 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::commit_status::CommitStatusController>();
 }
 
+/// Registers the controllers of a hub with Argo CD that need permissions in its namespace.
+pub fn argo_cd(register: &mut impl Register) {
+    register.add::<hub::cluster_secret::ClusterSecretController>();
+}
+
 /// Registers the controllers of the spoke agent.
 pub fn agent(register: &mut impl Register) {
     register.add::<agent::lease::LeaseController>();

@@ -1,6 +1,7 @@
 //! The part of a cluster that a process watches.
 
-use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, WORK_REPLICA_SET_LABEL};
+use crate::Representation;
+use api::names::{ADDON_NAME_LABEL, ARGO_SECRET_TYPE_LABEL, CLUSTER_NAME_LABEL, WORK_REPLICA_SET_LABEL};
 use object::Gvk;
 
 /// The part of the hub that a process may watch.
@@ -9,6 +10,14 @@ pub enum Scope {
     /// All of it.
     #[default]
     Everything,
+    /// All of it, but of the Secrets only those by which Argo CD knows clusters, and the tokens for them. A
+    /// permission for these does not allow to list others.
+    ArgoCd {
+        /// The namespace of Argo CD.
+        namespace: String,
+        /// The name of the Secrets with tokens, one in the namespace of each cluster.
+        account: String,
+    },
     /// The objects of one managed cluster, which are all that its agent may read: its namespace and the
     /// cluster-scoped objects of its name.
     OneCluster(String),
@@ -31,9 +40,15 @@ pub struct Narrowed {
 
 impl Scope {
     /// Returns the part of a kind's objects that is in scope.
-    pub fn narrow(&self, gvk: &Gvk, namespaced: bool) -> Narrowed {
+    pub fn narrow(&self, gvk: &Gvk, representation: Representation, namespaced: bool) -> Narrowed {
         match self {
             Self::Everything => Narrowed::default(),
+            Self::ArgoCd { namespace, account }
+                if (gvk.group.as_str(), gvk.kind.as_str()) == ("", "Secret") =>
+            {
+                of_argo_cd(namespace, account, representation)
+            }
+            Self::ArgoCd { .. } => Narrowed::default(),
             Self::OneCluster(cluster) => of_cluster(cluster, gvk, namespaced),
             Self::OneAddOn(addon) => of_addon(addon, gvk),
             Self::Rollouts if gvk.kind == "ManifestWork" => {
@@ -41,6 +56,21 @@ impl Scope {
             }
             Self::Rollouts => Narrowed::default(),
         }
+    }
+}
+
+fn of_argo_cd(namespace: &str, account: &str, representation: Representation) -> Narrowed {
+    match representation {
+        Representation::Typed => Narrowed {
+            namespace: namespace.to_owned(),
+            labels: format!("{ARGO_SECRET_TYPE_LABEL}=cluster"),
+            ..Narrowed::default()
+        },
+        Representation::Metadata => {
+            Narrowed { fields: format!("metadata.name={account}"), ..Narrowed::default() }
+        }
+        // A ConfigRepo with Secrets among its objects observes them all.
+        Representation::Whole => Narrowed::default(),
     }
 }
 
@@ -64,5 +94,28 @@ fn of_addon(addon: &str, gvk: &Gvk) -> Narrowed {
             Narrowed { labels: format!("{ADDON_NAME_LABEL}={addon}"), ..Narrowed::default() }
         }
         _ => Narrowed::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+    use super::*;
+
+    #[test]
+    fn of_the_secrets_only_those_of_argo_cd_and_the_tokens_for_them_are_watched() {
+        let scope = Scope::ArgoCd { namespace: "argocd".into(), account: "reader".into() };
+        let secrets = |representation| {
+            let Narrowed { namespace, fields, labels } =
+                scope.narrow(&Gvk::of::<Secret>(), representation, true);
+            [namespace, fields, labels]
+        };
+        let of_argo_cd = ["argocd", "", "argocd.argoproj.io/secret-type=cluster"];
+        assert_eq!(secrets(Representation::Typed), of_argo_cd);
+        assert_eq!(secrets(Representation::Metadata), ["", "metadata.name=reader", ""]);
+        assert_eq!(secrets(Representation::Whole), ["", "", ""]);
+        let others = scope.narrow(&Gvk::of::<ConfigMap>(), Representation::Typed, true);
+        assert_eq!(others, Narrowed::default());
     }
 }

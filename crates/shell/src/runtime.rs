@@ -281,7 +281,7 @@ impl Runtime {
             }
         };
         let narrowed = match kind.site {
-            Site::Hub => self.scope.narrow(&kind.gvk, served.namespaced),
+            Site::Hub => self.scope.narrow(&kind.gvk, kind.representation, served.namespaced),
             Site::Spoke => Narrowed::default(),
         };
         Some(WatchTarget {

@@ -285,7 +285,7 @@ pub(super) fn read(
     }
     let Some(resource) = store.resource_of(&kind.gvk) else { return Vec::new() };
     let Narrowed { namespace, fields, labels } = match kind.site {
-        Site::Hub => scope.narrow(&kind.gvk, resource.namespaced),
+        Site::Hub => scope.narrow(&kind.gvk, kind.representation, resource.namespaced),
         Site::Spoke => Narrowed::default(),
     };
     let target =

@@ -18,7 +18,7 @@ use crate::git::Remote;
 use crate::operator::source::SourceOptions;
 use crate::operator::traces::TraceOptions;
 use crate::operator::webhook::{WebhookAddress, WebhookOptions};
-use crate::operator::{self, Candidate, OperatorOptions};
+use crate::operator::{self, ArgoCd, Candidate, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
 use crate::shell::stop_on_signal;
 use crate::shell::{Election, ElectionOptions, Selection};
@@ -78,6 +78,13 @@ pub(crate) struct Args {
     /// `https://host:port` at which API servers reach the webhook, instead of the Service.
     #[arg(long, requires = "webhook_listen", value_name = "URL", value_parser = webhook_url)]
     webhook_url: Option<String>,
+    /// Namespace of Argo CD on the hub: write a secret there for each cluster of a placement that asks for
+    /// secrets.
+    #[arg(long, value_name = "NAMESPACE")]
+    argocd_namespace: Option<String>,
+    /// ManagedServiceAccount of each cluster whose token these secrets may have.
+    #[arg(long, value_name = "NAME", requires = "argocd_namespace", default_value = "")]
+    argocd_account: String,
     /// Directory for mirrors of repositories, for one operator alone [default:
     /// `$XDG_CACHE_HOME/wheelwright/mirrors`, else `~/.cache/wheelwright/mirrors`].
     #[arg(long, value_name = "DIR")]
@@ -102,6 +109,10 @@ impl Args {
             certificate: self.git_webhook_cert.clone()?,
             key: self.git_webhook_key.clone()?,
         })
+    }
+
+    fn argo_cd(&self) -> Option<ArgoCd> {
+        Some(ArgoCd { namespace: self.argocd_namespace.clone()?, account: self.argocd_account.clone() })
     }
 
     fn webhook(&self) -> Option<WebhookOptions> {
@@ -164,6 +175,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
                 receiver: args.receiver(),
                 webhook: args.webhook(),
                 namespace: args.namespace.clone(),
+                argo_cd: args.argo_cd(),
                 sources,
                 traces,
             },

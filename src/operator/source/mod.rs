@@ -18,3 +18,4 @@ mod webhook;
 pub use controller::SourceController;
 pub use mirrors::SourceOptions;
 pub(crate) use mirrors::verification;
+pub(crate) use webhook::Webhooks;

@@ -14,6 +14,7 @@ pub(crate) mod cluster;
 pub(crate) mod cluster_decision;
 pub(crate) mod cluster_defaults;
 pub(crate) mod cluster_lease;
+pub(crate) mod cluster_secret;
 pub(crate) mod clusterset;
 pub(crate) mod clusterset_binding;
 pub(crate) mod commit_status;

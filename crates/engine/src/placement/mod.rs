@@ -19,6 +19,7 @@
 //! `docs/design/placement.md`.
 
 mod changes;
+pub mod cluster_secret;
 mod decide;
 mod decision_list;
 mod events;

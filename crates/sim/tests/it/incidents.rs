@@ -9,15 +9,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::{Value, json};
 
 use crate::fixtures::{ADDON, config_repo, join, repo, seconds, select_all};
-use crate::{addons, deletions, removals, replica_sets, tokens};
+use crate::{addons, argo_secrets, deletions, removals, replica_sets, tokens};
 use api::addon::v1alpha1::{AddOnTemplate, ManagedClusterAddOn};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo};
-use api::names::ADDON_REMOVAL_FINALIZER;
+use api::names::{ADDON_REMOVAL_FINALIZER, LEFT_SINCE_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::tree::FileTree;
 use object::{Key, Kind, Metadata as _, Object, ObjectRef};
@@ -251,6 +252,25 @@ fn a_list_that_is_wrongly_empty_ends_no_deletion_and_cleans_nothing_up() {
         let gone: Vec<_> = gone.iter().map(|write| (&write.spoke, &write.id)).collect();
         assert!(gone.is_empty(), "{kind}: {gone:?}");
         assert!(deletions::cma(&world).is_some(), "{kind}");
+    }
+}
+
+/// The sweep of multicloud-integrations deletes the secrets of clusters when a placement cannot be read.
+#[test]
+fn a_list_that_is_wrongly_empty_takes_no_cluster_from_argo_cd() {
+    for kind in ["Placement", "PlacementDecision", "ClusterDecision", "ManagedCluster", "Secret"] {
+        let mut world = argo_secrets::clusters(|process| {
+            controllers::hub(&mut Unreliable(process));
+            controllers::argo_cd(&mut Unreliable(process));
+        });
+        argo_secrets::ask(&mut world, Some(""));
+        EMPTY.set(kind);
+        world.restart_operator();
+        minutes(&mut world, 90);
+        EMPTY.set("");
+        let secrets = world.list::<Secret>();
+        let stays = |it: &&Secret| it.annotation(LEFT_SINCE_ANNOTATION).is_none();
+        assert_eq!(secrets.iter().filter(stays).count(), 2, "{kind}: {secrets:?}");
     }
 }
 

@@ -11,6 +11,7 @@ mod addon_progress;
 mod addons;
 mod argo;
 mod argo_pull;
+mod argo_secrets;
 mod broken;
 mod bugs;
 mod claims;

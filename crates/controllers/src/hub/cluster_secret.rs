@@ -1,0 +1,209 @@
+//! Gives Argo CD a secret for each cluster of a ClusterDecision whose Placement asks for that.
+//!
+//! The generator of an ApplicationSet drops a cluster without a secret, and Argo CD then removes its
+//! application. So a secret follows the list, which loses few clusters at once without an approval. It stays
+//! for an hour after its cluster left, because Argo CD needs it to delete what the application made.
+//! A Secret that this controller did not write is never changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Map, json};
+
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
+use api::gitops::v1alpha1::ClusterDecision;
+use api::names::{
+    ARGO_SECRET_TYPE_LABEL, CLUSTER_SECRETS_ANNOTATION, LEFT_SINCE_ANNOTATION, PLACEMENTS_ANNOTATION,
+};
+use engine::placement::cluster_secret::{ClusterAccess, cluster_secret_name};
+use object::duration::later;
+use object::{Key, Metadata as _, Object, ObjectRef};
+use reconcile::{Action, Change, Controller, Event, EventType, Plan, Query, Read, View, Watches};
+
+/// How long Argo CD has to delete the application of a cluster that left.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
+
+pub(crate) struct ClusterSecretController;
+
+impl Controller for ClusterSecretController {
+    const NAME: &'static str = "cluster-secret";
+    type Primary = ManagedCluster;
+
+    fn concerns(change: &Change<ManagedCluster>) -> bool {
+        change.differs_in(|cluster| &cluster.spec.managed_cluster_client_configs)
+    }
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ClusterDecision>(|change, _| {
+            let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(listed));
+            let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+            old.symmetric_difference(&new).map(|name| Key::cluster(*name)).collect()
+        });
+        watches.on::<Placement>(|change, view| {
+            if !change.differs_in(|placement| placement.annotation(CLUSTER_SECRETS_ANNOTATION)) {
+                return Vec::new();
+            }
+            let decision =
+                change.latest().map(|placement| view.get_readable::<ClusterDecision>(&Key::of(placement)));
+            let decision = decision.and_then(Result::ok).flatten();
+            decision.iter().flat_map(|decision| listed(decision)).map(Key::cluster).collect()
+        });
+        watches.on::<Secret>(|change, _| change.sides().filter_map(cluster_of).collect());
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        let secrets = view.list::<Secret>(Query::label(ARGO_SECRET_TYPE_LABEL, "cluster"))?;
+        let mut asking = asking(&key.name, view)?;
+        for secret in secrets.iter().filter(|secret| cluster_of(secret).as_ref() == Some(key)) {
+            asking.entry(secret.namespace().to_owned()).or_default();
+        }
+        for (namespace, placements) in &asking {
+            let within: Vec<&Secret> =
+                secrets.iter().map(Arc::as_ref).filter(|secret| secret.namespace() == namespace).collect();
+            let name = cluster_secret_name(&key.name);
+            let live = within.iter().find(|secret| secret.name() == name).copied();
+            if placements.is_empty() {
+                leave(&mut plan, live, view, now)?;
+            } else if live.is_none_or(|live| cluster_of(live).is_some()) {
+                match keep(key, placements, &within, view)? {
+                    Ok(actions) => plan.step(actions),
+                    Err(why) => plan.events.extend(refused(key, why, view)?),
+                }
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// Returns the cluster of a secret that this controller wrote.
+fn cluster_of(secret: &Secret) -> Option<Key> {
+    secret.annotation(PLACEMENTS_ANNOTATION)?;
+    let cluster = secret.data.as_ref()?.get("name")?;
+    let cluster = std::str::from_utf8(&cluster.0).ok()?;
+    (secret.name() == cluster_secret_name(cluster)).then(|| Key::cluster(cluster))
+}
+
+/// Returns the clusters of a list.
+fn listed(decision: &ClusterDecision) -> BTreeSet<&str> {
+    let entries = decision.status.iter().flat_map(|status| &status.decisions);
+    entries.filter_map(|entry| entry.get("clusterName")).map(String::as_str).collect()
+}
+
+/// Returns the placements that ask for the secret of a cluster, by namespace.
+fn asking(cluster: &str, view: &impl View) -> Read<BTreeMap<String, Vec<Arc<Placement>>>> {
+    let mut asking: BTreeMap<String, Vec<Arc<Placement>>> = BTreeMap::new();
+    for decision in view.list::<ClusterDecision>(Query::ALL)? {
+        if !listed(&decision).contains(cluster) {
+            continue;
+        }
+        let placement = view.get::<Placement>(&Key::of(&*decision))?;
+        let asks = |placement: &Arc<Placement>| placement.annotation(CLUSTER_SECRETS_ANNOTATION).is_some();
+        if let Some(placement) = placement.filter(asks) {
+            asking.entry(decision.namespace().to_owned()).or_default().push(placement);
+        }
+    }
+    Ok(asking)
+}
+
+/// Returns the write to the secret of a cluster that `placements` of a namespace select, or why it gets none.
+/// `within` are the cluster secrets of the namespace.
+fn keep(
+    key: &Key,
+    placements: &[Arc<Placement>],
+    within: &[&Secret],
+    view: &impl View,
+) -> Read<Result<Vec<Action>, String>> {
+    let accounts = placements.iter().filter_map(|placement| placement.annotation(CLUSTER_SECRETS_ANNOTATION));
+    let account = accounts.map(str::trim).find(|account| !account.is_empty());
+    let access = match account {
+        None => ClusterAccess::none(&key.name),
+        Some(account) => match access(key, account, view)? {
+            None => return Ok(Ok(Vec::new())),
+            Some(Ok(access)) => access,
+            Some(Err(why)) => return Ok(Err(why)),
+        },
+    };
+    if let Some(rival) = access.rival(&key.name, within.iter().copied()) {
+        return Ok(Err(format!("the secret {} has the cluster or its address already", Key::of(rival))));
+    }
+    let Some(namespace) = placements.first().map(|placement| placement.namespace()) else {
+        return Ok(Ok(Vec::new()));
+    };
+    let names = placements.iter().map(|placement| placement.name().to_owned()).collect();
+    let wanted = access.secret(namespace, &key.name, &names);
+    let live = within.iter().find(|live| live.name() == wanted.name());
+    // A Secret of this name that is no cluster secret is left as it is.
+    let write =
+        live.map_or_else(|| Some(Action::create(Object::from_typed(&wanted))), |live| update(live, &wanted));
+    Ok(Ok(write.into_iter().collect()))
+}
+
+/// Returns the write that makes a live secret the wanted one; what others added to it stays.
+fn update(live: &Secret, wanted: &Secret) -> Option<Action> {
+    let value = |secret: &Secret, name: &str| secret.data.as_ref().and_then(|data| data.get(name).cloned());
+    let is_there = ClusterAccess::VALUES.iter().all(|name| value(live, name) == value(wanted, name))
+        && live.annotation(PLACEMENTS_ANNOTATION) == wanted.annotation(PLACEMENTS_ANNOTATION)
+        && live.annotation(LEFT_SINCE_ANNOTATION).is_none();
+    let data = ClusterAccess::VALUES.map(|name| (name.to_owned(), json!(value(wanted, name))));
+    let annotations =
+        json!({PLACEMENTS_ANNOTATION: wanted.annotation(PLACEMENTS_ANNOTATION), LEFT_SINCE_ANNOTATION: null});
+    let patch = [("metadata", json!({"annotations": annotations})), ("data", Map::from_iter(data).into())];
+    let patch = patch.map(|(name, value)| (name.to_owned(), value));
+    (!is_there).then(|| Action::patch(live, Map::from_iter(patch)))
+}
+
+/// Tells that Argo CD gets no secret of a cluster, or not another one.
+fn refused(key: &Key, why: String, view: &impl View) -> Read<Option<Event>> {
+    let cluster = view.get::<ManagedCluster>(key)?;
+    let event = |cluster: Arc<ManagedCluster>| {
+        Event::new(cluster.as_ref(), EventType::Warning, "ClusterSecretRefused", "Publish", why)
+    };
+    Ok(cluster.map(event))
+}
+
+/// Returns the access with the token of an account; `None` while its Secret or the address of the cluster is
+/// missing.
+fn access(key: &Key, account: &str, view: &impl View) -> Read<Option<Result<ClusterAccess, String>>> {
+    let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(None) };
+    let Some(config) = cluster.spec.managed_cluster_client_configs.first() else { return Ok(None) };
+    let target = ObjectRef::of::<Secret>(Key::namespaced(&key.name, account));
+    let secret = view.object(&target)?.and_then(|secret| secret.to_typed::<Secret>().ok());
+    Ok(secret.map(|secret| ClusterAccess::with_token(&config.url, config.ca_bundle.as_deref(), &secret)))
+}
+
+/// Plans the end of the secret of a cluster that no placement asks for any more.
+fn leave(plan: &mut Plan, live: Option<&Secret>, view: &impl View, now: Timestamp) -> Read<()> {
+    let Some(live) = live else { return Ok(()) };
+    for name in live.annotation(PLACEMENTS_ANNOTATION).unwrap_or_default().split(',') {
+        if !has_ended(&Key::namespaced(live.namespace(), name), view)? {
+            return Ok(());
+        }
+    }
+    let since = live.annotation(LEFT_SINCE_ANNOTATION).and_then(|since| since.parse::<Timestamp>().ok());
+    match since.map(|since| later(since, KEPT)) {
+        None => {
+            let annotations = json!({LEFT_SINCE_ANNOTATION: now.to_string()});
+            let patch = [("metadata".to_owned(), json!({"annotations": annotations}))];
+            plan.step([Action::patch(live, patch.into_iter().collect())]);
+        }
+        Some(end) if end <= now => plan.step([Action::delete(live)]),
+        Some(end) => plan.wake(end),
+    }
+    Ok(())
+}
+
+/// Returns whether a placement asks for the secret no more. The hub is asked for what no list has: a list may
+/// wrongly leave it out.
+fn has_ended(placement: &Key, view: &impl View) -> Read<bool> {
+    let decision = view.get::<ClusterDecision>(placement)?;
+    let is_gone = match (decision, view.get::<Placement>(placement)?) {
+        (Some(_), Some(_)) => return Ok(true),
+        (None, _) => !view.exists::<ClusterDecision>(placement)?,
+        (Some(_), None) => !view.exists::<Placement>(placement)?,
+    };
+    Ok(is_gone)
+}
