@@ -249,6 +249,10 @@ pub const ACCEPT_FAILED: &str = "Error";
 pub const REQUESTER_ANNOTATION: &str = "registration.wheelwright.dev/requester";
 /// The ClusterRoleBinding whose subjects join clusters without a person: bootstrap identities.
 pub const AUTO_APPROVE_BINDING: &str = "wheelwright:auto-approved-bootstrap";
+/// The user for whom a request for a certificate is sent, where another client sends it.
+pub const CSR_USER_ANNOTATION: &str = "open-cluster-management.io/csr-user";
+/// The ClusterRoleBinding whose subjects send requests of add-ons for the users of that annotation.
+pub const CSR_USER_BINDING: &str = "wheelwright:csr-user";
 
 // Taints, sets, leases, claims.
 

@@ -9,21 +9,21 @@ use jiff::{Timestamp, Unit};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use serde_json::json;
 
 use super::cluster::may_have_namespace;
-use super::custom_signer;
+use super::{csr_user, custom_signer};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::Conditions as _;
 use api::names::cluster_conditions::JOINED;
 use api::names::{
-    ADDON_NAME_LABEL, AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
-    REQUESTER_ANNOTATION,
+    ADDON_NAME_LABEL, AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, CSR_USER_BINDING,
+    KUBE_CLIENT_SIGNER, REQUESTER_ANNOTATION,
 };
-use engine::registration::csr::{Certificate, is_decided, requested};
+use engine::registration::csr::{Certificate, is_decided};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
@@ -71,7 +71,8 @@ impl Controller for CsrController {
             namespace.map(|namespace| requests_of(namespace.name(), view)).unwrap_or_default()
         });
         watches.on::<ClusterRoleBinding>(|change, view| {
-            let binding = change.latest().filter(|binding| binding.name() == AUTO_APPROVE_BINDING);
+            let ours = [AUTO_APPROVE_BINDING, CSR_USER_BINDING];
+            let binding = change.latest().filter(|binding| ours.contains(&binding.name()));
             binding.map(|_| view.keys::<CertificateSigningRequest>(Query::ALL)).unwrap_or_default()
         });
     }
@@ -82,7 +83,7 @@ impl Controller for CsrController {
         if is_decided(&request) {
             return Ok(plan);
         }
-        match requested(&request) {
+        match csr_user::requested(&request, view)? {
             Some(Certificate::Cluster { cluster, renewal: true }) if is_accepted(&cluster, view)? => {
                 approve(&mut plan, &request, Approval::RENEWAL, now);
             }
@@ -143,8 +144,7 @@ fn join(
     now: Timestamp,
 ) -> Read<()> {
     let binding = view.get::<ClusterRoleBinding>(&Key::cluster(AUTO_APPROVE_BINDING))?;
-    let mut subjects = binding.iter().flat_map(|binding| binding.subjects.iter().flatten());
-    if !subjects.any(|subject| is_requester(request, subject)) {
+    if !csr_user::names(binding.as_deref(), request) {
         return Ok(());
     }
     let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name))? else { return Ok(()) };
@@ -170,19 +170,6 @@ fn join(
     }
     approve(plan, request, Approval::JOIN, now);
     Ok(())
-}
-
-fn is_requester(request: &CertificateSigningRequest, subject: &Subject) -> bool {
-    let user = request.spec.username.as_deref().unwrap_or_default();
-    match subject.kind.as_str() {
-        "User" => subject.name == user,
-        "Group" => request.spec.groups.iter().flatten().any(|group| *group == subject.name),
-        "ServiceAccount" => {
-            let namespace = subject.namespace.as_deref().unwrap_or_default();
-            user == format!("system:serviceaccount:{namespace}:{}", subject.name)
-        }
-        _ => false,
-    }
 }
 
 /// The texts of an approval, in OCM's words.

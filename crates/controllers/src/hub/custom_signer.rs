@@ -8,6 +8,7 @@
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 
+use super::csr_user;
 use crate::placement_reads::selection;
 use api::addon::v1alpha1::{
     AddOnTemplateSpec, ClusterManagementAddOn, DefaultConfigReference, ManagedClusterAddOn, RegistrationType,
@@ -15,7 +16,7 @@ use api::addon::v1alpha1::{
 };
 use engine::addon::config::Config;
 use engine::addon::{config_refs, registration, snapshot, spec_hash};
-use engine::registration::csr::{self, Certificate, requested};
+use engine::registration::csr::{self, Certificate};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
@@ -35,7 +36,7 @@ pub struct Signing {
 /// # Errors
 /// The add-on, its templates or its placements could not be read.
 pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Option<Signing>> {
-    match requested(request) {
+    match csr_user::requested(request, view)? {
         Some(Certificate::Custom { cluster, addon, subject }) => {
             signer_for(&cluster, &addon, &subject, &request.spec.signer_name, view)
         }

@@ -20,6 +20,7 @@ pub(crate) mod clusterset_binding;
 pub(crate) mod commit_status;
 pub mod config_repo;
 pub(crate) mod csr;
+mod csr_user;
 pub mod custom_signer;
 pub(crate) mod managed_namespaces;
 pub mod overview;
