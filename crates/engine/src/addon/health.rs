@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::config::{Config, address, annotation};
 use super::hosting::Place;
-use super::works;
+use super::{rules, works};
 use api::Condition;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, find_condition};
@@ -24,9 +24,10 @@ pub enum WorksStatus {
     NotReady(String),
     /// The agent could not apply an object; the text is the agent's.
     Refused(String),
-    /// All objects exist, but a workload does not run this configuration yet; the text says which and why.
+    /// All objects exist, but a workload does not run this configuration yet, or a rule of the template says
+    /// that a work is not done; the text says which and why.
     NotHealthy(String),
-    /// Every workload is healthy with exactly these configurations.
+    /// Every workload is healthy with exactly these configurations, and every rule of the template holds.
     Done,
 }
 
@@ -55,9 +56,9 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
         return WorksStatus::NotReady(why);
     }
     let address = address(configs);
-    let unhealthy =
-        workloads(works).filter(|_| needs_health).find_map(|workload| unhealthy(&workload, &address));
-    unhealthy.map_or(WorksStatus::Done, WorksStatus::NotHealthy)
+    let unhealthy = workloads(works).find_map(|workload| unhealthy(&workload, &address));
+    let unhealthy = unhealthy.or_else(|| works.iter().find_map(|work| rules::unfinished(work)));
+    unhealthy.filter(|_| needs_health).map_or(WorksStatus::Done, WorksStatus::NotHealthy)
 }
 
 fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {

@@ -15,6 +15,7 @@ pub mod hosting;
 pub mod pack;
 pub mod progress;
 pub mod registration;
+mod rules;
 pub mod selection;
 pub mod snapshot;
 pub mod spec_hash;
