@@ -11,15 +11,17 @@ use serde_json::{Map, Value};
 use super::budget::policy;
 use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::RollOut;
+use api::names::SCHEDULING_DISABLED_ANNOTATION;
 use controllers::hub::addon_config::{AddOnRollouts, AddonConfigController, explain};
 use controllers::hub::replica_set::ReplicaSetController;
 use engine::addon::config::address;
 use engine::addon::config_refs;
 use engine::rollout::input::{Hash, Input};
 use engine::rollout::{RolloutDecision, oracle};
-use object::{Key, Kind, Object};
-use reconcile::{Action, Controller, Plan, Subresource, View};
+use object::{Key, Kind, Metadata as _, Object};
+use reconcile::{Action, Controller, Plan, Query, Subresource, View};
 
 impl Checker {
     /// Checks that the assignments of one plan keep the promises of a rollout.
@@ -97,10 +99,14 @@ impl Checker {
     }
 }
 
-/// Checks that what a controller keeps of its clusters changes no plan; the caches keep nothing.
+/// Checks that what a controller keeps of its clusters changes no plan; the caches keep nothing. Since when the
+/// decisions of another scheduler are the same is kept too, and begins anew without it.
 fn keeps_plan<C: Controller>(decided: &CheckedDecision<'_>) -> CheckResult {
     let CheckedDecision { key, view, plan, now, .. } = decided;
-    if C::plan(key, *view, *now).as_ref() == Ok(*plan) {
+    let placements = view.list::<Placement>(Query::ALL).unwrap_or_default();
+    let is_elsewhere =
+        |placement: &Arc<Placement>| placement.annotation(SCHEDULING_DISABLED_ANNOTATION).is_some();
+    if placements.iter().any(is_elsewhere) || C::plan(key, *view, *now).as_ref() == Ok(*plan) {
         return Ok(());
     }
     let promise = "what the controller keeps changes its plan";
