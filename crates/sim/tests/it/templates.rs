@@ -201,3 +201,68 @@ fn snapshots_beyond_the_limit_go_and_those_in_use_stay() {
     world.run_for(seconds(60)).unwrap();
     assert_eq!(snapshots(&world), Vec::<String>::new());
 }
+
+/// Puts an AddOnDeploymentConfig with variables; returns it as the reference of a placement.
+fn variables(world: &mut World, name: &str, values: &[(&str, &str)]) -> Value {
+    let values: Vec<_> = values.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+    put(
+        world,
+        json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnDeploymentConfig",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"customizedVariables": values, "agentInstallNamespace": ""},
+        }),
+    );
+    json!({
+        "group": "addon.open-cluster-management.io", "resource": "addondeploymentconfigs",
+        "namespace": "default", "name": name,
+    })
+}
+
+/// Gives the only placement of the add-on configurations of its own.
+fn place_with(world: &mut World, configs: &[Value]) {
+    let placement = json!({"namespace": "default", "name": "fleet", "configs": configs});
+    let strategy = json!({"type": "Placements", "placements": [placement]});
+    let path = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster(ADDON));
+    let (patch, now) = (Patch::Merge(json!({"spec": {"installStrategy": strategy}})), world.now);
+    world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+}
+
+#[test]
+fn the_first_configuration_of_a_kind_counts_alone() {
+    let mut world = world(1);
+    put_manifests(&mut world, &[map("values", &json!({}), "{{A}} {{B}}")]);
+    addon(&mut world, "msa", json!({"type": "All"}));
+    let one = variables(&mut world, "one", &[("A", "one")]);
+    let two = variables(&mut world, "two", &[("A", "two"), ("B", "two")]);
+    place_with(&mut world, &[one.clone(), two.clone()]);
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    assert_eq!(config_maps(&world), ["values=\"one \""], "nothing of the second one is added");
+    place_with(&mut world, &[two]);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(config_maps(&world), ["values=\"two two\""]);
+}
+
+#[test]
+fn a_configuration_of_a_placement_replaces_the_default_one_as_a_whole() {
+    let mut world = world(1);
+    put_manifests(&mut world, &[map("values", &json!({}), "{{A}} {{B}}")]);
+    addon(&mut world, "msa", json!({"type": "All"}));
+    let default = variables(&mut world, "default", &[("A", "default"), ("B", "default")]);
+    let own = variables(&mut world, "own", &[("A", "own")]);
+    let named = |config: &Value| json!({"namespace": config["namespace"], "name": config["name"]});
+    let supported = json!([
+        {"group": "addon.open-cluster-management.io", "resource": "addontemplates", "defaultConfig": {"name": "msa"}},
+        {"group": default["group"], "resource": default["resource"], "defaultConfig": named(&default)},
+    ]);
+    let path = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster(ADDON));
+    let (patch, now) = (Patch::Merge(json!({"spec": {"supportedConfigs": supported}})), world.now);
+    world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    assert_eq!(config_maps(&world), ["values=\"default default\""]);
+    place_with(&mut world, &[own]);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(config_maps(&world), ["values=\"own \""]);
+}
