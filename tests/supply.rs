@@ -2,6 +2,7 @@
 //! materials.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -21,6 +22,42 @@ fn cargo(arguments: &[&str]) -> Output {
 fn once_the_crates_are_there_a_build_needs_no_network() {
     cargo(&["fetch", "--locked", "--quiet"]);
     cargo(&["metadata", "--locked", "--offline", "--format-version", "1"]);
+}
+
+/// Returns the files that sources of a crate include from outside of its directory. Its package lacks them.
+fn included_from_outside(directory: &Path) -> Vec<String> {
+    let listed = run("git", &["ls-files", "--", &format!("{}/src/*.rs", directory.display())]).stdout;
+    let mut outside = Vec::new();
+    for source in String::from_utf8(listed).unwrap().lines() {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(source)).unwrap();
+        let depth = Path::new(source).strip_prefix(directory).unwrap().components().count() - 1;
+        let named =
+            ["include_str!(", "include_bytes!("].into_iter().flat_map(|word| text.split(word).skip(1));
+        let named = named.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
+        let is_outside = |file: &&str| file.matches("../").count() > depth;
+        outside.extend(named.filter(is_outside).map(|file| format!("{source}: {file}")));
+    }
+    outside
+}
+
+#[test]
+fn the_library_for_addons_and_the_crates_that_it_needs_can_be_published() {
+    let metadata = cargo(&["metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    // `publish = false` is an empty list of registries.
+    let packages = packages.iter().filter(|package| package["publish"].is_null());
+    let names: Vec<&str> = packages.map(|package| package["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"wheelwright-addon-sdk"), "{names:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let package = ["package", "--locked", "--offline", "--no-verify", "--allow-dirty", "--quiet"];
+    let chosen = names.iter().flat_map(|name| ["--package", *name]);
+    let target = ["--target-dir", dir.path().to_str().unwrap()];
+    cargo(&package.into_iter().chain(target).chain(chosen).collect::<Vec<_>>());
+    for name in names {
+        let directory = Path::new("crates").join(name.trim_start_matches("wheelwright-"));
+        assert_eq!(included_from_outside(&directory), Vec::<String>::new(), "{name}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::policies;
 use api::addon::conversion;
 use api::names;
 use object::Object;
@@ -71,7 +72,7 @@ pub(super) fn objects() -> Vec<Object> {
             json!({ "aggregationRule": { "clusterRoleSelectors": selectors } }),
         ));
     }
-    objects.extend(api::policies::documents().map(policy));
+    objects.extend(policies::documents().map(policy));
     objects
 }
 

@@ -27,6 +27,7 @@ mod lock;
 mod openapi;
 mod percent;
 mod places;
+mod policies;
 mod protobuf;
 mod request;
 mod resources;
@@ -43,6 +44,7 @@ mod watch;
 pub use journal::JournalError;
 pub use keys::write_private;
 pub use kubeconfig::{Credential, kubeconfig, kubeconfig_yaml};
+pub use policies::ADMISSION_POLICIES;
 pub use server::{Options, Server};
 pub use start_error::StartError;
 

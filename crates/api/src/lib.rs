@@ -24,7 +24,6 @@ pub mod gitops;
 mod golden;
 pub mod names;
 pub mod operator;
-pub mod policies;
 mod schema;
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::apiserver::ADMISSION_POLICIES;
 use crate::cli::{CommandResult, output::Ui};
-use api::policies;
 
 /// Print the admission policies of a hub, for `kubectl apply --server-side -f -`.
 ///
@@ -12,6 +12,6 @@ use api::policies;
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args, ui: &mut Ui) -> CommandResult {
-    ui.text(policies::ADMISSION_POLICIES)?;
+    ui.text(ADMISSION_POLICIES)?;
     Ok(ExitCode::SUCCESS)
 }

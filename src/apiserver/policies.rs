@@ -3,10 +3,9 @@
 //! They are a file of the chart, so that the chart and the embedded hub use the same text.
 
 /// The policies and their bindings, as YAML documents.
-pub const ADMISSION_POLICIES: &str =
-    include_str!("../../../charts/wheelwright/files/admission-policies.yaml");
+pub const ADMISSION_POLICIES: &str = include_str!("../../charts/wheelwright/files/admission-policies.yaml");
 
 /// Returns the documents of [`ADMISSION_POLICIES`].
-pub fn documents() -> impl Iterator<Item = &'static str> {
+pub(super) fn documents() -> impl Iterator<Item = &'static str> {
     ADMISSION_POLICIES.split("\n---\n")
 }
