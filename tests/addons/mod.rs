@@ -3,6 +3,7 @@
 
 mod framework;
 mod helloworld;
+mod hosted;
 mod installed;
 mod resource_score;
 
@@ -30,4 +31,9 @@ async fn an_addon_of_ocms_framework_runs_unchanged_on_the_embedded_hub() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_addon_of_ocms_framework_runs_unchanged_on_kube_apiserver() {
     framework::lives_and_goes(&mut Hub::kubernetes().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hosted_addon_runs_on_two_clusters_and_leaves_both() {
+    hosted::lives_and_goes(&mut Hub::kubernetes().await).await;
 }
