@@ -1,7 +1,7 @@
 //! Requests that one client sends for others, as OCM's gRPC server does for agents.
 //!
-//! OCM trusts a service account by its name. Here a ClusterRoleBinding names who may ask for others, so nobody
-//! may until an administrator says so. Only the certificates of add-ons are given that way: an identity of a
+//! OCM trusts a service account by its name. Here a ClusterRoleBinding names who may ask for others, so
+//! nobody may until an administrator says so. Only the certificates of add-ons are given that way: an identity of a
 //! cluster is for the one who asks. See docs/hazards.md#named-requester.
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;

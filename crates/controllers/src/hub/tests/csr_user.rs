@@ -9,8 +9,8 @@ const AGENT: &str = "system:open-cluster-management:c1:agent";
 const GRPC: &str = "system:serviceaccount:open-cluster-management-hub:grpc-server-sa";
 const CUSTOM: &str = "example.com/foo";
 
-/// A request of `requester` for `user`, for the certificate of the agent `agent` of the cluster `c1` or of an add-on of
-/// it.
+/// A request of `requester` for `user`, for the certificate of an agent of the cluster `c1` or of an add-on
+/// there.
 #[derive(Clone, Copy)]
 struct Case {
     requester: &'static str,
