@@ -200,7 +200,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     let kubectl = hub.kubectl();
     prepare_hub(&hub);
     let mut repository = Repository::create(dir.path());
-    repository.commit("0.4.0");
+    repository.commit("0.9.0");
 
     let operator_kubeconfig = hub.kubeconfig_for("operator", &[]);
     let repo = repository.path.to_str().unwrap().to_owned();
@@ -240,36 +240,36 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     }
     kubectl.run(&["label", "managedcluster", "aws-1", "canary=true"]);
     let spoke_clients = [spokes[0].client().await, spokes[1].client().await];
-    let images = ["v0.4.0", "v0.4.1"]
+    let images = ["v0.9.0", "v0.10.0"]
         .map(|tag| format!("{AGENT_IMAGE}:{tag}"))
         .into_iter()
         .chain(["registry.k8s.io/pause".into()]);
     let images: BTreeSet<_> = images.collect();
     let nodes: Vec<_> = spoke_clients.iter().cloned().map(|spoke| run_nodes(spoke, images.clone())).collect();
-    eventually("0.4.0 runs on both", async || {
-        running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]
+    eventually("0.9.0 runs on both", async || {
+        running(&spoke_clients).await == [image("v0.9.0"), image("v0.9.0")]
     })
     .await;
     eventually("a report about it", async || repository.summary().is_some()).await;
 
     // The operator is killed when the canary has the new version and the other cluster has not.
-    repository.edit("overlays/prod/patches/version.yaml", "0.4.0", "0.4.1");
-    let commit = repository.commit("0.4.1");
-    eventually("0.4.1 has begun on the canary", async || {
+    repository.edit("overlays/prod/patches/version.yaml", "0.9.0", "0.10.0");
+    let commit = repository.commit("0.10.0");
+    eventually("0.10.0 has begun on the canary", async || {
         kubectl
             .run(&["get", "manifestworks", "-n", "aws-1", "-o", "yaml"])
-            .contains("managed-serviceaccount:v0.4.1")
+            .contains("managed-serviceaccount:v0.10.0")
     })
     .await;
     operator.kill_9();
     assert!(
         !kubectl
             .run(&["get", "manifestworks", "-n", "aws-2", "-o", "yaml"])
-            .contains("managed-serviceaccount:v0.4.1")
+            .contains("managed-serviceaccount:v0.10.0")
     );
     let operator = start_operator();
-    eventually("0.4.1 runs on both", async || {
-        running(&spoke_clients).await == [image("v0.4.1"), image("v0.4.1")]
+    eventually("0.10.0 runs on both", async || {
+        running(&spoke_clients).await == [image("v0.10.0"), image("v0.10.0")]
     })
     .await;
     eventually("a report about it", async || {
@@ -278,14 +278,14 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     .await;
 
     // The API servers of the hub and of a spoke are killed during a rollout.
-    repository.edit("overlays/prod/patches/version.yaml", "0.4.1", "0.4.0");
+    repository.edit("overlays/prod/patches/version.yaml", "0.10.0", "0.9.0");
     hub.kill_apiserver();
     spokes[1].kill_apiserver();
-    let commit = repository.commit("back to 0.4.0");
+    let commit = repository.commit("back to 0.9.0");
     spokes[1].restart_apiserver().await;
     hub.restart_apiserver().await;
-    eventually("0.4.0 runs on both again", async || {
-        running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]
+    eventually("0.9.0 runs on both again", async || {
+        running(&spoke_clients).await == [image("v0.9.0"), image("v0.9.0")]
     })
     .await;
     eventually("a report about it", async || {

@@ -267,7 +267,7 @@ async fn the_example_repository_needs_no_permission_that_the_operator_lacks() {
     let (hub, _) = install("examples", &[]).await;
     let kubectl = hub.kubectl();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo");
-    kubectl.run(&["apply", "-f", &format!("{examples}/bootstrap/addon-roles.yaml")]);
+    kubectl.run(&["apply", "-f", &format!("{examples}/bootstrap/managed-serviceaccount.yaml")]);
     // A dry run creates no namespaces for the objects after them.
     kubectl.run(&["create", "namespace", "fleet"]);
     kubectl.run(&["create", "namespace", "aws-1"]);

@@ -125,6 +125,31 @@ async fn another_manager(hub: &Hub) {
     hub.kubectl_of("managed-serviceaccount").run(&["get", "managedserviceaccounts", "-A"]);
 }
 
+/// Returns the only document of a kind in YAML text.
+fn document(text: &str, kind: &str) -> Value {
+    let mut documents =
+        text.split("\n---\n").filter(|document| document.contains(&format!("\nkind: {kind}\n")));
+    let document = documents.next().unwrap_or_else(|| panic!("no {kind}"));
+    assert_eq!(documents.next(), None, "one {kind}");
+    serde_saphyr::from_str(document).unwrap()
+}
+
+#[test]
+fn the_example_repository_deploys_the_addon_as_it_is_published() {
+    let published = &document(TEMPLATE, "AddOnTemplate")["spec"];
+    let template =
+        include_str!("../../examples-repo/base/addons/managed-serviceaccount/template-0.10.0.yaml");
+    assert_eq!(&document(template, "AddOnTemplate")["spec"], published);
+    let before = include_str!("../../examples-repo/base/addons/managed-serviceaccount/template-0.9.0.yaml");
+    let before = before.replace(":v0.9.0", ":v0.10.0");
+    assert_eq!(&document(&before, "AddOnTemplate")["spec"], published, "it differs in its image alone");
+    let bootstrap = include_str!("../../examples-repo/bootstrap/managed-serviceaccount.yaml");
+    let (role, _) = bootstrap.split_once("# The operator may give this role").unwrap();
+    for (part, kind) in [(bootstrap, "CustomResourceDefinition"), (role, "ClusterRole")] {
+        assert_eq!(document(part, kind), document(TEMPLATE, kind));
+    }
+}
+
 async fn everything(hub: &mut Hub) {
     template(hub).await;
     manager(hub).await;

@@ -24,8 +24,8 @@ const TICK: Duration = Duration::from_millis(200);
 const READY_AFTER: SignedDuration = SignedDuration::from_millis(1500);
 /// The images that exist. Every other tag cannot be pulled.
 const IMAGES: [&str; 3] = [
-    "quay.io/open-cluster-management/managed-serviceaccount:v0.4.0",
-    "quay.io/open-cluster-management/managed-serviceaccount:v0.4.1",
+    "quay.io/open-cluster-management/managed-serviceaccount:v0.9.0",
+    "quay.io/open-cluster-management/managed-serviceaccount:v0.10.0",
     "registry.k8s.io/pause",
 ];
 

@@ -246,22 +246,22 @@ mod tests {
 
     #[test]
     fn the_changes_since_a_state_are_what_changed_and_nothing_else() {
-        let before = fleet(&[("aws-1", "0.4.0", ClusterState::Done)]);
+        let before = fleet(&[("aws-1", "0.9.0", ClusterState::Done)]);
         assert!(before.changes_since(&before).is_empty());
-        let after = fleet(&[("aws-1", "0.4.1", PROGRESSING), ("aws-2", "0.4.1", PROGRESSING)]);
+        let after = fleet(&[("aws-1", "0.10.0", PROGRESSING), ("aws-2", "0.10.0", PROGRESSING)]);
         assert_eq!(
             after.changes_since(&before),
-            ["placed: fleet/aws canary: aws-2", "0.4.1 Progressing: aws-1 aws-2"]
+            ["placed: fleet/aws canary: aws-2", "0.10.0 Progressing: aws-1 aws-2"]
         );
     }
 
     #[test]
     fn a_table_has_a_row_per_group_and_one_of_the_clusters_in_none() {
-        let mut fleet = fleet(&[("aws-1", "0.4.1", ClusterState::TimedOut)]);
+        let mut fleet = fleet(&[("aws-1", "0.10.0", ClusterState::TimedOut)]);
         fleet.clusters.insert("gcp-1".into(), Cluster::default());
         assert_eq!(
             fleet.table("addon", Style::PLAIN),
-            "  fleet/aws canary  ✗ aws-1 0.4.1\n  not placed: gcp-1\n"
+            "  fleet/aws canary  ✗ aws-1 0.10.0\n  not placed: gcp-1\n"
         );
     }
 }

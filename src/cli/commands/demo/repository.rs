@@ -70,39 +70,39 @@ impl ConfigRepository {
             "  - addon.yaml\n",
             "  - addon.yaml\n  - rollout-policy.yaml\n",
         )?;
-        self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
+        self.commit("fleet: managed-serviceaccount 0.9.0 on every cluster")
     }
 
     /// Returns the files of the next version before it is committed.
     pub(super) fn upgrade(&self) -> Result<FileTree> {
         let mut files = self.files.clone();
-        edit(&mut files, VERSION, "0.4.0", "0.4.1")?;
+        edit(&mut files, VERSION, "0.9.0", "0.10.0")?;
         Ok(files.iter().map(|(path, text)| (path.as_str(), text.as_bytes())).collect())
     }
 
     /// Commits the next version.
     pub(super) fn commit_upgrade(&mut self) -> Result<String> {
-        self.edit(VERSION, "0.4.0", "0.4.1")?;
-        self.commit("managed-serviceaccount: 0.4.1")
+        self.edit(VERSION, "0.9.0", "0.10.0")?;
+        self.commit("managed-serviceaccount: 0.10.0")
     }
 
     /// Commits a version whose image does not exist.
     pub(super) fn commit_mistake(&mut self) -> Result<String> {
         let template = self
             .files
-            .get(&format!("{ADDON}/template-0.4.1.yaml"))
-            .context("examples-repo has no template 0.4.1")?;
+            .get(&format!("{ADDON}/template-0.10.0.yaml"))
+            .context("examples-repo has no template 0.10.0")?;
         let template = template
-            .replace("managed-serviceaccount-0.4.1", "managed-serviceaccount-0.4.2")
-            .replace(":v0.4.1", ":v0.4.2-rc9");
-        self.files.insert(format!("{ADDON}/template-0.4.2.yaml"), template);
+            .replace("managed-serviceaccount-0.10.0", "managed-serviceaccount-0.10.1")
+            .replace(":v0.10.0", ":v0.10.1-rc9");
+        self.files.insert(format!("{ADDON}/template-0.10.1.yaml"), template);
         self.edit(
             &format!("{ADDON}/kustomization.yaml"),
-            "  - template-0.4.1.yaml\n",
-            "  - template-0.4.1.yaml\n  - template-0.4.2.yaml\n",
+            "  - template-0.10.0.yaml\n",
+            "  - template-0.10.0.yaml\n  - template-0.10.1.yaml\n",
         )?;
-        self.edit(VERSION, "0.4.1", "0.4.2")?;
-        self.commit("managed-serviceaccount: 0.4.2")
+        self.edit(VERSION, "0.10.0", "0.10.1")?;
+        self.commit("managed-serviceaccount: 0.10.1")
     }
 
     /// Lists the commits of a branch, the newest first; none where the branch does not exist.

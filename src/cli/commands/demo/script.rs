@@ -37,16 +37,16 @@ pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background:
 
     let commit = demo.repository.commit_examples(SOAK, DEADLINE)?;
     create_config_repo(&demo.hub, &demo.repository)?;
-    demo.heading(&format!("commit {}: {ADDON} 0.4.0 on every cluster", short(&commit)))?;
-    demo.until("0.4.0 is everywhere", |fleet| fleet.runs("0.4.0")).await?;
+    demo.heading(&format!("commit {}: {ADDON} 0.9.0 on every cluster", short(&commit)))?;
+    demo.until("0.9.0 is everywhere", |fleet| fleet.runs("0.9.0")).await?;
 
     demo.plan_upgrade().await?;
     let commit = demo.repository.commit_upgrade()?;
-    demo.heading(&format!("commit {}: {ADDON} 0.4.1, the canaries first", short(&commit)))?;
-    demo.until("0.4.1 is everywhere", |fleet| fleet.runs("0.4.1")).await?;
+    demo.heading(&format!("commit {}: {ADDON} 0.10.0, the canaries first", short(&commit)))?;
+    demo.until("0.10.0 is everywhere", |fleet| fleet.runs("0.10.0")).await?;
 
     let commit = demo.repository.commit_mistake()?;
-    demo.heading(&format!("commit {}: {ADDON} 0.4.2, whose image does not exist", short(&commit)))?;
+    demo.heading(&format!("commit {}: {ADDON} 0.10.1, whose image does not exist", short(&commit)))?;
     demo.returns_from_the_canaries().await?;
     demo.reported(&commit).await?;
 
@@ -100,13 +100,13 @@ impl Demo<'_> {
         }
     }
 
-    /// Waits until 0.4.2 has failed on the two canaries and they are back, and checks that no other cluster
+    /// Waits until 0.10.1 has failed on the two canaries and they are back, and checks that no other cluster
     /// gets it.
     async fn returns_from_the_canaries(&mut self) -> Result<()> {
-        self.until("0.4.2 has reached the canaries", |fleet| fleet.with("0.4.2") > 0).await?;
-        let returned = |fleet: &FleetProgress| fleet.is_quarantined() && fleet.runs_again("0.4.1");
-        self.until("the canaries run 0.4.1 again", returned).await?;
-        self.heading("0.4.2 failed on the canaries and is quarantined; every cluster runs 0.4.1")?;
+        self.until("0.10.1 has reached the canaries", |fleet| fleet.with("0.10.1") > 0).await?;
+        let returned = |fleet: &FleetProgress| fleet.is_quarantined() && fleet.runs_again("0.10.0");
+        self.until("the canaries run 0.10.0 again", returned).await?;
+        self.heading("0.10.1 failed on the canaries and is quarantined; every cluster runs 0.10.0")?;
         let end = Instant::now() + SETTLE_TIME;
         while Instant::now() < end {
             self.refresh()?;
