@@ -22,20 +22,18 @@ pub(crate) const AT_ONCE: usize = 32;
 pub(crate) struct Operator(pub(crate) Child);
 
 impl Operator {
-    /// Starts the operator with a repository to follow. Its log and its caches are in `dir`.
+    /// Starts the operator with a repository to follow.
     pub(crate) fn start(kubeconfig: &Path, repository: &Path, dir: &Path, flags: &[&str]) -> Self {
+        let repository = ["--local-repositories", "--repo", repository.to_str().unwrap()];
+        Self::start_alone(kubeconfig, dir, &[&repository, flags].concat())
+    }
+
+    /// Starts the operator. Its log and its caches are in `dir`.
+    pub(crate) fn start_alone(kubeconfig: &Path, dir: &Path, flags: &[&str]) -> Self {
         let log = std::fs::File::create(dir.join("operator.log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        command
-            .arg("operator")
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .arg("--local-repositories")
-            .arg("--repo")
-            .arg(repository)
-            .arg("--cache-dir")
-            .arg(dir.join("cache"))
-            .args(flags);
+        command.arg("operator").arg("--kubeconfig").arg(kubeconfig);
+        command.arg("--cache-dir").arg(dir.join("cache")).args(flags);
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 }

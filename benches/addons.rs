@@ -1,0 +1,242 @@
+//! Measures the installation of an add-on of four objects and ten edits of its template, with the operator as a
+//! process on a real API server. The baseline is a loop of the same writes on objects of the same size, in the
+//! same run.
+//!
+//! `cargo bench --bench addons [-- CLUSTERS]`
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a bench fails by panicking, and measures by the real clock"
+)]
+#![allow(dead_code, reason = "of the harness, only part is needed here")]
+
+mod hub;
+#[path = "../tests/kube/mod.rs"]
+mod kube;
+
+use std::time::{Duration, Instant};
+
+use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::work::v1::ManifestWork;
+use futures::{StreamExt as _, stream};
+use hub::{AT_ONCE, Operator, install, join, usage, wait_for};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Cluster;
+use object::Object;
+use serde_json::{Value, json};
+
+const GROUP: &str = "addon.open-cluster-management.io";
+const CLUSTER: &str = "cluster.open-cluster-management.io";
+const EDITS: usize = 10;
+/// Time without a write after which the operator is at rest.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// The requests that the API server has counted since it began.
+#[derive(Clone, Copy)]
+struct Requests {
+    writes: f64,
+    refused: f64,
+}
+
+/// What one change of the whole fleet cost, until all is quiet.
+struct Cost {
+    took: Duration,
+    writes: f64,
+    refused: f64,
+    cpu: f64,
+    resident: f64,
+}
+
+struct Bench {
+    client: ::kube::Client,
+    operator: Operator,
+    clusters: usize,
+}
+
+#[tokio::main]
+async fn main() {
+    let clusters = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(200);
+    let server = Cluster::start("bench").await;
+    install(&server);
+    let client = server.client().await;
+    let dir = tempfile::tempdir().unwrap();
+    let operator = Operator::start_alone(&server.kubeconfig, dir.path(), &[]);
+    join(&client, clusters).await;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let label = ListParams::default().labels("open-cluster-management.io/cluster-name");
+    while namespaces.list_metadata(&label).await.unwrap().items.len() < clusters {
+        tokio::time::sleep(QUIET).await;
+    }
+    let bench = Bench { client, operator, clusters };
+    bench.rest().await;
+
+    println!("clusters: {clusters}");
+    let installed = bench.change("0", &objects("0")).await;
+    bench.print("first install", &installed);
+    let mut edits = Vec::new();
+    for word in 1..=EDITS {
+        let word = word.to_string();
+        edits.push(bench.change(&word, &[template(&word)]).await);
+    }
+    for (number, edit) in edits.iter().enumerate() {
+        bench.print(&format!("edit {}", number + 1), edit);
+    }
+    let Bench { client, operator, .. } = bench;
+    drop(operator);
+    let [create, edit] = bare_loops(&client).await;
+    let ratio = |took: Duration, bare: Duration| took.as_secs_f64() / bare.as_secs_f64();
+    println!("bare loop of an install, {AT_ONCE} at once: {:.2} s", create.as_secs_f64());
+    println!("bare loop of an edit: {:.2} s", edit.as_secs_f64());
+    println!("install, against its bare loop: {:.2}", ratio(installed.took, create));
+    println!("first edit, against its bare loop: {:.2}", ratio(edits[0].took, edit));
+    let grown = edits[EDITS - 1].resident - edits[0].resident;
+    println!("memory after {EDITS} edits, more than after the first: {grown:.1} MB");
+}
+
+impl Bench {
+    /// Applies objects and waits until every work has the word and nothing is written any more.
+    async fn change(&self, word: &str, objects: &[Value]) -> Cost {
+        let works: Api<ManifestWork> = Api::all(self.client.clone());
+        let pid = self.operator.0.id();
+        let (before, used) = (requests(&self.client).await, usage(pid).0);
+        let begin = Instant::now();
+        for object in objects {
+            apply(&self.client, object).await;
+        }
+        wait_for(&works, self.clusters, word).await;
+        let took = begin.elapsed();
+        let after = self.rest().await;
+        let (writes, refused) = (after.writes - before.writes, after.refused - before.refused);
+        Cost { took, writes, refused, cpu: usage(pid).0 - used, resident: resident(pid) }
+    }
+
+    /// Waits until nothing is written; returns the requests so far.
+    async fn rest(&self) -> Requests {
+        let mut last = requests(&self.client).await;
+        loop {
+            tokio::time::sleep(QUIET).await;
+            let now = requests(&self.client).await;
+            if now.writes <= last.writes {
+                return now;
+            }
+            last = now;
+        }
+    }
+
+    fn print(&self, name: &str, cost: &Cost) {
+        let Cost { took, writes, refused, cpu, resident } = cost;
+        let clusters = self.clusters as f64;
+        println!(
+            "{name}: {:.2} s to the last work; {:.2} writes per cluster, {:.2} refused; {:.2} CPU-ms per cluster; {resident:.0} MB",
+            took.as_secs_f64(),
+            writes / clusters,
+            refused / clusters,
+            cpu * 1000.0 / clusters,
+        );
+    }
+}
+
+/// Reads the resident megabytes of a process.
+fn resident(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1000.0
+}
+
+fn template(word: &str) -> Value {
+    let named = |kind: &str, version: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "bench", "namespace": "default"}});
+    let (mut map, mut role) = (named("ConfigMap", "v1"), named("Role", "rbac.authorization.k8s.io/v1"));
+    map["data"] = json!({"word": word});
+    role["rules"] = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
+    let mut binding = named("RoleBinding", "rbac.authorization.k8s.io/v1");
+    binding["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "bench"});
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "bench", "namespace": "default"}]);
+    let manifests = [map, named("ServiceAccount", "v1"), role, binding];
+    json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": "bench"},
+        "spec": {"addonName": "bench", "agentSpec": {"workload": {"manifests": manifests}}}})
+}
+
+/// An add-on that goes to every cluster at once.
+fn objects(word: &str) -> [Value; 5] {
+    let placement = json!({"namespace": "fleet", "name": "all", "rolloutStrategy": {"type": "All"}});
+    let config = json!({"group": GROUP, "resource": "addontemplates", "defaultConfig": {"name": "bench"}});
+    [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}),
+        json!({"apiVersion": format!("{CLUSTER}/v1beta2"), "kind": "ManagedClusterSetBinding",
+            "metadata": {"name": "global", "namespace": "fleet"}, "spec": {"clusterSet": "global"}}),
+        json!({"apiVersion": format!("{CLUSTER}/v1beta1"), "kind": "Placement",
+            "metadata": {"name": "all", "namespace": "fleet"}, "spec": {"tolerations": [{"operator": "Exists"}]}}),
+        template(word),
+        json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "ClusterManagementAddOn", "metadata": {"name": "bench"},
+            "spec": {"supportedConfigs": [config], "installStrategy": {"type": "Placements", "placements": [placement]}}}),
+    ]
+}
+
+async fn apply(client: &::kube::Client, object: &Value) {
+    let object = Object::from_value(object.clone()).unwrap();
+    let gvk = object.gvk();
+    let kind = ::kube::core::GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
+    let (resource, _) = ::kube::discovery::pinned_kind(client, &kind).await.unwrap();
+    let api: Api<::kube::api::DynamicObject> = if object.namespace().is_empty() {
+        Api::all_with(client.clone(), &resource)
+    } else {
+        Api::namespaced_with(client.clone(), object.namespace(), &resource)
+    };
+    let params = PatchParams::apply("bench").force();
+    api.patch(object.name(), &params, &Patch::Apply(object.clone().into_value())).await.unwrap();
+}
+
+/// Writes copies of what the operator wrote, while it does not run: an install is an add-on, its status and a
+/// work for each cluster, an edit is the status and the work. Returns how long both took.
+async fn bare_loops(client: &::kube::Client) -> [Duration; 2] {
+    let works = Api::<ManifestWork>::all(client.clone()).list(&ListParams::default()).await.unwrap().items;
+    let addons: Api<ManagedClusterAddOn> = Api::all(client.clone());
+    let addons = addons.list(&ListParams::default()).await.unwrap().items;
+    let pairs: Vec<_> = addons.into_iter().zip(works).collect();
+    let mut took = [Duration::ZERO; 2];
+    for (round, took) in took.iter_mut().enumerate() {
+        let begin = Instant::now();
+        let write = |(addon, work): (ManagedClusterAddOn, ManifestWork)| async move {
+            let namespace = work.metadata.namespace.clone().unwrap();
+            let addons: Api<ManagedClusterAddOn> = Api::namespaced(client.clone(), &namespace);
+            let works: Api<ManifestWork> = Api::namespaced(client.clone(), &namespace);
+            let params = PatchParams::default();
+            let mut spec = serde_json::to_value(&work.spec).unwrap();
+            spec["workload"]["manifests"][0]["data"]["word"] = json!(format!("bare {round}"));
+            let (metadata, status) = (json!({"name": "bare", "namespace": namespace}), &addon.status);
+            if round == 0 {
+                let addon = json!({"metadata": metadata, "spec": addon.spec});
+                addons.create(&PostParams::default(), &serde_json::from_value(addon).unwrap()).await.unwrap();
+            }
+            addons.patch_status("bare", &params, &Patch::Merge(json!({"status": status}))).await.unwrap();
+            if round == 0 {
+                let work = json!({"metadata": metadata, "spec": spec});
+                works.create(&PostParams::default(), &serde_json::from_value(work).unwrap()).await.unwrap();
+            } else {
+                works.patch("bare", &params, &Patch::Merge(json!({"spec": spec}))).await.unwrap();
+            }
+        };
+        stream::iter(pairs.clone()).map(write).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+        *took = begin.elapsed();
+    }
+    took
+}
+
+/// Reads the API server's metric of requests that wrote custom resources.
+async fn requests(client: &::kube::Client) -> Requests {
+    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let metrics = client.request_text(request).await.unwrap();
+    let is_write = |line: &&str| {
+        let verbs = ["POST", "PUT", "PATCH", "APPLY", "DELETE"];
+        line.starts_with("apiserver_request_total{")
+            && line.contains("open-cluster-management.io")
+            && verbs.iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")))
+    };
+    let number = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok());
+    let lines: Vec<&str> = metrics.lines().filter(is_write).collect();
+    let refused = lines.iter().filter(|line| line.contains("code=\"4")).filter_map(|line| number(line));
+    Requests { writes: lines.iter().filter_map(|line| number(line)).sum(), refused: refused.sum() }
+}
