@@ -1,5 +1,6 @@
 //! Runs the parts of the operator beside one another.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,12 +66,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
     let over = stop.child_token();
     if let Some(address) = listen {
-        let (handle, over) = (handle.clone(), over.clone());
-        tokio::spawn(async move {
-            if let Err(error) = crate::serve::serve(address, handle, over).await {
-                error!(%address, %error, "cannot serve health and metrics");
-            }
-        });
+        tokio::spawn(serve(address, handle.clone(), over.clone()));
     }
     if let Some(receiver) = receiver {
         let webhooks = sources.webhooks(election.as_ref().map(Election::leadership));
@@ -102,6 +98,13 @@ fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>) -> Shell {
         controllers::hub(register);
         controllers::argo_cd(register);
     })
+}
+
+/// Serves health and metrics.
+async fn serve(address: SocketAddr, handle: shell::Handle, over: CancellationToken) {
+    if let Err(error) = crate::serve::serve(address, handle, over).await {
+        error!(%address, %error, "cannot serve health and metrics");
+    }
 }
 
 /// Receives webhooks of git servers.

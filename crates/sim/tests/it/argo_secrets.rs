@@ -68,7 +68,7 @@ fn secrets(world: &World) -> BTreeMap<String, BTreeMap<String, String>> {
         let data = data.map(|(name, value)| (name, String::from_utf8(value.0).unwrap())).collect();
         (secret.name().to_owned(), data)
     };
-    world.list::<Secret>().iter().filter(|it| it.namespace() == "default").map(|secret| of(secret)).collect()
+    world.list::<Secret>().iter().filter(|it| it.namespace() == "default").map(of).collect()
 }
 
 fn names(world: &World) -> Vec<String> {
