@@ -55,10 +55,13 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
     if let Some(why) = works.iter().find_map(|work| not_ready(work)) {
         return WorksStatus::NotReady(why);
     }
+    if !needs_health {
+        return WorksStatus::Done;
+    }
     let address = address(configs);
     let unhealthy = workloads(works).find_map(|workload| unhealthy(&workload, &address));
     let unhealthy = unhealthy.or_else(|| works.iter().find_map(|work| rules::unfinished(work)));
-    unhealthy.filter(|_| needs_health).map_or(WorksStatus::Done, WorksStatus::NotHealthy)
+    unhealthy.map_or(WorksStatus::Done, WorksStatus::NotHealthy)
 }
 
 fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
