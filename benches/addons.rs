@@ -22,7 +22,7 @@ use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::work::v1::ManifestWork;
 use futures::{StreamExt as _, stream};
-use hub::{AT_ONCE, Operator, install, join, usage, wait_for};
+use hub::{AT_ONCE, Operator, Requests, install, join, memory, requests, usage, wait_for};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Cluster;
 use object::Object;
@@ -33,13 +33,6 @@ const CLUSTER: &str = "cluster.open-cluster-management.io";
 const EDITS: usize = 10;
 /// Time without a write after which the operator is at rest.
 const QUIET: Duration = Duration::from_secs(3);
-
-/// The requests that the API server has counted since it began.
-#[derive(Clone, Copy)]
-struct Requests {
-    writes: f64,
-    refused: f64,
-}
 
 /// What one change of the whole fleet cost, until all is quiet.
 struct Cost {
@@ -110,7 +103,7 @@ impl Bench {
         let took = begin.elapsed();
         let after = self.rest().await;
         let (writes, refused) = (after.writes - before.writes, after.refused - before.refused);
-        Cost { took, writes, refused, cpu: usage(pid).0 - used, resident: resident(pid) }
+        Cost { took, writes, refused, cpu: usage(pid).0 - used, resident: memory(pid, "VmRSS:") }
     }
 
     /// Waits until nothing is written; returns the requests so far.
@@ -137,13 +130,6 @@ impl Bench {
             cpu * 1000.0 / clusters,
         );
     }
-}
-
-/// Reads the resident megabytes of a process.
-fn resident(pid: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1000.0
 }
 
 fn template(word: &str) -> Value {
@@ -223,20 +209,4 @@ async fn bare_loops(client: &::kube::Client) -> [Duration; 2] {
         *took = begin.elapsed();
     }
     took
-}
-
-/// Reads the API server's metric of requests that wrote custom resources.
-async fn requests(client: &::kube::Client) -> Requests {
-    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
-    let metrics = client.request_text(request).await.unwrap();
-    let is_write = |line: &&str| {
-        let verbs = ["POST", "PUT", "PATCH", "APPLY", "DELETE"];
-        line.starts_with("apiserver_request_total{")
-            && line.contains("open-cluster-management.io")
-            && verbs.iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")))
-    };
-    let number = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok());
-    let lines: Vec<&str> = metrics.lines().filter(is_write).collect();
-    let refused = lines.iter().filter(|line| line.contains("code=\"4")).filter_map(|line| number(line));
-    Requests { writes: lines.iter().filter_map(|line| number(line)).sum(), refused: refused.sum() }
 }

@@ -28,7 +28,7 @@ use api::condition::Conditions as _;
 use api::crds;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use futures::{StreamExt as _, stream};
-use hub::{AT_ONCE, usage};
+use hub::{AT_ONCE, memory, usage};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -70,11 +70,7 @@ impl Agent {
 
     /// Returns the resident megabytes, and how many of them are the program.
     fn memory(&self) -> String {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let megabytes = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1000.0
-        };
+        let megabytes = |field: &str| memory(self.0.id(), field);
         format!("{:.1} MB resident, {:.1} of them the program", megabytes("VmRSS:"), megabytes("RssFile:"))
     }
 

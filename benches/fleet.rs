@@ -23,7 +23,7 @@ use ::kube::api::{Api, ListParams, Patch, PatchParams};
 use api::work::v1::ManifestWork;
 use fleet_commit::commit;
 use futures::{StreamExt as _, stream};
-use hub::{AT_ONCE, Operator, install, join, usage, wait_for};
+use hub::{AT_ONCE, Operator, install, join, requests, usage, wait_for};
 use kube::Cluster;
 use serde_json::{Value, json};
 
@@ -46,16 +46,16 @@ async fn main() {
     let begin = Instant::now();
     wait_for(&works, clusters, "one").await;
     let install = begin.elapsed();
-    let before = (usage(operator.0.id()), writes(&client).await);
+    let before = (usage(operator.0.id()), requests(&client).await.writes);
 
     let begin = Instant::now();
     commit(&repository, "two");
     wait_for(&works, clusters, "two").await;
     let update = begin.elapsed();
-    let (used, wrote) = (usage(operator.0.id()), writes(&client).await);
+    let (used, wrote) = (usage(operator.0.id()), requests(&client).await.writes);
     // Status writes that follow the last work belong to the update.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let settled = (usage(operator.0.id()), writes(&client).await);
+    let settled = (usage(operator.0.id()), requests(&client).await.writes);
     let bare = bare_loop(&client, &works).await;
 
     println!("clusters: {clusters}");
@@ -97,19 +97,4 @@ async fn bare_loop(client: &::kube::Client, works: &Api<ManifestWork>) -> Durati
     };
     stream::iter(list.items).map(patch).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
     begin.elapsed()
-}
-
-/// Reads the API server's metric of requests that wrote custom resources.
-async fn writes(client: &::kube::Client) -> f64 {
-    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
-    let metrics = client.request_text(request).await.unwrap();
-    let counted = metrics.lines().filter(|line| {
-        line.starts_with("apiserver_request_total{") && line.contains("open-cluster-management.io")
-    });
-    let wrote = counted.filter(|line| {
-        ["POST", "PUT", "PATCH", "APPLY", "DELETE"]
-            .iter()
-            .any(|verb| line.contains(&format!("verb=\"{verb}\"")))
-    });
-    wrote.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }

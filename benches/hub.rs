@@ -92,14 +92,36 @@ pub(crate) fn usage(pid: u32) -> (f64, f64) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+    (ticks / 100.0, memory(pid, "VmHWM:"))
+}
+
+/// Reads megabytes of memory of a process, such as `VmRSS:`, the resident ones.
+pub(crate) fn memory(pid: u32, field: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let peak = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse::<f64>()
-        .unwrap();
-    (ticks / 100.0, peak / 1000.0)
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1000.0
+}
+
+/// The writes of custom resources that the API server has counted since it began.
+#[derive(Clone, Copy)]
+pub(crate) struct Requests {
+    pub(crate) writes: f64,
+    /// Those among them that were refused.
+    pub(crate) refused: f64,
+}
+
+/// Reads the API server's metric of requests.
+pub(crate) async fn requests(client: &Client) -> Requests {
+    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let metrics = client.request_text(request).await.unwrap();
+    let is_write = |line: &&str| {
+        let verbs = ["POST", "PUT", "PATCH", "APPLY", "DELETE"];
+        line.starts_with("apiserver_request_total{")
+            && line.contains("open-cluster-management.io")
+            && verbs.iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")))
+    };
+    let number = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok());
+    let lines: Vec<&str> = metrics.lines().filter(is_write).collect();
+    let refused = lines.iter().filter(|line| line.contains("code=\"4")).filter_map(|line| number(line));
+    Requests { writes: lines.iter().filter_map(|line| number(line)).sum(), refused: refused.sum() }
 }
