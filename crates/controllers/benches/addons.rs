@@ -12,94 +12,21 @@
 )]
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Duration;
 
+use fleet::memory_hub::MemoryHub;
+use fleet::{CHANGES, join, name, print, settle};
 use jiff::{SignedDuration, Timestamp};
-use memory_hub::MemoryHub;
-use object::{Key, Object};
-use reconcile::{Command, Controller, Dispatcher, Limits, Register};
+use object::Key;
 use serde_json::{Value, json};
 
-#[path = "../src/hub/tests/memory_hub.rs"]
-mod memory_hub;
+mod fleet;
 
 /// The controllers that look at an add-on on every cluster.
 const CONTROLLERS: [&str; 3] = [INSTALL, "addon-config", REPORT];
 const REPORT: &str = "report";
 const INSTALL: &str = "addon-install";
-const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
 const ADDON_GROUP: &str = "addon.open-cluster-management.io";
-/// Clusters of a slice of decisions.
-const SLICE: usize = 100;
-/// Changes whose cost is averaged.
-const CHANGES: usize = 10;
-
-/// Registers some controllers of the hub.
-struct Chosen<'a>(&'a mut Dispatcher);
-
-impl Register for Chosen<'_> {
-    fn add<C: Controller>(&mut self) {
-        if CONTROLLERS.contains(&C::NAME) {
-            self.0.add::<C>();
-        }
-    }
-}
-
-/// The number of plans and their CPU time, by controller.
-type Spent = BTreeMap<&'static str, (usize, Duration)>;
-
-fn hub(clusters: usize, spec: &Value) -> MemoryHub {
-    let limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
-    let mut dispatcher = Dispatcher::new(limits, false);
-    controllers::hub(&mut Chosen(&mut dispatcher));
-    MemoryHub::new(dispatcher, fleet(clusters, spec))
-}
-
-/// Plans what is due and writes it, until nothing is due.
-fn settle(hub: &mut MemoryHub) -> Spent {
-    let mut spent = Spent::new();
-    loop {
-        let commands = hub.dispatcher.due(hub.now);
-        if commands.is_empty() {
-            return spent;
-        }
-        for command in commands {
-            if let Command::Decide(decision) = command {
-                let controller = decision.controller;
-                let start = cpu();
-                let decided = decision.run();
-                let (plans, time) = spent.entry(controller).or_default();
-                (*plans, *time) = (*plans + 1, *time + (cpu() - start));
-                hub.dispatcher.decided(decided, hub.now);
-            } else {
-                hub.execute(command);
-            }
-        }
-    }
-}
-
-/// Returns the CPU time of this thread, which other work on the machine changes little.
-fn cpu() -> Duration {
-    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(spent.split_whitespace().next().unwrap().parse().unwrap())
-}
-
-fn name(i: usize) -> String {
-    format!("cluster-{i:05}")
-}
-
-fn cluster(i: usize) -> Value {
-    json!({
-        "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
-        "metadata": {"name": name(i), "resourceVersion": "1", "uid": format!("c{i}"), "creationTimestamp": "2023-01-01T00:00:00Z"},
-        "spec": {"hubAcceptsClient": true},
-        "status": {"conditions": [{
-            "type": "ManagedClusterConditionAvailable", "status": "True", "reason": "ManagedClusterAvailable",
-            "message": "Managed cluster is available", "lastTransitionTime": "2023-01-01T00:00:00Z",
-        }]},
-    })
-}
 
 fn addon(i: usize) -> Value {
     json!({
@@ -120,24 +47,6 @@ fn addon(i: usize) -> Value {
     })
 }
 
-/// A page of decisions.
-fn decision(clusters: Range<usize>) -> Value {
-    let group = CLUSTER_GROUP;
-    let name_of_page = format!("all-decision-{}", clusters.start);
-    let decisions = clusters.map(|i| json!({"clusterName": name(i), "reason": ""}));
-    json!({
-        "apiVersion": format!("{group}/v1beta1"), "kind": "PlacementDecision",
-        "metadata": {
-            "namespace": "ns", "name": name_of_page, "resourceVersion": "1",
-            "labels": {
-                (format!("{group}/placement")): "all", (format!("{group}/decision-group-index")): "0",
-                (format!("{group}/decision-group-name")): "",
-            },
-        },
-        "status": {"decisions": decisions.collect::<Vec<_>>()},
-    })
-}
-
 /// The specs of the add-on that are measured.
 fn specs() -> [(&'static str, Value); 3] {
     let config = |resource: &str| json!({"group": ADDON_GROUP, "resource": resource, "defaultConfig": {"name": "msa-1"}});
@@ -155,20 +64,10 @@ fn specs() -> [(&'static str, Value); 3] {
     ]
 }
 
-/// The add-on, its placement, and everything that they need.
-fn fleet(clusters: usize, spec: &Value) -> Vec<Value> {
-    let group = CLUSTER_GROUP;
-    let mut objects: Vec<Value> = (0..clusters).flat_map(|i| [cluster(i), addon(i)]).collect();
-    objects.extend((0..clusters).step_by(SLICE).map(|first| decision(first..clusters.min(first + SLICE))));
+/// The add-on, and everything that it needs.
+fn objects(clusters: usize, spec: &Value) -> Vec<Value> {
+    let mut objects: Vec<Value> = (0..clusters).map(addon).collect();
     objects.extend([
-        json!({
-            "apiVersion": format!("{group}/v1beta1"), "kind": "Placement",
-            "metadata": {"namespace": "ns", "name": "all", "resourceVersion": "1"}, "spec": {},
-            "status": {"numberOfSelectedClusters": clusters, "conditions": [{
-                "type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "",
-                "lastTransitionTime": "2023-01-01T00:00:00Z",
-            }]},
-        }),
         json!({
             "apiVersion": format!("{ADDON_GROUP}/v1alpha1"), "kind": "AddOnTemplate",
             "metadata": {"name": "msa-1", "resourceVersion": "1"},
@@ -226,23 +125,10 @@ fn progress(hub: &MemoryHub, key: &Key, status: &str, reason: &str, at: Timestam
     json!({"status": {"conditions": conditions}})
 }
 
-/// Adds up the time of plans and prints them.
-fn print(what: &str, spent: &[Spent]) -> BTreeMap<&'static str, Duration> {
-    let mut sums: BTreeMap<&'static str, (usize, Duration)> = BTreeMap::new();
-    for (controller, (plans, time)) in spent.iter().flatten() {
-        let sum = sums.entry(controller).or_default();
-        *sum = (sum.0 + plans, sum.1 + *time);
-    }
-    for (controller, (plans, time)) in &sums {
-        println!("    {what}: {controller}: {plans} plans, {:.2?} each", *time / *plans as u32);
-    }
-    sums.into_iter().map(|(controller, (plans, time))| (controller, time / plans as u32)).collect()
-}
-
 /// Measures one size of fleet; returns what a change of one cluster costs each controller.
 fn measure(clusters: usize, spec: &Value) -> BTreeMap<&'static str, Duration> {
     println!("  {clusters} clusters");
-    let mut hub = hub(clusters, spec);
+    let mut hub = fleet::hub(&CONTROLLERS, clusters, objects(clusters, spec));
     print("first", &[settle(&mut hub)]);
     let key = |i: usize| Key::namespaced(name(i), "msa");
     let at = hub.now;
@@ -281,16 +167,7 @@ fn measure(clusters: usize, spec: &Value) -> BTreeMap<&'static str, Duration> {
     }
     let reports = print("later", &spent);
     sums.extend(reports.get(REPORT).map(|time| (REPORT, *time)));
-    let mut spent = Vec::new();
-    for joined in clusters..clusters + CHANGES {
-        for object in [cluster(joined), decision(joined..joined + 1)] {
-            hub.put(Object::from_value(object).unwrap());
-        }
-        let selected = json!({"status": {"numberOfSelectedClusters": joined + 1}});
-        hub.patch("Placement", &Key::namespaced("ns", "all"), &selected);
-        spent.push(settle(&mut hub));
-    }
-    let joins = print("one cluster joins", &spent);
+    let joins = print("one cluster joins", &join(&mut hub, clusters));
     sums.extend(joins.get(INSTALL).map(|time| (INSTALL, *time)));
     sums
 }
