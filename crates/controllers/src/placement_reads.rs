@@ -1,5 +1,6 @@
 //! Reads of placements and of the clusters that they select, for controllers that roll something out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -27,10 +28,72 @@ pub(super) fn selection(placement: &Key, view: &impl View) -> Read<Selection> {
     Ok(Selection::read(object.as_deref(), decisions.iter().map(Arc::as_ref)))
 }
 
+/// The selections of placements, kept while the objects that they were read from are the same.
+#[derive(Default)]
+pub(super) struct Selections(BTreeMap<Key, KeptSelection>);
+
+/// A selection, and the objects that it was read from.
+struct KeptSelection {
+    placement: Option<Arc<Placement>>,
+    decisions: Vec<Arc<PlacementDecision>>,
+    selection: Arc<Selection>,
+}
+
+impl Selections {
+    /// Returns the clusters that a placement selects. An equal selection is the same as before.
+    pub(super) fn of(&mut self, key: &Key, view: &impl View) -> Read<Arc<Selection>> {
+        let placement = view.get::<Placement>(key)?;
+        let query = Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace);
+        let decisions = view.list::<PlacementDecision>(query)?;
+        let held = self.0.get(key);
+        let is_same = held.is_some_and(|held| {
+            held.placement.as_ref().map(Arc::as_ptr) == placement.as_ref().map(Arc::as_ptr)
+                && held.decisions.len() == decisions.len()
+                && held.decisions.iter().zip(&decisions).all(|(held, new)| Arc::ptr_eq(held, new))
+        });
+        if let Some(held) = held.filter(|_| is_same) {
+            return Ok(Arc::clone(&held.selection));
+        }
+        let new = Selection::read(placement.as_deref(), decisions.iter().map(Arc::as_ref));
+        let selection = match held {
+            Some(held) if *held.selection == new => Arc::clone(&held.selection),
+            _ => Arc::new(new),
+        };
+        let kept = KeptSelection { placement, decisions, selection: Arc::clone(&selection) };
+        self.0.insert(key.clone(), kept);
+        Ok(selection)
+    }
+}
+
+/// Returns, for each selection, the clusters of those before it, and the clusters of all.
+pub(super) fn taken<'a>(
+    selections: impl IntoIterator<Item = &'a Arc<Selection>>,
+) -> (Vec<Arc<BTreeSet<String>>>, BTreeSet<String>) {
+    let (mut taken, mut all) = (Vec::new(), BTreeSet::new());
+    for selection in selections {
+        taken.push(Arc::new(all.clone()));
+        all.extend(selection.clusters().map(str::to_owned));
+    }
+    (taken, all)
+}
+
+/// Whether two lists hold the same selections.
+pub(super) fn are_same(held: &[Arc<Selection>], new: &[Arc<Selection>]) -> bool {
+    held.len() == new.len() && held.iter().zip(new).all(|(held, new)| Arc::ptr_eq(held, new))
+}
+
 /// Returns the size of a placement's decision groups, where it sets one.
 pub(super) fn group_size(placement: &Placement) -> Option<Size> {
     let groups = placement.spec.decision_strategy.as_ref()?.group_strategy.as_ref()?;
     Size::read("clustersPerDecisionGroup", &groups.clusters_per_decision_group).ok()
+}
+
+/// Returns the parts of a cluster that a rollout reads.
+pub(super) fn rollout_facts(cluster: &ManagedCluster) -> impl PartialEq + use<> {
+    let available = cluster.condition(AVAILABLE);
+    let available = available.map(|c| (c.status.clone(), c.last_transition_time.clone()));
+    let metadata = &cluster.metadata;
+    (available, metadata.deletion_timestamp.clone(), metadata.creation_timestamp.clone())
 }
 
 /// Returns whether a cluster is silent: the hub has set its availability to Unknown.

@@ -134,7 +134,7 @@ fn select(cma: &ClusterManagementAddOn, fleet: &mut AddOnFleet, view: &impl View
     let by_placement = strategy.r#type == InstallStrategyType::Placements;
     let placements = if by_placement { strategy.placements.as_slice() } else { &[] };
     let keys = placements.iter().map(|placement| Key::namespaced(&placement.namespace, &placement.name));
-    let selections: Vec<_> = keys.map(|key| fleet.selection(&key, view)).collect::<Read<_>>()?;
+    let selections: Vec<_> = keys.map(|key| fleet.selections.of(&key, view)).collect::<Read<_>>()?;
     fleet.select(&selections);
     Ok(by_placement && selections.iter().all(|selection| selection.settled))
 }

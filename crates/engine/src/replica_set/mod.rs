@@ -6,8 +6,9 @@ mod template;
 mod tests;
 mod work;
 
-pub use status::{PlacementProgress, status};
+pub use status::{PlacementProgress, WorkCounts, status};
 pub use template::{content, hash, snapshot, snapshot_spec};
 pub use work::{
-    DesiredWork, SuccessRule, WorkRecord, assigned, cluster, is_owned, kept, name, owner_label, report,
+    DesiredWork, SuccessRule, WorkRecord, assigned, cluster, is_owned, is_recorded, kept, name, owner_label,
+    report,
 };

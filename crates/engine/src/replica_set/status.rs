@@ -25,10 +25,41 @@ pub struct PlacementProgress<'a> {
     pub groups: usize,
     /// How many clusters it selects.
     pub selected: usize,
-    /// The works of its clusters, and whether each has the newest template.
-    pub works: Vec<(&'a ManifestWork, bool)>,
+    /// The works of its clusters.
+    pub works: WorkCounts,
     /// The decision of the engine; absent if the engine was not called.
     pub decision: Option<&'a RolloutDecision>,
+}
+
+/// How many works of a placement are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkCounts {
+    total: usize,
+    /// Those with the newest template; the counts after it are about these.
+    updated: usize,
+    progressing: usize,
+    available: usize,
+    degraded: usize,
+    applied: usize,
+}
+
+impl WorkCounts {
+    /// Counts a work, or takes it from the counts.
+    pub fn count(&mut self, work: &ManifestWork, is_updated: bool, is_there: bool) {
+        let Self { total, updated, progressing, available, degraded, applied } = self;
+        let holds = |type_: &str| is_updated && work.holds(type_);
+        let counts = [
+            (total, true),
+            (updated, is_updated),
+            (progressing, holds(PROGRESSING)),
+            (available, holds(AVAILABLE)),
+            (degraded, holds(DEGRADED)),
+            (applied, holds(APPLIED)),
+        ];
+        for (count, _) in counts.into_iter().filter(|(_, is_counted)| *is_counted) {
+            *count = if is_there { *count + 1 } else { count.saturating_sub(1) };
+        }
+    }
 }
 
 /// Returns the status of a set.
@@ -52,7 +83,7 @@ pub fn status(
 fn placement_summary(placement: &PlacementProgress<'_>) -> PlacementSummary {
     let summary = summary(placement);
     let counts =
-        format!("{} ({} / {} clusters applied)", placement.groups, placement.works.len(), placement.selected);
+        format!("{} ({} / {} clusters applied)", placement.groups, placement.works.total, placement.selected);
     PlacementSummary {
         name: placement.name.to_owned(),
         available_decision_groups: counts,
@@ -62,16 +93,15 @@ fn placement_summary(placement: &PlacementProgress<'_>) -> PlacementSummary {
 }
 
 fn summary(placement: &PlacementProgress<'_>) -> ManifestWorkReplicaSetSummary {
-    let updated = || placement.works.iter().filter(|(_, is_updated)| *is_updated).map(|(work, _)| *work);
-    let holding = |type_: &str| count(updated().filter(|work| work.holds(type_)).count());
+    let WorkCounts { total, updated, progressing, available, degraded, applied } = placement.works;
     ManifestWorkReplicaSetSummary {
-        total: count(placement.works.len()),
-        progressing: holding(PROGRESSING),
-        available: holding(AVAILABLE),
-        degraded: holding(DEGRADED),
-        applied: holding(APPLIED),
+        total: count(total),
+        progressing: count(progressing),
+        available: count(available),
+        degraded: count(degraded),
+        applied: count(applied),
         desired_total: Some(count(placement.selected)),
-        updated: Some(count(updated().count())),
+        updated: Some(count(updated)),
         ..ManifestWorkReplicaSetSummary::default()
     }
 }

@@ -239,6 +239,14 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
     }
 }
 
+/// Returns whether a work records what its cluster was read as: since when the template succeeds, or that it
+/// does not. Otherwise the same work is read as another cluster at another time.
+pub fn is_recorded(work: &ManifestWork, cluster: &Cluster) -> bool {
+    let record = WorkRecord::read(work);
+    let since = cluster.health.as_ref().and_then(|health| health.since);
+    since == record.succeeded_at.filter(|_| record.template == cluster.runs)
+}
+
 /// Returns the annotations of a work that keeps its template, which record since when the template succeeds.
 pub fn kept(work: &ManifestWork, cluster: &Cluster) -> WorkRecord {
     let record = WorkRecord::read(work);

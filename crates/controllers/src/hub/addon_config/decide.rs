@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::PlacementRollout;
+use super::fleet::KeptRollout;
 use super::input::{AddOnInput, INVALID, MISSING, PlacementNode, Problem};
 use crate::hub::addon_removal::Removal;
 use crate::rollout_policy::{self, RolloutOwner};
@@ -65,6 +66,9 @@ impl AddOnInput {
     /// Calls the rollout engine for every placement; an add-on that the hub does not manage has no rollout.
     pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedAddOn> {
         let mut decided = DecidedAddOn { removal: self.removal(view, now)?, ..DecidedAddOn::default() };
+        // What changed is noted for the next decision, also when this one is about less.
+        let mut held = self.fleet.rollouts_at(now);
+        let rest = self.fleet.rest(self.basis(&[], None), &self.changed);
         if !config_refs::is_managed(&self.cma) {
             return Ok(decided);
         }
@@ -72,13 +76,14 @@ impl AddOnInput {
         let memory = rollout_policy::object_for(RolloutOwner::AddOn(&self.name), view)?;
         let status = self.cma.status.clone().unwrap_or_default();
         let pass = AddOnContext { view, now, status, policy, granted, memory };
-        self.fleet.at(now);
         let placements = std::mem::take(&mut self.placements);
         for node in &placements {
-            self.decide_placement(node, &pass, &mut decided)?;
+            self.decide_placement(node, &pass, held.remove(&node.placement), &mut decided)?;
         }
         self.placements = placements;
-        self.decide_rest(&mut decided, view)?;
+        if self.settled {
+            self.decide_rest(rest, &mut decided, view)?;
+        }
         decided.policy = pass.memory;
         Ok(decided)
     }
@@ -87,6 +92,7 @@ impl AddOnInput {
         &mut self,
         node: &PlacementNode,
         pass: &AddOnContext<'_, V>,
+        held: Option<KeptRollout>,
         decided: &mut DecidedAddOn,
     ) -> Read<()> {
         let desired = resolve([self.defaults.as_slice(), &node.configs]);
@@ -124,9 +130,12 @@ impl AddOnInput {
         rules.last_strategy =
             last_strategy.as_ref().and_then(|last| Strategy::read(last, node.group_size).ok());
         let good = config_refs::last_known_good(&progression.config_references);
-        let mut kept = self.rollout(node, rules, good, pass)?;
-        let decision = kept.rollout.advance(pass.now);
-        let input = Arc::clone(kept.rollout.input());
+        let basis = self.basis(&node.configs, good);
+        let held = held.filter(|held| held.basis == basis);
+        let mut kept = held.unwrap_or_else(|| KeptRollout::new(basis, &rules));
+        self.update(&mut kept, node, rules, pass)?;
+        let decision = kept.members.rollout.advance(pass.now);
+        let input = Arc::clone(kept.members.rollout.input());
         self.incomplete.extend(kept.incomplete.iter().map(|(name, problem)| (name.clone(), problem.clone())));
         self.assign(&kept, &decision, decided);
         self.fleet.rollouts.insert(placement.clone(), kept);
@@ -159,8 +168,8 @@ impl AddOnInput {
 
     /// Returns the condition of the rollout on a placement.
     fn condition(&self, node: &PlacementNode, decision: &RolloutDecision, removal: &Removal) -> Observation {
-        let own = node.number_of_clusters();
-        let (selected, is_decided) = (node.selection.clusters().count(), node.waits_for.is_none());
+        let own = node.clusters.count();
+        let (selected, is_decided) = (node.clusters.selection.clusters().count(), node.waits_for.is_none());
         let mut condition = progress::placement_condition(selected, own, is_decided, decision);
         if let Some(first) = decision.breach.as_ref().and_then(|_| self.first_failure(decision)) {
             condition.message.push_str(&format!(" {first}"));
@@ -169,7 +178,7 @@ impl AddOnInput {
             condition.message.push_str(&format!(" {wait}"));
         }
         if !self.fleet.unreadable.is_empty() {
-            let refused = node.clusters().filter(|name| self.fleet.unreadable.contains(*name));
+            let refused = node.clusters.iter().filter(|name| self.fleet.unreadable.contains(*name));
             unreadable::append(&mut condition.message, &refused.map(str::to_owned).collect::<Vec<_>>());
         }
         if !removal.decision.kept.is_empty() {
@@ -178,13 +187,14 @@ impl AddOnInput {
         condition
     }
 
-    /// Assigns add-ons outside of every placement their configurations at once, but not while placements are
-    /// unsettled: then a placement may still select them.
-    fn decide_rest(&mut self, decided: &mut DecidedAddOn, view: &impl View) -> Read<()> {
-        let due = self.fleet.rest(self.basis(&[], None), &self.changed);
-        if !self.settled {
-            return Ok(());
-        }
+    /// Assigns add-ons outside of every placement their configurations at once. While placements are
+    /// unsettled, one of them may still select such an add-on.
+    fn decide_rest(
+        &mut self,
+        due: BTreeSet<String>,
+        decided: &mut DecidedAddOn,
+        view: &impl View,
+    ) -> Read<()> {
         for cluster in due {
             let addon = self.fleet.addons.get(&cluster).filter(|_| self.fleet.unselected.contains(&cluster));
             let living = addon.filter(|addon| addon.metadata.deletion_timestamp.is_none()).cloned();

@@ -13,18 +13,15 @@ use super::hashes::ConfigHashes;
 use super::input::Problem;
 use super::installation::Installation;
 use crate::addon_reads;
-use crate::placement_reads::{is_unreachable, selection};
+use crate::placement_reads::{Selections, are_same, is_unreachable, rollout_facts, taken};
+use crate::placement_rollout::MemberRollout;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::condition::Conditions as _;
 use api::condition::find_condition;
 use api::names::addon_conditions::CONFIGURED;
-use api::names::{PLACEMENT_LABEL, cluster_conditions};
 use engine::addon::config::Config;
 use engine::addon::{progress, selection::Selection};
 use engine::report;
-use engine::rollout::IncrementalRollout;
 use engine::rollout::input::Hash;
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Change, Index, Observes, Query, Read, View};
@@ -58,13 +55,7 @@ impl Index for AddOnFleets {
             Vec::new()
         });
         observes.on::<ManagedCluster>(|fleets, change| {
-            let facts = |cluster: &ManagedCluster| {
-                let available = cluster.condition(cluster_conditions::AVAILABLE);
-                let available = available.map(|c| (c.status.clone(), c.last_transition_time.clone()));
-                let metadata = &cluster.metadata;
-                (available, metadata.deletion_timestamp.clone(), metadata.creation_timestamp.clone())
-            };
-            if let Some(cluster) = change.latest().filter(|_| change.differs_in(facts)) {
+            if let Some(cluster) = change.latest().filter(|_| change.differs_in(rollout_facts)) {
                 for fleet in fleets.fleets.values_mut() {
                     fleet.changed.insert(cluster.name().to_owned());
                 }
@@ -106,7 +97,7 @@ pub(in crate::hub) struct AddOnFleet {
     pub(super) hashes: BTreeMap<String, usize>,
     /// The configurations that add-ons of single clusters name.
     own: BTreeMap<ObjectRef, OwnConfig>,
-    selections: BTreeMap<Key, KeptSelection>,
+    pub(in crate::hub) selections: Selections,
     selected_by: Vec<Arc<Selection>>,
     /// The clusters that a placement selects.
     pub(in crate::hub) selected: BTreeSet<String>,
@@ -146,27 +137,14 @@ struct OwnConfig {
     clusters: BTreeSet<String>,
 }
 
-/// A selection, and the objects that it was read from.
-struct KeptSelection {
-    placement: Option<Arc<Placement>>,
-    decisions: Vec<Arc<PlacementDecision>>,
-    selection: Arc<Selection>,
-}
-
 /// The rollout on the clusters of a placement.
 pub(super) struct KeptRollout {
     pub(super) basis: RolloutBasis,
-    pub(super) selection: Arc<Selection>,
-    pub(super) taken: Arc<BTreeSet<String>>,
-    pub(super) rollout: IncrementalRollout,
+    pub(super) members: MemberRollout,
     /// The configurations behind the hashes of the rollout.
     pub(super) contents: BTreeMap<Hash, Vec<Config>>,
-    /// Clusters of the placement that the rollout leaves out.
-    pub(super) absent: BTreeSet<String>,
-    /// Clusters among them with a configuration that does not exist.
+    /// Clusters that the rollout leaves out because a configuration does not exist.
     pub(super) incomplete: BTreeMap<String, Problem>,
-    /// Clusters with a time in the future, which is replaced by the present.
-    pub(super) ahead: BTreeSet<String>,
 }
 
 /// The input that the clusters of a placement share, or those of no placement.
@@ -252,45 +230,15 @@ impl AddOnFleet {
         }
     }
 
-    /// Returns the clusters that a placement selects.
-    pub(in crate::hub) fn selection(&mut self, key: &Key, view: &impl View) -> Read<Arc<Selection>> {
-        let placement = view.get::<Placement>(key)?;
-        let query = Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace);
-        let decisions = view.list::<PlacementDecision>(query)?;
-        let held = self.selections.get(key);
-        let is_same = held.is_some_and(|held| {
-            held.placement.as_ref().map(Arc::as_ptr) == placement.as_ref().map(Arc::as_ptr)
-                && held.decisions.len() == decisions.len()
-                && held.decisions.iter().zip(&decisions).all(|(held, new)| Arc::ptr_eq(held, new))
-        });
-        if let Some(held) = held.filter(|_| is_same) {
-            return Ok(Arc::clone(&held.selection));
-        }
-        let new = selection(key, view)?;
-        let selection = match held {
-            Some(held) if *held.selection == new => Arc::clone(&held.selection),
-            _ => Arc::new(new),
-        };
-        let kept = KeptSelection { placement, decisions, selection: Arc::clone(&selection) };
-        self.selections.insert(key.clone(), kept);
-        Ok(selection)
-    }
-
     /// Takes in which clusters the placements select, in the order of the placements.
     pub(in crate::hub) fn select(&mut self, selections: &[Arc<Selection>]) {
-        let held = self.selected_by.iter();
-        if held.len() == selections.len() && held.zip(selections).all(|(held, new)| Arc::ptr_eq(held, new)) {
+        if are_same(&self.selected_by, selections) {
             return;
         }
         self.selected_by = selections.to_vec();
-        let before = std::mem::take(&mut self.selected);
-        let mut taken = Vec::new();
-        for selection in selections.iter().rev() {
-            taken.push(Arc::new(self.selected.clone()));
-            self.selected.extend(selection.clusters().map(str::to_owned));
-        }
-        taken.reverse();
-        self.taken = taken;
+        let (taken, selected) = taken(selections.iter().rev());
+        let before = std::mem::replace(&mut self.selected, selected);
+        self.taken = taken.into_iter().rev().collect();
         self.installation.look_at(before.symmetric_difference(&self.selected).cloned());
         let unselected = self.addons.keys().filter(|cluster| !self.selected.contains(*cluster));
         let unselected: BTreeSet<String> = unselected.cloned().collect();
@@ -320,12 +268,12 @@ impl AddOnFleet {
         set(&mut self.rest.open, cluster, is_open);
     }
 
-    /// Forgets the rollouts if the clock went back, because times that were past may be in the future.
-    pub(super) fn at(&mut self, now: Timestamp) {
-        if now < self.decided {
-            self.rollouts.clear();
-        }
-        self.decided = now;
+    /// Takes the rollouts that the last decision was about. If the clock went back there are none, because
+    /// times that were past may be in the future.
+    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, KeptRollout> {
+        let rollouts = std::mem::take(&mut self.rollouts);
+        let last = std::mem::replace(&mut self.decided, now);
+        if now < last { BTreeMap::new() } else { rollouts }
     }
 
     /// Records a configuration that the add-on of a cluster names.

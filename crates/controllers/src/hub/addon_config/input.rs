@@ -10,6 +10,7 @@ use super::fleet::{AddOnFleet, AddOnFleets};
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::{Installed, Removal};
 use crate::placement_reads::group_size;
+use crate::placement_rollout::PlacementClusters;
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, ClusterManagementAddOnSpec, InstallStrategy, InstallStrategyType,
     ManagedClusterAddOn, ManagedClusterAddOnSpec, PlacementStrategy,
@@ -20,7 +21,6 @@ use api::names::STRICT_VARIABLES_ANNOTATION;
 use engine::addon::check::check;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::registration::Sources;
-use engine::addon::selection::Selection;
 use engine::addon::{config_refs, progress, snapshot, spec_hash};
 use engine::rollout::Size;
 use engine::rollout::input::Hash;
@@ -68,23 +68,10 @@ pub(super) struct PlacementNode {
     pub(super) placement: Key,
     pub(super) rollout_strategy: RolloutStrategy,
     pub(super) configs: Vec<Config>,
-    pub(super) selection: Arc<Selection>,
+    pub(super) clusters: PlacementClusters,
     pub(super) group_size: Option<Size>,
     /// The reason why the placement is not settled; `None` if it is.
     pub(super) waits_for: Option<&'static str>,
-    /// Clusters of later placements.
-    pub(super) taken: Arc<BTreeSet<String>>,
-}
-
-impl PlacementNode {
-    /// Returns the clusters that this placement decides about.
-    pub(super) fn clusters(&self) -> impl Iterator<Item = &str> {
-        self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
-    }
-
-    pub(super) fn number_of_clusters(&self) -> usize {
-        if self.taken.is_empty() { self.selection.clusters().count() } else { self.clusters().count() }
-    }
 }
 
 impl AddOnInput {
@@ -120,10 +107,11 @@ impl AddOnInput {
         for strategy in strategies {
             rollout.read_placement(strategy, view)?;
         }
-        let selections: Vec<_> = rollout.placements.iter().map(|node| Arc::clone(&node.selection)).collect();
+        let selections: Vec<_> =
+            rollout.placements.iter().map(|node| Arc::clone(&node.clusters.selection)).collect();
         rollout.fleet.select(&selections);
         for (node, taken) in rollout.placements.iter_mut().zip(&rollout.fleet.taken) {
-            node.taken = Arc::clone(taken);
+            node.clusters.taken = Arc::clone(taken);
         }
         Ok(rollout)
     }
@@ -131,7 +119,7 @@ impl AddOnInput {
     fn read_placement(&mut self, strategy: &PlacementStrategy, view: &impl View) -> Read<()> {
         let PlacementStrategy { namespace, name, configs, rollout_strategy, unknown: _ } = strategy;
         let key = Key::namespaced(namespace, name);
-        let selection = self.fleet.selection(&key, view)?;
+        let selection = self.fleet.selections.of(&key, view)?;
         let held = self.cma.status.iter().flat_map(|status| &status.install_progressions);
         let held =
             held.filter(|p| (&p.namespace, &p.name) == (namespace, name)).flat_map(|p| &p.config_references);
@@ -150,10 +138,9 @@ impl AddOnInput {
             placement: key,
             rollout_strategy: rollout_strategy.clone(),
             configs,
-            selection,
+            clusters: PlacementClusters { selection, taken: Arc::default() },
             group_size: placement.as_deref().and_then(group_size),
             waits_for,
-            taken: Arc::default(),
         });
         Ok(())
     }

@@ -6,17 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
 use super::decide::{AddOnContext, DecidedAddOn};
 use super::fleet::{KeptRollout, RolloutBasis};
 use super::input::{AddOnInput, PlacementNode, Problem};
 use crate::placement_reads::answers_since;
+use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use api::cluster::v1::ManagedCluster;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::{config_refs, progress};
 use engine::rollout::input::{Cluster, Hash};
-use engine::rollout::{IncrementalRollout, Input, RolloutDecision};
+use engine::rollout::{Input, RolloutDecision};
 use object::Key;
 use reconcile::{Read, View};
 
@@ -31,61 +30,41 @@ enum Candidate {
 
 impl KeptRollout {
     /// Makes a rollout of no cluster.
-    fn new(basis: RolloutBasis, node: &PlacementNode, rules: &Input) -> Self {
-        Self {
-            basis,
-            selection: Arc::clone(&node.selection),
-            taken: Arc::clone(&node.taken),
-            rollout: IncrementalRollout::new(rules.clone()),
-            contents: BTreeMap::new(),
-            absent: BTreeSet::new(),
-            incomplete: BTreeMap::new(),
-            ahead: BTreeSet::new(),
-        }
-    }
-
-    /// Records the configurations of a cluster; returns the cluster as it is known now.
-    fn known(&mut self, cluster: Cluster, choices: Vec<(Hash, Vec<Config>)>, now: Timestamp) -> Cluster {
-        self.contents.extend(choices);
-        let known = cluster.clone().at(now);
-        if known != cluster {
-            self.ahead.insert(cluster.name);
-        }
-        known
-    }
-
-    fn leave_out(&mut self, name: &str, problem: Option<Problem>) {
-        self.absent.insert(name.to_owned());
-        self.incomplete.remove(name);
-        self.incomplete.extend(problem.map(|problem| (name.to_owned(), problem)));
+    pub(super) fn new(basis: RolloutBasis, rules: &Input) -> Self {
+        let members = MemberRollout::new(rules);
+        Self { basis, members, contents: BTreeMap::new(), incomplete: BTreeMap::new() }
     }
 }
 
 impl AddOnInput {
-    /// Returns the rollout on the clusters of a placement, with the clusters as they are now.
-    pub(super) fn rollout<V: View>(
+    /// Takes in the clusters of a placement as they are now.
+    pub(super) fn update<V: View>(
         &mut self,
+        kept: &mut KeptRollout,
         node: &PlacementNode,
         rules: Input,
-        good: Option<Vec<Config>>,
         pass: &AddOnContext<'_, V>,
-    ) -> Read<KeptRollout> {
-        let basis = self.basis(&node.configs, good);
-        let held = self.fleet.rollouts.remove(&node.placement).filter(|held| held.basis == basis);
-        if let Some(mut held) = held {
-            let is_same = Arc::ptr_eq(&held.selection, &node.selection) && held.taken == node.taken;
-            if is_same && self.replace_changed(&mut held, node, pass)? {
-                held.rollout.set_rules(rules);
-                return Ok(held);
+    ) -> Read<()> {
+        let KeptRollout { basis, members, contents, incomplete } = kept;
+        let changed = std::mem::take(&mut self.changed);
+        let next = NextRollout { clusters: &node.clusters, left: BTreeSet::new(), rules, changed: &changed };
+        members.update(next, |name| {
+            incomplete.remove(name);
+            match self.candidate(name, node, basis.good.as_deref(), pass.view)? {
+                Candidate::Member(read, choices) => {
+                    contents.extend(choices);
+                    let cluster = read.clone().at(pass.now);
+                    Ok(Some(RolloutMember { is_timed: cluster != *read, cluster }))
+                }
+                Candidate::Absent(problem) => {
+                    incomplete.extend(problem.map(|problem| (name.to_owned(), problem)));
+                    Ok(None)
+                }
             }
-            let new = KeptRollout { contents: held.contents, ..KeptRollout::new(basis, node, &rules) };
-            let mut clusters = held.rollout.into_clusters();
-            clusters.retain(|held_cluster| {
-                !self.changed.contains(&held_cluster.name) && !held.ahead.contains(&held_cluster.name)
-            });
-            return self.read_clusters(new, clusters, node, pass);
-        }
-        self.read_clusters(KeptRollout::new(basis, node, &rules), Vec::new(), node, pass)
+        })?;
+        incomplete.retain(|name, _| members.is_absent(name));
+        self.changed = changed;
+        Ok(())
     }
 
     /// Returns the input that the clusters of a placement with these configurations share.
@@ -99,68 +78,15 @@ impl AddOnInput {
         }
     }
 
-    /// Replaces the clusters that changed; returns whether the rollout has the same clusters as before.
-    fn replace_changed<V: View>(
-        &mut self,
-        kept: &mut KeptRollout,
-        node: &PlacementNode,
-        pass: &AddOnContext<'_, V>,
-    ) -> Read<bool> {
-        let due: BTreeSet<String> = self.changed.union(&std::mem::take(&mut kept.ahead)).cloned().collect();
-        for name in &due {
-            let is_absent = kept.absent.contains(name);
-            if !is_absent && kept.rollout.cluster(name).is_none() {
-                continue;
-            }
-            match self.candidate(name, node, kept.basis.good.as_deref(), pass.view)? {
-                Candidate::Member(cluster, choices) if !is_absent => {
-                    let cluster = kept.known(*cluster, choices, pass.now);
-                    kept.rollout.set_cluster(cluster);
-                }
-                Candidate::Absent(problem) if is_absent => kept.leave_out(name, problem),
-                Candidate::Member(..) | Candidate::Absent(_) => {
-                    kept.ahead.extend(due);
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reads the clusters of a placement, but for those that are read already.
-    fn read_clusters<V: View>(
-        &mut self,
-        mut kept: KeptRollout,
-        read: Vec<Cluster>,
-        node: &PlacementNode,
-        pass: &AddOnContext<'_, V>,
-    ) -> Read<KeptRollout> {
-        let mut read: BTreeMap<String, Cluster> =
-            read.into_iter().map(|cluster| (cluster.name.clone(), cluster)).collect();
-        let mut clusters = Vec::new();
-        for name in node.clusters() {
-            if let Some(cluster) = read.remove(name) {
-                clusters.push(cluster);
-                continue;
-            }
-            match self.candidate(name, node, kept.basis.good.as_deref(), pass.view)? {
-                Candidate::Member(cluster, choices) => {
-                    clusters.push(kept.known(*cluster, choices, pass.now));
-                }
-                Candidate::Absent(problem) => kept.leave_out(name, problem),
-            }
-        }
-        let without: BTreeSet<String> = kept.absent.union(&node.taken).cloned().collect();
-        let groups = node.selection.without(&without);
-        let rules = Input::clone(kept.rollout.input());
-        kept.rollout = IncrementalRollout::new(Input { groups, clusters, ..rules });
-        Ok(kept)
-    }
-
     /// Collects the clusters that get other configurations, those that keep theirs and do not say so, and
     /// those that wait for theirs.
-    pub(super) fn assign(&self, kept: &KeptRollout, decision: &RolloutDecision, decided: &mut DecidedAddOn) {
-        let rollout = &kept.rollout;
+    pub(super) fn assign(
+        &self,
+        kept: &KeptRollout,
+        decision: &RolloutDecision,
+        decided: &mut DecidedAddOn,
+    ) {
+        let rollout = &kept.members.rollout;
         for name in rollout.moves() {
             let assigned = decision.clusters.get(name).and_then(|assignment| assignment.assigned.as_ref());
             if let Some(configs) = assigned.and_then(|hash| kept.contents.get(hash)) {

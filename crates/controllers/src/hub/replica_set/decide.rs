@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::fleet::{KeptRollout, RolloutBasis};
 use super::input::{Node, SetInput};
 use crate::hub::addon_config::PlacementRollout;
 use crate::placement_reads::{answers_since, is_unreachable};
+use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus, Success};
-use api::names::WORK_PLACEMENT_LABEL;
-use api::work::v1::ManifestWork;
 use engine::replica_set::{self, SuccessRule};
 use engine::rollout::input::{Cluster, Hash};
-use engine::rollout::{self, Input, Policy, Refused, Strategy};
+use engine::rollout::{Input, Policy, Refused, Strategy};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
@@ -27,10 +27,10 @@ pub(super) struct DecidedRollouts {
     pub(super) policy: Option<Arc<RolloutPolicy>>,
     /// The record of each placement in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
-    /// The clusters that have a work or get one.
-    pub(super) clusters: BTreeMap<String, Cluster>,
     /// Clusters that lose their work.
     pub(super) removed: BTreeSet<String>,
+    /// Clusters that were read again.
+    read: BTreeSet<String>,
 }
 
 /// The input that all placements of a set share.
@@ -44,7 +44,7 @@ struct SetContext<'a, V> {
 
 impl SetInput {
     /// Calls the rollout engine for every placement that exists.
-    pub(super) fn decide<V: View>(&self, view: &V, now: Timestamp) -> Read<DecidedRollouts> {
+    pub(super) fn decide<V: View>(&mut self, view: &V, now: Timestamp) -> Read<DecidedRollouts> {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let (policy, granted) = rollout_policy::policy_for(subject, view)?;
         let object = rollout_policy::object_for(subject, view)?;
@@ -53,98 +53,101 @@ impl SetInput {
             rollouts: Vec::new(),
             policy: None,
             memories: Vec::new(),
-            clusters: BTreeMap::new(),
             removed: BTreeSet::new(),
+            read: BTreeSet::new(),
         };
+        let (mut held, mut kept) = (self.fleet.rollouts_at(now), BTreeMap::new());
         for node in &self.placements {
-            self.decide_placement(node, &pass, &mut decided)?;
+            let rollout = self.decide_placement(node, &pass, held.remove(&node.placement), &mut decided)?;
+            kept.extend(rollout.map(|rollout| (node.placement.clone(), rollout)));
         }
+        self.fleet.rollouts = kept;
+        self.fleet.open.append(&mut decided.read);
         decided.policy = pass.object;
         Ok(decided)
     }
 
+    /// Decides about the clusters of a placement; returns what the next decision needs.
     fn decide_placement<V: View>(
         &self,
         node: &Node,
         pass: &SetContext<'_, V>,
+        held: Option<KeptRollout>,
         decided: &mut DecidedRollouts,
-    ) -> Read<()> {
+    ) -> Read<Option<KeptRollout>> {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
         if !node.exists {
             let decision = Err("there is no such placement; its works stay as they are".to_owned());
             decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision });
-            return Ok(());
+            return Ok(None);
         }
         let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
-        let mut input = Input::new(revision.clone(), strategy);
-        input.policy = pass.policy.clone();
-        input.granted = pass.granted.clone();
+        let mut rules = Input::new(revision.clone(), strategy);
+        rules.policy = pass.policy.clone();
+        rules.granted = pass.granted.clone();
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let object = pass.object.as_ref();
         let memory = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
         let hash = |text: &String| Some(Hash(text.clone())).filter(|hash| !hash.0.is_empty());
-        input.quarantined = memory.and_then(|memory| hash(&memory.quarantined));
+        rules.quarantined = memory.and_then(|memory| hash(&memory.quarantined));
         let good =
             memory.and_then(|memory| hash(&memory.last_good)).filter(|h| self.contents.contains_key(h));
-        self.read_clusters(&mut input, node, good.as_ref(), pass)?;
-        let decision = rollout::advance(&input, pass.now);
-        decided.clusters.extend(input.clusters.iter().map(|cluster| (cluster.name.clone(), cluster.clone())));
+        let basis = self.basis(&rules, good, pass);
+        let held = held.filter(|held| held.basis == basis);
+        let mut kept = held.unwrap_or_else(|| KeptRollout { members: MemberRollout::new(&rules), basis });
+        self.read_clusters(&mut kept, (node, rules), pass, &mut decided.read)?;
+        let decision = kept.members.rollout.advance(pass.now);
+        let input = Arc::clone(kept.members.rollout.input());
         decided.removed.extend(decision.removed.iter().cloned());
         let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
-        let last_good = if decision.counts.is_complete() { Some(&revision) } else { good.as_ref() };
+        let good = kept.basis.good.as_ref();
+        let last_good = if decision.counts.is_complete() { Some(&revision) } else { good };
         memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
         decided.memories.push(memory);
-        let (input, decision) = (Some(Arc::new(input)), Ok(Arc::new(decision)));
+        let (input, decision) = (Some(input), Ok(decision));
         decided.rollouts.push(PlacementRollout { placement, revision, input, decision });
-        Ok(())
+        Ok(Some(kept))
     }
 
-    /// Adds the clusters of a placement to the input, and the clusters that left it.
+    /// Returns the input that the clusters of a placement share.
+    fn basis<V>(&self, rules: &Input, good: Option<Hash>, pass: &SetContext<'_, V>) -> RolloutBasis {
+        RolloutBasis {
+            revision: self.revision.clone(),
+            good,
+            applied_suffices: pass.object.as_ref().is_some_and(|p| p.spec.success == Success::Applied),
+            soak: soak(rules),
+            known: self.contents.keys().cloned().collect(),
+            labels: self.set.metadata.labels.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Takes in the clusters of a placement as they are now, and those that left it.
     fn read_clusters<V: View>(
         &self,
-        input: &mut Input,
-        node: &Node,
-        good: Option<&Hash>,
+        kept: &mut KeptRollout,
+        (node, rules): (&Node, Input),
         pass: &SetContext<'_, V>,
+        read: &mut BTreeSet<String>,
     ) -> Read<()> {
+        let KeptRollout { basis, members } = kept;
         let rule = SuccessRule {
-            wants: &self.revision,
-            good_everywhere: good,
-            applied_suffices: pass.object.as_ref().is_some_and(|p| p.spec.success == Success::Applied),
-            soak: soak(input),
+            wants: &basis.revision,
+            good_everywhere: basis.good.as_ref(),
+            applied_suffices: basis.applied_suffices,
+            soak: basis.soak,
             now: pass.now,
         };
-        let mut absent = node.taken.clone();
-        for name in node.clusters() {
-            match self.candidate(name, &rule, pass.view)? {
-                Some(cluster) => input.clusters.push(cluster),
-                None => {
-                    absent.insert(name.to_owned());
-                }
-            }
-        }
-        input.groups = node.selection.without(&absent);
-        if self.settled {
-            let of_node =
-                |work: &ManifestWork| work.label(WORK_PLACEMENT_LABEL) == Some(node.placement.name.as_str());
-            // The works of a placement that the set no longer names count under its first one, so that no
-            // removal is outside of the budget. See docs/hazards.md#edited-placements.
-            let is_first = self.placements.first().is_some_and(|first| first.placement == node.placement);
-            let left =
-                self.leaving().filter(|work| of_node(work) || (is_first && !self.has_placement_of(work)));
-            let left = left.map(|work| Cluster {
-                name: work.namespace().to_owned(),
-                runs: Some(self.revision.clone()),
-                ..Cluster::default()
-            });
-            input.clusters.extend(left);
-        }
-        Ok(())
+        let left = self.left(node);
+        let next = NextRollout { clusters: &node.clusters, left, rules, changed: &self.changed };
+        members.update(next, |name| {
+            read.insert(name.to_owned());
+            self.candidate(name, &rule, pass.view)
+        })
     }
 
     /// Returns a cluster as the engine reads it; `None` for one that leaves or is gone, so that no rollout
     /// waits for it.
-    fn candidate(&self, name: &str, rule: &SuccessRule<'_>, view: &impl View) -> Read<Option<Cluster>> {
+    fn candidate(&self, name: &str, rule: &SuccessRule<'_>, view: &impl View) -> Read<Option<RolloutMember>> {
         // A cluster that cannot be read exists, and counts as unreachable.
         let managed = match view.get::<ManagedCluster>(&Key::cluster(name)) {
             Ok(Some(managed)) if !managed.is_terminating() => Some(managed),
@@ -154,17 +157,19 @@ impl SetInput {
         };
         let unknown =
             || Cluster { name: name.to_owned(), wants: self.revision.clone(), ..Cluster::default() };
-        let work = self.works.get(name);
+        let work = self.fleet.works.get(name);
         let mut cluster =
             work.map_or_else(unknown, |(work, runs)| replica_set::cluster(work, runs.clone(), rule));
         if cluster.last_good.as_ref().is_none_or(|good| !self.contents.contains_key(good)) {
             cluster.last_good = rule.good_everywhere.cloned();
         }
-        cluster.unreachable = self.unreadable.contains(name) || managed.as_deref().is_none_or(is_unreachable);
+        let is_recorded = work.is_none_or(|(work, _)| replica_set::is_recorded(work, &cluster));
+        cluster.unreachable =
+            self.fleet.unreadable.contains(name) || managed.as_deref().is_none_or(is_unreachable);
         cluster.answers_since = managed.as_deref().and_then(answers_since);
         let created = managed.as_ref().and_then(|managed| managed.metadata.creation_timestamp.as_ref());
         cluster.joined = created.map(|created| created.0);
-        Ok(Some(cluster))
+        Ok(Some(RolloutMember { cluster, is_timed: !is_recorded }))
     }
 }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use crate::placement_reads::{group_size, selection};
+use super::fleet::{SetFleet, SetFleets};
+use crate::placement_reads::group_size;
+use crate::placement_rollout::PlacementClusters;
 use api::cluster::v1beta1::Placement;
 use api::names::{WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
-use engine::addon::selection::Selection;
-use engine::replica_set::{self, WorkRecord};
+use engine::replica_set;
 use engine::rollout::Size;
 use engine::rollout::input::Hash;
 use object::{Key, Metadata as _};
@@ -33,12 +34,10 @@ pub(super) struct SetInput {
     pub(super) placements: Vec<Node>,
     /// Whether every placement exists and is settled.
     pub(super) settled: bool,
-    /// The work of each cluster, and the template in it.
-    pub(super) works: BTreeMap<String, (Arc<ManifestWork>, Hash)>,
-    /// Surplus works of clusters.
-    pub(super) surplus: Vec<Arc<ManifestWork>>,
-    /// Clusters with a work that cannot be read.
-    pub(super) unreadable: BTreeSet<String>,
+    /// The works on the clusters, and what was decided about them before.
+    pub(super) fleet: SetFleet,
+    /// The clusters that changed since then.
+    pub(super) changed: BTreeSet<String>,
 }
 
 /// One placement of a set.
@@ -46,17 +45,8 @@ pub(super) struct Node {
     pub(super) placement: Key,
     pub(super) exists: bool,
     pub(super) reference: LocalPlacementReference,
-    pub(super) selection: Selection,
+    pub(super) clusters: PlacementClusters,
     pub(super) group_size: Option<Size>,
-    /// Clusters of earlier placements.
-    pub(super) taken: BTreeSet<String>,
-}
-
-impl Node {
-    /// Returns the clusters that have their work from this placement.
-    pub(super) fn clusters(&self) -> impl Iterator<Item = &str> {
-        self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
-    }
 }
 
 impl SetInput {
@@ -70,45 +60,60 @@ impl SetInput {
         } = &set.spec;
         let template = replica_set::content(manifest_work_template);
         let revision = replica_set::hash(&template);
+        let mut fleet = view.index(|fleets: &mut SetFleets| fleets.take(&key))?;
+        let changed = fleet.update(&key, &owner, view)?;
         let mut input = Self {
             revision: revision.clone(),
             contents: BTreeMap::from([(revision, template)]),
             snapshots: BTreeMap::new(),
             placements: Vec::new(),
             settled: true,
-            works: BTreeMap::new(),
-            surplus: Vec::new(),
-            unreadable: BTreeSet::new(),
+            fleet,
+            changed,
             set,
             key,
             owner,
         };
         input.read_placements(view)?;
         input.read_snapshots(view)?;
-        input.read_works(view)?;
+        for (hash, clusters) in &input.fleet.unrecorded {
+            let works = clusters.first().and_then(|cluster| input.fleet.works.get(cluster));
+            if let Some((work, _)) = works {
+                let content = || replica_set::content(&work.spec);
+                input.contents.entry(hash.clone()).or_insert_with(content);
+            }
+        }
         Ok(input)
     }
 
+    /// Keeps what the next decision needs.
+    pub(super) fn keep(self, view: &impl View) -> Read<()> {
+        let Self { key, fleet, .. } = self;
+        view.index(|fleets: &mut SetFleets| fleets.keep(key, fleet))
+    }
+
     fn read_placements(&mut self, view: &impl View) -> Read<()> {
-        let mut taken = BTreeSet::new();
         for reference in &self.set.spec.placement_refs {
             let placement = Key::namespaced(&self.key.namespace, &reference.name);
             if self.placements.iter().any(|node| node.placement == placement) {
                 continue;
             }
             let object = view.get::<Placement>(&placement)?;
-            let selection = selection(&placement, view)?;
-            let own: BTreeSet<String> = selection.clusters().map(str::to_owned).collect();
+            let selection = self.fleet.selections.of(&placement, view)?;
             self.settled &= selection.settled;
             self.placements.push(Node {
                 exists: object.is_some(),
                 group_size: object.as_deref().and_then(group_size),
                 reference: reference.clone(),
-                taken: taken.clone(),
+                clusters: PlacementClusters { selection, taken: Arc::default() },
                 placement,
-                selection,
             });
-            taken.extend(own);
+        }
+        let selections: Vec<_> =
+            self.placements.iter().map(|node| Arc::clone(&node.clusters.selection)).collect();
+        self.fleet.select(&selections, &self.revision);
+        for (node, taken) in self.placements.iter_mut().zip(&self.fleet.taken) {
+            node.clusters.taken = Arc::clone(taken);
         }
         Ok(())
     }
@@ -124,53 +129,27 @@ impl SetInput {
         Ok(())
     }
 
-    /// Chooses among several works on one cluster: the one with our name, else the first by name.
-    fn read_works(&mut self, view: &impl View) -> Read<()> {
-        let query = Query::label(WORK_REPLICA_SET_LABEL, &self.owner);
-        for unreadable in view.unreadable::<ManifestWork>(query)? {
-            self.unreadable.insert(unreadable.key.namespace.clone());
+    /// Returns the clusters with a work of a placement that no placement selects any more; none while that is
+    /// not known.
+    pub(super) fn left(&self, node: &Node) -> BTreeSet<String> {
+        if !self.settled {
+            return BTreeSet::new();
         }
-        let ours = replica_set::name(&self.key);
-        let mut works = view.list_readable::<ManifestWork>(query)?;
-        works.retain(|work| replica_set::is_owned(&self.key, work));
-        works.retain(|work| !work.is_terminating() && !self.unreadable.contains(work.namespace()));
-        works.sort_by_key(|work| (work.name() != ours, work.name().to_owned()));
-        for work in works {
-            if self.works.contains_key(work.namespace()) {
-                self.surplus.push(work);
-            } else {
-                let runs = self.runs(&work);
-                self.works.insert(work.namespace().to_owned(), (work, runs));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the template in a work: the one that its annotation names or, in a work of OCM's controller,
-    /// the content of the work.
-    fn runs(&mut self, work: &ManifestWork) -> Hash {
-        if let Some(hash) = WorkRecord::read(work).template {
-            return hash;
-        }
-        let spec = replica_set::content(&work.spec);
-        if self.contents.get(&self.revision) == Some(&spec) {
-            return self.revision.clone();
-        }
-        let hash = replica_set::hash(&spec);
-        self.contents.insert(hash.clone(), spec);
-        hash
-    }
-
-    /// Returns the works of clusters that no placement selects any more.
-    pub(super) fn leaving(&self) -> impl Iterator<Item = &Arc<ManifestWork>> {
-        let selected: BTreeSet<&str> =
-            self.placements.iter().flat_map(|node| node.selection.clusters()).collect();
-        let works = self.works.iter().filter(move |(cluster, _)| !selected.contains(cluster.as_str()));
-        works.map(|(_, (work, _))| work)
+        let of_node = |work: &ManifestWork| {
+            // The works of a placement that the set no longer names count under its first one, so that no
+            // removal is outside of the budget. See docs/hazards.md#edited-placements.
+            let is_first = self.placements.first().is_some_and(|first| first.placement == node.placement);
+            work.label(WORK_PLACEMENT_LABEL) == Some(node.placement.name.as_str())
+                || (is_first && !self.has_placement_of(work))
+        };
+        let unselected = self.fleet.unselected.iter();
+        let left = unselected
+            .filter(|cluster| self.fleet.works.get(*cluster).is_some_and(|(work, _)| of_node(work)));
+        left.cloned().collect()
     }
 
     /// Returns whether the set still names the placement that a work was made for.
-    pub(super) fn has_placement_of(&self, work: &ManifestWork) -> bool {
+    fn has_placement_of(&self, work: &ManifestWork) -> bool {
         let placement = work.label(WORK_PLACEMENT_LABEL);
         self.placements.iter().any(|node| Some(node.placement.name.as_str()) == placement)
     }

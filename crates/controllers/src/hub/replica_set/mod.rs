@@ -6,6 +6,7 @@
 //! placements has one work, from the first of them.
 
 mod decide;
+mod fleet;
 mod input;
 mod report;
 mod write;
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
 
+use self::fleet::SetFleets;
 use self::input::SetInput;
 use super::addon_config::PlacementRollout;
 use crate::placement_reads::{is_unreachable, placement_of};
@@ -72,6 +74,7 @@ impl Controller for ReplicaSetController {
             if change.differs_in(|policy| &policy.spec) { all(view) } else { Vec::new() }
         });
         watches.read::<ControllerRevision>();
+        watches.keep::<SetFleets>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -130,7 +133,7 @@ pub struct SetRollouts {
 pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<SetRollouts>> {
     let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
     let Ok(owner) = replica_set::owner_label(key) else { return Ok(None) };
-    let input = SetInput::read(set, owner, view)?;
+    let mut input = SetInput::read(set, owner, view)?;
     let contents = input.contents.iter().map(|(hash, spec)| (hash.clone(), spec.workload.manifests.len()));
     let contents = contents.collect();
     let decided = input.decide(view, now)?;

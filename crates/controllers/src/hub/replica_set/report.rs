@@ -39,7 +39,7 @@ pub(in crate::hub) fn report(
 ) -> Read<Option<ReportedSet>> {
     let key = Key::of(set.as_ref());
     let Ok(owner) = replica_set::owner_label(&key) else { return Ok(None) };
-    let input = SetInput::read(Arc::clone(set), owner, view)?;
+    let mut input = SetInput::read(Arc::clone(set), owner, view)?;
     let decided = input.decide(view, now)?;
     let record_of = |placement: &Key| {
         let is_its = |record: &&RolloutStatus| {
@@ -72,7 +72,7 @@ pub(in crate::hub) fn report(
 /// Returns the clusters of a placement, with the works on them.
 fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item = Cluster> {
     decision.clusters.iter().map(|(name, assignment)| {
-        let work = input.works.get(name).map(|(work, runs)| (work.as_ref(), runs));
+        let work = input.fleet.works.get(name).map(|(work, runs)| (work.as_ref(), runs));
         Cluster::of_work(name, &assignment.state, work)
     })
 }

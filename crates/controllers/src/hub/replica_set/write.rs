@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, json};
 
 use super::decide::DecidedRollouts;
+use super::fleet::SetFleet;
 use super::input::{Node, SetInput};
 use crate::hub::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
@@ -22,7 +23,13 @@ use reconcile::{Action, Event, EventType, Plan, Precondition, Read, StatusWrite,
 
 impl SetInput {
     /// Returns the writes that are due now: snapshots first, then the records of the policy, then the works.
-    pub(super) fn plan(self, view: &impl View, now: Timestamp) -> Read<Plan> {
+    pub(super) fn plan(mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let plan = self.due(view, now)?;
+        self.keep(view)?;
+        Ok(plan)
+    }
+
+    fn due(&mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
         let policy = rollout_policy::of_people(decided.policy.as_deref());
@@ -31,15 +38,16 @@ impl SetInput {
             return Ok(plan);
         }
         let memories = std::mem::take(&mut decided.memories);
-        let mut writes = Vec::new();
+        let (mut writes, mut open) = (Vec::new(), BTreeSet::new());
         for (node, rollout) in self.placements.iter().zip(&decided.rollouts) {
             let Ok(decision) = &rollout.decision else { continue };
             if let Some(at) = decision.recheck {
                 plan.wake(at);
             }
-            writes.extend(self.works_of(node, decision, &decided, now));
+            writes.extend(self.works_of(node, decision, &mut open, now));
         }
-        let kept = self.kept(&decided);
+        self.fleet.open = open;
+        let kept = self.kept();
         let missing = kept.iter().filter(|hash| !self.snapshots.contains_key(*hash) && !writes.is_empty());
         let missing = missing.filter_map(|hash| Some((hash, self.contents.get(hash)?)));
         let create = |(hash, spec)| {
@@ -51,8 +59,9 @@ impl SetInput {
         plan.step(policy.and_then(|policy| rollout_policy::remember(policy, subject, memories)));
         writes.extend(self.deletions(&decided));
         // A work that cannot be read, or that a list leaves out, may need any of them.
-        let is_selected = self.placements.iter().any(|node| node.clusters().next().is_some());
-        let all_known = self.unreadable.is_empty() && (!self.works.is_empty() || !is_selected);
+        let is_selected = self.placements.iter().any(|node| node.clusters.iter().next().is_some());
+        let SetFleet { works, unreadable, .. } = &self.fleet;
+        let all_known = unreadable.is_empty() && (!works.is_empty() || !is_selected);
         let old = self.snapshots.iter().filter(|(hash, _)| all_known && !kept.contains(*hash));
         writes.extend(old.map(|(_, snapshot)| Action::delete(snapshot.as_ref())));
         plan.step(writes);
@@ -63,43 +72,70 @@ impl SetInput {
         Ok(plan)
     }
 
-    /// Returns the writes of the assignments to the clusters of a placement.
+    /// Returns the writes of the assignments to the clusters of a placement. Of a cluster that is not open,
+    /// and that runs what it is assigned, the work is as wanted. Clusters that the next plan looks at again
+    /// go to `open`.
     fn works_of(
         &self,
         node: &Node,
         decision: &RolloutDecision,
-        decided: &DecidedRollouts,
+        open: &mut BTreeSet<String>,
         now: Timestamp,
     ) -> Vec<Action> {
         let mut writes = Vec::new();
-        for (name, assignment) in &decision.clusters {
-            let Some(cluster) = decided.clusters.get(name).filter(|_| !self.unreadable.contains(name)) else {
-                continue;
-            };
-            let Some(hash) = &assignment.assigned else { continue };
-            let Some(spec) = self.contents.get(hash) else { continue };
-            let live = self.works.get(name).map(|(work, _)| work.as_ref());
-            let record = record(hash, cluster, live, now);
-            let placement = &node.placement.name;
-            let wanted = DesiredWork { set: &self.set, owner: &self.owner, placement, spec, record: &record };
-            writes.extend(write(name, live, &wanted));
+        let Some(kept) = self.fleet.rollouts.get(&node.placement) else { return writes };
+        let rollout = &kept.members.rollout;
+        let due: BTreeSet<&str> = rollout.moves().chain(self.fleet.open.iter().map(String::as_str)).collect();
+        for name in due {
+            let Some(assignment) = decision.clusters.get(name) else { continue };
+            let write = rollout
+                .cluster(name)
+                .zip(assignment.assigned.as_ref())
+                .and_then(|(cluster, hash)| self.work_of(&node.placement, cluster, hash, now));
+            if write.is_some() || rollout.is_moved(name) {
+                open.insert(name.to_owned());
+            }
+            writes.extend(write);
         }
         writes
     }
 
+    /// Returns the write that assigns a cluster of a placement a template; `None` if none is needed or
+    /// possible.
+    fn work_of(&self, placement: &Key, cluster: &Cluster, hash: &Hash, now: Timestamp) -> Option<Action> {
+        let name = &cluster.name;
+        let spec = self.contents.get(hash).filter(|_| !self.fleet.unreadable.contains(name))?;
+        let live = self.fleet.works.get(name).map(|(work, _)| work.as_ref());
+        let record = record(hash, cluster, live, now);
+        let placement = &placement.name;
+        write(
+            name,
+            live,
+            &DesiredWork { set: &self.set, owner: &self.owner, placement, spec, record: &record },
+        )
+    }
+
     /// Returns the templates that clusters run or may return to.
-    fn kept(&self, decided: &DecidedRollouts) -> BTreeSet<Hash> {
-        let mut kept = BTreeSet::from([self.revision.clone()]);
-        kept.extend(self.works.values().map(|(_, runs)| runs.clone()));
-        kept.extend(decided.clusters.values().filter_map(|cluster| cluster.last_good.clone()));
-        kept.extend(self.works.values().filter_map(|(work, _)| WorkRecord::read(work).last_good));
+    fn kept(&self) -> BTreeSet<Hash> {
+        let mut kept: BTreeSet<Hash> = self.fleet.templates.keys().cloned().collect();
+        kept.insert(self.revision.clone());
+        for rollout in self.fleet.rollouts.values() {
+            let returns_to = |good: &&Hash| {
+                let mut clusters = rollout.members.rollout.input().clusters.iter();
+                clusters.any(|cluster| cluster.last_good.as_ref() == Some(good))
+            };
+            kept.extend(rollout.basis.good.as_ref().filter(returns_to).cloned());
+        }
         kept
     }
 
     fn deletions(&self, decided: &DecidedRollouts) -> Vec<Action> {
-        let removed = self.works.iter().filter(|(cluster, _)| decided.removed.contains(*cluster));
-        let removed = removed.map(|(_, (work, _))| work);
-        removed.chain(&self.surplus).map(|work| Action::delete(work.as_ref())).collect()
+        let removed = decided.removed.iter().filter_map(|cluster| self.fleet.works.get(cluster));
+        let removed = removed.map(|(work, _)| work);
+        removed
+            .chain(self.fleet.surplus.values().flatten())
+            .map(|work| Action::delete(work.as_ref()))
+            .collect()
     }
 
     fn status(
@@ -111,13 +147,14 @@ impl SetInput {
             .placements
             .iter()
             .zip(&decided.rollouts)
-            .map(|(node, rollout)| PlacementProgress {
+            .zip(&self.fleet.counts)
+            .map(|((node, rollout), works)| PlacementProgress {
                 name: &node.placement.name,
                 exists: node.exists,
-                settled: node.selection.settled,
-                groups: node.selection.groups.len(),
-                selected: node.clusters().count(),
-                works: self.works_from(node),
+                settled: node.clusters.selection.settled,
+                groups: node.clusters.selection.groups.len(),
+                selected: node.clusters.count(),
+                works: *works,
                 decision: rollout.decision.as_deref().ok(),
             })
             .collect();
@@ -154,12 +191,6 @@ impl SetInput {
             events.push(event(&*self.set, EventType::Normal, "RolloutCompleted", message));
         }
         events
-    }
-
-    /// Returns the works of the clusters of a placement, and whether each has the newest template.
-    fn works_from(&self, node: &Node) -> Vec<(&ManifestWork, bool)> {
-        let works = node.clusters().filter_map(|cluster| self.works.get(cluster));
-        works.map(|(work, runs)| (work.as_ref(), *runs == self.revision)).collect()
     }
 }
 

@@ -7,15 +7,17 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use object::{Key, Object};
-use reconcile::{Action, Command, Dispatcher, WatchEvent, WatchedKind};
+use reconcile::{Action, Command, Dispatcher, Lookup, LookupAnswer, Site, WatchEvent, WatchedKind};
 
 pub(crate) struct MemoryHub {
     pub(crate) dispatcher: Dispatcher,
     /// The objects by kind and key.
     pub(crate) objects: BTreeMap<(String, Key), Object>,
     pub(crate) now: Timestamp,
-    kinds: Vec<Arc<WatchedKind>>,
-    version: u64,
+    /// The kinds that the dispatcher watches.
+    pub(crate) kinds: Vec<Arc<WatchedKind>>,
+    /// The newest resource version.
+    pub(crate) version: u64,
 }
 
 impl MemoryHub {
@@ -40,6 +42,16 @@ impl MemoryHub {
         self.put(object);
     }
 
+    /// Deletes an object, if there is one.
+    pub(crate) fn delete(&mut self, kind: &str, key: &Key) {
+        let Some(object) = self.objects.remove(&(kind.to_owned(), key.clone())) else { return };
+        self.version += 1;
+        let deleted = WatchEvent::Deleted { key: key.clone(), resource_version: self.version.to_string() };
+        for kind in self.kinds.iter().filter(|watched| watched.gvk == object.gvk()) {
+            self.dispatcher.watched(kind, deleted.clone(), self.now);
+        }
+    }
+
     /// Does what a command asks for; returns the object that it wrote.
     pub(crate) fn execute(&mut self, command: Command) -> Option<Object> {
         match command {
@@ -50,11 +62,8 @@ impl MemoryHub {
                 return written;
             }
             Command::Watch(kind) => self.list(kind),
-            Command::Reconciled(_)
-            | Command::Compute(_)
-            | Command::LookUp(..)
-            | Command::Unwatch(_)
-            | Command::Refused(_) => {}
+            Command::LookUp(site, lookup) => self.answer(site, &lookup),
+            Command::Reconciled(_) | Command::Compute(_) | Command::Unwatch(_) | Command::Refused(_) => {}
         }
         None
     }
@@ -67,11 +76,22 @@ impl MemoryHub {
         self.kinds.push(kind);
     }
 
+    fn answer(&mut self, site: Site, lookup: &Lookup) {
+        let Lookup::Object(object) = lookup else { return };
+        let found = self.objects.get(&(object.gvk.kind.clone(), object.key.clone()));
+        let answer = LookupAnswer::Object(found.cloned().map(Arc::new));
+        self.dispatcher.looked_up(site, lookup, Ok(answer), self.now);
+    }
+
     fn written(&mut self, action: &Action) -> Option<Object> {
         let object = match action {
             Action::Create { object, .. } | Action::Apply { object, .. } => object.clone(),
             Action::Patch { target, patch, .. } => {
                 self.merged(&target.gvk.kind, &target.key, &Value::Object(patch.clone()))
+            }
+            Action::Delete { target, .. } => {
+                self.delete(&target.gvk.kind, &target.key);
+                return None;
             }
             Action::Push(_) | Action::SetCommitStatus(_) => return None,
             other => panic!("unexpected {other:?}"),

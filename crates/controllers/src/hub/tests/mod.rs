@@ -2,5 +2,6 @@
 
 mod custom_signer;
 mod floods;
+mod kept;
 mod memory_hub;
 mod unreadable;

@@ -1,0 +1,247 @@
+//! What the decisions about a set keep of its clusters, so that a change costs what it concerns.
+//!
+//! A plan takes what is kept from the index and gives it back at its end, so a plan that fails loses it and
+//! the next one begins from nothing. In between, the index records of which clusters something changed. What
+//! concerns all clusters (the template, selections, rules) is compared with that of the plan before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::set_of;
+use crate::placement_reads::{Selections, are_same, rollout_facts, taken};
+use crate::placement_rollout::MemberRollout;
+use api::cluster::v1::ManagedCluster;
+use api::names::WORK_REPLICA_SET_LABEL;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::addon::selection::Selection;
+use engine::replica_set::{self, WorkCounts, WorkRecord};
+use engine::rollout::input::Hash;
+use object::{Key, Metadata as _};
+use reconcile::{Change, Index, Observes, Query, Read, View};
+
+/// The index of the controller.
+#[derive(Default)]
+pub(super) struct SetFleets(BTreeMap<Key, SetFleet>);
+
+impl Index for SetFleets {
+    fn build(_: &impl View) -> Read<Self> {
+        Ok(Self::default())
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManifestWorkReplicaSet>(|fleets, change| {
+            if let Change { old: Some(old), new: None } = change {
+                fleets.0.remove(&Key::of(old.as_ref()));
+            }
+            Vec::new()
+        });
+        observes.on::<ManifestWork>(|fleets, change| {
+            for work in change.sides() {
+                if let Some(fleet) = set_of(work).and_then(|set| fleets.0.get_mut(&set)) {
+                    fleet.changed.insert(work.namespace().to_owned());
+                }
+            }
+            Vec::new()
+        });
+        observes.on::<ManagedCluster>(|fleets, change| {
+            if let Some(cluster) = change.latest().filter(|_| change.differs_in(rollout_facts)) {
+                for fleet in fleets.0.values_mut() {
+                    fleet.changed.insert(cluster.name().to_owned());
+                }
+            }
+            Vec::new()
+        });
+    }
+}
+
+impl SetFleets {
+    /// Takes what is kept of a set.
+    pub(super) fn take(&mut self, set: &Key) -> SetFleet {
+        self.0.remove(set).unwrap_or_default()
+    }
+
+    /// Keeps what a decision knows about a set.
+    pub(super) fn keep(&mut self, set: Key, fleet: SetFleet) {
+        self.0.insert(set, fleet);
+    }
+}
+
+/// A set on the clusters of a hub.
+#[derive(Default)]
+pub(super) struct SetFleet {
+    is_read: bool,
+    /// The time of the last decision.
+    decided: Timestamp,
+    /// Clusters of which something changed since the last decision.
+    changed: BTreeSet<String>,
+    /// The work of each cluster, and the template in it.
+    pub(super) works: BTreeMap<String, (Arc<ManifestWork>, Hash)>,
+    /// Surplus works of clusters.
+    pub(super) surplus: BTreeMap<String, Vec<Arc<ManifestWork>>>,
+    /// Clusters with a work that cannot be read.
+    pub(super) unreadable: BTreeSet<String>,
+    /// Clusters that cannot be read.
+    unreadable_clusters: BTreeSet<String>,
+    /// The templates that clusters run or ran with success, and how many works name each.
+    pub(super) templates: BTreeMap<Hash, usize>,
+    /// By template: the clusters whose work does not record it, as those of OCM's controller.
+    pub(super) unrecorded: BTreeMap<Hash, BTreeSet<String>>,
+    pub(super) selections: Selections,
+    selected_by: Vec<Arc<Selection>>,
+    /// By placement: the clusters that earlier placements select.
+    pub(super) taken: Vec<Arc<BTreeSet<String>>>,
+    /// The clusters that a placement selects.
+    selected: BTreeSet<String>,
+    /// The clusters that have a work, and that no placement selects.
+    pub(super) unselected: BTreeSet<String>,
+    /// The template that `counts` takes for the newest.
+    newest: Hash,
+    /// By placement: its works.
+    pub(super) counts: Vec<WorkCounts>,
+    /// The rollouts of the last decision, by placement.
+    pub(super) rollouts: BTreeMap<Key, KeptRollout>,
+    /// Clusters on which the next plan may have something to write.
+    pub(super) open: BTreeSet<String>,
+}
+
+/// The rollout on the clusters of a placement.
+pub(super) struct KeptRollout {
+    pub(super) basis: RolloutBasis,
+    pub(super) members: MemberRollout,
+}
+
+/// The input that the clusters of a placement share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RolloutBasis {
+    pub(super) revision: Hash,
+    /// The template that succeeded on all clusters.
+    pub(super) good: Option<Hash>,
+    pub(super) applied_suffices: bool,
+    pub(super) soak: SignedDuration,
+    /// The templates whose content is known.
+    pub(super) known: BTreeSet<Hash>,
+    /// The labels of the set, which its works inherit.
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+impl SetFleet {
+    /// Reads what changed; returns the clusters that it concerns.
+    pub(super) fn update(&mut self, set: &Key, owner: &str, view: &impl View) -> Read<BTreeSet<String>> {
+        let query = Query::label(WORK_REPLICA_SET_LABEL, owner);
+        let refused = view.unreadable::<ManifestWork>(query)?;
+        let unreadable = refused.iter().map(|refused| refused.key.namespace.clone()).collect();
+        let refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
+        let unreadable_clusters = refused.iter().map(|refused| refused.key.name.clone()).collect();
+        let mut changed = std::mem::take(&mut self.changed);
+        let before = std::mem::replace(&mut self.unreadable, unreadable);
+        changed.extend(before.symmetric_difference(&self.unreadable).cloned());
+        let before = std::mem::replace(&mut self.unreadable_clusters, unreadable_clusters);
+        changed.extend(before.symmetric_difference(&self.unreadable_clusters).cloned());
+        let ours = replica_set::name(set);
+        if !std::mem::replace(&mut self.is_read, true) {
+            let works = view.list_readable::<ManifestWork>(query)?;
+            for works in works.chunk_by(|a, b| a.namespace() == b.namespace()) {
+                self.set_works(works.to_vec(), set, &ours);
+            }
+            return Ok(changed);
+        }
+        for cluster in &changed {
+            self.forget(cluster);
+            self.set_works(view.list_readable(query.within(cluster))?, set, &ours);
+        }
+        Ok(changed)
+    }
+
+    /// Chooses among the works on one cluster: the one with our name, else the first by name.
+    fn set_works(&mut self, mut works: Vec<Arc<ManifestWork>>, set: &Key, ours: &str) {
+        works.retain(|work| replica_set::is_owned(set, work) && !work.is_terminating());
+        works.sort_by_key(|work| (work.name() != ours, work.name().to_owned()));
+        let mut works = works.into_iter();
+        let Some(work) = works.next().filter(|work| !self.unreadable.contains(work.namespace())) else {
+            return;
+        };
+        let cluster = work.namespace().to_owned();
+        let surplus: Vec<_> = works.collect();
+        if !surplus.is_empty() {
+            self.surplus.insert(cluster.clone(), surplus);
+        }
+        let record = WorkRecord::read(&work);
+        let runs = record.template.unwrap_or_else(|| {
+            let hash = replica_set::hash(&replica_set::content(&work.spec));
+            self.unrecorded.entry(hash.clone()).or_default().insert(cluster.clone());
+            hash
+        });
+        if !self.selected.contains(&cluster) {
+            self.unselected.insert(cluster.clone());
+        }
+        self.count(&cluster, &work, &runs, true);
+        self.works.insert(cluster, (work, runs));
+    }
+
+    /// Forgets the works on a cluster.
+    fn forget(&mut self, cluster: &str) {
+        self.surplus.remove(cluster);
+        self.unselected.remove(cluster);
+        let Some((work, runs)) = self.works.remove(cluster) else { return };
+        self.count(cluster, &work, &runs, false);
+        if let Some(clusters) = self.unrecorded.get_mut(&runs) {
+            clusters.remove(cluster);
+            if clusters.is_empty() {
+                self.unrecorded.remove(&runs);
+            }
+        }
+    }
+
+    /// Counts a work, or takes it from the counts.
+    fn count(&mut self, cluster: &str, work: &ManifestWork, runs: &Hash, is_there: bool) {
+        let good = WorkRecord::read(work).last_good;
+        for template in [Some(runs), good.as_ref()].into_iter().flatten() {
+            let count = self.templates.entry(template.clone()).or_default();
+            *count = if is_there { *count + 1 } else { count.saturating_sub(1) };
+            if *count == 0 {
+                self.templates.remove(template);
+            }
+        }
+        let placement = self.placement_of(cluster);
+        if let Some(counts) = placement.and_then(|placement| self.counts.get_mut(placement)) {
+            counts.count(work, *runs == self.newest, is_there);
+        }
+    }
+
+    /// Returns the position of the placement that decides about a cluster: the first that selects it.
+    fn placement_of(&self, cluster: &str) -> Option<usize> {
+        let selected = self.taken.iter().skip(1).map(Arc::as_ref).chain([&self.selected]);
+        selected.into_iter().position(|selected| selected.contains(cluster))
+    }
+
+    /// Takes in which clusters the placements select, in the order of the placements, and which template is
+    /// the newest.
+    pub(super) fn select(&mut self, selections: &[Arc<Selection>], newest: &Hash) {
+        if are_same(&self.selected_by, selections) && self.newest == *newest {
+            return;
+        }
+        self.selected_by = selections.to_vec();
+        self.newest = newest.clone();
+        (self.taken, self.selected) = taken(selections);
+        let unselected = self.works.keys().filter(|cluster| !self.selected.contains(*cluster));
+        self.unselected = unselected.cloned().collect();
+        let mut counts = vec![WorkCounts::default(); selections.len()];
+        for (cluster, (work, runs)) in &self.works {
+            if let Some(counts) = self.placement_of(cluster).and_then(|placement| counts.get_mut(placement)) {
+                counts.count(work, runs == newest, true);
+            }
+        }
+        self.counts = counts;
+    }
+
+    /// Takes the rollouts that the last decision was about. If the clock went back there are none, because
+    /// times that were past may be in the future.
+    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, KeptRollout> {
+        let rollouts = std::mem::take(&mut self.rollouts);
+        let last = std::mem::replace(&mut self.decided, now);
+        if now < last { BTreeMap::new() } else { rollouts }
+    }
+}

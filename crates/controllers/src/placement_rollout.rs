@@ -1,0 +1,170 @@
+//! The rollout on the clusters of a placement, kept from one decision to the next so that a change costs what
+//! it concerns.
+//!
+//! A cluster is read again when something of it changed, or when the time decides what is known of it.
+//! Another selection reads the clusters that come. What all clusters share is compared by the controllers,
+//! which begin with nothing when it is another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::addon::selection::Selection;
+use engine::rollout::input::Cluster;
+use engine::rollout::{IncrementalRollout, Input};
+use reconcile::Read;
+
+/// The clusters that a placement decides about.
+#[derive(Clone, Default)]
+pub(super) struct PlacementClusters {
+    pub(super) selection: Arc<Selection>,
+    /// Clusters among the selected ones that another placement decides about.
+    pub(super) taken: Arc<BTreeSet<String>>,
+}
+
+impl PlacementClusters {
+    /// Returns their names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
+    }
+
+    pub(super) fn count(&self) -> usize {
+        if self.taken.is_empty() { self.selection.clusters().count() } else { self.iter().count() }
+    }
+}
+
+/// A cluster as the engine takes it.
+pub(super) struct RolloutMember {
+    pub(super) cluster: Cluster,
+    /// Whether the next decision reads it again, because the time decides what is known of it.
+    pub(super) is_timed: bool,
+}
+
+/// What the next decision about a rollout is made of.
+pub(super) struct NextRollout<'a> {
+    pub(super) clusters: &'a PlacementClusters,
+    /// Clusters that have the content and that no placement selects.
+    pub(super) left: BTreeSet<String>,
+    /// The input without groups and clusters.
+    pub(super) rules: Input,
+    /// The clusters of which something changed since the last decision.
+    pub(super) changed: &'a BTreeSet<String>,
+}
+
+/// The rollout on the clusters of a placement.
+pub(super) struct MemberRollout {
+    pub(super) rollout: IncrementalRollout,
+    clusters: PlacementClusters,
+    left: BTreeSet<String>,
+    /// Clusters of the placement that the rollout leaves out.
+    absent: BTreeSet<String>,
+    /// Clusters to read again at the next decision.
+    timed: BTreeSet<String>,
+}
+
+impl MemberRollout {
+    /// Begins with no cluster.
+    pub(super) fn new(rules: &Input) -> Self {
+        Self {
+            rollout: IncrementalRollout::new(rules.clone()),
+            clusters: PlacementClusters::default(),
+            left: BTreeSet::new(),
+            absent: BTreeSet::new(),
+            timed: BTreeSet::new(),
+        }
+    }
+
+    /// Whether the rollout leaves a cluster of the placement out.
+    pub(super) fn is_absent(&self, name: &str) -> bool {
+        self.absent.contains(name)
+    }
+
+    /// Takes in what changed. `read` returns a cluster of the placement; `None` for one that the rollout
+    /// leaves out.
+    pub(super) fn update(
+        &mut self,
+        next: NextRollout<'_>,
+        mut read: impl FnMut(&str) -> Read<Option<RolloutMember>>,
+    ) -> Read<()> {
+        let due: BTreeSet<String> = next.changed.union(&std::mem::take(&mut self.timed)).cloned().collect();
+        let is_same = Arc::ptr_eq(&self.clusters.selection, &next.clusters.selection)
+            && self.clusters.taken == next.clusters.taken
+            && self.left == next.left;
+        if is_same && self.replace(&due, &mut read)? {
+            self.rollout.set_rules(next.rules);
+            return Ok(());
+        }
+        self.rebuild(next, &due, &mut read)
+    }
+
+    /// Reads clusters again; returns whether the rollout has the same clusters as before.
+    fn replace(
+        &mut self,
+        due: &BTreeSet<String>,
+        read: &mut impl FnMut(&str) -> Read<Option<RolloutMember>>,
+    ) -> Read<bool> {
+        for name in due {
+            let is_absent = self.is_absent(name);
+            let is_member = !self.left.contains(name) && self.rollout.cluster(name).is_some();
+            if !is_absent && !is_member {
+                continue;
+            }
+            match read(name)? {
+                Some(member) if !is_absent => self.set(member),
+                None if is_absent => {}
+                Some(_) | None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn set(&mut self, member: RolloutMember) {
+        if member.is_timed {
+            self.timed.insert(member.cluster.name.clone());
+        }
+        self.rollout.set_cluster(member.cluster);
+    }
+
+    /// Reads the clusters of the placement, but for those that are read already and not due.
+    fn rebuild(
+        &mut self,
+        next: NextRollout<'_>,
+        due: &BTreeSet<String>,
+        read: &mut impl FnMut(&str) -> Read<Option<RolloutMember>>,
+    ) -> Read<()> {
+        let NextRollout { clusters, left, rules, changed: _ } = next;
+        let held = std::mem::replace(&mut self.rollout, IncrementalRollout::new(rules.clone()));
+        let held = held.into_clusters().into_iter();
+        let held = held.filter(|held| !due.contains(&held.name) && !self.left.contains(&held.name));
+        let mut held: BTreeMap<String, Cluster> = held.map(|held| (held.name.clone(), held)).collect();
+        (self.absent, self.timed) = (BTreeSet::new(), BTreeSet::new());
+        let mut members = Vec::new();
+        for name in clusters.iter() {
+            if let Some(cluster) = held.remove(name) {
+                members.push(cluster);
+                continue;
+            }
+            match read(name)? {
+                Some(RolloutMember { cluster, is_timed }) => {
+                    if is_timed {
+                        self.timed.insert(name.to_owned());
+                    }
+                    members.push(cluster);
+                }
+                None => {
+                    self.absent.insert(name.to_owned());
+                }
+            }
+        }
+        let without: BTreeSet<String> = self.absent.union(&clusters.taken).cloned().collect();
+        let groups = clusters.selection.without(&without);
+        let runs = Some(rules.revision.clone());
+        members.extend(left.iter().map(|name| Cluster {
+            name: name.clone(),
+            runs: runs.clone(),
+            ..Cluster::default()
+        }));
+        self.rollout = IncrementalRollout::new(Input { groups, clusters: members, ..rules });
+        (self.clusters, self.left) = (clusters.clone(), left);
+        Ok(())
+    }
+}
