@@ -22,8 +22,7 @@ const WIDE: usize = 90;
 /// Most lines of functions in a `mod.rs`, without comments: dispatch, such as a controller or a command.
 const DISPATCH: usize = 70;
 /// Those with more, and how many; a number may only decrease.
-const LARGER: &[(&str, usize)] =
-    &[("crates/controllers/src/hub/replica_set/mod.rs", 124), ("src/agent/mod.rs", 222)];
+const LARGER: &[(&str, usize)] = &[("src/agent/mod.rs", 222)];
 
 /// Returns the number of lines of the functions of a source text, without comments.
 fn function_lines(text: &str) -> usize {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::fleet::{KeptRollout, RolloutBasis};
+use super::fleet::{KeptSetRollout, SetRolloutBasis};
 use super::input::{Node, SetInput};
 use crate::hub::addon_config::PlacementRollout;
 use crate::placement_reads::{answers_since, is_unreachable};
@@ -72,9 +72,9 @@ impl SetInput {
         &self,
         node: &Node,
         pass: &SetContext<'_, V>,
-        held: Option<KeptRollout>,
+        held: Option<KeptSetRollout>,
         decided: &mut DecidedRollouts,
-    ) -> Read<Option<KeptRollout>> {
+    ) -> Read<Option<KeptSetRollout>> {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
         if !node.exists {
             let decision = Err("there is no such placement; its works stay as they are".to_owned());
@@ -94,7 +94,7 @@ impl SetInput {
             memory.and_then(|memory| hash(&memory.last_good)).filter(|h| self.contents.contains_key(h));
         let basis = self.basis(&rules, good, pass);
         let held = held.filter(|held| held.basis == basis);
-        let mut kept = held.unwrap_or_else(|| KeptRollout { members: MemberRollout::new(&rules), basis });
+        let mut kept = held.unwrap_or_else(|| KeptSetRollout { members: MemberRollout::new(&rules), basis });
         self.read_clusters(&mut kept, (node, rules), pass, &mut decided.read)?;
         let decision = kept.members.rollout.advance(pass.now);
         let input = Arc::clone(kept.members.rollout.input());
@@ -110,8 +110,8 @@ impl SetInput {
     }
 
     /// Returns the input that the clusters of a placement share.
-    fn basis<V>(&self, rules: &Input, good: Option<Hash>, pass: &SetContext<'_, V>) -> RolloutBasis {
-        RolloutBasis {
+    fn basis<V>(&self, rules: &Input, good: Option<Hash>, pass: &SetContext<'_, V>) -> SetRolloutBasis {
+        SetRolloutBasis {
             revision: self.revision.clone(),
             good,
             applied_suffices: pass.object.as_ref().is_some_and(|p| p.spec.success == Success::Applied),
@@ -124,12 +124,12 @@ impl SetInput {
     /// Takes in the clusters of a placement as they are now, and those that left it.
     fn read_clusters<V: View>(
         &self,
-        kept: &mut KeptRollout,
+        kept: &mut KeptSetRollout,
         (node, rules): (&Node, Input),
         pass: &SetContext<'_, V>,
         read: &mut BTreeSet<String>,
     ) -> Read<()> {
-        let KeptRollout { basis, members } = kept;
+        let KeptSetRollout { basis, members } = kept;
         let rule = SuccessRule {
             wants: &basis.revision,
             good_everywhere: basis.good.as_ref(),

@@ -102,20 +102,20 @@ pub(super) struct SetFleet {
     /// By placement: its works.
     pub(super) counts: Vec<WorkCounts>,
     /// The rollouts of the last decision, by placement.
-    pub(super) rollouts: BTreeMap<Key, KeptRollout>,
+    pub(super) rollouts: BTreeMap<Key, KeptSetRollout>,
     /// Clusters on which the next plan may have something to write.
     pub(super) open: BTreeSet<String>,
 }
 
 /// The rollout on the clusters of a placement.
-pub(super) struct KeptRollout {
-    pub(super) basis: RolloutBasis,
+pub(super) struct KeptSetRollout {
+    pub(super) basis: SetRolloutBasis,
     pub(super) members: MemberRollout,
 }
 
 /// The input that the clusters of a placement share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RolloutBasis {
+pub(super) struct SetRolloutBasis {
     pub(super) revision: Hash,
     /// The template that succeeded on all clusters.
     pub(super) good: Option<Hash>,
@@ -239,7 +239,7 @@ impl SetFleet {
 
     /// Takes the rollouts that the last decision was about. If the clock went back there are none, because
     /// times that were past may be in the future.
-    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, KeptRollout> {
+    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, KeptSetRollout> {
         let rollouts = std::mem::take(&mut self.rollouts);
         let last = std::mem::replace(&mut self.decided, now);
         if now < last { BTreeMap::new() } else { rollouts }

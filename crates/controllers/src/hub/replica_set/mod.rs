@@ -6,38 +6,39 @@
 //! placements has one work, from the first of them.
 
 mod decide;
+mod deletion;
 mod fleet;
 mod input;
 mod report;
+mod wakes;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
 
+use self::deletion::delete;
 use self::fleet::SetFleets;
 use self::input::SetInput;
+use self::wakes::{all, relevant_fields, set_of, sets_of};
 use super::addon_config::PlacementRollout;
 use crate::placement_reads::{is_unreachable, placement_of};
-use crate::rollout_policy::{self, RolloutOwner};
-use api::Condition;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::ConditionStatus::False;
-use api::condition::{ConditionStatus, Conditions as _, Observation, set_condition};
+use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::WORK_REPLICA_SET_FINALIZER;
 use api::names::replica_set_conditions::MANIFESTWORK_APPLIED;
-use api::names::{WORK_REPLICA_SET_FINALIZER, WORK_REPLICA_SET_LABEL};
 use api::work::v1::ManifestWork;
-use api::work::v1alpha1::{CascadeDeletionPolicy, ManifestWorkReplicaSet};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set;
 use engine::rollout::input::Hash;
 use object::text;
 use object::{Key, Metadata as _, Object};
-use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
+use reconcile::{Action, Controller, Executed, Plan, Read, StatusWrite, View, Watches};
 
 pub(in crate::hub) use self::report::{ReportedSet, last_change, report};
 
@@ -140,64 +141,6 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<SetRo
     let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
     let messages = decisions.flat_map(|decision| report::messages(&input, decision)).collect();
     Ok(Some(SetRollouts { rollouts: decided.rollouts, contents, messages }))
-}
-
-fn all(view: &impl View) -> Vec<Key> {
-    view.keys::<ManifestWorkReplicaSet>(Query::ALL)
-}
-
-/// Returns the sets that roll out to the clusters of a placement.
-fn sets_of(placement: &Key, view: &impl View) -> Vec<Key> {
-    let sets = view.readable::<ManifestWorkReplicaSet>(Query::namespace(&placement.namespace));
-    let uses = |set: &&Arc<ManifestWorkReplicaSet>| {
-        set.spec.placement_refs.iter().any(|reference| reference.name == placement.name)
-    };
-    sets.iter().filter(uses).map(|set| Key::of(set.as_ref())).collect()
-}
-
-/// Returns the set of a work, from its label. A namespace has no dot, so the first dot ends it.
-fn set_of(work: &ManifestWork) -> Option<Key> {
-    let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
-    Some(Key::namespaced(namespace, name))
-}
-
-/// Returns the parts of a work that the decision reads, without the status of manifests and feedback.
-fn relevant_fields(work: &ManifestWork) -> impl PartialEq + use<> {
-    let relevant = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
-    let metadata = &work.metadata;
-    (
-        metadata.uid.clone(),
-        metadata.generation,
-        metadata.labels.clone(),
-        metadata.annotations.clone(),
-        metadata.deletion_timestamp.is_some(),
-        work.conditions().iter().map(relevant).collect::<Vec<(String, ConditionStatus, Option<i64>)>>(),
-    )
-}
-
-/// Deletes the works of a set that is deleted. With the policy Foreground the set waits until they are gone.
-fn delete(set: &ManifestWorkReplicaSet, view: &impl View) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let key = Key::of(set);
-    if !set.has_finalizer(WORK_REPLICA_SET_FINALIZER) {
-        return Ok(plan);
-    }
-    let mut works = match replica_set::owner_label(&key) {
-        Ok(owner) => view.list::<ManifestWork>(Query::label(WORK_REPLICA_SET_LABEL, &owner))?,
-        Err(_) => Vec::new(),
-    };
-    works.retain(|work| replica_set::is_owned(&key, work));
-    plan.step(works.iter().filter(|work| !work.is_terminating()).map(|work| Action::delete(work.as_ref())));
-    let policy = rollout_policy::object_for(RolloutOwner::ReplicaSet(&key), view)?;
-    plan.step(policy.and_then(|p| rollout_policy::remember(&p, RolloutOwner::ReplicaSet(&key), Vec::new())));
-    let waits = match &set.spec.cascade_deletion_policy {
-        CascadeDeletionPolicy::Foreground => !works.is_empty(),
-        CascadeDeletionPolicy::Background | CascadeDeletionPolicy::Other(_) => false,
-    };
-    if !waits {
-        plan.step(Action::remove_finalizers(set, &[WORK_REPLICA_SET_FINALIZER]));
-    }
-    Ok(plan)
 }
 
 /// Returns the status of a set with a name that is not valid in the label of its works.

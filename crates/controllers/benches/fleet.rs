@@ -10,7 +10,7 @@ use object::{Key, Object};
 use reconcile::{Command, Controller, Dispatcher, Limits, Register};
 use serde_json::{Value, json};
 
-#[path = "../../src/hub/tests/memory_hub.rs"]
+#[path = "../src/hub/tests/memory_hub.rs"]
 pub(crate) mod memory_hub;
 
 /// Changes whose cost is averaged.

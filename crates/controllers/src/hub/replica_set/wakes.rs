@@ -1,0 +1,44 @@
+//! The sets that a change concerns.
+
+use std::sync::Arc;
+
+use api::Condition;
+use api::condition::{ConditionStatus, Conditions as _};
+use api::names::WORK_REPLICA_SET_LABEL;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use object::{Key, Metadata as _};
+use reconcile::{Query, View};
+
+pub(super) fn all(view: &impl View) -> Vec<Key> {
+    view.keys::<ManifestWorkReplicaSet>(Query::ALL)
+}
+
+/// Returns the sets that roll out to the clusters of a placement.
+pub(super) fn sets_of(placement: &Key, view: &impl View) -> Vec<Key> {
+    let sets = view.readable::<ManifestWorkReplicaSet>(Query::namespace(&placement.namespace));
+    let uses = |set: &&Arc<ManifestWorkReplicaSet>| {
+        set.spec.placement_refs.iter().any(|reference| reference.name == placement.name)
+    };
+    sets.iter().filter(uses).map(|set| Key::of(set.as_ref())).collect()
+}
+
+/// Returns the set of a work, from its label. A namespace has no dot, so the first dot ends it.
+pub(super) fn set_of(work: &ManifestWork) -> Option<Key> {
+    let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
+    Some(Key::namespaced(namespace, name))
+}
+
+/// Returns the parts of a work that the decision reads, without the status of manifests and feedback.
+pub(super) fn relevant_fields(work: &ManifestWork) -> impl PartialEq + use<> {
+    let relevant = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
+    let metadata = &work.metadata;
+    (
+        metadata.uid.clone(),
+        metadata.generation,
+        metadata.labels.clone(),
+        metadata.annotations.clone(),
+        metadata.deletion_timestamp.is_some(),
+        work.conditions().iter().map(relevant).collect::<Vec<(String, ConditionStatus, Option<i64>)>>(),
+    )
+}
