@@ -49,6 +49,11 @@ impl Snapshot {
         &self.caches
     }
 
+    /// Returns the same input without the controller's index, which each read builds.
+    pub(crate) fn without_index(&self) -> Self {
+        Self::new(self.caches.clone(), self.memos.clone(), LentIndex::default())
+    }
+
     /// Brings the index up to date; returns the keys that the changes concern.
     pub(crate) fn catch_up(&self) -> Vec<Key> {
         self.lent.borrow_mut().catch_up()

@@ -27,6 +27,9 @@ const SWITCH_PER_MILLE: u32 = 100;
 /// Of 1,000 answers, the number that arrive after something else has happened.
 const LATE_PER_MILLE: u32 = 250;
 
+/// Controllers that keep when they first saw something, which no object tells.
+const REMEMBERING: [&str; 1] = ["cluster-lease"];
+
 /// A process that runs controllers.
 pub(super) struct Process {
     scope: Scope,
@@ -188,7 +191,10 @@ impl Process {
         match command {
             Command::Decide(decision) => {
                 let controller = decision.controller;
-                let decided = decision.run_inspected(&mut |&Planning { key, view, plan, again }| {
+                let decided = decision.run_inspected(&mut |planning| {
+                    let &Planning { key, view, plan, .. } = planning;
+                    let is_derived = !REMEMBERING.contains(&controller);
+                    let again = if is_derived { planning.with_new_index() } else { planning.again() };
                     sites.checker.planned(&CheckedDecision { controller, key, view, plan, again, now });
                 });
                 self.dispatcher.decided(decided, now);

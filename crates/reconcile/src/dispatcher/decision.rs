@@ -35,8 +35,21 @@ pub struct Planning<'a> {
     pub view: &'a Caches,
     /// The plan.
     pub plan: &'a Plan,
-    /// A second plan from the same input.
-    pub again: &'a Plan,
+    snapshot: &'a Snapshot,
+    planner: fn(&Key, &Snapshot, Timestamp) -> Read<Plan>,
+    now: Timestamp,
+}
+
+impl Planning<'_> {
+    /// Returns a second plan from the same input.
+    pub fn again(&self) -> Plan {
+        (self.planner)(self.key, self.snapshot, self.now).unwrap_or_default()
+    }
+
+    /// Returns the plan from the same objects with an index that is built just now.
+    pub fn with_new_index(&self) -> Plan {
+        (self.planner)(self.key, &self.snapshot.without_index(), self.now).unwrap_or_default()
+    }
 }
 
 /// The result of a [`Decision`].
@@ -103,9 +116,8 @@ pub(super) fn plan(context: DecisionContext<'_>, reconcile_id: u64, key: Key) ->
         let woken = snapshot.catch_up();
         let decided = plan(&planned, &snapshot, now);
         if let (Some(inspect), Ok(first)) = (inspect, &decided) {
-            let again = plan(&planned, &snapshot, now).unwrap_or_default();
-            let view = snapshot.caches();
-            inspect(&Planning { key: &planned, view, plan: first, again: &again });
+            let (view, snapshot) = (snapshot.caches(), &snapshot);
+            inspect(&Planning { key: &planned, view, plan: first, snapshot, planner: plan, now });
         }
         let (plan, status) = match decided {
             Ok(plan) if plan.steps.is_empty() => {

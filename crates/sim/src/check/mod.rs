@@ -63,8 +63,8 @@ pub(crate) struct CheckedDecision<'a> {
     pub(crate) view: &'a Caches,
     /// The plan.
     pub(crate) plan: &'a Plan,
-    /// The plan that the same input gives a second time.
-    pub(crate) again: &'a Plan,
+    /// The plan that the same input gives a second time, without what the controller keeps.
+    pub(crate) again: Plan,
     /// The time of the decision.
     pub(crate) now: Timestamp,
 }
@@ -140,8 +140,9 @@ impl Checker {
     }
 
     fn check_plan(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
-        if decided.plan != decided.again {
-            let why = format!("{} gives two plans for the same input", decided.controller);
+        if *decided.plan != decided.again {
+            let CheckedDecision { controller, plan, again, .. } = decided;
+            let why = format!("{controller} plans {plan:#?}, and again {again:#?}");
             return Err(Broken::new(Invariant::SameInputSamePlan, decided.key, why));
         }
         self.plans_nothing(decided)?;

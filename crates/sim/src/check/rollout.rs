@@ -12,27 +12,22 @@ use super::budget::policy;
 use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::gitops::v1alpha1::RollOut;
-use controllers::hub::addon_config::{AddOnRollouts, AddonConfigController, explain};
-use controllers::hub::replica_set::ReplicaSetController;
+use controllers::hub::addon_config::{AddOnRollouts, explain};
 use engine::addon::config::address;
 use engine::addon::config_refs;
 use engine::rollout::input::{Hash, Input};
 use engine::rollout::{RolloutDecision, oracle};
 use object::{Key, Kind, Object};
-use reconcile::{Action, Controller, Plan, Subresource, View};
+use reconcile::{Action, Plan, Subresource, View};
 
 impl Checker {
     /// Checks that the assignments of one plan keep the promises of a rollout.
     pub(super) fn rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
-        if decided.controller == ReplicaSetController::NAME {
-            return keeps_plan::<ReplicaSetController>(decided);
-        }
         let CheckedDecision { controller: "addon-config", key, view, plan, now, .. } = decided else {
             return Ok(());
         };
         let Ok(Some(explanation)) = explain(&key.name, *view, *now) else { return Ok(()) };
         self.installs_in_turn(decided, &explanation)?;
-        keeps_plan::<AddonConfigController>(decided)?;
         let moves = moves(plan, *view);
         for rollout in explanation.rollouts {
             let (Some(input), Ok(mut decision)) = (rollout.input, rollout.decision) else { continue };
@@ -95,16 +90,6 @@ impl Checker {
         }
         Ok(())
     }
-}
-
-/// Checks that what a controller keeps of its clusters changes no plan; the caches keep nothing.
-fn keeps_plan<C: Controller>(decided: &CheckedDecision<'_>) -> CheckResult {
-    let CheckedDecision { key, view, plan, now, .. } = decided;
-    if C::plan(key, *view, *now).as_ref() == Ok(*plan) {
-        return Ok(());
-    }
-    let promise = "what the controller keeps changes its plan";
-    Err(Broken::new(Invariant::RolloutPromise, key, promise))
 }
 
 /// Returns the clusters on which a plan installs the add-on.

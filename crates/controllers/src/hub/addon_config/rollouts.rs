@@ -80,12 +80,7 @@ impl AddOnInput {
 
     /// Collects the clusters that get other configurations, those that keep theirs and do not say so, and
     /// those that wait for theirs.
-    pub(super) fn assign(
-        &self,
-        kept: &KeptRollout,
-        decision: &RolloutDecision,
-        decided: &mut DecidedAddOn,
-    ) {
+    pub(super) fn assign(&self, kept: &KeptRollout, decision: &RolloutDecision, decided: &mut DecidedAddOn) {
         let rollout = &kept.members.rollout;
         for name in rollout.moves() {
             let assigned = decision.clusters.get(name).and_then(|assignment| assignment.assigned.as_ref());
