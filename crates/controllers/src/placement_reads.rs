@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::{Condition, ConditionStatus, Conditions as _};
-use api::names::PLACEMENT_LABEL;
 use api::names::cluster_conditions::AVAILABLE;
+use api::names::{PLACEMENT_LABEL, SCHEDULING_DISABLED_ANNOTATION};
 use engine::addon::selection::Selection;
 use engine::rollout::Size;
 use object::{Key, Metadata as _};
@@ -28,6 +28,11 @@ pub(super) fn selection(placement: &Key, view: &impl View) -> Read<Selection> {
     Ok(Selection::read(object.as_deref(), decisions.iter().map(Arc::as_ref)))
 }
 
+/// Returns whether an annotation leaves the decisions of a placement to another scheduler.
+pub(super) fn is_disabled(placement: &Placement) -> bool {
+    placement.annotation(SCHEDULING_DISABLED_ANNOTATION) == Some("true")
+}
+
 /// The selections of placements, kept while the objects that they were read from are the same.
 #[derive(Default)]
 pub(super) struct Selections(BTreeMap<Key, KeptSelection>);
@@ -36,30 +41,40 @@ pub(super) struct Selections(BTreeMap<Key, KeptSelection>);
 struct KeptSelection {
     placement: Option<Arc<Placement>>,
     decisions: Vec<Arc<PlacementDecision>>,
+    /// When the decisions were first seen as they are.
+    since: Timestamp,
     selection: Arc<Selection>,
 }
 
 impl Selections {
     /// Returns the clusters that a placement selects. An equal selection is the same as before.
-    pub(super) fn of(&mut self, key: &Key, view: &impl View) -> Read<Arc<Selection>> {
+    pub(super) fn of(&mut self, key: &Key, view: &impl View, now: Timestamp) -> Read<Arc<Selection>> {
         let placement = view.get::<Placement>(key)?;
         let query = Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace);
         let decisions = view.list::<PlacementDecision>(query)?;
         let held = self.0.get(key);
-        let is_same = held.is_some_and(|held| {
-            held.placement.as_ref().map(Arc::as_ptr) == placement.as_ref().map(Arc::as_ptr)
-                && held.decisions.len() == decisions.len()
+        let unchanged = held.filter(|held| {
+            held.decisions.len() == decisions.len()
                 && held.decisions.iter().zip(&decisions).all(|(held, new)| Arc::ptr_eq(held, new))
         });
-        if let Some(held) = held.filter(|_| is_same) {
+        let is_same = |held: &&KeptSelection| {
+            held.placement.as_ref().map(Arc::as_ptr) == placement.as_ref().map(Arc::as_ptr)
+                && held.selection.settles.is_none_or(|at| now < at)
+        };
+        if let Some(held) = unchanged.filter(is_same) {
             return Ok(Arc::clone(&held.selection));
         }
-        let new = Selection::read(placement.as_deref(), decisions.iter().map(Arc::as_ref));
+        let since = unchanged.map_or(now, |held| held.since.min(now));
+        let mut new = Selection::read(placement.as_deref(), decisions.iter().map(Arc::as_ref));
+        let is_written = decisions.iter().any(|decision| decision.status.is_some());
+        if is_written && placement.as_deref().is_some_and(is_disabled) {
+            new.settle(since, now);
+        }
         let selection = match held {
             Some(held) if *held.selection == new => Arc::clone(&held.selection),
             _ => Arc::new(new),
         };
-        let kept = KeptSelection { placement, decisions, selection: Arc::clone(&selection) };
+        let kept = KeptSelection { placement, decisions, since, selection: Arc::clone(&selection) };
         self.0.insert(key.clone(), kept);
         Ok(selection)
     }

@@ -12,10 +12,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::check::{Author, CheckedDecision};
 use super::execute::{Servers, unavailable};
-use object::{Gvk, Key, Object, Random};
+use api::cluster::v1beta1::Placement;
+use api::names::SCHEDULING_DISABLED_ANNOTATION;
+use object::{Gvk, Key, Metadata as _, Object, Random};
 use reconcile::{
     Act, Acted, Caches, Command, Decoded, Dispatcher, Failure, Limits, Lookup, LookupAnswer, Narrowed,
-    Outcome, Planning, Representation, Scope, Site, Source, WatchEvent, WatchedKind,
+    Outcome, Planning, Query, Representation, Scope, Site, Source, View, WatchEvent, WatchedKind,
 };
 use store::{EventType, ListOptions, ResourcePath, Store, Watch, WatchOptions};
 
@@ -26,9 +28,6 @@ const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 
 const SWITCH_PER_MILLE: u32 = 100;
 /// Of 1,000 answers, the number that arrive after something else has happened.
 const LATE_PER_MILLE: u32 = 250;
-
-/// Controllers that keep when they first saw something, which no object tells.
-const REMEMBERING: [&str; 1] = ["cluster-lease"];
 
 /// A process that runs controllers.
 pub(super) struct Process {
@@ -193,8 +192,8 @@ impl Process {
                 let controller = decision.controller;
                 let decided = decision.run_inspected(&mut |planning| {
                     let &Planning { key, view, plan, .. } = planning;
-                    let is_derived = !REMEMBERING.contains(&controller);
-                    let again = if is_derived { planning.with_new_index() } else { planning.again() };
+                    let is_kept = keeps_times(controller, view);
+                    let again = if is_kept { planning.again() } else { planning.with_new_index() };
                     sites.checker.planned(&CheckedDecision { controller, key, view, plan, again, now });
                 });
                 self.dispatcher.decided(decided, now);
@@ -307,4 +306,13 @@ pub(super) fn read(
     *watch = store.watch(&target, &from).ok();
     let objects: Vec<Decoded> = list.items.iter().map(decode).collect();
     vec![WatchEvent::Listed { objects, resource_version: list.resource_version }]
+}
+
+/// Whether a controller keeps when it first saw something, which no object tells: a lease, a work that an agent
+/// refuses, or the decisions of another scheduler.
+fn keeps_times(controller: &str, view: &impl View) -> bool {
+    let placements = view.list::<Placement>(Query::ALL).unwrap_or_default();
+    let is_elsewhere =
+        |placement: &Arc<Placement>| placement.annotation(SCHEDULING_DISABLED_ANNOTATION).is_some();
+    ["addon-deploy", "cluster-lease"].contains(&controller) || placements.iter().any(is_elsewhere)
 }

@@ -6,6 +6,7 @@
 //! a person installed only with its ClusterManagementAddOn.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -25,6 +26,7 @@ use api::gitops::v1alpha1::{RemovalStatus, RollOut};
 use api::names::{ADDON_NAME_LABEL, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
+use engine::addon::selection::Selection;
 use object::{Key, Metadata as _, Object, refers_to};
 use reconcile::{Action, Change, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
@@ -80,7 +82,10 @@ impl Controller for AddonInstallController {
         let add_on = &key.name;
         let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(add_on))?;
         let changed = fleet.update(add_on, view)?;
-        let is_settled = select(&cma, &mut fleet, view)?;
+        let selections = select(&cma, &mut fleet, view, now)?;
+        for at in selections.iter().filter_map(|selection| selection.settles) {
+            plan.wake(at);
+        }
         // With any other value the rollout installs the add-on on a cluster when its turn comes.
         let policy = rollout_policy::object_for(RolloutOwner::AddOn(add_on), view)?;
         let is_at_once = policy.is_none_or(|policy| policy.spec.roll_out == RollOut::Content);
@@ -103,7 +108,7 @@ impl Controller for AddonInstallController {
         }
         plan.step(adopted);
         plan.step(created);
-        if is_settled {
+        if is_by_placements(&cma) && selections.iter().all(|selection| selection.settled) {
             let addons = fleet.unselected_addons();
             let installed = Installed { add_on, addons: &addons, selected: &fleet.selected, deletion: None };
             remove(&mut plan, &cma, installed, view, now)?;
@@ -127,16 +132,23 @@ fn uninstall(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> 
     Ok(plan)
 }
 
-/// Reads which clusters the placements select; returns whether the add-on may leave the others: it is
-/// installed by placements, and every one is settled.
-fn select(cma: &ClusterManagementAddOn, fleet: &mut AddOnFleet, view: &impl View) -> Read<bool> {
+/// Reads which clusters the placements select.
+fn select(
+    cma: &ClusterManagementAddOn,
+    fleet: &mut AddOnFleet,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Vec<Arc<Selection>>> {
     let strategy = &cma.spec.install_strategy;
-    let by_placement = strategy.r#type == InstallStrategyType::Placements;
-    let placements = if by_placement { strategy.placements.as_slice() } else { &[] };
+    let placements = if is_by_placements(cma) { strategy.placements.as_slice() } else { &[] };
     let keys = placements.iter().map(|placement| Key::namespaced(&placement.namespace, &placement.name));
-    let selections: Vec<_> = keys.map(|key| fleet.selections.of(&key, view)).collect::<Read<_>>()?;
+    let selections: Vec<_> = keys.map(|key| fleet.selections.of(&key, view, now)).collect::<Read<_>>()?;
     fleet.select(&selections);
-    Ok(by_placement && selections.iter().all(|selection| selection.settled))
+    Ok(selections)
+}
+
+fn is_by_placements(cma: &ClusterManagementAddOn) -> bool {
+    cma.spec.install_strategy.r#type == InstallStrategyType::Placements
 }
 
 /// Creates the add-on of a cluster, unless the cluster does not exist or leaves.

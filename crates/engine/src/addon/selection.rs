@@ -2,9 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::rollout::input::{Group, GroupKey};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
+use object::duration::later;
+
+/// Time for which the decisions of another scheduler have to stay the same to count as complete. A scheduler
+/// that dies between two pages is started again within five minutes, the longest back-off of a kubelet.
+const SETTLE: SignedDuration = SignedDuration::from_mins(10);
 
 /// The clusters of one placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +20,8 @@ pub struct Selection {
     pub groups: Vec<Group>,
     /// Whether the list is complete. Until then, a cluster that is not on it may still be selected.
     pub settled: bool,
+    /// When the list is complete if nothing changes; `None` if time alone does not complete it.
+    pub settles: Option<Timestamp>,
 }
 
 impl Selection {
@@ -47,7 +56,18 @@ impl Selection {
         let settled = expected.is_some_and(|status| {
             usize::try_from(status.number_of_selected_clusters).ok() == Some(clusters.len())
         });
-        Self { groups: groups.into_iter().map(|(key, clusters)| Group { key, clusters }).collect(), settled }
+        let groups = groups.into_iter().map(|(key, clusters)| Group { key, clusters }).collect();
+        Self { groups, settled, settles: None }
+    }
+
+    /// Counts the decisions of another scheduler as complete when they have been the same for ten minutes. Such
+    /// a scheduler may write no status that says how many there are. See docs/hazards.md#no-status.
+    pub fn settle(&mut self, unchanged_since: Timestamp, now: Timestamp) {
+        if !self.settled {
+            let at = later(unchanged_since, SETTLE);
+            self.settled = at <= now;
+            self.settles = Some(at).filter(|at| *at > now);
+        }
     }
 
     /// Returns the clusters.
@@ -97,6 +117,21 @@ mod tests {
         assert!(!Selection::read(Some(&Placement::default()), &[]).settled, "nobody has scheduled it");
         let twice = [page("0", &["a", "b"]), page("0", &["b"])];
         assert!(Selection::read(Some(&placement(2)), &twice).settled, "a cluster on two pages counts once");
+    }
+
+    #[test]
+    fn decisions_without_a_status_are_whole_when_they_stay_the_same() {
+        let since = Timestamp::from_second(1_000).unwrap();
+        let settled = |minutes: i64| {
+            let mut selection = Selection::read(Some(&Placement::default()), &[page("0", &["a"])]);
+            selection.settle(since, since + SignedDuration::from_mins(minutes));
+            (selection.settled, selection.settles)
+        };
+        assert_eq!(settled(9), (false, Some(since + SignedDuration::from_mins(10))));
+        assert_eq!(settled(10), (true, None));
+        let mut counted = Selection::read(Some(&placement(1)), &[page("0", &["a"])]);
+        counted.settle(since, since);
+        assert!(counted.settled, "the status says that it is whole");
     }
 
     #[test]

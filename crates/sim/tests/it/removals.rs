@@ -83,24 +83,74 @@ fn a_placement_that_shrinks_step_by_step_is_held_until_the_window_is_over() {
     assert_eq!((have(&world), record(&world).held), (2, 0));
 }
 
+/// Leaves the placement to another scheduler, which has written no status.
+fn hand_over(world: &mut World) {
+    let disabled = json!({"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"});
+    let disable = json!({"metadata": {"annotations": disabled}});
+    let key = Key::namespaced("default", "fleet");
+    let (path, now) = (ResourcePath::of::<Placement>(&key), world.now);
+    world.hub.patch(&path, &Patch::Merge(disable), &WriteOptions::manager("scheduler"), now).unwrap();
+    let none = json!({"status": {"numberOfSelectedClusters": 0, "conditions": [], "decisionGroups": []}});
+    world.patch_status::<Placement>(&key, none).unwrap();
+}
+
+/// Writes the clusters of a page as the other scheduler does.
+fn decide(world: &mut World, page: &PlacementDecision, clusters: &[usize]) {
+    let decisions: Vec<_> =
+        clusters.iter().map(|i| json!({"clusterName": cluster(*i), "reason": ""})).collect();
+    world
+        .patch_status::<PlacementDecision>(&Key::of(page), json!({"status": {"decisions": decisions}}))
+        .unwrap();
+}
+
 /// Another scheduler may decide about a cluster before the operator sees it.
 #[test]
 fn a_cluster_that_appears_after_its_decision_gets_the_add_on() {
     let mut world = installed(Setup::default(), 3);
-    let disabled = json!({"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"});
-    let disable = json!({"metadata": {"annotations": disabled}});
-    let path = ResourcePath::of::<Placement>(&Key::namespaced("default", "fleet"));
-    let now = world.now;
-    world.hub.patch(&path, &Patch::Merge(disable), &WriteOptions::manager("scheduler"), now).unwrap();
+    hand_over(&mut world);
     let page = world.list::<PlacementDecision>().remove(0);
-    let decisions: Vec<_> = (0..4).map(|i| json!({"clusterName": cluster(i), "reason": ""})).collect();
-    let status = json!({"status": {"decisions": decisions}});
-    world.patch_status::<PlacementDecision>(&Key::of(&page), status).unwrap();
+    decide(&mut world, &page, &[0, 1, 2, 3]);
     world.run_for(seconds(60)).unwrap();
     assert_eq!(have(&world), 3);
     join(&mut world, 3, false, seconds(1));
     world.run_for(seconds(60)).unwrap();
     assert_eq!(have(&world), 4);
+}
+
+#[test]
+fn a_scheduler_that_writes_no_status_removes_an_addon_when_its_decisions_stay_the_same() {
+    let mut world = installed(Setup::default(), 4);
+    hand_over(&mut world);
+    for page in world.list::<PlacementDecision>().iter().skip(1) {
+        decide(&mut world, page, &[]);
+    }
+    let page = world.list::<PlacementDecision>().remove(0);
+    decide(&mut world, &page, &[0, 1, 2]);
+    world.run_for(seconds(540)).unwrap();
+    let (reason, message) = progress(&world);
+    assert_eq!((have(&world), reason.as_str()), (4, "Completed"), "{message}");
+    assert!(
+        message
+            .contains("Another scheduler decides; clusters that it does not select keep the add-on until 20")
+    );
+    // A change begins the time anew.
+    decide(&mut world, &page, &[0, 1, 3]);
+    world.run_for(seconds(540)).unwrap();
+    assert_eq!(have(&world), 4);
+    world.run_for(seconds(120)).unwrap();
+    assert_eq!(have(&world), 3);
+    assert!(world.get::<ManagedClusterAddOn>(&Key::namespaced(cluster(2), ADDON)).is_none());
+}
+
+#[test]
+fn decisions_of_another_scheduler_that_are_gone_remove_nothing() {
+    let mut world = installed(Setup::default(), 3);
+    hand_over(&mut world);
+    for page in world.list::<PlacementDecision>() {
+        world.delete::<PlacementDecision>(&Key::of(&page)).unwrap();
+    }
+    world.run_for(seconds(3600)).unwrap();
+    assert_eq!(have(&world), 3);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::PlacementRollout;
 use super::fleet::KeptRollout;
 use super::input::{AddOnInput, INVALID, MISSING, PlacementNode, Problem};
-use crate::hub::addon_removal::Removal;
+use crate::hub::addon_removal::{Removal, is_by_placement};
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression};
@@ -176,6 +176,12 @@ impl AddOnInput {
         }
         if let Some(wait) = node.waits_for {
             condition.message.push_str(&format!(" {wait}"));
+        }
+        if let Some(at) = node.clusters.selection.settles
+            && self.fleet.unselected_addons().iter().any(|addon| is_by_placement(addon))
+        {
+            let wait = "Another scheduler decides; clusters that it does not select keep the add-on until";
+            condition.message.push_str(&format!(" {wait} {at}."));
         }
         if !self.fleet.unreadable.is_empty() {
             let refused = node.clusters.iter().filter(|name| self.fleet.unreadable.contains(*name));

@@ -75,7 +75,7 @@ pub(super) struct PlacementNode {
 }
 
 impl AddOnInput {
-    pub(super) fn read(cma: Arc<ClusterManagementAddOn>, view: &impl View) -> Read<Self> {
+    pub(super) fn read(cma: Arc<ClusterManagementAddOn>, view: &impl View, now: Timestamp) -> Read<Self> {
         let name = progress::name(&cma).to_owned();
         let ClusterManagementAddOnSpec {
             add_on_meta: _,
@@ -105,7 +105,7 @@ impl AddOnInput {
         };
         rollout.defaults = rollout.with_content(None, config_refs::defaults(&cma), view)?;
         for strategy in strategies {
-            rollout.read_placement(strategy, view)?;
+            rollout.read_placement(strategy, view, now)?;
         }
         let selections: Vec<_> =
             rollout.placements.iter().map(|node| Arc::clone(&node.clusters.selection)).collect();
@@ -116,10 +116,10 @@ impl AddOnInput {
         Ok(rollout)
     }
 
-    fn read_placement(&mut self, strategy: &PlacementStrategy, view: &impl View) -> Read<()> {
+    fn read_placement(&mut self, strategy: &PlacementStrategy, view: &impl View, now: Timestamp) -> Read<()> {
         let PlacementStrategy { namespace, name, configs, rollout_strategy, unknown: _ } = strategy;
         let key = Key::namespaced(namespace, name);
-        let selection = self.fleet.selections.of(&key, view)?;
+        let selection = self.fleet.selections.of(&key, view, now)?;
         let held = self.cma.status.iter().flat_map(|status| &status.install_progressions);
         let held =
             held.filter(|p| (&p.namespace, &p.name) == (namespace, name)).flat_map(|p| &p.config_references);
@@ -129,8 +129,8 @@ impl AddOnInput {
         let placement = view.get::<Placement>(&key)?;
         let waits_for = match &placement {
             None => Some("The placement does not exist."),
-            Some(_) if !selection.settled => Some("The placement is not decided yet."),
-            Some(_) => None,
+            Some(_) if selection.settled || selection.settles.is_some() => None,
+            Some(_) => Some("The placement is not decided yet."),
         };
         self.settled &= selection.settled;
         let configs = self.with_content(None, config_refs::named(configs, &held), view)?;

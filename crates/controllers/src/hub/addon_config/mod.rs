@@ -83,7 +83,7 @@ impl Controller for AddonConfigController {
             return addon_deletion::report(&cma, view, now);
         }
         let has_template = config_refs::has_template(&cma);
-        observing(has_template, view, || AddOnInput::read(cma, view)?.plan(view, now))
+        observing(has_template, view, || AddOnInput::read(cma, view, now)?.plan(view, now))
     }
 
     /// Returns the status. It is about the rollout as a whole, so a failed write to one cluster does not
@@ -129,7 +129,7 @@ pub struct PlacementRollout {
 /// A kind or an object that the decision needs could not be read.
 pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddOnRollouts>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
-    let mut rollout = AddOnInput::read(cma, view)?;
+    let mut rollout = AddOnInput::read(cma, view, now)?;
     let contents = rollout.contents_by_hash();
     let decided = rollout.decide(view, now)?;
     let states = rollout.states(&decided, now).into_iter();

@@ -26,7 +26,7 @@ pub(in crate::hub) struct ReportedAddOn {
 /// add-on or the state is another than before.
 pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Read<Option<ReportedAddOn>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
-    let mut input = AddOnInput::read(cma, view)?;
+    let mut input = AddOnInput::read(cma, view, now)?;
     let decided = input.decide(view, now)?;
     let held = std::mem::take(&mut input.fleet.reported);
     let reported = read_changed(held, &input.states(&decided, now), &input.fleet.addons);

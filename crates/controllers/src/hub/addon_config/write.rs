@@ -43,6 +43,9 @@ impl AddOnInput {
         for at in decisions.filter_map(|decision| decision.recheck) {
             plan.wake(at);
         }
+        for at in self.placements.iter().filter_map(|node| node.clusters.selection.settles) {
+            plan.wake(at);
+        }
         let rollouts = decided.rollouts.iter().zip(&decided.progressions);
         let events: Vec<_> = rollouts
             .flat_map(|(rollout, progression)| self.events(rollout, progression, decided.policy.as_deref()))

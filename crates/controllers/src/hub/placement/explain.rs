@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use super::index::Scheduling;
-use super::read::{bound, is_disabled};
+use super::read::bound;
+use crate::placement_reads::is_disabled;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use self::index::Scheduling;
-use self::read::{bound, decisions_in_status, decisions_to_create, is_disabled};
+use self::read::{bound, decisions_in_status, decisions_to_create};
 use self::users::{users_of, users_of_sets};
+use crate::placement_reads::is_disabled;
 pub use crate::placement_reads::placement_of;
 use crate::unreadable;
 use api::cluster::v1::ManagedCluster;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
-use api::names::SCHEDULING_DISABLED_ANNOTATION;
 use engine::placement::Schedule;
 use engine::placement::publish::Write;
 use object::{Key, Metadata as _};
@@ -53,9 +52,4 @@ pub(super) fn bound(view: &impl View, namespace: &str) -> Read<Vec<Arc<ManagedCl
     let names = bindings.iter().filter_map(|binding| binding.cluster_set());
     let sets = names.map(|name| view.get::<ManagedClusterSet>(&Key::cluster(name)));
     Ok(sets.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
-}
-
-/// Returns whether an annotation says that the placement is not scheduled.
-pub(super) fn is_disabled(placement: &Placement) -> bool {
-    placement.annotation(SCHEDULING_DISABLED_ANNOTATION) == Some("true")
 }

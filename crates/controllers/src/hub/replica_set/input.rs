@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use super::fleet::{SetFleet, SetFleets};
@@ -50,7 +51,12 @@ pub(super) struct Node {
 }
 
 impl SetInput {
-    pub(super) fn read(set: Arc<ManifestWorkReplicaSet>, owner: String, view: &impl View) -> Read<Self> {
+    pub(super) fn read(
+        set: Arc<ManifestWorkReplicaSet>,
+        owner: String,
+        view: &impl View,
+        now: Timestamp,
+    ) -> Read<Self> {
         let key = Key::of(set.as_ref());
         let ManifestWorkReplicaSetSpec {
             manifest_work_template,
@@ -74,7 +80,7 @@ impl SetInput {
             key,
             owner,
         };
-        input.read_placements(view)?;
+        input.read_placements(view, now)?;
         input.read_snapshots(view)?;
         for (hash, clusters) in &input.fleet.unrecorded {
             let works = clusters.first().and_then(|cluster| input.fleet.works.get(cluster));
@@ -92,14 +98,14 @@ impl SetInput {
         view.index(|fleets: &mut SetFleets| fleets.keep(key, fleet))
     }
 
-    fn read_placements(&mut self, view: &impl View) -> Read<()> {
+    fn read_placements(&mut self, view: &impl View, now: Timestamp) -> Read<()> {
         for reference in &self.set.spec.placement_refs {
             let placement = Key::namespaced(&self.key.namespace, &reference.name);
             if self.placements.iter().any(|node| node.placement == placement) {
                 continue;
             }
             let object = view.get::<Placement>(&placement)?;
-            let selection = self.fleet.selections.of(&placement, view)?;
+            let selection = self.fleet.selections.of(&placement, view, now)?;
             self.settled &= selection.settled;
             self.placements.push(Node {
                 exists: object.is_some(),

@@ -86,7 +86,7 @@ impl Controller for ReplicaSetController {
         let mut plan = Plan::nothing();
         plan.step(Action::add_finalizers(set.as_ref(), &[WORK_REPLICA_SET_FINALIZER]));
         match replica_set::owner_label(key) {
-            Ok(owner) if plan.is_empty() => SetInput::read(set, owner, view)?.plan(view, now),
+            Ok(owner) if plan.is_empty() => SetInput::read(set, owner, view, now)?.plan(view, now),
             Ok(_) => Ok(plan),
             Err(fault) => {
                 plan.status = unnamable(&set, &fault, now);
@@ -134,7 +134,7 @@ pub struct SetRollouts {
 pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<SetRollouts>> {
     let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
     let Ok(owner) = replica_set::owner_label(key) else { return Ok(None) };
-    let mut input = SetInput::read(set, owner, view)?;
+    let mut input = SetInput::read(set, owner, view, now)?;
     let contents = input.contents.iter().map(|(hash, spec)| (hash.clone(), spec.workload.manifests.len()));
     let contents = contents.collect();
     let decided = input.decide(view, now)?;

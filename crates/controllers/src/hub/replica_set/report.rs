@@ -39,7 +39,7 @@ pub(in crate::hub) fn report(
 ) -> Read<Option<ReportedSet>> {
     let key = Key::of(set.as_ref());
     let Ok(owner) = replica_set::owner_label(&key) else { return Ok(None) };
-    let mut input = SetInput::read(Arc::clone(set), owner, view)?;
+    let mut input = SetInput::read(Arc::clone(set), owner, view, now)?;
     let decided = input.decide(view, now)?;
     let record_of = |placement: &Key| {
         let is_its = |record: &&RolloutStatus| {

@@ -40,6 +40,9 @@ impl SetInput {
         let memories = std::mem::take(&mut decided.memories);
         let (mut writes, mut open) = (Vec::new(), BTreeSet::new());
         for (node, rollout) in self.placements.iter().zip(&decided.rollouts) {
+            if let Some(at) = node.clusters.selection.settles {
+                plan.wake(at);
+            }
             let Ok(decision) = &rollout.decision else { continue };
             if let Some(at) = decision.recheck {
                 plan.wake(at);
