@@ -57,7 +57,7 @@ mod tests {
 
     fn cluster(state: ClusterState, available: bool) -> Arc<Cluster> {
         let (name, message, runs) = ("c1".into(), "token=hunter22".into(), String::new());
-        Arc::new(Cluster { state, available, name, message, runs, ended: None })
+        Arc::new(Cluster { state, available, name, message, runs, started: None, ended: None })
     }
 
     fn fleet(ready: bool, reason: &str, clusters: Vec<Arc<Cluster>>, rollout: &str) -> FleetReport {

@@ -81,7 +81,7 @@ fn content(name: &str, exceptions: &Exceptions<'_>) -> String {
 
 /// Returns the state of a workload on a cluster, with the fields of `worst` in the summary.
 fn value(cluster: &Cluster) -> Value {
-    let Cluster { state, available, name: _, message, runs, ended: _ } = cluster;
+    let Cluster { state, available, name: _, message, runs, started: _, ended: _ } = cluster;
     json!({
         "state": state.word(),
         "available": available,
@@ -99,7 +99,7 @@ mod tests {
 
     fn cluster(name: &str, state: ClusterState, message: &str) -> Arc<Cluster> {
         let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
-        Arc::new(Cluster { state, available: true, name, message, runs, ended: None })
+        Arc::new(Cluster { state, available: true, name, message, runs, started: None, ended: None })
     }
 
     fn failed(name: &str, message: &str) -> Arc<Cluster> {

@@ -30,7 +30,10 @@ pub struct Cluster {
     pub message: String,
     /// The configuration that is assigned to it.
     pub runs: String,
-    /// When it was done or failed, by the hub's clock, as the condition Progressing of an add-on says.
+    /// When it was assigned what it runs, by the hub's clock, as the work of a set records.
+    pub started: Option<Timestamp>,
+    /// When it was done or failed, by the hub's clock, as the condition Progressing of an add-on says, or since
+    /// when it succeeds, as the work of a set records.
     pub ended: Option<Timestamp>,
 }
 
@@ -59,7 +62,7 @@ impl Cluster {
         let has_ended = matches!(state, ClusterState::Done | ClusterState::Failed { .. });
         let progressing = condition(PROGRESSING).filter(|progressing| has_ended && progressing.is_false());
         let ended = progressing.map(|progressing| progressing.last_transition_time.0);
-        Self { state: state.clone(), available, name: name.to_owned(), message, runs, ended }
+        Self { state: state.clone(), available, name: name.to_owned(), message, runs, started: None, ended }
     }
 
     /// Returns its rank among the clusters that need attention, from 0.

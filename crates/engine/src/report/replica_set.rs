@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::input::{Cluster, Rollout, Workload, holds};
 use crate::addon::progress;
+use crate::replica_set::WorkRecord;
 use crate::rollout::input::Hash;
 use crate::rollout::{ClusterState, RolloutDecision};
 use api::condition::{Condition, Conditions as _};
@@ -40,9 +41,12 @@ impl Cluster {
             | ClusterState::Quarantined { .. } => state.to_string(),
         };
         let runs = work.map(|(_, runs)| short(&runs.0)).unwrap_or_default();
-        // Conditions of works keep their times when the work changes.
-        let ended = None;
-        Self { state: state.clone(), available, name: name.to_owned(), message, runs, ended }
+        // Conditions of works keep their times when the work changes, so a failure has none.
+        let record = work.map(|(work, _)| WorkRecord::read(work)).unwrap_or_default();
+        let is_current = record.template.as_ref() == work.map(|(_, runs)| runs);
+        let started = record.assigned_at.filter(|_| is_current);
+        let ended = record.succeeded_at.filter(|_| is_current && *state == ClusterState::Done);
+        Self { state: state.clone(), available, name: name.to_owned(), message, runs, started, ended }
     }
 }
 

@@ -1,11 +1,11 @@
-//! The time line of a rollout as a picture: how many clusters were done, and when clusters failed.
+//! The time line of a rollout as a picture: how many clusters were assigned and done, and when clusters failed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::{Cluster, Workload};
+use super::Workload;
 use crate::svg::{escaped, marks};
 use object::duration;
 use object::text::plain;
@@ -15,46 +15,50 @@ const LEFT: f64 = 40.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 190.0;
 const HEIGHT: f64 = 220.0;
+const ASSIGNED: &str = "#6e7781";
 const DONE: &str = "#1a7f37";
 const FAILED: &str = "#cf222e";
 
-/// Returns the clusters that were done or failed, and when.
-fn ends(workload: &Workload) -> impl Iterator<Item = (Timestamp, &Cluster)> {
-    workload.clusters.iter().filter_map(|cluster| Some((cluster.ended?, cluster.as_ref())))
+/// The clusters of one pixel of the width.
+#[derive(Clone, Copy, Default)]
+struct Moment {
+    assigned: usize,
+    done: usize,
+    failed: usize,
 }
 
 /// Returns the picture as an SVG document; `None` if no time is known. It has at most a mark for each pixel
 /// of its width, whatever the number of clusters.
 pub(super) fn svg(workload: &Workload) -> Option<String> {
-    let start = ends(workload).map(|(at, _)| at).min()?;
-    let end = ends(workload).map(|(at, _)| at).max()?;
+    let times = || workload.clusters.iter().flat_map(|cluster| [cluster.started, cluster.ended]).flatten();
+    let (start, end) = (times().min()?, times().max()?);
     let seconds = end.duration_since(start).as_secs_f64().max(1.0);
     let x = |at: Timestamp| {
         (LEFT + (WIDTH - LEFT - 20.0) * at.duration_since(start).as_secs_f64() / seconds).round()
     };
     let total = workload.clusters.len();
     let y = |clusters: usize| BOTTOM - (BOTTOM - TOP) * ratio(clusters, total);
-    let mut at_pixel: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
-    for (at, cluster) in ends(workload) {
-        #[expect(clippy::cast_possible_truncation, reason = "a pixel of the width")]
-        let (done, failed) = at_pixel.entry(x(at) as i64).or_default();
-        *(if cluster.has_failed() { failed } else { done }) += 1;
-    }
-    let all_done: usize = at_pixel.values().map(|(done, _)| done).sum();
-    let all_failed: usize = at_pixel.values().map(|(_, failed)| failed).sum();
+    let moments = moments(workload, x);
+    let all = |of: fn(&Moment) -> usize| moments.values().map(of).sum::<usize>();
+    let (all_done, all_failed) = (all(|moment| moment.done), all(|moment| moment.failed));
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" font-family=\"sans-serif\" \
          font-size=\"11\" role=\"img\">\n<title>{}: {all_done} of {total} clusters done, {all_failed} failed</title>\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n\
-         <rect x=\"{LEFT}\" y=\"8\" width=\"10\" height=\"10\" fill=\"{DONE}\"/><text x=\"{}\" y=\"17\">done</text>\n\
-         <rect x=\"{}\" y=\"8\" width=\"10\" height=\"10\" fill=\"{FAILED}\"/><text x=\"{}\" y=\"17\">failed</text>\n\
          <text x=\"{}\" y=\"17\" text-anchor=\"end\">from {start}</text>\n",
         escaped(&plain(&workload.name, 160)),
-        LEFT + 14.0,
-        LEFT + 60.0,
-        LEFT + 74.0,
         WIDTH - 20.0
     );
+    let legend = [(DONE, "done"), (FAILED, "failed"), (ASSIGNED, "assigned")];
+    let has_starts = all(|moment| moment.assigned) > 0;
+    let legend = legend.into_iter().filter(|(color, _)| has_starts || *color != ASSIGNED);
+    for ((color, word), at) in legend.zip([LEFT, LEFT + 60.0, LEFT + 120.0]) {
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{at}\" y=\"8\" width=\"10\" height=\"10\" fill=\"{color}\"/><text x=\"{}\" y=\"17\">{word}</text>",
+            at + 14.0
+        );
+    }
     for clusters in [0, total] {
         let at = y(clusters);
         let _ = writeln!(
@@ -73,21 +77,55 @@ pub(super) fn svg(workload: &Workload) -> Option<String> {
             BOTTOM + 16.0
         );
     }
-    let (mut line, mut done) = (format!("M{LEFT} {BOTTOM:.0}"), 0);
-    let mut failures = String::new();
-    for (pixel, (more, failed)) in &at_pixel {
-        done += more;
-        let at = y(done);
-        let _ = write!(line, "H{pixel}V{at:.1}");
-        if *failed > 0 {
+    if has_starts {
+        svg += &line(&moments, |moment| moment.assigned, y, ASSIGNED);
+    }
+    svg += &line(&moments, |moment| moment.done, y, DONE);
+    let mut done = 0;
+    for (pixel, moment) in &moments {
+        done += moment.done;
+        if moment.failed > 0 {
             let _ = writeln!(
-                failures,
-                "<circle cx=\"{pixel}\" cy=\"{at:.1}\" r=\"4\" fill=\"{FAILED}\"><title>{failed} failed</title></circle>"
+                svg,
+                "<circle cx=\"{pixel}\" cy=\"{:.1}\" r=\"4\" fill=\"{FAILED}\"><title>{} failed</title></circle>",
+                y(done),
+                moment.failed
             );
         }
     }
-    let _ = writeln!(svg, "<path d=\"{line}\" fill=\"none\" stroke=\"{DONE}\" stroke-width=\"2\"/>");
-    Some(svg + &failures + "</svg>\n")
+    Some(svg + "</svg>\n")
+}
+
+/// Counts the clusters at each pixel of the width.
+fn moments(workload: &Workload, x: impl Fn(Timestamp) -> f64) -> BTreeMap<i64, Moment> {
+    #[expect(clippy::cast_possible_truncation, reason = "a pixel of the width")]
+    let pixel = |at: Timestamp| x(at) as i64;
+    let mut moments: BTreeMap<i64, Moment> = BTreeMap::new();
+    for cluster in &workload.clusters {
+        if let Some(at) = cluster.started {
+            moments.entry(pixel(at)).or_default().assigned += 1;
+        }
+        if let Some(at) = cluster.ended {
+            let Moment { done, failed, .. } = moments.entry(pixel(at)).or_default();
+            *(if cluster.has_failed() { failed } else { done }) += 1;
+        }
+    }
+    moments
+}
+
+/// Returns a line that rises with each cluster that is counted.
+fn line(
+    moments: &BTreeMap<i64, Moment>,
+    count: fn(&Moment) -> usize,
+    y: impl Fn(usize) -> f64,
+    color: &str,
+) -> String {
+    let (mut line, mut counted) = (format!("M{LEFT} {BOTTOM:.0}"), 0);
+    for (pixel, moment) in moments.iter().filter(|(_, moment)| count(moment) > 0) {
+        counted += count(moment);
+        let _ = write!(line, "H{pixel}V{:.1}", y(counted));
+    }
+    format!("<path d=\"{line}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>\n")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a fleet has less than 2^52 clusters")]
@@ -101,6 +139,7 @@ mod tests {
 
     use jiff::SignedDuration;
 
+    use super::super::Cluster;
     use super::*;
     use crate::rollout::ClusterState;
 
@@ -110,9 +149,9 @@ mod tests {
                 if number < failed { ClusterState::Failed { deadline: None } } else { ClusterState::Done };
             let second = i64::try_from(number).unwrap() * 60;
             let ended = Timestamp::UNIX_EPOCH.checked_add(SignedDuration::from_secs(second)).unwrap();
-            let (available, ended) = (true, Some(ended));
             let (name, message, runs) = (format!("c{number}"), String::new(), String::new());
-            Arc::new(Cluster { state, available, name, message, runs, ended })
+            let (available, started, ended) = (true, None, Some(ended));
+            Arc::new(Cluster { state, available, name, message, runs, started, ended })
         };
         Workload { name: name.into(), clusters: (0..clusters).map(cluster).collect(), ..Workload::default() }
     }
@@ -124,6 +163,18 @@ mod tests {
         assert!(svg.contains("\"M40 190H40V190.0H340V150.0H640V110.0H940V70.0\""), "{svg}");
         assert_eq!(svg.matches("<circle").count(), 1, "{svg}");
         assert!(svg.contains(">0s</text>") && svg.contains(">3m</text>"), "{svg}");
+    }
+
+    #[test]
+    fn the_assignments_have_a_line_of_their_own_where_they_are_known() {
+        let mut workload = workload("ns/set", 2, 0);
+        assert!(!svg(&workload).unwrap().contains("assigned"));
+        for cluster in &mut workload.clusters {
+            Arc::make_mut(cluster).started = Some(Timestamp::UNIX_EPOCH);
+        }
+        let svg = svg(&workload).unwrap();
+        assert!(svg.contains(">assigned</text>") && svg.contains("\"M40 190H40V30.0\""), "{svg}");
+        assert!(svg.contains("\"M40 190H40V110.0H940V30.0\""), "{svg}");
     }
 
     #[test]

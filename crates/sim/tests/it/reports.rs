@@ -175,6 +175,8 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
     let first = summary(&world);
     assert_eq!((&first["clusters"]["done"], &first["unavailable"]), (&json!(4), &json!(0)), "{first:#}");
     assert_eq!(first["rollouts"][0]["state"], "Completed", "{first:#}");
+    let picture = &world.branches[BRANCH].last().unwrap().files["replica-sets/default.settings.svg"];
+    assert!(picture.contains("4 of 4 clusters done") && picture.contains(">assigned</text>"), "{picture}");
     let good = first["rollouts"][0]["desired"].clone();
     assert_eq!((&first["configurations"][good.as_str().unwrap()], good == ""), (&json!(4), false));
 

@@ -9,7 +9,7 @@ const FAILED: ClusterState = ClusterState::Failed { deadline: None };
 
 fn cluster(name: &str, state: ClusterState, message: &str) -> Cluster {
     let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
-    Cluster { state, available: true, name, message, runs, ended: None }
+    Cluster { state, available: true, name, message, runs, started: None, ended: None }
 }
 
 fn fleet(clusters: Vec<Cluster>) -> FleetReport {
