@@ -74,6 +74,15 @@ pub(super) async fn assert_probes(objects: &[Value], port: u16) {
     }
 }
 
+/// Asserts that metrics are not 0.
+pub(super) async fn assert_counted(port: u16, metrics: &[&str]) {
+    let answer = get(port, "/metrics").await;
+    for metric in metrics {
+        let value = answer.lines().find_map(|line| line.strip_prefix(*metric)?.strip_prefix(' '));
+        assert!(value.is_some_and(|value| value != "0"), "{metric}: {answer}");
+    }
+}
+
 /// Asserts that no API server refused anything to the service account.
 pub(super) fn assert_permitted(process: &Process) {
     let log = process.log();
@@ -81,7 +90,7 @@ pub(super) fn assert_permitted(process: &Process) {
     assert!(!log.lines().any(refused), "a role lacks a permission:\n{log}");
 }
 
-/// Returns the first line of the answer to a GET.
+/// Returns the answer to a GET.
 async fn get(port: u16, path: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -89,5 +98,5 @@ async fn get(port: u16, path: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
-    text.lines().next().unwrap_or_default().to_owned()
+    text
 }

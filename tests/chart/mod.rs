@@ -146,6 +146,13 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     let label = "jsonpath={.metadata.labels.cluster\\.open-cluster-management\\.io/clusterset}";
     assert_eq!(kubectl.run(&["get", "managedcluster", "c1", "-o", label]), "default");
     container::assert_probes(&objects, port).await;
+    let fetches = ["wheelwright_fetch_duration_seconds_count", "wheelwright_git_received_bytes_total"];
+    container::assert_counted(port, &fetches).await;
+    container::assert_counted(
+        port,
+        &["wheelwright_cached_objects{kind=\"ConfigRepo.gitops.wheelwright.dev\"}"],
+    )
+    .await;
     container::assert_permitted(&operator);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
-use super::{Change, Delta, Query, Read, ReadError, Unreadable};
+use super::{CachedCount, Change, Delta, Query, Read, ReadError, Unreadable};
 use api::names::INDEXED_LABELS;
 use object::{Key, Stored, version};
 
@@ -293,6 +293,11 @@ impl<K: Stored> Cached<K> {
             Some(refused) => Err(refused.error(kind())),
             None => Ok(self.matching(query)),
         }
+    }
+
+    /// Counts the objects.
+    pub(crate) fn count(&self) -> CachedCount {
+        CachedCount { objects: self.objects.size(), unreadable: self.unreadable.size() }
     }
 
     /// Returns the objects that could match and whose newest state does not fit the type, in key order.

@@ -50,6 +50,15 @@ pub struct Unreadable {
     pub why: String,
 }
 
+/// How many objects of a kind a cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CachedCount {
+    /// Those that have been read.
+    pub objects: usize,
+    /// Those whose newest state does not fit the type.
+    pub unreadable: usize,
+}
+
 impl Unreadable {
     pub(crate) fn error(&self, kind: String) -> ReadError {
         ReadError::unreadable(format!("{kind} {}", self.key), self.why.clone())
@@ -153,9 +162,14 @@ impl Caches {
         self.kind::<K>(site).is_ok_and(Cached::is_listed)
     }
 
-    /// Returns how many objects of a kind do not fit its type.
-    pub(crate) fn unreadable_of<K: Kind>(&self, site: Site) -> usize {
-        self.kind::<K>(site).map(|cached| cached.refused(Query::ALL).count()).unwrap_or_default()
+    /// Counts the objects of a kind.
+    pub(crate) fn count_of<K: Kind>(&self, site: Site) -> CachedCount {
+        self.kind::<K>(site).map(Cached::count).unwrap_or_default()
+    }
+
+    /// Counts the objects of each observed kind.
+    pub(crate) fn observed_counts(&self) -> impl Iterator<Item = (&Gvk, CachedCount)> {
+        self.observed.iter().map(|(gvk, cached)| (gvk, cached.count()))
     }
 }
 

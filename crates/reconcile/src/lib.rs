@@ -22,7 +22,7 @@ mod snapshot;
 mod verbs;
 mod view;
 
-pub use caches::{Caches, Delta, Unreadable};
+pub use caches::{CachedCount, Caches, Delta, Unreadable};
 pub use controller::{Change, Controller, Register, Wakes, Watches};
 pub use dispatcher::{
     Act, Acted, Command, ControllerInfo, Decided, Decision, Dispatcher, Limits, Planning, ReconcileResult,

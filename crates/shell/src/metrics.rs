@@ -1,6 +1,6 @@
 //! The metrics of a shell. Labels come from closed sets: controllers, actions, reasons and watched kinds.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use object::Gvk;
-use reconcile::{Act, Action, ControllerInfo, FailureKind, Outcome, ReconcileResult};
+use reconcile::{Act, Action, CachedCount, ControllerInfo, FailureKind, Outcome, ReconcileResult};
 
 /// Counters since the process started.
 pub(super) struct Metrics {
@@ -25,6 +25,9 @@ pub(super) struct Metrics {
     write_failures: Family<ByFailure, Counter>,
     watch_restarts: Family<ByKind, Counter>,
     resource_version_resets: Family<ByKind, Counter>,
+    fetch_seconds: Histogram,
+    fetch_failures: Family<ByFetchFailure, Counter>,
+    received_bytes: Counter,
 }
 
 /// 1 ms doubled 16 times is 65 s.
@@ -63,6 +66,11 @@ struct ByReason {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByFetchFailure {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByKind {
     kind: String,
 }
@@ -81,6 +89,9 @@ impl Default for Metrics {
             write_failures: Family::default(),
             watch_restarts: Family::default(),
             resource_version_resets: Family::default(),
+            fetch_seconds: buckets(),
+            fetch_failures: Family::default(),
+            received_bytes: Counter::default(),
         }
     }
 }
@@ -144,10 +155,19 @@ impl Metrics {
         self.resource_version_resets.get_or_create(&ByKind { kind: gvk.to_string() }).inc();
     }
 
+    /// Counts a fetch that has ended.
+    pub(super) fn fetched(&self, took: SignedDuration, bytes: u64, failure: Option<&'static str>) {
+        self.fetch_seconds.observe(took.as_secs_f64());
+        self.received_bytes.inc_by(bytes);
+        if let Some(reason) = failure {
+            self.fetch_failures.get_or_create(&ByFetchFailure { reason }).inc();
+        }
+    }
+
     /// Registers the counters, and the state of the process as it is now.
     pub(super) fn register(&self, registry: &mut Registry, state: &ProcessState) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let ProcessState { is_leader, controllers, unreadable } = state;
+        let ProcessState { is_leader, controllers, cached } = state;
         let depth = Family::<ByController, Gauge>::default();
         for info in controllers {
             let labels = ByController { controller: info.name };
@@ -155,9 +175,14 @@ impl Metrics {
             // `increase()` of Prometheus does not see the first panic in a series that begins with it.
             drop(self.panics.get_or_create(&labels));
         }
+        let cached_objects = Family::<ByKind, Gauge>::default();
         let unreadable_objects = Family::<ByKind, Gauge>::default();
-        for (kind, objects) in unreadable {
-            unreadable_objects.get_or_create(&ByKind { kind: kind.to_string() }).inc_by(count(*objects));
+        for (kind, CachedCount { objects, unreadable }) in cached {
+            let labels = ByKind { kind: kind.to_string() };
+            cached_objects.get_or_create(&labels).inc_by(count(*objects));
+            if *unreadable > 0 {
+                unreadable_objects.get_or_create(&labels).inc_by(count(*unreadable));
+            }
         }
         let leader = Gauge::<i64>::default();
         leader.set((*is_leader).into());
@@ -195,7 +220,18 @@ impl Metrics {
         let help = "Lists whose resource version was lower than before, as after a restore of etcd";
         registry.register("resource_version_resets", help, self.resource_version_resets.clone());
         registry.register("queue_depth", "Keys that are due or running", depth);
+        registry.register("cached_objects", "Objects that are held in memory", cached_objects);
         registry.register("unreadable_objects", "Objects that do not fit their types", unreadable_objects);
+        self.register_fetches(registry);
+    }
+
+    fn register_fetches(&self, registry: &mut Registry) {
+        let help = "Time that fetches of repositories take";
+        registry.register("fetch_duration_seconds", help, self.fetch_seconds.clone());
+        let help = "Fetches of repositories that failed, by the reason of the condition";
+        registry.register("fetch_failures", help, self.fetch_failures.clone());
+        let help = "Bytes that git servers have sent";
+        registry.register("git_received_bytes", help, self.received_bytes.clone());
     }
 }
 
@@ -206,8 +242,8 @@ pub(super) struct ProcessState {
     pub(super) is_leader: bool,
     /// Its controllers.
     pub(super) controllers: Vec<ControllerInfo>,
-    /// Number of objects that do not fit their types, by kind.
-    pub(super) unreadable: Vec<(Gvk, usize)>,
+    /// The objects of its caches, by kind.
+    pub(super) cached: Vec<(Gvk, CachedCount)>,
 }
 
 fn failure_word(kind: FailureKind) -> &'static str {
@@ -239,8 +275,9 @@ pub fn register_samples(registry: &mut Registry) {
     metrics.watch_restarted(&Gvk::parse("apps/v1", "Deployment"));
     metrics.versions_went_back(&Gvk::parse("apps/v1", "Deployment"));
     let controllers = vec![ControllerInfo { name: controller, reporter: "", depth: 3, is_ready: true }];
-    let unreadable = vec![(Gvk::parse("v1", "Secret"), 2)];
-    metrics.register(registry, &ProcessState { is_leader: true, controllers, unreadable });
+    metrics.fetched(SignedDuration::from_secs(1), 2048, Some("Unreachable"));
+    let cached = vec![(Gvk::parse("v1", "Secret"), CachedCount { objects: 40, unreadable: 2 })];
+    metrics.register(registry, &ProcessState { is_leader: true, controllers, cached });
 }
 
 #[cfg(test)]
@@ -259,7 +296,11 @@ mod tests {
             "wheelwright_reconcile_total{controller=\"placement\"} 1",
             "wheelwright_watch_restarts_total{kind=\"Deployment.apps\"} 1",
             "wheelwright_queue_depth{controller=\"placement\"} 3",
+            "wheelwright_cached_objects{kind=\"Secret\"} 40",
             "wheelwright_unreadable_objects{kind=\"Secret\"} 2",
+            "wheelwright_fetch_duration_seconds_count 1",
+            "wheelwright_fetch_failures_total{reason=\"Unreachable\"} 1",
+            "wheelwright_git_received_bytes_total 2048",
         ] {
             assert!(text.lines().any(|held| held == line), "{line}: {text}");
         }

@@ -265,15 +265,21 @@ impl Handle {
         self.runtime.update(|dispatcher, now| dispatcher.source_changed(repo, source, now));
     }
 
+    /// Counts a fetch that has ended: how long it took, what git servers have sent since the last one, and
+    /// the reason why it failed.
+    pub fn fetched(&self, took: SignedDuration, bytes: u64, failure: Option<&'static str>) {
+        self.runtime.metrics.fetched(took, bytes, failure);
+    }
+
     /// Registers the counters and the state of the process.
     pub fn register_metrics(&self, registry: &mut Registry) {
         let scraped = self.runtime.read(|dispatcher| {
             let controllers: Vec<_> = dispatcher.controllers().collect();
-            (controllers, dispatcher.unreadable())
+            (controllers, dispatcher.cached())
         });
-        let (controllers, unreadable) = scraped.unwrap_or_default();
+        let (controllers, cached) = scraped.unwrap_or_default();
         let is_leader = self.runtime.executor.leadership.as_ref().is_none_or(Leadership::holds);
-        self.runtime.metrics.register(registry, &ProcessState { is_leader, controllers, unreadable });
+        self.runtime.metrics.register(registry, &ProcessState { is_leader, controllers, cached });
     }
 
     /// Returns whether every kind that a controller needs has been read once; a candidate that waits for its

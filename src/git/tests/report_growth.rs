@@ -25,6 +25,7 @@ fn fleet(commit: usize) -> FleetReport {
             name: format!("cluster-{i:04}"),
             message,
             runs,
+            started: None,
             ended: None,
         })
     };

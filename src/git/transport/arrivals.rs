@@ -21,6 +21,8 @@ pub(crate) struct Arrivals {
 struct Sessions {
     bytes: BTreeMap<u64, u64>,
     next: u64,
+    /// The bytes that nobody has asked for yet.
+    uncounted: u64,
 }
 
 /// One session among them.
@@ -39,6 +41,11 @@ impl Default for Arrivals {
 impl Arrivals {
     pub(crate) fn new(limit: u64) -> Self {
         Self { limit, sessions: Mutex::default() }
+    }
+
+    /// Returns how many bytes have arrived since the last call.
+    pub(crate) fn take_count(&self) -> u64 {
+        std::mem::take(&mut self.sessions.lock().unwrap_or_else(PoisonError::into_inner).uncounted)
     }
 
     pub(super) fn begin(all: &Arc<Self>) -> Arrival {
@@ -60,6 +67,7 @@ impl Arrival {
         let mut sessions = self.all.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let count = u64::try_from(sessions.bytes.len()).unwrap_or(u64::MAX);
         let total = sessions.bytes.values().sum::<u64>().saturating_add(bytes);
+        sessions.uncounted = sessions.uncounted.saturating_add(bytes);
         let own = sessions.bytes.entry(self.id).or_default();
         *own = own.saturating_add(bytes);
         let is_small = own.saturating_mul(count) < total;
@@ -92,5 +100,6 @@ mod tests {
             (Ok(()), Ok(())),
             "bytes of a session that has ended do not count"
         );
+        assert_eq!((all.take_count(), all.take_count()), (1_251, 0));
     }
 }

@@ -159,9 +159,9 @@ impl SourceController {
                 Some(ended) = fetches.join_next_with_id() => match ended {
                     Ok((_, fetched)) => {
                         trace(self.tracer.as_deref(), &handle, &states, &fetched);
-                        finish(&handle, &mut states, fetched);
+                        finish(&handle, &self.mirrors, &mut states, fetched);
                     }
-                    Err(error) => fetch_panicked(&handle, &mut states, &error),
+                    Err(error) => fetch_panicked(&handle, &self.mirrors, &mut states, &error),
                 },
             }
             let Ok(repos) = handle.caches().list::<ConfigRepo>(Query::ALL) else { continue };
@@ -222,7 +222,12 @@ fn drop_deleted(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &
 }
 
 /// Ends a fetch that panicked, so that the repository is fetched again.
-fn fetch_panicked(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, error: &JoinError) {
+fn fetch_panicked(
+    handle: &Handle,
+    mirrors: &Mirrors,
+    states: &mut BTreeMap<Key, RepoState>,
+    error: &JoinError,
+) {
     // A fetch is aborted when its state is dropped, so no task waits for it.
     if error.is_cancelled() {
         return;
@@ -235,7 +240,7 @@ fn fetch_panicked(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, error:
         key: key.clone(),
         source: Source { identity: one.identity.clone(), failure, ..one.source.clone() },
     };
-    finish(handle, states, fetched);
+    finish(handle, mirrors, states, fetched);
 }
 
 async fn fetch(mirrors: Arc<Mirrors>, repo: Arc<ConfigRepo>, before: Source) -> Fetched {
@@ -273,9 +278,15 @@ fn trace(tracer: Option<&Tracer>, handle: &Handle, states: &BTreeMap<Key, RepoSt
 }
 
 /// Passes on the result of a fetch, and schedules the next.
-fn finish(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, fetched: Fetched) {
+fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoState>, fetched: Fetched) {
     let Fetched { key, source } = fetched;
     let Some(one) = states.get_mut(&key).filter(|one| one.identity == source.identity) else { return };
+    let took = one.began.map(|began| now().duration_since(began)).unwrap_or_default();
+    handle.fetched(
+        took,
+        mirrors.arrivals.take_count(),
+        source.failure.as_ref().map(|failure| failure.reason),
+    );
     let interval = handle
         .caches()
         .get::<ConfigRepo>(&key)

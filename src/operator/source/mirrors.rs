@@ -96,7 +96,7 @@ pub(super) struct Mirrors {
     slots: Mutex<BTreeMap<MirrorKey, Slot>>,
     places: FetchPlaces,
     pub(super) cache: Arc<Cache>,
-    arrivals: Arc<Arrivals>,
+    pub(super) arrivals: Arc<Arrivals>,
     /// Names this process in reports. A process ends when it has lost its leadership.
     writer: String,
     /// The places with a report of this process: remote, branch, directory and owner. Once it has written

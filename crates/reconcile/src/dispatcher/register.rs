@@ -71,10 +71,7 @@ impl Dispatcher {
         if !self.kinds.contains_key(&id) {
             let kind = Arc::new(kind);
             self.commands.push(Command::Watch(Arc::clone(&kind)));
-            self.kinds.insert(
-                id,
-                KnownKind { kind, feed: feed::typed::<K>, unreadable: Caches::unreadable_of::<K> },
-            );
+            self.kinds.insert(id, KnownKind { kind, feed: feed::typed::<K>, count: Caches::count_of::<K> });
         }
     }
 

@@ -18,7 +18,7 @@ use crate::controller::ErasedController;
 use crate::index::IndexSlot;
 use crate::memo::{Computed, Memos};
 use crate::snapshot::Snapshot;
-use crate::{Caches, Controller, Executed, Site, Wake, WatchedKind, WorkQueue};
+use crate::{CachedCount, Caches, Controller, Executed, Site, Wake, WatchedKind, WorkQueue};
 use object::{Gvk, Key};
 
 /// Limits on the work of a dispatcher.
@@ -57,8 +57,7 @@ pub struct Dispatcher {
 pub(super) struct Kind {
     pub(super) kind: Arc<WatchedKind>,
     pub(super) feed: FeedFn,
-    /// How many objects of it do not fit the type.
-    pub(super) unreadable: fn(&Caches, Site) -> usize,
+    pub(super) count: fn(&Caches, Site) -> CachedCount,
 }
 
 /// One controller with its keys.
@@ -161,11 +160,11 @@ impl Dispatcher {
         })
     }
 
-    /// Returns the kinds that have objects which do not fit their type, with the number of those objects.
-    pub fn unreadable(&self) -> Vec<(Gvk, usize)> {
-        let counts =
-            self.kinds.values().map(|known| (&known.kind, (known.unreadable)(&self.caches, known.kind.site)));
-        counts.filter(|(_, count)| *count > 0).map(|(kind, count)| (kind.gvk.clone(), count)).collect()
+    /// Counts the objects in the caches, by kind.
+    pub fn cached(&self) -> Vec<(Gvk, CachedCount)> {
+        let count = |known: &Kind| (known.kind.gvk.clone(), (known.count)(&self.caches, known.kind.site));
+        let observed = self.caches.observed_counts().map(|(gvk, count)| (gvk.clone(), count));
+        self.kinds.values().map(count).chain(observed).collect()
     }
 
     /// Returns the API server of the observed objects.

@@ -78,7 +78,8 @@ impl SetInput {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
         if !node.exists {
             let decision = Err("there is no such placement; its works stay as they are".to_owned());
-            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision });
+            let failure = String::new();
+            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision, failure });
             return Ok(None);
         }
         let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
@@ -87,11 +88,11 @@ impl SetInput {
         rules.granted = pass.granted.clone();
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let object = pass.object.as_ref();
-        let memory = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
+        let remembered = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
         let hash = |text: &String| Some(Hash(text.clone())).filter(|hash| !hash.0.is_empty());
-        rules.quarantined = memory.and_then(|memory| hash(&memory.quarantined));
+        rules.quarantined = remembered.and_then(|memory| hash(&memory.quarantined));
         let good =
-            memory.and_then(|memory| hash(&memory.last_good)).filter(|h| self.contents.contains_key(h));
+            remembered.and_then(|memory| hash(&memory.last_good)).filter(|h| self.contents.contains_key(h));
         let basis = self.basis(&rules, good, pass);
         let held = held.filter(|held| held.basis == basis);
         let mut kept = held.unwrap_or_else(|| KeptSetRollout { members: MemberRollout::new(&rules), basis });
@@ -103,9 +104,13 @@ impl SetInput {
         let good = kept.basis.good.as_ref();
         let last_good = if decision.counts.is_complete() { Some(&revision) } else { good };
         memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
+        let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
+        if !memory.quarantined.is_empty() {
+            memory.failure.clone_from(&failure);
+        }
         decided.memories.push(memory);
         let (input, decision) = (Some(input), Ok(decision));
-        decided.rollouts.push(PlacementRollout { placement, revision, input, decision });
+        decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });
         Ok(Some(kept))
     }
 
