@@ -165,7 +165,7 @@ fn counts(group: &Group, style: Style) -> Vec<String> {
 /// Writes the clusters that have a problem, with their messages.
 fn write_failures(page: &mut String, groups: &[Group], style: Style) {
     let clusters = groups.iter().flat_map(|group| &group.clusters);
-    let troubled: Vec<_> = clusters.filter(|cluster| cluster.mark() <= Mark::Returned).collect();
+    let troubled: Vec<_> = clusters.filter(|cluster| cluster.mark() == Mark::Bad).collect();
     for cluster in troubled.iter().take(MAX_LISTED) {
         let mark = style.colour(colour(cluster.mark()), &cluster.mark().sign().to_string());
         let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.state.word(), cluster.message);

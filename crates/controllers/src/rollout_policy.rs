@@ -12,6 +12,7 @@ use api::gitops::v1alpha1::{RemovalStatus, RolloutCounts, RolloutPolicy, Rollout
 use api::names::{DEFAULT_ROLLOUT_POLICY, ROLLOUT_POLICY_ANNOTATION};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::rollout::decision::Counts;
+use engine::rollout::state::Breach;
 use engine::rollout::{Input, Policy, Refused, RolloutDecision};
 use object::{Key, Kind, Metadata as _, Object};
 use reconcile::{Action, Query, Read, ReadError, ReadErrorReason, StatusWrite, View};
@@ -194,6 +195,23 @@ pub(super) fn rollout_status(
         counts: counts(&decision.counts),
         ..RolloutStatus::default()
     }
+}
+
+/// Returns where and why a revision failed: on the first cluster of the breach, or as it was recorded when
+/// the revision was quarantined. After that its clusters run another one.
+pub(super) fn failure(
+    decision: &RolloutDecision,
+    remembered: Option<&RolloutStatus>,
+    message: impl FnOnce(&str) -> Option<String>,
+) -> String {
+    match (&decision.breach, &decision.quarantine) {
+        (Some(Breach { first, .. }), _) => message(first).map(|why| format!("{first}: {why}")),
+        (None, Some(revision)) => {
+            remembered.filter(|record| record.quarantined == revision.0).map(|record| record.failure.clone())
+        }
+        (None, None) => None,
+    }
+    .unwrap_or_default()
 }
 
 fn counts(counts: &Counts) -> RolloutCounts {

@@ -113,7 +113,7 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
     }
     let decision = advance(&input, now);
     match args.output {
-        Format::Text => ui.text(decision_table(&decision))?,
+        Format::Text => ui.text(decision_table(&decision, |revision| revision.short().to_owned()))?,
         Format::Json => ui.json(&decision_json(&decision))?,
         Format::Svg => {
             return Err(CommandError::hinted(

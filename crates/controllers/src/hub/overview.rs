@@ -341,7 +341,7 @@ fn summary(
         settled: workload.clusters.iter().filter(|cluster| cluster.is_settled()).count(),
         failed: workload.clusters.iter().filter(|cluster| cluster.has_failed()).count(),
         total: workload.clusters.len(),
-        holds: workload.holds.iter().map(|hold| plain(hold, MESSAGE)).collect(),
+        holds: workload.holds.iter().map(|hold| plain(hold, MESSAGE * 2)).collect(),
         paused: policy.is_some_and(|policy| policy.spec.paused),
         approvals: waiting_approvals(rollouts, removal),
         groups: groups.into_iter().map(group).collect(),

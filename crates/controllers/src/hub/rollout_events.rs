@@ -18,6 +18,10 @@ pub(super) struct RolloutChange<'a> {
     pub(super) input: &'a Input,
     /// The decision.
     pub(super) decision: &'a RolloutDecision,
+    /// The revision in the words of people.
+    pub(super) revision: &'a str,
+    /// Where and why it failed; empty while it has not.
+    pub(super) failure: &'a str,
     /// Message of the condition about the rollout until now; empty if it was about another revision.
     pub(super) before: &'a str,
     /// Message of the condition from now on.
@@ -59,8 +63,10 @@ impl RolloutChange<'_> {
         let revision = revision.filter(|new| self.input.quarantined.as_ref() != Some(*new))?;
         let states = self.decision.clusters.values().map(|assignment| &assignment.state);
         let returning = states.filter(|s| matches!(s, ClusterState::Quarantined { returns_to: Some(_) }));
+        let failed = if self.failure.is_empty() { String::new() } else { format!(" on {}", self.failure) };
         Some(format!(
-            "{} failed and is quarantined; what ran before returns on {}",
+            "{} ({}) is quarantined, and what ran before returns on {}; it failed{failed}",
+            self.revision,
             revision.short(),
             counted(returning.count(), "cluster")
         ))

@@ -155,7 +155,7 @@ fn page(fleet: &FleetReport, workload: &Workload, picture: Option<&str>) -> Stri
     }
     let quarantines = workload.rollouts.iter().filter_map(Rollout::quarantine);
     for hold in quarantines.chain(workload.holds.iter().cloned()).take(MAX_LISTED) {
-        let _ = writeln!(page, "\n- {}", markdown(&hold, MESSAGE));
+        let _ = writeln!(page, "\n- {}", markdown(&hold, MESSAGE * 2));
     }
     page.push_str("\n## Clusters\n\n| State | Clusters |\n|---|---|\n");
     for (label, count) in workload.labels() {

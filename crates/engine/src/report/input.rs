@@ -9,6 +9,8 @@ use super::placement::PlacementState;
 use crate::plural::counted;
 use crate::rollout::ClusterState;
 use crate::rollout::decision::Counts;
+use crate::rollout::input::Hash;
+use crate::rollout::state::Wait;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, InstallProgression, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -168,10 +170,15 @@ impl Workload {
         let records = statuses().flat_map(|status| &status.rollouts).filter(|record| record.add_on == name);
         let records: Vec<&RolloutStatus> = records.collect();
         let rollouts = cma.status.iter().flat_map(|status| &status.install_progressions);
-        let rollouts = rollouts.map(|progression| Rollout::read(progression, &records)).collect();
+        let rollouts: Vec<_> = rollouts.map(|progression| Rollout::read(progression, &records)).collect();
         let removals =
             statuses().flat_map(|status| &status.removals).filter(|removal| removal.add_on == name);
-        let holds = records.into_iter().flat_map(holds).chain(removals.filter_map(held_removal)).collect();
+        let holds = records.into_iter().flat_map(|record| {
+            let placement = format!("{}/{}", record.placement_namespace, record.placement_name);
+            let rollout = rollouts.iter().find(|rollout| rollout.placement == placement);
+            holds(record, &name, rollout.map_or("", |rollout| &rollout.desired))
+        });
+        let holds = holds.chain(removals.filter_map(held_removal)).collect();
         Self { rollouts, holds, clusters, name }
     }
 
@@ -219,17 +226,23 @@ impl Workload {
     }
 }
 
-/// Returns the reasons why a rollout is held, and the approvals that it waits for.
-pub(super) fn holds(rollout: &RolloutStatus) -> Vec<String> {
-    let hold = Some(&rollout.hold).filter(|hold| !hold.is_empty()).cloned();
-    let quarantined = Some(&rollout.quarantined).filter(|hash| !hash.is_empty());
-    let quarantined = quarantined.map(|hash| {
+/// Returns the reasons why a rollout of a workload is held, and the approvals that it waits for; `desired`
+/// are the configurations that are rolled out.
+pub(super) fn holds(record: &RolloutStatus, workload: &str, desired: &str) -> Vec<String> {
+    let RolloutStatus { placement_namespace, placement_name, revision, quarantined, failure, hold, .. } =
+        record;
+    let name = if quarantined == revision && !desired.is_empty() { desired } else { short(quarantined) };
+    let failed = if failure.is_empty() { String::new() } else { format!(": it failed on {failure}") };
+    let quarantine = (!quarantined.is_empty()).then(|| {
         format!(
-            "{hash} failed and is quarantined: commit other content, or add it to spec.releasedRevisions of the RolloutPolicy"
+            "{name} is quarantined on {placement_namespace}/{placement_name}{failed}; commit other content, or \
+             release it: wheelwright rollout resume {workload} --release"
         )
     });
-    let approvals = rollout.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
-    hold.into_iter().chain(quarantined).chain(approvals).collect()
+    let wait = Wait::Quarantine { revision: Hash(quarantined.clone()) }.to_string();
+    let hold = Some(hold).filter(|hold| !hold.is_empty() && **hold != wait).cloned();
+    let approvals = record.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
+    hold.into_iter().chain(quarantine).chain(approvals).collect()
 }
 
 /// Returns the removal that waits for a person or for time to pass.
@@ -324,11 +337,15 @@ pub fn version_of(addon: &ManagedClusterAddOn) -> String {
 fn names_of<'a>(configs: impl Iterator<Item = (&'a str, Option<&'a ConfigSpecHash>)>) -> String {
     let name = |(resource, config): (&'a str, Option<&'a ConfigSpecHash>)| {
         let ConfigSpecHash { name, spec_hash, .. } = config?;
-        let short = spec_hash.get(..8).unwrap_or(spec_hash);
         let name = if name.is_empty() { resource } else { name };
-        Some((resource != "addontemplates", format!("{name}@{short}")))
+        Some((resource != "addontemplates", format!("{name}@{}", short(spec_hash))))
     };
     let mut names: Vec<(bool, String)> = configs.filter_map(name).collect();
     names.sort();
     names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the first digits of a hash.
+pub(super) fn short(hash: &str) -> &str {
+    hash.get(..8).unwrap_or(hash)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::input::{Cluster, Rollout, Workload, holds};
+use super::input::{Cluster, Rollout, Workload, holds, short};
 use crate::addon::progress;
 use crate::rollout::input::Hash;
 use crate::rollout::{ClusterState, RolloutDecision};
@@ -39,7 +39,7 @@ impl Cluster {
             | ClusterState::Unreachable { .. }
             | ClusterState::Quarantined { .. } => state.to_string(),
         };
-        let runs = work.map(|(_, runs)| short(&runs.0)).unwrap_or_default();
+        let runs = work.map(|(_, runs)| short(&runs.0).to_owned()).unwrap_or_default();
         // Conditions of works keep their times when the work changes.
         let ended = None;
         Self { state: state.clone(), available, name: name.to_owned(), message, runs, ended }
@@ -60,8 +60,8 @@ impl Rollout {
             placement: format!("{}/{}", record.placement_namespace, record.placement_name),
             state: progress::placement_condition(total, total, true, decision).reason,
             message: message.join("; "),
-            desired: short(&record.revision),
-            last_good: short(&record.last_good),
+            desired: short(&record.revision).to_owned(),
+            last_good: short(&record.last_good).to_owned(),
             quarantined: !record.quarantined.is_empty() && record.quarantined == record.revision,
         }
     }
@@ -76,11 +76,8 @@ impl Workload {
         mut clusters: Vec<Arc<Cluster>>,
     ) -> Self {
         clusters.sort_by_key(|cluster| cluster.rank());
-        Self { name: set.to_string(), rollouts, holds: records.iter().flat_map(holds).collect(), clusters }
+        let name = set.to_string();
+        let holds = records.iter().flat_map(|record| holds(record, &name, short(&record.revision))).collect();
+        Self { name, rollouts, holds, clusters }
     }
-}
-
-/// Returns the first digits of a hash.
-fn short(hash: &str) -> String {
-    hash.get(..8).unwrap_or(hash).to_owned()
 }

@@ -143,8 +143,15 @@ fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
 /// anything is released.
 fn breach(plans: &[StagePlan]) -> Option<Breach> {
     plans.iter().find_map(|plan| {
-        let (failures, allowed) = (plan.failures(), plan.allowed?);
-        (failures > allowed).then(|| Breach { stage: plan.name.clone(), failures, allowed })
+        let (mut failures, allowed) = (plan.failures(), plan.allowed?);
+        let first = failures.next()?;
+        let failures = 1 + failures.count();
+        (failures > allowed).then(|| Breach {
+            stage: plan.name.clone(),
+            failures,
+            allowed,
+            first: first.name.to_owned(),
+        })
     })
 }
 

@@ -47,10 +47,9 @@ pub(super) struct StagePlan<'a> {
 }
 
 impl StagePlan<'_> {
-    /// Returns how many clusters failed or timed out.
-    pub(super) fn failures(&self) -> usize {
-        let failed = |member: &&Member| member.state.as_ref().is_some_and(ClusterState::is_failure);
-        self.members.iter().filter(failed).count()
+    /// Returns the clusters that failed or timed out.
+    pub(super) fn failures(&self) -> impl Iterator<Item = &Member<'_>> {
+        self.members.iter().filter(|member| member.state.as_ref().is_some_and(ClusterState::is_failure))
     }
 }
 

@@ -126,6 +126,8 @@ pub struct Breach {
     pub failures: usize,
     /// Limit of the stage.
     pub allowed: usize,
+    /// The first of these clusters, in the order of the stage.
+    pub first: String,
 }
 
 impl ClusterState {
@@ -144,7 +146,7 @@ impl ClusterState {
     }
 
     /// Returns whether the cluster counts against `maxFailures`.
-    pub fn is_failure(&self) -> bool {
+    pub(crate) fn is_failure(&self) -> bool {
         match self {
             Self::Failed { .. } | Self::TimedOut => true,
             Self::Done
@@ -306,7 +308,7 @@ mod tests {
             Wait::Refused,
             Wait::Paused,
             Wait::Quarantine { revision: Hash::default() },
-            Wait::Breach(Breach { stage: stage(), failures: 2, allowed: 1 }),
+            Wait::Breach(Breach { stage: stage(), failures: 2, allowed: 1, first: String::new() }),
             Wait::Frozen { window: String::new(), until },
             Wait::Unreachable { clusters: 2, allowed: 1 },
             Wait::Superseded { clusters: 1, until },

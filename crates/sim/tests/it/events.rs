@@ -7,8 +7,11 @@ use crate::fixtures::{
     template, with, work, world,
 };
 use crate::replica_sets;
+use crate::reports::caches;
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
+use controllers::hub::addon_config;
+use controllers::hub::overview::Overview;
 use jiff::Timestamp;
 use object::Key;
 use reconcile::{Action, Event, Failure, FailureKind, Outcome};
@@ -66,6 +69,28 @@ fn tell_of_an_add_on(mut world: World) {
     assert!(!frozen.is_empty() && frozen.iter().all(|told| told == "Normal RolloutFrozen"), "{frozen:?}");
     policy(&mut world, json!({"freezeWindows": []}));
     assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
+}
+
+#[test]
+fn a_rollback_says_which_cluster_failed_and_why_also_when_no_cluster_runs_it_any_more() {
+    let mut world = seeded(0, 4);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    rest(&mut world);
+    policy(&mut world, json!({"onBreach": "Rollback"}));
+    template(&mut world, "msa", "msa:0.4.7");
+    world.run_for(seconds(120)).unwrap();
+    let events = world.take_events();
+    let event = events.iter().find(|event| event.reason == "RolledBack").unwrap();
+    assert!(event.message.contains(" is quarantined, and what ran before returns on "), "{event:?}");
+    assert!(event.message.contains("; it failed on cluster1: "), "{event:?}");
+    let explained = addon_config::explain(ADDON, &caches(&world), world.now).unwrap().unwrap();
+    assert!(explained.rollouts[0].failure.starts_with("cluster1: "), "{:?}", explained.rollouts[0].failure);
+    let overview = Overview::read(&caches(&world), world.now).unwrap();
+    let holds = &overview.add_ons[0].holds;
+    assert!(holds.len() == 1 && holds[0].contains(": it failed on cluster1: "), "{holds:?}");
+    assert!(holds[0].ends_with("wheelwright rollout resume msa --release"), "{holds:?}");
 }
 
 /// Refuses to delete a work, as the policy of somebody on the hub.

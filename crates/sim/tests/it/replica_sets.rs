@@ -156,6 +156,7 @@ fn a_breach_returns_the_clusters_of_a_set_to_the_template_before() {
     assert_eq!(rollouts[0].replica_set, "default/settings");
     assert_eq!(rollouts[0].quarantined, rollouts[0].revision);
     assert!(!rollouts[0].last_good.is_empty());
+    assert!(rollouts[0].failure.starts_with("cluster1: "), "{:?}", rollouts[0].failure);
     set(&mut world, "2", progressive());
     settle(&mut world);
     assert_eq!(values(&world), ["2", "2", "2", "2"]);

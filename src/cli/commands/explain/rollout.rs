@@ -71,6 +71,16 @@ impl Explained {
         }
     }
 
+    /// Returns the name of a revision for a table: the name of its template, and the start of its hash.
+    fn version(&self, revision: &Hash) -> String {
+        let mut configs = self.contents.get(revision).into_iter().flatten();
+        let template = configs.find_map(|config| config.strip_prefix("addontemplates/")?.split('@').next());
+        template.map_or_else(
+            || revision.short().to_owned(),
+            |template| format!("{template} ({})", revision.short()),
+        )
+    }
+
     fn of_set(set: &Key, origin: &Origin) -> Result<Self, CommandError> {
         let caches = origin.read(&read_by::<ReplicaSetController>())?;
         let replica_set::SetRollouts { rollouts, contents, messages } =
@@ -113,13 +123,14 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
     let placements: Map<String, Value> = explanation
         .rollouts
         .iter()
-        .map(|PlacementRollout { placement, revision, decision, input: _ }| {
+        .map(|PlacementRollout { placement, revision, decision, input: _, failure }| {
             let mut value = match decision {
                 Ok(decision) => decision_json(decision),
                 Err(why) => json!({"hold": {"reason": "NotAsked", "message": why}}),
             };
             if let Some(fields) = value.as_object_mut() {
                 fields.insert("revision".into(), json!(revision));
+                fields.insert("failure".into(), json!(failure));
             }
             (placement.to_string(), value)
         })
@@ -142,7 +153,7 @@ fn text(name: &str, explanation: &Explained) -> String {
         );
     }
     let mut seen = BTreeSet::new();
-    for PlacementRollout { placement, revision, decision, input: _ } in &explanation.rollouts {
+    for PlacementRollout { placement, revision, decision, input: _, failure } in &explanation.rollouts {
         seen.insert(revision);
         let decision = match decision {
             Ok(decision) => decision,
@@ -175,7 +186,10 @@ fn text(name: &str, explanation: &Explained) -> String {
         if let Some(hold) = &decision.hold {
             let _ = writeln!(page, "  nothing starts: {hold}");
         }
-        page += &decision_table(decision);
+        if !failure.is_empty() {
+            let _ = writeln!(page, "  the revision failed on {failure}");
+        }
+        page += &decision_table(decision, |revision| explanation.version(revision));
         let messages = explanation.messages.iter().filter(|(name, _)| decision.clusters.contains_key(*name));
         for (cluster, message) in messages.take(MESSAGES) {
             let _ = writeln!(page, "{cluster} reports: {message}");

@@ -73,6 +73,9 @@ fn next(name: &str, explained: &Explained) -> String {
         let Some(hold) = &decision.hold else { continue };
         let revision = explained.named(&rollout.revision);
         let _ = writeln!(page, "{placement}: nothing starts: {hold}\n  the revision is {revision}");
+        if !rollout.failure.is_empty() {
+            let _ = writeln!(page, "  it failed on {}", rollout.failure);
+        }
         commands.extend(release(hold, name).command);
     }
     for command in commands {

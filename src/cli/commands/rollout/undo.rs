@@ -33,6 +33,8 @@ struct Undone {
     revision: String,
     /// The name of the revision for people.
     named: String,
+    /// Where and why it failed, if it did.
+    failure: String,
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
@@ -47,6 +49,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             placement: rollout.placement.clone(),
             revision: rollout.revision.0.clone(),
             named: explained.named(&rollout.revision),
+            failure: rollout.failure.clone(),
         })
         .collect();
     if undone.is_empty() {
@@ -80,7 +83,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 fn quarantine(rollouts: &mut Vec<RolloutStatus>, subject: &str, undone: &Undone) {
-    let Undone { placement: Key { namespace, name }, revision, named: _ } = undone;
+    let Undone { placement: Key { namespace, name }, revision, named: _, failure } = undone;
     let (add_on, replica_set) = if subject.contains('/') { ("", subject) } else { (subject, "") };
     let is_it = |one: &RolloutStatus| {
         (one.add_on.as_str(), one.replica_set.as_str()) == (add_on, replica_set)
@@ -88,6 +91,7 @@ fn quarantine(rollouts: &mut Vec<RolloutStatus>, subject: &str, undone: &Undone)
     };
     if let Some(present) = rollouts.iter_mut().find(|rollout| is_it(rollout)) {
         present.quarantined.clone_from(revision);
+        present.failure.clone_from(failure);
         return;
     }
     rollouts.push(RolloutStatus {
@@ -97,6 +101,7 @@ fn quarantine(rollouts: &mut Vec<RolloutStatus>, subject: &str, undone: &Undone)
         placement_name: name.clone(),
         revision: revision.clone(),
         quarantined: revision.clone(),
+        failure: failure.clone(),
         ..RolloutStatus::default()
     });
 }

@@ -105,7 +105,8 @@ impl AddOnInput {
             let condition = problem.of_placement();
             let decision = Err(condition.message.clone());
             set_condition(&mut progression.conditions, condition, pass.now);
-            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision });
+            let failure = String::new();
+            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision, failure });
             decided.progressions.push(progression);
             return Ok(());
         }
@@ -143,27 +144,37 @@ impl AddOnInput {
             &progression.config_references,
             decision.counts.is_complete(),
         );
-        let condition = self.condition(node, &decision, &decided.removal);
+        let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
+        let condition = self.condition(node, &decision, &failure, &decided.removal);
         set_condition(&mut progression.conditions, condition, pass.now);
         let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
         let good = config_refs::last_known_good(&progression.config_references);
         memory.last_good = good.map(|good| address(&good)).unwrap_or_default();
         memory.strategy =
             if input.strategy.is_ok() { Some(node.rollout_strategy.clone()) } else { last_strategy };
+        if !memory.quarantined.is_empty() {
+            memory.failure.clone_from(&failure);
+        }
         decided.memories.push(memory);
         decided.progressions.push(progression);
-        let decision = Ok(decision);
-        decided.rollouts.push(PlacementRollout { placement, revision, input: Some(input), decision });
+        let (input, decision) = (Some(input), Ok(decision));
+        decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });
         Ok(())
     }
 
     /// Returns the condition of the rollout on a placement.
-    fn condition(&self, node: &PlacementNode, decision: &RolloutDecision, removal: &Removal) -> Observation {
+    fn condition(
+        &self,
+        node: &PlacementNode,
+        decision: &RolloutDecision,
+        failure: &str,
+        removal: &Removal,
+    ) -> Observation {
         let own = node.number_of_clusters();
         let (selected, is_decided) = (node.selection.clusters().count(), node.waits_for.is_none());
         let mut condition = progress::placement_condition(selected, own, is_decided, decision);
-        if let Some(first) = decision.breach.as_ref().and_then(|_| self.first_failure(decision)) {
-            condition.message.push_str(&format!(" {first}"));
+        if !failure.is_empty() {
+            condition.message.push_str(&format!(" {failure}."));
         }
         if let Some(wait) = node.waits_for {
             condition.message.push_str(&format!(" {wait}"));
@@ -257,12 +268,6 @@ impl AddOnInput {
         let message = &find_condition(conditions, addon_conditions::PROGRESSING)?.message;
         let message = message.strip_prefix("progressing... ").unwrap_or(message);
         Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
-    }
-
-    /// Returns the first cluster that failed, and why.
-    fn first_failure(&self, decision: &RolloutDecision) -> Option<String> {
-        let mut failed = decision.clusters.iter().filter(|(_, assignment)| assignment.state.is_failure());
-        failed.find_map(|(name, _)| Some(format!("{name}: {}.", self.message(name)?)))
     }
 }
 

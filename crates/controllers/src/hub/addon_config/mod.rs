@@ -118,6 +118,9 @@ pub struct PlacementRollout {
     pub input: Option<Arc<Input>>,
     /// The decision of the engine, or why it is not called.
     pub decision: Result<Arc<RolloutDecision>, String>,
+    /// Where and why the revision failed; empty while it has not. The text comes from the cluster and must be
+    /// escaped.
+    pub failure: String,
 }
 
 /// Decides the rollouts of an add-on and writes nothing; `None` if the add-on does not exist.

@@ -106,6 +106,8 @@ impl AddOnInput {
             placement: &rollout.placement,
             input,
             decision,
+            revision: &names_of(progression),
+            failure: &rollout.failure,
             before: old,
             message,
             waited: remembered.map(|status| status.waiting_approvals.as_slice()).unwrap_or_default(),
@@ -176,6 +178,15 @@ impl AddOnInput {
 fn progressing(progression: &InstallProgression) -> (&str, &str) {
     let condition = find_condition(&progression.conditions, PROGRESSING);
     condition.map(|condition| (condition.reason.as_str(), condition.message.as_str())).unwrap_or_default()
+}
+
+/// Returns the names of the configurations that are rolled out on a placement, the templates first.
+fn names_of(progression: &InstallProgression) -> String {
+    let mut names: Vec<_> = desired(progression)
+        .filter_map(|(_, resource, config)| Some((resource != "addontemplates", config?.name.as_str())))
+        .collect();
+    names.sort_unstable();
+    names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the configurations that are rolled out on a placement.

@@ -72,7 +72,8 @@ impl SetInput {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
         if !node.exists {
             let decision = Err("there is no such placement; its works stay as they are".to_owned());
-            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision });
+            let failure = String::new();
+            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision, failure });
             return Ok(());
         }
         let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
@@ -81,11 +82,11 @@ impl SetInput {
         input.granted = pass.granted.clone();
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let object = pass.object.as_ref();
-        let memory = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
+        let remembered = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
         let hash = |text: &String| Some(Hash(text.clone())).filter(|hash| !hash.0.is_empty());
-        input.quarantined = memory.and_then(|memory| hash(&memory.quarantined));
+        input.quarantined = remembered.and_then(|memory| hash(&memory.quarantined));
         let good =
-            memory.and_then(|memory| hash(&memory.last_good)).filter(|h| self.contents.contains_key(h));
+            remembered.and_then(|memory| hash(&memory.last_good)).filter(|h| self.contents.contains_key(h));
         self.read_clusters(&mut input, node, good.as_ref(), pass)?;
         let decision = rollout::advance(&input, pass.now);
         decided.clusters.extend(input.clusters.iter().map(|cluster| (cluster.name.clone(), cluster.clone())));
@@ -93,9 +94,13 @@ impl SetInput {
         let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
         let last_good = if decision.counts.is_complete() { Some(&revision) } else { good.as_ref() };
         memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
+        let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
+        if !memory.quarantined.is_empty() {
+            memory.failure.clone_from(&failure);
+        }
         decided.memories.push(memory);
         let (input, decision) = (Some(Arc::new(input)), Ok(Arc::new(decision)));
-        decided.rollouts.push(PlacementRollout { placement, revision, input, decision });
+        decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });
         Ok(())
     }
 

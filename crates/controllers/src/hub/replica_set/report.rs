@@ -93,6 +93,15 @@ pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap
     messages.filter(|(_, message)| !message.is_empty()).collect()
 }
 
+impl SetInput {
+    /// Returns why the work of a cluster failed, as far as it reports a reason.
+    pub(super) fn message(&self, cluster: &str) -> Option<String> {
+        let work = self.works.get(cluster).map(|(work, runs)| (work.as_ref(), runs));
+        let message = plain(&Cluster::of_work(cluster, &ClusterState::TimedOut, work).message, MESSAGE);
+        Some(message).filter(|message| !message.is_empty())
+    }
+}
+
 /// Returns when the conditions of the works of a set last changed.
 pub(in crate::hub) fn last_change(set: &Key, view: &impl View) -> Read<Option<Timestamp>> {
     let Ok(owner) = replica_set::owner_label(set) else { return Ok(None) };

@@ -137,6 +137,8 @@ impl SetInput {
                 placement: &rollout.placement,
                 input,
                 decision,
+                revision: "the template",
+                failure: &rollout.failure,
                 before,
                 message: told(new, &rollout.placement.name),
                 waited: &waited.cloned().collect::<Vec<_>>(),

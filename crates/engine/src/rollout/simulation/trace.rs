@@ -208,17 +208,18 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Returns one decision of the engine as a table: a line for each cluster, with its explanation.
-pub fn decision_table(decision: &RolloutDecision) -> String {
+/// Returns one decision of the engine as a table: a line for each cluster, with its explanation. `named`
+/// gives the name of a revision.
+pub fn decision_table(decision: &RolloutDecision, named: impl Fn(&Hash) -> String) -> String {
     let mut rows: Vec<(&GroupKey, &str, &Assignment)> =
         decision.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
     rows.sort_by_key(|(group, name, _)| (*group, *name));
     let columns = |(group, name, assignment): &(&GroupKey, &str, &Assignment)| {
-        let assigned = assignment.assigned.as_ref().map_or("-", Hash::short);
+        let assigned = assignment.assigned.as_ref().map_or_else(|| "-".to_owned(), &named);
         [
             (*name).to_owned(),
             group.to_string(),
-            assigned.to_owned(),
+            assigned,
             assignment.state.word().to_owned(),
             assignment.state.to_string(),
         ]
@@ -244,7 +245,7 @@ pub fn decision_table(decision: &RolloutDecision) -> String {
         let _ = writeln!(text, "approval asked for: {token}");
     }
     if let Some(revision) = &decision.quarantine {
-        let _ = writeln!(text, "quarantined: {}", revision.short());
+        let _ = writeln!(text, "quarantined: {}", named(revision));
     }
     if let Some(at) = decision.recheck {
         let _ = writeln!(text, "check again at {at}");
