@@ -37,12 +37,9 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
     let hub = Cluster::start("doctor").await;
     let kubectl = hub.kubectl();
     let (findings, _) = problems(&hub);
-    assert!(
-        findings
-            .iter()
-            .any(|one| one.starts_with("definitions: configrepos.gitops.wheelwright.dev is missing")),
-        "{findings:?}"
-    );
+    let missing =
+        "definitions: 16 definitions are missing: managedclusters.cluster.open-cluster-management.io, ";
+    assert!(findings.iter().any(|one| one.starts_with(missing)), "{findings:?}");
 
     assert!(wheelwright(&hub, "install --wait 0").status.success());
     kubectl.run(&["label", "namespace", helm::NAMESPACE, "gitops.wheelwright.dev/operator-identity=allowed"]);

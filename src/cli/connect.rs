@@ -1,9 +1,10 @@
 //! The connection of a command to an API server.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::CommandError;
 use crate::shell::{self, Leadership};
@@ -69,8 +70,8 @@ pub(super) async fn answering(config: kube::Config) -> Result<kube::Client, Comm
             "check that the kubeconfig is for this hub and that its credentials have not expired",
         ),
         error => CommandError::hinted(
-            anyhow::Error::new(error).context(format!("cannot reach {url}")),
-            "check that the API server is running",
+            anyhow::anyhow!("cannot reach {url}: {}", innermost(&error)),
+            "check the address and the certificate authority in the kubeconfig, and that the API server is running",
         ),
     })?;
     Ok(client)
@@ -86,20 +87,79 @@ pub(super) async fn config(
 ) -> Result<kube::Config, CommandError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &options).await
-        }
+        Some(path) => match Kubeconfig::read_from(path) {
+            Ok(file) => kube::Config::from_custom_kubeconfig(file, &options).await,
+            Err(error) => Err(error),
+        },
         None if context.is_some() => kube::Config::from_kubeconfig(&options).await,
         None => {
             return kube::Config::infer().await.map_err(|error| {
-                CommandError::hinted(
-                    anyhow::anyhow!("found no hub to connect to: {error}"),
-                    "name a kubeconfig with --kubeconfig, or set KUBECONFIG",
+                let error = error.source().and_then(|error| error.downcast_ref());
+                error.map_or_else(
+                    || anyhow::anyhow!("found no hub to connect to").into(),
+                    |error| unusable(None, error),
                 )
             });
         }
     };
-    Ok(config.context("cannot use the kubeconfig")?)
+    config.map_err(|error| unusable(kubeconfig, &error))
+}
+
+/// Says why a kubeconfig cannot be used. The parser's error quotes lines of the file, which may contain
+/// credentials, so only its first line is shown.
+fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
+    const CONTEXTS: &str =
+        "`kubectl config get-contexts` lists the contexts of a kubeconfig, and --context chooses one";
+    const OTHER: &str = "name a kubeconfig with --kubeconfig, or set KUBECONFIG";
+    let name =
+        path.map_or_else(|| "the kubeconfig".to_owned(), |path| format!("the kubeconfig {}", path.display()));
+    let (why, hint) = match error {
+        KubeconfigError::ReadConfig(error, path) => {
+            (format!("cannot read the kubeconfig {}: {error}", path.display()), OTHER)
+        }
+        KubeconfigError::CurrentContextNotSet => (format!("{name} has no current context"), CONTEXTS),
+        KubeconfigError::LoadContext(context) => (format!("{name} has no context {context}"), CONTEXTS),
+        error => {
+            let error = error.to_string();
+            (format!("cannot use {name}: {}", error.lines().next().unwrap_or_default()), OTHER)
+        }
+    };
+    CommandError::hinted(anyhow::anyhow!(why), hint)
+}
+
+/// Returns the cause of an error, without the layers of the client that it came through.
+fn innermost(error: &dyn Error) -> &dyn Error {
+    error.source().map_or(error, innermost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_used_is_named_with_the_way_out_and_without_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hub.kubeconfig");
+        let check = async |content: Option<&str>, context: Option<&str>, why: &str, hint: &str| {
+            if let Some(content) = content {
+                std::fs::write(&path, content).unwrap();
+            }
+            let error = config(Some(&path), context).await.unwrap_err();
+            let (shown, advice) = (format!("{:#}", error.error), error.hint.unwrap());
+            let expected = why.replace("PATH", &path.display().to_string());
+            assert!(shown.starts_with(&expected) && advice.contains(hint), "{shown}; {advice}");
+            assert!(!shown.contains("s3cret") && !shown.contains('\n'), "{shown}");
+        };
+        check(None, None, "cannot read the kubeconfig PATH: No such file", "--kubeconfig").await;
+        check(
+            Some("users: [{user: {token: s3cret"),
+            None,
+            "cannot use the kubeconfig PATH: failed",
+            "--kubeconfig",
+        )
+        .await;
+        check(Some("kind: Config"), None, "the kubeconfig PATH has no current context", "--context").await;
+        check(Some("kind: Config"), Some("prod"), "the kubeconfig PATH has no context prod", "--context")
+            .await;
+    }
 }

@@ -8,8 +8,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
 use serde_json::Value;
 
-use super::CommandError;
-use crate::shell;
+use super::{CommandError, writer};
 use object::{Gvk, Object};
 
 /// Largest file that is read: 64 MiB hold some 20,000 clusters.
@@ -80,10 +79,7 @@ pub(crate) async fn of_hub(
     let mut params = ListParams::default().limit(PAGE).labels(labels);
     let mut objects = Vec::new();
     loop {
-        let page = api
-            .list(&params)
-            .await
-            .map_err(|error| anyhow!("cannot list {gvk}: {}", shell::message(&error)))?;
+        let page = api.list(&params).await.map_err(writer::failed(format!("list {gvk}")))?;
         for object in page.items {
             let mut object = Object::from_value(serde_json::to_value(object)?)?;
             object.0.insert("apiVersion".into(), gvk.api_version().into());

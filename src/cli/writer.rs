@@ -99,7 +99,7 @@ pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandErro
             ),
             404 => CommandError::hinted(
                 message,
-                "check the name, and that the API server is a hub: wheelwright crds | kubectl apply --server-side -f -",
+                "check the name, and that the API server is a hub: wheelwright doctor says what it lacks",
             ),
             _ => message.into(),
         }

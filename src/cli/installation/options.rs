@@ -4,6 +4,8 @@ use engine::installation::{self, InstallationOptions};
 use object::Object;
 
 use super::MANAGER;
+use crate::operator::controller_names;
+use crate::shell::Selection;
 
 /// The options of an installation. The values of the chart have the same names and defaults.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -15,7 +17,7 @@ pub(in crate::cli) struct OptionArgs {
     #[arg(long, value_name = "NUMBER")]
     replicas: Option<u32>,
     /// Controllers to run: `*` means all, `-name` leaves one out, so that OCM can run it [default: *].
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true, value_parser = controllers)]
     controllers: Option<String>,
     /// Hosts that repositories may be on; only these may have private addresses [default: all public hosts].
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
@@ -73,6 +75,11 @@ impl OptionArgs {
     }
 }
 
+/// Checks the names of controllers, because an operator with an unknown one ends at once.
+fn controllers(text: &str) -> Result<String, String> {
+    Selection::parse(text, &controller_names()).map(|_| text.to_owned())
+}
+
 /// Checks a service account. An empty one stands for an empty list.
 fn account(text: &str) -> Result<String, String> {
     let is_account =
@@ -86,4 +93,24 @@ pub(in crate::cli) fn manifests(
     options: &InstallationOptions,
 ) -> anyhow::Result<Vec<Object>> {
     Ok(installation::manifests(namespace, options, MANAGER)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: OptionArgs,
+    }
+
+    #[test]
+    fn an_unknown_controller_is_refused_before_it_is_installed() {
+        let read = |controllers| Line::try_parse_from(["install", "--controllers", controllers]);
+        assert_eq!(read("*,-placement").unwrap().options.controllers.as_deref(), Some("*,-placement"));
+        let refused = read("placment").err().unwrap().to_string();
+        assert!(refused.contains("there is no controller \"placment\"; there are: "), "{refused}");
+    }
 }

@@ -9,6 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use super::ExaminedHub;
 use super::finding::{Finding, all, few};
 use api::crds;
+use engine::plural::counted;
 use object::Metadata as _;
 
 const CHECK: &str = "definitions";
@@ -21,10 +22,11 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let present: BTreeMap<&str, &CustomResourceDefinition> =
         present.iter().map(|one| (one.name(), one)).collect();
     let wanted = crds::hub();
-    let findings: Vec<Finding> = wanted
-        .iter()
-        .filter_map(|definition| compare(definition, present.get(definition.name()).copied()))
-        .collect();
+    let (present, missing): (Vec<_>, Vec<_>) =
+        wanted.iter().map(|one| (one, present.get(one.name()))).partition(|(_, present)| present.is_some());
+    let missing = missing_finding(&missing.iter().map(|(wanted, _)| wanted.name()).collect::<Vec<_>>());
+    let others = present.into_iter().filter_map(|(wanted, present)| compare(wanted, present?));
+    let findings: Vec<Finding> = missing.into_iter().chain(others).collect();
     if findings.is_empty() {
         return vec![Finding::good(
             CHECK,
@@ -34,16 +36,17 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     findings
 }
 
+/// Returns one finding about all definitions that are missing.
+fn missing_finding(names: &[&str]) -> Option<Finding> {
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    let message =
+        format!("{} {verb} missing: {}", counted(names.len(), "definition"), few(names.iter().copied()));
+    (!names.is_empty()).then(|| Finding::bad(CHECK, message, "wheelwright install, or wheelwright upgrade"))
+}
+
 /// Returns the problem of a definition.
-fn compare(wanted: &CustomResourceDefinition, present: Option<&CustomResourceDefinition>) -> Option<Finding> {
+fn compare(wanted: &CustomResourceDefinition, present: &CustomResourceDefinition) -> Option<Finding> {
     let name = wanted.name();
-    let Some(present) = present else {
-        return Some(Finding::bad(
-            CHECK,
-            format!("{name} is missing"),
-            "wheelwright install, or wheelwright upgrade",
-        ));
-    };
     let conditions = present.status.iter().flat_map(|status| status.conditions.iter().flatten());
     if let Some(refused) =
         conditions.clone().find(|one| one.type_ == "NamesAccepted" && one.status == "False")
@@ -119,7 +122,7 @@ mod tests {
         let established = json!({"conditions": [{"type": "Established", "status": "True"}]});
         present.status = serde_json::from_value(established).unwrap();
         change(&mut present);
-        let found = compare(&wanted, Some(&present)).map(|finding| finding.message).unwrap_or_default();
+        let found = compare(&wanted, &present).map(|finding| finding.message).unwrap_or_default();
         assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{expected:?}: {found}");
     }
 
@@ -137,7 +140,9 @@ mod tests {
             },
             "drops fields that this version reads: spec.verify",
         );
-        let wanted = crds::hub();
-        assert!(compare(&wanted[0], None).unwrap().message.contains("is missing"));
+        let missing = |names: &[&str]| missing_finding(names).map(|finding| finding.message);
+        assert_eq!(missing(&[]), None);
+        assert_eq!(missing(&["a"]).unwrap(), "1 definition is missing: a");
+        assert_eq!(missing(&["a"; 7]).unwrap(), "7 definitions are missing: a, a, a, a, a and 2 more");
     }
 }
