@@ -58,6 +58,21 @@ impl Style {
         shown_width(line).div_ceil(self.columns.max(1)).max(1)
     }
 
+    /// Cuts the lines of a text to the width of the screen, so that each is one row of it. When the screen
+    /// becomes wider, some terminals join the rows of a line, and others do not.
+    pub fn cut(self, text: &str) -> String {
+        let cut = |line| {
+            let mut left = self.columns;
+            let shown = characters(line).filter(move |(_, is_shown)| {
+                let fits = !is_shown || left > 0;
+                left = left.saturating_sub(usize::from(*is_shown));
+                fits
+            });
+            shown.map(|(character, _)| character).chain(['\n']).collect::<String>()
+        };
+        text.lines().map(cut).collect()
+    }
+
     /// Cuts a text that is overwritten later to the screen, because nothing above it can be overwritten. The
     /// last row is for the cursor.
     pub fn fit(self, text: &str) -> String {
@@ -78,17 +93,20 @@ impl Style {
     }
 }
 
-/// Returns the number of characters that a terminal shows of a line: all but the escape sequences of colours,
-/// which end with an `m`.
+/// Returns the number of characters that a terminal shows of a line.
 fn shown_width(line: &str) -> usize {
+    characters(line).filter(|(_, is_shown)| *is_shown).count()
+}
+
+/// Returns the characters of a line, and whether a terminal shows them: all but the escape sequences of
+/// colours, which end with an `m`.
+fn characters(line: &str) -> impl Iterator<Item = (char, bool)> {
     let mut hidden = false;
-    line.chars()
-        .filter(|character| {
-            let shows = !hidden && *character != '\u{1b}';
-            hidden = *character == '\u{1b}' || (hidden && *character != 'm');
-            shows
-        })
-        .count()
+    line.chars().map(move |character| {
+        let is_shown = !hidden && character != '\u{1b}';
+        hidden = character == '\u{1b}' || (hidden && character != 'm');
+        (character, is_shown)
+    })
 }
 
 impl Ui {
@@ -182,5 +200,7 @@ mod tests {
         let style = Style { colour: true, columns: 80, rows: 3 };
         assert_eq!(style.fit(&text), format!("{line}\nand 39 more lines\n"));
         assert_eq!(Style::PLAIN.fit(&text), text);
+        let style = Style { colour: true, columns: 3, rows: 3 };
+        assert_eq!(style.cut(&format!("{line}\n")), "\u{1b}[32m✓\u{1b}[0m c\n");
     }
 }

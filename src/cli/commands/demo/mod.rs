@@ -66,6 +66,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let background = Background { tasks: TaskTracker::new(), stop: stop_on_signal() };
         let result = tokio::select! {
+            // The signal ends a demo that stays, which then removes its table.
+            biased;
             result = script::run(args, &dir, Screen::new(ui), &background) => {
                 result.map(|()| ExitCode::SUCCESS)
             }

@@ -50,7 +50,8 @@ impl<'a> Screen<'a> {
 
     /// Draws the table on a terminal when it has changed.
     pub(super) fn table(&mut self, fleet: &FleetProgress, addon: &str) -> io::Result<()> {
-        let table = self.style().fit(&fleet.table(addon, self.style()));
+        let style = self.style();
+        let table = style.fit(&style.cut(&fleet.table(addon, style)));
         if !self.is_terminal() || self.drawn == table {
             return Ok(());
         }
