@@ -83,11 +83,14 @@ fn a_rollback_says_which_cluster_failed_and_why_also_when_no_cluster_runs_it_any
     world.run_for(seconds(120)).unwrap();
     let events = world.take_events();
     let event = events.iter().find(|event| event.reason == "RolledBack").unwrap();
-    assert_eq!(event.message, "");
+    assert!(event.message.contains(" is quarantined, and what ran before returns on "), "{event:?}");
+    assert!(event.message.contains("; it failed on cluster1: "), "{event:?}");
     let explained = addon_config::explain(ADDON, &caches(&world), world.now).unwrap().unwrap();
-    assert_eq!(explained.rollouts[0].failure, "");
+    assert!(explained.rollouts[0].failure.starts_with("cluster1: "), "{:?}", explained.rollouts[0].failure);
     let overview = Overview::read(&caches(&world), world.now).unwrap();
-    assert_eq!(overview.add_ons[0].holds, [""]);
+    let holds = &overview.add_ons[0].holds;
+    assert!(holds.len() == 1 && holds[0].contains(": it failed on cluster1: "), "{holds:?}");
+    assert!(holds[0].ends_with("wheelwright rollout resume msa --release"), "{holds:?}");
 }
 
 /// Refuses to delete a work, as the policy of somebody on the hub.

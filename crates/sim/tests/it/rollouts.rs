@@ -189,6 +189,7 @@ fn a_breach_returns_clusters_to_what_worked() {
     let record = policy.status.unwrap().rollouts[0].clone();
     assert!(!record.quarantined.is_empty() && record.quarantined == record.revision);
     assert!(!record.last_good.is_empty() && record.last_good != record.revision, "{record:?}");
+    assert!(record.failure.starts_with("cluster1: "), "{record:?}");
     let (reason, message) = progress(&world);
     assert_eq!(reason, "Failed");
     assert!(

@@ -15,8 +15,9 @@ use crate::cli::output::Style;
 const ADDON: &str = "managed-serviceaccount";
 /// The branch that reports are pushed to.
 pub(super) const REPORTS: &str = "wheelwright/status";
-/// Time in which a version must become healthy; otherwise it has failed.
-const DEADLINE: &str = "6s";
+/// Time in which a version must become healthy; otherwise it has failed. What a cluster waits for is reported
+/// after 10 seconds.
+const DEADLINE: &str = "12s";
 /// Time for which the canaries of a version must work before the others follow.
 const SOAK: &str = "1s";
 /// Longest time for all that a commit causes. An idle machine needs about ten seconds.
