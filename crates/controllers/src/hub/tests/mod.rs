@@ -2,5 +2,5 @@
 
 mod custom_signer;
 mod floods;
-mod memory_hub;
+pub(crate) mod memory_hub;
 mod unreadable;
