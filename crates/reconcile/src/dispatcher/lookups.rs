@@ -214,7 +214,9 @@ impl Lookups {
         let later = state.due.replace(at);
         if !state.is_running {
             let schedule = self.schedule.of(lookup);
-            later.map(|later| schedule.remove(&(later, lookup.clone())));
+            if let Some(later) = later {
+                schedule.remove(&(later, lookup.clone()));
+            }
             schedule.insert((at, lookup.clone()));
         }
     }
