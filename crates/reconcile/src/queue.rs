@@ -159,8 +159,8 @@ impl WorkQueue {
         self.order(priority).insert((at, key));
     }
 
-    /// Makes a key due, but not within `spacing` of its last plan: a lone change is planned at once, and those
-    /// that follow it are planned together.
+    /// Makes a key due, but not within `spacing` of its last plan: a lone change is planned at once, and
+    /// those that follow it are planned together.
     pub(crate) fn wake_spaced(&mut self, key: Key, wake: Wake) {
         let rested = self.ended.get(&key).map_or(wake.at, |ended| later(*ended, self.spacing));
         self.wake(key, Wake { at: wake.at.max(rested), ..wake });

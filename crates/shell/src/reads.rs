@@ -1,8 +1,8 @@
 //! Reads the objects that plans ask for: one by one, or many of a collection with one list.
 //!
-//! At its start, an agent asks for every object of its works. A list of their collection costs a fraction of as
-//! many requests. But a collection may be full of objects of others, so a list is given up on when it is long
-//! for what is looked for, and only what is looked for is kept of a page.
+//! At its start, an agent asks for every object of its works. A list of their collection costs a fraction of
+//! as many requests. But a collection may be full of objects of others, so a list is given up on when it is
+//! long for what is looked for, and only what is looked for is kept of a page.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,8 +27,8 @@ const READS_IN_FLIGHT: usize = 32;
 const WORTH_A_LIST: usize = 4;
 /// The most objects that are listed for each one that is looked for: a request for it costs as much.
 const LISTED_FOR_ONE: usize = 20;
-/// Objects per page: 500 objects of 4 KiB are 2 MiB. An answer beyond 32 MiB is not read; then the objects are
-/// read one by one.
+/// Objects per page: 500 objects of 4 KiB are 2 MiB. An answer beyond 32 MiB is not read; then the objects
+/// are read one by one.
 const PAGE: usize = 500;
 
 /// The objects of one kind in one namespace.
@@ -85,7 +85,7 @@ impl Reads {
                 && let Ok(_slot) = self.list.acquire().await
                 && let Err(error) = list(resources, collection, &mut left, &tell).await
             {
-                debug!(kind = %collection.0, error = message(&error), "cannot list the objects; reading them one by one");
+                debug!(kind = %collection.0, error = message(&error), "cannot list; reading one by one");
             }
             let one = |object: ObjectRef| async {
                 let lookup = Lookup::Object(object);

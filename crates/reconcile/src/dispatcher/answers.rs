@@ -221,9 +221,9 @@ impl Dispatcher {
         }
     }
 
-    /// Handles the version of an object: the object is read unless that version is known. A lone change is read
-    /// at once, and an object that changes all the time now and then. While a key is reconciled that asks for
-    /// the object, its write may be the cause, and will return the version.
+    /// Handles the version of an object: the object is read unless that version is known. A lone change is
+    /// read at once, and an object that changes all the time now and then. While a key is reconciled that
+    /// asks for the object, its write may be the cause, and will return the version.
     fn touched(&mut self, lookup: &Lookup, version: u64, now: Timestamp) {
         let is_reconciled = |(controller_id, key): &(usize, Key)| {
             self.controllers.get(*controller_id).is_some_and(|registered| registered.queue.is_running(key))

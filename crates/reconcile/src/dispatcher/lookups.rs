@@ -9,8 +9,8 @@ use crate::Lookup;
 use crate::queue::earlier;
 use object::{Gvk, Key, ObjectRef};
 
-/// The limit of lookups in flight: as many as writes of one controller. Those of objects are handed out as they
-/// are due, because the process reads many of them with one request.
+/// The limit of lookups in flight: as many as writes of one controller. Those of objects are handed out as
+/// they are due, because the process reads many of them with one request.
 const MAX_IN_FLIGHT: usize = 32;
 
 type Requester = (usize, Key);
@@ -139,7 +139,8 @@ impl Lookups {
         changes
     }
 
-    /// Begins a new lookup. One of an object waits for the first list of its kind, so that it misses no change.
+    /// Begins a new lookup. One of an object waits for the first list of its kind, so that it misses no
+    /// change.
     fn begin(&mut self, lookup: &Lookup, now: Timestamp, changes: &mut LookupChanges) {
         let Lookup::Object(object) = lookup else { return self.schedule(lookup, now) };
         let kind = self.kinds.entry(object.gvk.clone()).or_insert_with(|| {

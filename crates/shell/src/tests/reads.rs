@@ -40,18 +40,16 @@ impl Served {
                     0 => json!({"resourceVersion": "9"}),
                     more => json!({"continue": end.to_string(), "remainingItemCount": more}),
                 };
-                (
-                    200,
-                    json!({"metadata": metadata, "items": names[from..end].iter().map(|name| map(name)).collect::<Vec<_>>()}),
-                )
+                let items: Vec<Value> = names[from..end].iter().map(|name| map(name)).collect();
+                (200, json!({"metadata": metadata, "items": items}))
             }
             Some(name) if names.iter().any(|held| *held == name[1..]) => (200, map(&name[1..])),
             _ => refused(404),
         }
     }
 
-    /// Reads objects; returns the names of those that exist, the number of those that do not, and the number of
-    /// lists and of other requests.
+    /// Reads objects; returns the names of those that exist, the number of those that do not, and the number
+    /// of lists and of other requests.
     async fn read(self, names: &[&str]) -> (Vec<String>, usize, (usize, usize)) {
         let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
         let counted = Arc::clone(&counts);

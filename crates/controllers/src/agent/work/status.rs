@@ -38,8 +38,8 @@ impl WorkOnSpoke {
         }
         let verdicts: Vec<ManifestDecision> =
             self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
-        // One status write reports all manifests, as soon as all outcomes are known. What the plan did not know
-        // yet, such as the inventory, the next plan knows.
+        // One status write reports all manifests, as soon as all outcomes are known. A write that this plan
+        // could not make yet, as without the inventory, is made and reported by the next one.
         if !is_reached && verdicts.iter().any(|verdict| matches!(verdict.attempt(), Attempt::None)) {
             return None;
         }
