@@ -115,10 +115,7 @@ async fn main() {
     tokio::time::sleep(Duration::from_secs(idle as u64)).await;
     println!("at rest with {AT_REST} works of 2 objects: {}", agent.memory());
     println!("at rest for {idle} s: {:.3} CPU-s", agent.cpu() - cpu);
-    println!(
-        "requests to its API server meanwhile, of all clients: {:?}",
-        since(&sent, &requests(&on_spoke).await)
-    );
+    print_requests(&on_spoke, &sent).await;
     drop(agent);
 
     println!("works: {works} of {OBJECTS} objects");
@@ -131,6 +128,7 @@ async fn main() {
         async move { create_work(on_hub, &format!("work-{n}"), objects).await }
     };
     stream::iter(0..works).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    let sent = requests(&on_spoke).await;
     let begin = Instant::now();
     let agent = Agent::start(dir.path(), &spoke.kubeconfig);
     let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "works");
@@ -147,6 +145,7 @@ async fn main() {
     agent.rests().await;
     let (cpu, peak) = usage(agent.0.id());
     println!("agent when all is quiet: {cpu:.2} CPU-s, at most {peak:.1} MB, now {}", agent.memory());
+    print_requests(&on_spoke, &sent).await;
     drop(agent);
 
     let (before, sent) = (versions(&on_spoke, &on_hub).await, requests(&on_spoke).await);
@@ -155,10 +154,7 @@ async fn main() {
     assert!(versions(&on_spoke, &on_hub).await == before, "a start with nothing to do wrote something");
     println!("start with nothing to do: no object, AppliedManifestWork or work is written");
     println!("the same: {:.2} CPU-s, {}", agent.cpu(), agent.memory());
-    println!(
-        "requests to its API server meanwhile, of all clients: {:?}",
-        since(&sent, &requests(&on_spoke).await)
-    );
+    print_requests(&on_spoke, &sent).await;
 
     latency(&on_spoke, &on_hub).await;
     server.stop().await;
@@ -299,10 +295,12 @@ async fn requests(client: &Client) -> BTreeMap<String, f64> {
     counts
 }
 
-/// The requests since an earlier count.
-fn since(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
-    let new = after.iter().map(|(what, count)| (what.clone(), count - before.get(what).unwrap_or(&0.0)));
-    new.filter(|(_, count)| *count > 0.0).collect()
+/// Prints the requests since an earlier count.
+async fn print_requests(client: &Client, before: &BTreeMap<String, f64>) {
+    let after = requests(client).await;
+    let new = after.iter().map(|(what, count)| (what, count - before.get(what).unwrap_or(&0.0)));
+    let new: BTreeMap<_, _> = new.filter(|(_, count)| *count > 0.0).collect();
+    println!("requests to its API server meanwhile, of all clients: {new:?}");
 }
 
 /// Measures how long the hub needs to know a status of the cluster.

@@ -4,8 +4,9 @@
 //! A secret holds one work, in gzip, and is written when a field changes that a plan reads. Manifests may
 //! hold secrets, so they are kept in Secrets only. A work that is too large for a Secret is not kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flate2::Compression;
@@ -53,6 +54,8 @@ pub(super) struct KeptWorks {
     held: BTreeMap<String, Option<String>>,
     /// The resource versions of the works that are kept as they are, or that no secret takes.
     handled: BTreeMap<String, String>,
+    /// The new works that had no status at the last check.
+    new: BTreeSet<String>,
 }
 
 impl KeptWorks {
@@ -63,6 +66,7 @@ impl KeptWorks {
             hub: identity.hub_hash.chars().take(32).collect(),
             held: BTreeMap::new(),
             handled: BTreeMap::new(),
+            new: BTreeSet::new(),
         }
     }
 
@@ -85,16 +89,21 @@ impl KeptWorks {
                 "the hub is away; going on from the kept works"
             );
             shell.keep(kept);
+        } else {
+            drop(kept);
         }
+        let cluster = self.cluster.clone();
+        let works =
+            || shell.caches().list::<ManifestWork>(Query::namespace(&cluster)).ok().filter(|_| listed());
         while !stop.is_cancelled() {
-            if listed() {
-                self.keep(&shell).await;
+            if let Some(works) = works() {
+                self.keep(&works, false).await;
             }
             stop.run_until_cancelled(sleep(PERIOD)).await;
         }
         // Writes the last changes of a process that stops in the regular way.
-        if listed() {
-            self.keep(&shell).await;
+        if let Some(works) = works() {
+            self.keep(&works, true).await;
         }
     }
 
@@ -107,12 +116,14 @@ impl KeptWorks {
         Ok(kept.into_values().flatten().collect())
     }
 
-    /// Keeps the works that changed, and removes those that are gone.
-    async fn keep(&mut self, shell: &Handle) {
-        let Ok(works) = shell.caches().list::<ManifestWork>(Query::namespace(&self.cluster)) else { return };
+    /// Keeps the works that changed, and removes those that are gone. The last check leaves no work for
+    /// later.
+    async fn keep(&mut self, works: &[Arc<ManifestWork>], is_last: bool) {
         let wanted: BTreeMap<String, _> = works.iter().map(|work| (self.name_of(work), work)).collect();
         for (name, work) in &wanted {
-            if self.handled.get(name).is_some_and(|seen| *seen == version(work)) {
+            if self.handled.get(name).is_some_and(|seen| *seen == version(work))
+                || (!is_last && self.waits(name, work))
+            {
                 continue;
             }
             let digest = digest(work);
@@ -132,6 +143,7 @@ impl KeptWorks {
             }
             self.handled.insert(name.clone(), version(work));
         }
+        self.new.retain(|name| wanted.contains_key(name) && !self.held.contains_key(name));
         let gone: Vec<String> =
             self.held.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
@@ -145,6 +157,16 @@ impl KeptWorks {
                 }
             }
         }
+    }
+
+    /// Returns whether a work is left for the next check: its first status comes, after which it would have
+    /// to be kept once more. A change of a kept work is not left.
+    fn waits(&mut self, name: &str, work: &ManifestWork) -> bool {
+        let has_status = work.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
+        if has_status || self.held.contains_key(name) {
+            return false;
+        }
+        self.new.insert(name.to_owned())
     }
 
     async fn write(&self, name: &str, work: &ManifestWork) -> Result<(), JoinError> {
@@ -251,6 +273,8 @@ fn unpacked(secret: &Secret) -> Option<ManifestWork> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn work(text: &str) -> ManifestWork {
@@ -316,5 +340,52 @@ mod tests {
         let held = [("broken", None), ("of-the-hub-before", None), ("ours", Some(of("c1")))];
         let held = held.map(|(name, work)| (name.to_owned(), work));
         assert_eq!(of_cluster(secrets, "c1", "h1"), BTreeMap::from(held));
+    }
+
+    /// Keeps the works of one check after the other; returns how many secrets each check writes.
+    async fn written(checks: &[(&[ManifestWork], bool)]) -> Vec<usize> {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            assert_eq!(request.method(), http::Method::PATCH);
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { http::Response::builder().body(kube::client::Body::from(b"{}".to_vec())) }
+        });
+        let mut kept = KeptWorks {
+            secrets: Api::namespaced(kube::Client::new(service, "default"), "ns"),
+            cluster: "c1".into(),
+            hub: "h1".into(),
+            held: BTreeMap::new(),
+            handled: BTreeMap::new(),
+            new: BTreeSet::new(),
+        };
+        let mut written = Vec::new();
+        for (works, is_last) in checks {
+            let works: Vec<_> = works.iter().cloned().map(Arc::new).collect();
+            kept.keep(&works, *is_last).await;
+            written.push(count.swap(0, Ordering::Relaxed));
+        }
+        written
+    }
+
+    #[tokio::test]
+    async fn a_new_work_is_kept_once_with_its_first_status() {
+        let with = |version: &str, conditions: serde_json::Value| {
+            let metadata = json!({"namespace": "c1", "name": "w", "resourceVersion": version});
+            let status = json!({"conditions": conditions, "resourceStatus": {"manifests": []}});
+            let spec = json!({"workload": {"manifests": []}});
+            [work(&json!({"metadata": metadata, "spec": spec, "status": status}).to_string())]
+        };
+        let time = "2026-01-01T00:00:00Z";
+        let applied = json!({"type": "Applied", "status": "True", "reason": "", "message": "", "lastTransitionTime": time});
+        let (new, done) = (with("1", json!([])), with("2", json!([applied])));
+        assert_eq!(written(&[(&new, false), (&done, false), (&done, false)]).await, [0, 1, 0]);
+        let checks = [(&new[..], false), (&new, false), (&done, false)];
+        assert_eq!(written(&checks).await, [0, 1, 1], "it waits once");
+        assert_eq!(written(&[(&new, true)]).await, [1], "there is no later check");
+        let mut changed = new.clone();
+        (changed[0].metadata.resource_version, changed[0].metadata.generation) = (Some("3".into()), Some(2));
+        let checks = [(&new[..], false), (&new, false), (&changed, false)];
+        assert_eq!(written(&checks).await, [0, 1, 1], "the change of a kept work does not wait");
     }
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{Site, Unreadable};
 use object::date_time::clamp_times;
-use object::{Gvk, Key, Kind, Object, Stored};
+use object::{Gvk, Key, Kind, Object, Stored, version};
 
 /// A kind that a dispatcher wants watched. The process that feeds the dispatcher does not need to know its
 /// type.
@@ -38,6 +38,13 @@ pub enum Representation {
     Whole,
     /// Which objects there are, in which versions: `PartialObjectMetadata` of the API.
     Metadata,
+}
+
+/// What a watch of metadata tells of an object. A cluster may have many, so it is small.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) key: Key,
+    pub(crate) version: u64,
 }
 
 /// An object that a watch or a write delivered.
@@ -113,9 +120,9 @@ impl WatchedKind {
             from_json: |_, text| {
                 let IdentityMeta { namespace, name, resource_version, labels: _ } =
                     serde_json::from_str::<Identity<'_>>(text)?.metadata;
-                Ok(Arc::new(identity(&Key { namespace, name }, &resource_version)))
+                Ok(Arc::new(Seen { key: Key { namespace, name }, version: version(&resource_version) }))
             },
-            from_object: |_, object| Ok(Arc::new(identity(&object.key(), object.resource_version()))),
+            from_object: |_, object| Ok(Arc::new(Seen { key: object.key(), version: object.version() })),
         }
     }
 
@@ -174,15 +181,6 @@ struct IdentityMeta<'a> {
     resource_version: String,
     #[serde(borrow)]
     labels: Option<&'a RawValue>,
-}
-
-/// Returns an object that consists of its identity.
-fn identity(Key { namespace, name }: &Key, resource_version: &str) -> Object {
-    let metadata = [("namespace", namespace.as_str()), ("name", name), ("resourceVersion", resource_version)];
-    let metadata = metadata.into_iter().filter(|(_, value)| !value.is_empty());
-    let mut object = Object::default();
-    object.metadata_mut().extend(metadata.map(|(field, value)| (field.to_owned(), value.into())));
-    object
 }
 
 /// Reads an object that does not fit its type because of a time that no library can parse. The types of

@@ -25,6 +25,8 @@ pub(crate) struct WorkQueue {
     initial: BTreeSet<(Timestamp, Key)>,
     running: BTreeMap<Key, RunningKey>,
     failures: BTreeMap<Key, Failures>,
+    /// When the plans of the last `spacing` ended.
+    ended: BTreeMap<Key, Timestamp>,
     spacing: SignedDuration,
     /// Changed keys started since the last initial one.
     streak: u32,
@@ -157,6 +159,18 @@ impl WorkQueue {
         self.order(priority).insert((at, key));
     }
 
+    /// Makes a key due, but not within `spacing` of its last plan: a lone change is planned at once, and
+    /// those that follow it are planned together.
+    pub(crate) fn wake_spaced(&mut self, key: Key, wake: Wake) {
+        let rested = self.ended.get(&key).map_or(wake.at, |ended| later(*ended, self.spacing));
+        self.wake(key, Wake { at: wake.at.max(rested), ..wake });
+    }
+
+    /// Returns whether a key is running.
+    pub(crate) fn is_running(&self, key: &Key) -> bool {
+        self.running.contains_key(key)
+    }
+
     fn order(&mut self, priority: Priority) -> &mut BTreeSet<(Timestamp, Key)> {
         match priority {
             Priority::Changed => &mut self.changed,
@@ -199,6 +213,9 @@ impl WorkQueue {
         now: Timestamp,
     ) -> Timestamp {
         let Some(RunningKey { priority, again }) = self.running.remove(key) else { return now };
+        let recently = earlier(now, self.spacing);
+        self.ended.retain(|_, ended| *ended > recently);
+        self.ended.insert(key.clone(), now);
         let until = match failure {
             Some(cause) => {
                 let in_a_row =
@@ -249,6 +266,9 @@ impl WorkQueue {
         }
         for failures in self.failures.values_mut() {
             failures.until = earlier(failures.until, by);
+        }
+        for ended in self.ended.values_mut() {
+            *ended = earlier(*ended, by);
         }
     }
 

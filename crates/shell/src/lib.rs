@@ -22,6 +22,7 @@ mod fuzz;
 mod lookup;
 mod metrics;
 mod process;
+mod reads;
 mod resources;
 mod restarts;
 mod runtime;

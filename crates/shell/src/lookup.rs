@@ -164,7 +164,7 @@ async fn object(resources: &Resources, target: &ObjectRef) -> Result<LookupAnswe
 }
 
 /// Returns how a kind is served; an error if it is not.
-async fn served_now(resources: &Resources, gvk: &Gvk) -> Result<ServedKind, Error> {
+pub(super) async fn served_now(resources: &Resources, gvk: &Gvk) -> Result<ServedKind, Error> {
     let missing = || Error::Discovery(DiscoveryError::MissingKind(gvk.to_string()));
     is_served(resources.served(gvk).await)?.ok_or_else(missing)
 }

@@ -23,6 +23,7 @@ use super::execute::{self, Executor};
 use super::freshness::Freshness;
 use super::lookup;
 use super::metrics::Metrics;
+use super::reads::{Collection, LookedUp, Reads};
 use super::resources::Resources;
 use super::restarts::Restarts;
 use super::telemetry::reconcile_span;
@@ -44,6 +45,7 @@ pub(super) struct Runtime {
     /// The event recorder of each controller.
     pub(super) recorders: Vec<EventRecorder>,
     pub(super) metrics: Metrics,
+    reads: Reads,
     /// The computations that have begun; absent if no computation reads input from outside.
     pub(super) attempts: Option<Attempts>,
     /// Takes what was done; without it nothing is told.
@@ -71,6 +73,7 @@ impl Runtime {
             scope,
             recorders,
             metrics: Metrics::default(),
+            reads: Reads::default(),
             attempts: None,
             observer: OnceLock::new(),
             broken: CancellationToken::new(),
@@ -123,6 +126,12 @@ impl Runtime {
                     let act = Arc::clone(self).act(act).instrument(span);
                     tasks.spawn(self.cut.clone().run_until_cancelled_owned(act));
                 }
+                Command::LookUp(site, Lookup::Object(object)) => {
+                    if let Some(collection) = self.reads.add(object) {
+                        let read = Arc::clone(self).read_objects(site, collection);
+                        tasks.spawn(self.cut.clone().run_until_cancelled_owned(read));
+                    }
+                }
                 Command::LookUp(site, lookup) => {
                     let look_up = Arc::clone(self).look_up(site, lookup);
                     tasks.spawn(self.cut.clone().run_until_cancelled_owned(look_up));
@@ -170,10 +179,23 @@ impl Runtime {
     async fn look_up(self: Arc<Self>, site: Site, lookup: Lookup) {
         let Some(resources) = self.resources(site) else { return };
         let answer = lookup::look_up(resources, &lookup).await;
-        if let Err(failure) = &answer {
+        self.answer(site, vec![(lookup, answer)]);
+    }
+
+    async fn read_objects(self: Arc<Self>, site: Site, collection: Collection) {
+        let Some(resources) = self.resources(site) else { return };
+        self.reads.read(resources, &collection, |answers| self.answer(site, answers)).await;
+    }
+
+    fn answer(&self, site: Site, answers: LookedUp) {
+        for failure in answers.iter().filter_map(|(_, answer)| answer.as_ref().err()) {
             warn!(error = failure.message, "a lookup failed; it is tried again");
         }
-        self.update(|dispatcher, now| dispatcher.looked_up(site, &lookup, answer, now));
+        self.update(|dispatcher, now| {
+            for (lookup, answer) in answers {
+                dispatcher.looked_up(site, &lookup, answer, now);
+            }
+        });
     }
 
     /// Records events. No write waits for them.

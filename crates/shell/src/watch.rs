@@ -58,11 +58,11 @@ pub(super) struct WatchTarget {
 }
 
 #[derive(Deserialize)]
-struct Page<'a> {
-    metadata: ListMeta,
+pub(super) struct Page<'a> {
+    pub(super) metadata: ListMeta,
     /// `null` in an empty list of metadata, as Go writes a nil slice.
     #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
+    pub(super) items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -75,15 +75,15 @@ struct RawEvent<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Identity {
-    metadata: IdentityMeta,
+pub(super) struct Identity {
+    pub(super) metadata: IdentityMeta,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct IdentityMeta {
+pub(super) struct IdentityMeta {
     namespace: String,
-    name: String,
+    pub(super) name: String,
     resource_version: String,
 }
 

@@ -33,4 +33,4 @@ mod rollout_events;
 pub(crate) mod work_ttl;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

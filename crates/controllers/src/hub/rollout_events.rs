@@ -123,6 +123,11 @@ pub(super) fn draft(plan: &mut Plan, status: Option<StatusWrite>, events: Vec<Ev
     }
 }
 
+/// Returns whether an event tells of what is written to clusters, not of what the status says.
+pub(super) fn is_of_works(event: &Event) -> bool {
+    matches!(event.reason.as_str(), "RolloutStarted" | "RolledBack")
+}
+
 /// Returns an event of an object that is rolled out.
 pub(super) fn event<K: Kind>(object: &K, event_type: EventType, reason: &str, message: String) -> Event {
     let action = match reason {

@@ -9,8 +9,10 @@ use serde_json::Value;
 use super::command::Command;
 use super::feed::Feed;
 use super::lookups::LookupChanges;
+use super::names::Names;
 use super::state::Dispatcher;
 use crate::caches::LookupResult;
+use crate::kind::Seen;
 use crate::{
     AccessReview, Backoff, Decoded, Failure, FailureKind, Lookup, LookupAnswer, Representation, ServerHealth,
     Site, Wake, WatchEvent, WatchedKind,
@@ -27,13 +29,16 @@ impl Dispatcher {
         if self.lookups.of(&requester).map_or(lookups.is_empty(), |held| *held == lookups) {
             return;
         }
-        let LookupChanges { started, ended, dropped } = self.lookups.request(requester, lookups, now);
+        let LookupChanges { started, ended, absent, dropped } = self.lookups.request(requester, lookups, now);
         let site = self.observed_site();
         let metadata = |gvk| Arc::new(WatchedKind::metadata(site, gvk));
         self.commands.extend(ended.into_iter().map(metadata).map(Command::Unwatch));
         self.commands.extend(started.into_iter().map(metadata).map(Command::Watch));
         for lookup in &dropped {
             self.caches.forget_lookup(lookup);
+        }
+        for lookup in &absent {
+            self.keep_answer(lookup, Ok(LookupAnswer::Object(None)), Wake::changed(now));
         }
     }
 
@@ -69,7 +74,7 @@ impl Dispatcher {
                 if let Some(valid) = valid {
                     self.lookups.schedule(lookup, later(now, valid));
                 }
-                self.take_answer(lookup, Ok(answer), self.wake_of_others(now));
+                self.take_answer(lookup, Ok(answer), self.wake_of_answer(lookup, now));
             }
             Err(failure) => {
                 state.failures = state.failures.saturating_add(1);
@@ -102,12 +107,23 @@ impl Dispatcher {
 
     fn keep_answer(&mut self, lookup: &Lookup, answer: LookupResult, wake: Wake) {
         self.caches.set_answer(lookup.clone(), answer);
-        self.wake(self.lookups.requesters(lookup), wake);
+        for (controller_id, key) in self.lookups.requesters(lookup) {
+            if let Some(registered) = self.controllers.get_mut(controller_id) {
+                registered.queue.wake_spaced(key, wake);
+            }
+        }
     }
 
     /// The wake for a change of an observed object by another client.
     pub(super) fn wake_of_others(&self, now: Timestamp) -> Wake {
         Wake { on_spoke: self.has_spoke, ..Wake::changed(self.coalesced(now)) }
+    }
+
+    /// The wake for an answer. A change of what a plan has read is planned at once; the answers that it waits
+    /// for come together.
+    fn wake_of_answer(&self, lookup: &Lookup, now: Timestamp) -> Wake {
+        let wake = self.wake_of_others(now);
+        if self.caches.answer(lookup).is_some() { Wake { at: now, ..wake } } else { wake }
     }
 
     /// Stores an object that an own write returned.
@@ -118,6 +134,7 @@ impl Dispatcher {
             self.refresh_mappings(group.unwrap_or_default(), now);
         }
         let lookup = Lookup::Object(object.reference());
+        self.lookups.exists(&gvk, &object.key());
         let Some(state) = self.lookups.state(&lookup) else { return };
         let (written, gone, touched) = (object.version(), state.gone, state.touched);
         if written < gone {
@@ -173,20 +190,25 @@ impl Dispatcher {
         let lookup = |key: Key| Lookup::Object(ObjectRef { gvk: gvk.clone(), key });
         match feed {
             Feed::Watch(WatchEvent::Listed { objects, resource_version }) => {
+                let mut names = Names::default();
+                let mut absent = self.lookups.objects(gvk);
+                let mut present = Vec::new();
+                for Seen { key, version } in objects.into_iter().filter_map(seen) {
+                    names.add(&key);
+                    present.extend(absent.take(&lookup(key)).map(|lookup| (lookup, version)));
+                }
+                self.lookups.listed(gvk, names);
+                for (lookup, version) in present {
+                    self.touched(&lookup, version, now);
+                }
                 let at = version(&resource_version);
-                let present = objects.into_iter().filter_map(identity);
-                let present: std::collections::BTreeMap<Key, u64> = present.collect();
-                self.lookups.listed(gvk);
-                for object in self.lookups.objects(gvk) {
-                    let found = present.get(&object.key).copied();
-                    match found {
-                        Some(version) => self.touched(&Lookup::Object(object), version, now),
-                        None => self.gone(&Lookup::Object(object), at, now),
-                    }
+                for lookup in absent {
+                    self.gone(&lookup, at, now);
                 }
             }
             Feed::Watch(WatchEvent::Applied(decoded)) => {
-                if let Some((key, version)) = identity(decoded) {
+                if let Some(Seen { key, version }) = seen(decoded) {
+                    self.lookups.exists(gvk, &key);
                     self.touched(&lookup(key), version, now);
                 }
             }
@@ -194,15 +216,25 @@ impl Dispatcher {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
             // Each object is read by a lookup of its own, and a failed lookup reports its error.
-            Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) | Feed::Own(_) | Feed::Kept(_) => {}
+            Feed::Watch(WatchEvent::Stale) => self.lookups.expired(gvk),
+            Feed::Watch(WatchEvent::Restored) | Feed::Own(_) | Feed::Kept(_) => {}
         }
     }
 
-    /// Handles the version of an object: the object is read unless that version is known. Own writes may
-    /// return the version before it is read.
+    /// Handles the version of an object: the object is read unless that version is known. A lone change is
+    /// read at once, and an object that changes all the time now and then. While a key is reconciled that
+    /// asks for the object, its write may be the cause, and will return the version.
     fn touched(&mut self, lookup: &Lookup, version: u64, now: Timestamp) {
-        let at = self.coalesced(now);
+        let is_reconciled = |(controller_id, key): &(usize, Key)| {
+            self.controllers.get(*controller_id).is_some_and(|registered| registered.queue.is_running(key))
+        };
+        let is_reconciled = self.lookups.requesters(lookup).iter().any(is_reconciled);
         let Some(state) = self.lookups.state(lookup) else { return };
+        let at = match state.sent {
+            _ if is_reconciled => later(now, self.limits.coalesce),
+            Some(sent) => later(sent, self.limits.coalesce).max(now),
+            None => now,
+        };
         state.touched = state.touched.max(version);
         let is_known = matches!(
             self.caches.answer(lookup),
@@ -224,7 +256,7 @@ impl Dispatcher {
             Some(_) | None => false,
         };
         if !is_known {
-            self.keep_answer(lookup, Ok(LookupAnswer::Object(None)), self.wake_of_others(now));
+            self.keep_answer(lookup, Ok(LookupAnswer::Object(None)), self.wake_of_answer(lookup, now));
         }
     }
 
@@ -234,12 +266,9 @@ impl Dispatcher {
     }
 }
 
-fn identity(decoded: Decoded) -> Option<(Key, u64)> {
+fn seen(decoded: Decoded) -> Option<Seen> {
     match decoded {
-        Decoded::Object(object) => {
-            let object = object.downcast::<Object>().ok()?;
-            Some((object.key(), object.version()))
-        }
+        Decoded::Object(seen) => seen.downcast().ok().map(Arc::unwrap_or_clone),
         Decoded::Unreadable(_) => None,
     }
 }

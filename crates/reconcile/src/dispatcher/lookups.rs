@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::names::Names;
 use crate::Lookup;
 use crate::queue::earlier;
 use object::{Gvk, Key, ObjectRef};
 
-/// The limit of lookups in flight: as many as writes of one controller.
+/// The limit of lookups in flight: as many as writes of one controller. Those of objects are handed out as
+/// they are due, because the process reads many of them with one request.
 const MAX_IN_FLIGHT: usize = 32;
 
 type Requester = (usize, Key);
@@ -18,10 +20,28 @@ type Requester = (usize, Key);
 pub(super) struct Lookups {
     requested: BTreeMap<Requester, BTreeSet<Lookup>>,
     states: BTreeMap<Lookup, LookupState>,
-    schedule: BTreeSet<(Timestamp, Lookup)>,
+    schedule: Schedule,
     /// The kinds of the objects among them, whose metadata is watched.
     kinds: BTreeMap<Gvk, WatchedObjects>,
+    /// How many are in flight, without those of objects.
     running: usize,
+}
+
+/// The lookups that wait for a time; one in flight is not among them.
+#[derive(Default)]
+struct Schedule {
+    objects: BTreeSet<(Timestamp, Lookup)>,
+    others: BTreeSet<(Timestamp, Lookup)>,
+}
+
+impl Schedule {
+    fn of(&mut self, lookup: &Lookup) -> &mut BTreeSet<(Timestamp, Lookup)> {
+        if is_object(lookup) { &mut self.objects } else { &mut self.others }
+    }
+}
+
+fn is_object(lookup: &Lookup) -> bool {
+    matches!(lookup, Lookup::Object(_))
 }
 
 /// The state of one lookup beside its answer.
@@ -30,6 +50,8 @@ pub(super) struct LookupState {
     requesters: BTreeSet<Requester>,
     due: Option<Timestamp>,
     is_running: bool,
+    /// When it was sent last.
+    pub(super) sent: Option<Timestamp>,
     /// Failures in a row.
     pub(super) failures: u32,
     /// The newest version of the object that the watch has reported.
@@ -43,7 +65,8 @@ pub(super) struct LookupState {
 #[derive(Default)]
 struct WatchedObjects {
     keys: BTreeSet<Key>,
-    is_listed: bool,
+    /// The objects that exist; `None` before the first list.
+    names: Option<Names>,
 }
 
 /// The effects of a new set of lookups of a key.
@@ -53,6 +76,8 @@ pub(super) struct LookupChanges {
     pub(super) started: Vec<Gvk>,
     /// Kinds whose metadata watch has to end.
     pub(super) ended: Vec<Gvk>,
+    /// New lookups of objects that do not exist.
+    pub(super) absent: Vec<Lookup>,
     /// Lookups that no key asks for any more.
     pub(super) dropped: Vec<Lookup>,
 }
@@ -73,10 +98,10 @@ impl Lookups {
         self.states.get_mut(lookup)
     }
 
-    /// Returns the objects of a kind that keys ask for.
-    pub(super) fn objects(&self, gvk: &Gvk) -> Vec<ObjectRef> {
+    /// Returns the lookups of the objects of a kind.
+    pub(super) fn objects(&self, gvk: &Gvk) -> BTreeSet<Lookup> {
         let keys = self.kinds.get(gvk).into_iter().flat_map(|kind| &kind.keys);
-        keys.map(|key| ObjectRef { gvk: gvk.clone(), key: key.clone() }).collect()
+        keys.map(|key| Lookup::Object(ObjectRef { gvk: gvk.clone(), key: key.clone() })).collect()
     }
 
     /// Returns the lookups about how a group is served.
@@ -104,8 +129,8 @@ impl Lookups {
         for lookup in lookups.difference(&before) {
             let is_new = !self.states.contains_key(lookup);
             self.states.entry(lookup.clone()).or_default().requesters.insert(requester.clone());
-            if is_new && self.may_ask(lookup, &mut changes) {
-                self.schedule(lookup, now);
+            if is_new {
+                self.begin(lookup, now, &mut changes);
             }
         }
         if !lookups.is_empty() {
@@ -114,24 +139,28 @@ impl Lookups {
         changes
     }
 
-    /// Returns whether a new lookup can go to the server now. A lookup of an object waits for the first list
-    /// of its kind, so that it misses no change.
-    fn may_ask(&mut self, lookup: &Lookup, changes: &mut LookupChanges) -> bool {
-        let Lookup::Object(object) = lookup else { return true };
+    /// Begins a new lookup. One of an object waits for the first list of its kind, so that it misses no
+    /// change.
+    fn begin(&mut self, lookup: &Lookup, now: Timestamp, changes: &mut LookupChanges) {
+        let Lookup::Object(object) = lookup else { return self.schedule(lookup, now) };
         let kind = self.kinds.entry(object.gvk.clone()).or_insert_with(|| {
             changes.started.push(object.gvk.clone());
             WatchedObjects::default()
         });
         kind.keys.insert(object.key.clone());
-        kind.is_listed
+        match kind.names.as_ref().map(|names| names.may_have(&object.key)) {
+            Some(true) => self.schedule(lookup, now),
+            Some(false) => changes.absent.push(lookup.clone()),
+            None => {}
+        }
     }
 
     fn drop(&mut self, lookup: &Lookup, changes: &mut LookupChanges) {
         if let Some(state) = self.states.remove(lookup) {
             if let Some(at) = state.due {
-                self.schedule.remove(&(at, lookup.clone()));
+                self.schedule.of(lookup).remove(&(at, lookup.clone()));
             }
-            self.running -= usize::from(state.is_running);
+            self.running -= usize::from(state.is_running && !is_object(lookup));
         }
         if let Lookup::Object(object) = lookup
             && let Some(kind) = self.kinds.get_mut(&object.gvk)
@@ -145,17 +174,31 @@ impl Lookups {
         changes.dropped.push(lookup.clone());
     }
 
-    /// Records that the metadata of a kind has been listed.
-    pub(super) fn listed(&mut self, gvk: &Gvk) {
+    /// Records which objects of a kind exist.
+    pub(super) fn listed(&mut self, gvk: &Gvk, names: Names) {
         if let Some(kind) = self.kinds.get_mut(gvk) {
-            kind.is_listed = true;
+            kind.names = Some(names);
+        }
+    }
+
+    /// Forgets which objects of a kind exist, because its watch has failed.
+    pub(super) fn expired(&mut self, gvk: &Gvk) {
+        if let Some(names) = self.kinds.get_mut(gvk).and_then(|kind| kind.names.as_mut()) {
+            *names = Names::partial();
+        }
+    }
+
+    /// Records that an object exists.
+    pub(super) fn exists(&mut self, gvk: &Gvk, key: &Key) {
+        if let Some(names) = self.kinds.get_mut(gvk).and_then(|kind| kind.names.as_mut()) {
+            names.add(key);
         }
     }
 
     /// Drops all versions, because those of the server went back; returns the lookups.
     pub(super) fn restored(&mut self) -> Vec<Lookup> {
         for kind in self.kinds.values_mut() {
-            kind.is_listed = false;
+            kind.names = None;
         }
         for state in self.states.values_mut() {
             (state.touched, state.gone, state.is_outdated) = (0, 0, state.is_running);
@@ -163,65 +206,73 @@ impl Lookups {
         self.states.keys().cloned().collect()
     }
 
-    /// Schedules a lookup at a time, unless it is due earlier.
+    /// Schedules a lookup at a time, unless it is due earlier. One in flight is sent again after its answer.
     pub(super) fn schedule(&mut self, lookup: &Lookup, at: Timestamp) {
         let Some(state) = self.states.get_mut(lookup) else { return };
         if state.due.is_some_and(|due| due <= at) {
             return;
         }
-        if let Some(later) = state.due.replace(at) {
-            self.schedule.remove(&(later, lookup.clone()));
+        let later = state.due.replace(at);
+        if !state.is_running {
+            let schedule = self.schedule.of(lookup);
+            if let Some(later) = later {
+                schedule.remove(&(later, lookup.clone()));
+            }
+            schedule.insert((at, lookup.clone()));
         }
-        self.schedule.insert((at, lookup.clone()));
     }
 
     /// Cancels the schedule of a lookup: its answer is known.
     pub(super) fn unschedule(&mut self, lookup: &Lookup) {
         let due = self.states.get_mut(lookup).and_then(|state| state.due.take());
         if let Some(at) = due {
-            self.schedule.remove(&(at, lookup.clone()));
+            self.schedule.of(lookup).remove(&(at, lookup.clone()));
         }
     }
 
     /// Returns the next lookup that is due, if the limit allows one more.
     pub(super) fn start(&mut self, now: Timestamp) -> Option<Lookup> {
-        if self.running >= MAX_IN_FLIGHT {
-            return None;
-        }
-        let is_due = |(at, lookup): &&(Timestamp, Lookup)| {
-            *at <= now && self.states.get(lookup).is_some_and(|state| !state.is_running)
+        let may_start = self.running < MAX_IN_FLIGHT;
+        let is_due = |schedule: &&mut BTreeSet<(Timestamp, Lookup)>| {
+            schedule.first().is_some_and(|(at, _)| *at <= now)
         };
-        let next = self.schedule.iter().take_while(|(at, _)| *at <= now).find(is_due)?.clone();
-        self.schedule.remove(&next);
-        let state = self.states.get_mut(&next.1)?;
+        let others = Some(&mut self.schedule.others).filter(|_| may_start);
+        let schedule = [Some(&mut self.schedule.objects), others].into_iter().flatten().find(is_due)?;
+        let (_, lookup) = schedule.pop_first()?;
+        let state = self.states.get_mut(&lookup)?;
         state.due = None;
         state.is_running = true;
-        self.running += 1;
-        Some(next.1)
+        state.sent = Some(now);
+        self.running += usize::from(!is_object(&lookup));
+        Some(lookup)
     }
 
     /// Makes every lookup due earlier by the step that the clock was set back.
     pub(super) fn bring_forward(&mut self, by: SignedDuration) {
-        let schedule = std::mem::take(&mut self.schedule);
-        self.schedule = schedule.into_iter().map(|(at, lookup)| (earlier(at, by), lookup)).collect();
+        for schedule in [&mut self.schedule.objects, &mut self.schedule.others] {
+            let due = std::mem::take(schedule);
+            *schedule = due.into_iter().map(|(at, lookup)| (earlier(at, by), lookup)).collect();
+        }
         for state in self.states.values_mut() {
             state.due = state.due.map(|at| earlier(at, by));
+            state.sent = state.sent.map(|at| earlier(at, by));
         }
     }
 
     /// Returns when the next lookup is due.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
-        let may_start = self.running < MAX_IN_FLIGHT;
-        let waits = |lookup: &Lookup| self.states.get(lookup).is_some_and(|state| !state.is_running);
-        let next = self.schedule.iter().find(|(_, lookup)| waits(lookup));
-        next.filter(|_| may_start).map(|(at, _)| *at)
+        let others = self.schedule.others.first().filter(|_| self.running < MAX_IN_FLIGHT);
+        self.schedule.objects.first().into_iter().chain(others).map(|(at, _)| *at).min()
     }
 
     /// Records the end of a lookup; `None` if no key asks for it any more.
     pub(super) fn finished(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
         let state = self.states.get_mut(lookup).filter(|state| state.is_running)?;
         state.is_running = false;
-        self.running -= 1;
+        self.running -= usize::from(!is_object(lookup));
+        if let Some(at) = state.due {
+            self.schedule.of(lookup).insert((at, lookup.clone()));
+        }
         Some(state)
     }
 }

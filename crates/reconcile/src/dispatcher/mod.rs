@@ -18,6 +18,7 @@ mod command;
 mod decision;
 mod feed;
 mod lookups;
+mod names;
 mod observed;
 mod outage;
 mod reconciliation;

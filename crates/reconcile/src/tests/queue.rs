@@ -35,6 +35,23 @@ fn a_key_woken_while_it_runs_runs_again() {
 }
 
 #[test]
+fn a_lone_change_runs_at_once_and_those_after_it_together() {
+    let mut queue = WorkQueue::with_spacing(SignedDuration::from_secs(2));
+    queue.wake_spaced(key("a"), Wake::changed(at(5)));
+    assert_eq!(queue.start(at(5)), Some(key("a")));
+    queue.end(&key("a"), None, None, at(6));
+    queue.wake_spaced(key("a"), Wake::changed(at(6)));
+    queue.wake_spaced(key("a"), Wake::changed(at(7)));
+    queue.wake_spaced(key("b"), Wake::changed(at(7)));
+    assert_eq!((queue.start(at(7)), queue.next_at()), (Some(key("b")), Some(at(8))));
+    queue.bring_forward(SignedDuration::from_secs(100));
+    queue.start(at(-92));
+    queue.end(&key("a"), None, None, at(-92));
+    queue.wake_spaced(key("a"), Wake::changed(at(-80)));
+    assert_eq!(queue.next_at(), Some(at(-80)));
+}
+
+#[test]
 fn a_plan_is_repeated_when_it_asked_to_be() {
     let mut queue = WorkQueue::default();
     queue.wake(key("a"), Wake::changed(at(0)));

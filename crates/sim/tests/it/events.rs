@@ -220,4 +220,10 @@ fn tell_of_a_replica_set(mut world: World) {
     assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning ApprovalNeeded"]);
     policy(&mut world, json!({"approval": {"mode": "Never"}}));
     assert_eq!(rest(&mut world), ["Normal RolloutCompleted"]);
+    // Another controller writes the status of the policy too, so the write of the set's record may conflict.
+    let always = json!([{"name": "always", "schedule": "* * * * *", "duration": "2m"}]);
+    policy(&mut world, json!({"freezeWindows": always}));
+    replica_sets::set(&mut world, "3", progressive());
+    let frozen = rest(&mut world);
+    assert!(!frozen.is_empty() && frozen.iter().all(|told| told == "Normal RolloutFrozen"), "{frozen:?}");
 }

@@ -60,3 +60,7 @@ impl Controller for WorkController {
         StatusWrite::between(work.as_ref(), &new)
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/work.rs"]
+mod tests;

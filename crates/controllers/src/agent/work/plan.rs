@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
-use super::verdict::{ManifestDecision, served};
+use super::verdict::{self, ManifestDecision, served};
 use crate::agent_identity::{self, Identity};
 use api::condition::Conditions as _;
 use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
@@ -72,6 +72,8 @@ impl WorkOnSpoke {
                 plan.step(Action::add_finalizers(work.as_ref(), &[WORK_FINALIZER]));
                 let applied = Object::from_typed(&self.new_applied(work));
                 plan.step([Action::create(applied).on(Site::Spoke)]);
+                // The next plan applies, and finds the answers.
+                self.wanted.iter().for_each(|wanted| drop(verdict::read(wanted, view)));
             }
             (Some(work), Some(applied)) => {
                 plan.step(Action::add_finalizers(work.as_ref(), &[WORK_FINALIZER]));

@@ -38,8 +38,9 @@ impl WorkOnSpoke {
         }
         let verdicts: Vec<ManifestDecision> =
             self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
-        // One status write reports all manifests, as soon as all outcomes are known.
-        if !is_reached && verdicts.iter().any(|verdict| verdict.decision.is_none()) {
+        // One status write reports all manifests, as soon as all outcomes are known. A write that this plan
+        // could not make yet, as without the inventory, is made and reported by the next one.
+        if !is_reached && verdicts.iter().any(|verdict| matches!(verdict.attempt(), Attempt::None)) {
             return None;
         }
         let seen = self.wanted.iter().zip(&verdicts).map(|(wanted, verdict)| {

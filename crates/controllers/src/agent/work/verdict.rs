@@ -31,22 +31,10 @@ pub(super) fn served(gvk: &Gvk, view: &impl View) -> Served {
 
 impl ManifestDecision {
     pub(super) fn of(wanted: &Wanted, work: &ManifestWork, owner: &OwnerReference, view: &impl View) -> Self {
-        if let Some(why) = refusal(wanted) {
-            return Self { live: None, decision: Some(Decision::Refuse(why)) };
-        }
-        if wanted.served == Served::Unread {
-            return Self { live: None, decision: None };
-        }
-        // The plan does not read an object that the executor may not apply: feedback would show it to the
-        // hub.
-        match allowed(wanted, view) {
-            Some(None) => {}
-            Some(Some(why)) => {
-                return Self { live: None, decision: Some(Decision::Refuse(Refusal::Failed(why))) };
-            }
-            None => return Self { live: None, decision: None },
-        }
-        let live = view.object(&wanted.reference);
+        let live = match read(wanted, view) {
+            Ok(live) => live,
+            Err(decision) => return Self { live: None, decision },
+        };
         let decision = match &live {
             Ok(_) if is_complete(work, &wanted.meta) => Some(Decision::Leave),
             Ok(live) => Some(decide(wanted, live.as_deref(), owner, was_applied(work, &wanted.meta))),
@@ -77,6 +65,22 @@ impl ManifestDecision {
             Some(Decision::Refuse(why)) => Attempt::Failed(why.clone()),
             Some(Decision::Apply { .. } | Decision::Create(_) | Decision::Patch(_)) | None => Attempt::None,
         }
+    }
+}
+
+/// Reads the live object of a manifest, or returns the decision that needs none; `None` until it may be read.
+/// A plan does not read an object that the executor may not apply: feedback would show it to the hub.
+pub(super) fn read(wanted: &Wanted, view: &impl View) -> Result<Read<Option<Arc<Object>>>, Option<Decision>> {
+    if let Some(why) = refusal(wanted) {
+        return Err(Some(Decision::Refuse(why)));
+    }
+    if wanted.served == Served::Unread {
+        return Err(None);
+    }
+    match allowed(wanted, view) {
+        Some(None) => Ok(view.object(&wanted.reference)),
+        Some(Some(why)) => Err(Some(Decision::Refuse(Refusal::Failed(why)))),
+        None => Err(None),
     }
 }
 

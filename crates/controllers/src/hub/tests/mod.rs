@@ -3,5 +3,5 @@
 mod custom_signer;
 mod floods;
 mod kept;
-mod memory_hub;
+pub(crate) mod memory_hub;
 mod unreadable;

@@ -25,7 +25,8 @@ pub(super) struct Harness {
     pub(super) lookups: Vec<Lookup>,
     /// The API server of the lookups.
     pub(super) observed: Site,
-    version: u64,
+    /// The newest version.
+    pub(super) version: u64,
 }
 
 impl Harness {

@@ -101,6 +101,99 @@ fn an_object_that_the_list_lacks_is_absent_without_a_request() {
     assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], None));
 }
 
+/// A controller that looks up the Deployment with the name of its key.
+struct OfItsName;
+
+impl Controller for OfItsName {
+    const NAME: &'static str = "of-its-name";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(key: &object::Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        view.object(&ObjectRef { key: key.clone(), ..deployment() })?;
+        Ok(Plan::nothing())
+    }
+}
+
+#[test]
+fn an_object_that_no_watch_has_reported_is_absent_without_a_request() {
+    let mut harness = Harness::new::<OfItsName>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    harness.listed("Deployment", &[listed(1)]);
+    harness.after(1);
+    harness.ended.clear();
+    harness.changed("ConfigMap", map("b"));
+    harness.after(1);
+    harness.after(1);
+    assert!(harness.ended.iter().any(|ended| ended.key.name == "b" && ended.read_error.is_none()));
+    assert!(harness.lookups.is_empty());
+    let of = |name: &str| json!({"metadata": {"namespace": "ns", "name": name}});
+    harness.changed("Deployment", of("c"));
+    harness.deleted("Deployment", "d");
+    harness.changed("ConfigMap", map("c"));
+    harness.changed("ConfigMap", map("d"));
+    harness.after(1);
+    let asked: Vec<_> = harness.lookups.iter().map(ToString::to_string).collect();
+    assert_eq!(asked.len(), 2, "one that the watch has reported may be there: {asked:?}");
+    let kind = Arc::clone(&harness.kinds["Deployment"]);
+    harness.dispatcher.watched(&kind, crate::WatchEvent::Stale, harness.now);
+    harness.changed("ConfigMap", map("e"));
+    harness.after(1);
+    assert_eq!(harness.lookups.len(), 3, "a watch that has failed tells of nothing");
+}
+
+#[test]
+fn a_lone_change_is_read_and_planned_at_once_and_constant_change_now_and_then() {
+    let mut harness = looking();
+    harness.listed("Deployment", &[listed(1)]);
+    harness.after(1);
+    harness.answer(found(1));
+    harness.after(1);
+    harness.after(1);
+    harness.ended();
+    harness.changed("Deployment", listed(0));
+    harness.decide();
+    harness.answer(found(11));
+    harness.decide();
+    assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], Some(11)));
+    let (mut read, mut planned) = (0, 0);
+    for _ in 0..10 {
+        for _ in 0..100 {
+            harness.changed("Deployment", listed(0));
+            harness.decide();
+            while !harness.lookups.is_empty() {
+                read += 1;
+                harness.answer(found(harness.version));
+                harness.decide();
+            }
+        }
+        planned += harness.ended().len();
+        harness.after(1);
+    }
+    assert!(read <= 11 && planned <= 11, "in ten seconds {read} reads and {planned} plans");
+}
+
+#[test]
+fn a_change_that_an_own_write_may_have_caused_is_not_read() {
+    let mut harness = Harness::on_spoke(|dispatcher| dispatcher.add::<Keeper>());
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    harness.listed("Deployment", &[]);
+    harness.after(1);
+    let created = harness.acts.remove(0);
+    harness.changed("Deployment", listed(0));
+    harness.decide();
+    assert!(harness.lookups.is_empty());
+    let Action::Create { object, .. } = created.action() else { panic!("{:?}", created.action()) };
+    let mut object = object.clone();
+    object.0.extend([("apiVersion".into(), json!("apps/v1")), ("kind".into(), json!("Deployment"))]);
+    harness.store(created, object);
+    harness.after(5);
+    assert!(harness.lookups.is_empty());
+}
+
 #[test]
 fn after_a_restore_an_object_is_read_again_at_its_lower_version() {
     let mut harness = looking();

@@ -1,0 +1,84 @@
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::hub::tests::memory_hub::MemoryHub;
+use object::{Gvk, Object, ObjectRef};
+use reconcile::{Command, Dispatcher, Limits, Lookup, LookupAnswer, Mapping, Register as _};
+
+fn work(name: &str) -> Value {
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": name, "namespace": "c1", "resourceVersion": "1", "uid": name},
+        "spec": {"workload": {"manifests": [map]}},
+    })
+}
+
+/// Lets a second pass, without the writes where they are `held`; returns what was written.
+fn run(hub: &mut MemoryHub, held: bool) -> Vec<Object> {
+    let mut written = Vec::new();
+    hub.now += SignedDuration::from_secs(1);
+    loop {
+        let commands = hub.dispatcher.due(hub.now);
+        if commands.is_empty() {
+            return written;
+        }
+        for command in commands {
+            match command {
+                Command::LookUp(site, Lookup::Mapping(gvk)) => {
+                    let mapping =
+                        Mapping { gvk: gvk.clone(), resource: "configmaps".into(), namespaced: true };
+                    let answer = Ok(LookupAnswer::Mapping(Some(mapping)));
+                    hub.dispatcher.looked_up(site, &Lookup::Mapping(gvk), answer, hub.now);
+                }
+                Command::Act(_) if held => {}
+                command => written.extend(hub.execute(command)),
+            }
+        }
+    }
+}
+
+/// Returns a cluster whose agent has applied the work `a`, and everything that it wrote for that.
+fn with_a_work() -> (MemoryHub, Vec<Object>) {
+    let mut dispatcher =
+        Dispatcher::new(Limits { coalesce: SignedDuration::from_millis(50), computations: 1 }, true);
+    dispatcher.add::<WorkController>();
+    let claim = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
+        "metadata": {"name": AGENT_CLAIM, "resourceVersion": "1"}, "spec": {"value": "c1/a/hash"},
+    });
+    let mut hub = MemoryHub::new(dispatcher, vec![claim, work("a")]);
+    let written = (0..5).flat_map(|_| run(&mut hub, false)).collect();
+    assert!(hub.objects.keys().any(|(kind, key)| kind == "ConfigMap" && key.name == "a"));
+    (hub, written)
+}
+
+#[test]
+fn the_objects_of_a_new_work_are_looked_up_while_its_inventory_is_created() {
+    let (mut hub, _) = with_a_work();
+    hub.put(Object::from_value(work("b")).unwrap());
+    run(&mut hub, true);
+    assert!(!hub.objects.keys().any(|(kind, key)| kind == "AppliedManifestWork" && key.name == "hash-b"));
+    let of_b = ObjectRef { gvk: Gvk::parse("v1", "ConfigMap"), key: Key::namespaced("default", "b") };
+    assert_eq!(hub.dispatcher.caches().object(&of_b).ok(), Some(None));
+}
+
+#[test]
+fn nothing_is_reported_of_a_work_before_its_objects_have_been_applied() {
+    let (mut hub, mut written) = with_a_work();
+    hub.put(Object::from_value(work("b")).unwrap());
+    (0..3).for_each(|_| written.extend(run(&mut hub, false)));
+    let mut applied = Vec::new();
+    for object in written {
+        match object.gvk().kind.as_str() {
+            "ConfigMap" => applied.push(object.name().to_owned()),
+            "ManifestWork" if object.0.contains_key("status") => {
+                assert!(applied.contains(&object.name().to_owned()), "{object:?}");
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(applied.first().zip(applied.last()), Some((&"a".to_owned(), &"b".to_owned())));
+}

@@ -1,0 +1,66 @@
+//! The objects of a kind that the API server has, so that an absent one needs no request.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use object::Key;
+
+/// Names of a kind that are remembered: hashes of 8 bytes, of which a set holds a kind in less than 1 MiB. Of
+/// more, none is, so others cannot fill the memory with objects.
+const MAX_NAMES: usize = 65_536;
+
+/// The names of all objects that a watch has reported, as hashes.
+///
+/// A name stays after the deletion of its object: another one may have the same hash. So what is not among
+/// them does not exist, and what is may exist.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    hashes: BTreeSet<u64>,
+    /// Whether there may be others: there were too many, or the watch has failed.
+    is_partial: bool,
+}
+
+impl Names {
+    /// Records that an object exists.
+    pub(super) fn add(&mut self, key: &Key) {
+        if self.is_partial {
+            return;
+        }
+        self.hashes.insert(hash(key));
+        if self.hashes.len() > MAX_NAMES {
+            *self = Self::partial();
+        }
+    }
+
+    /// Returns those of which nothing is known.
+    pub(super) fn partial() -> Self {
+        Self { hashes: BTreeSet::new(), is_partial: true }
+    }
+
+    /// Returns whether an object may exist.
+    pub(super) fn may_have(&self, key: &Key) -> bool {
+        self.is_partial || self.hashes.contains(&hash(key))
+    }
+}
+
+fn hash(key: &Key) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_beyond_the_limit_cost_nothing_and_hide_no_object() {
+        let key = |n: usize| Key::namespaced("ns", n.to_string());
+        let mut names = Names::default();
+        (0..MAX_NAMES).for_each(|n| names.add(&key(n)));
+        assert!(names.may_have(&key(0)) && !names.may_have(&key(MAX_NAMES)));
+        names.add(&key(MAX_NAMES));
+        assert!(names.may_have(&key(0)) && names.may_have(&key(MAX_NAMES + 1)));
+        assert!(names.hashes.is_empty());
+    }
+}
