@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::harness::{Harness, Map, copy, key, map};
 use crate::{
-    Controller, Decided, Decoded, Event, EventType, Executed, FailureKind, Plan, Precondition, Query, Read,
-    Site, Source, SourceFailure, StatusWrite, Unreadable, View, WatchEvent, Watches,
+    CachedCount, Controller, Decided, Decoded, Event, EventType, Executed, FailureKind, Plan, Precondition,
+    Query, Read, Site, Source, SourceFailure, StatusWrite, Unreadable, View, WatchEvent, Watches,
 };
 use object::{Gvk, Key, ObjectRef};
 
@@ -296,7 +296,9 @@ fn an_unreadable_object_blocks_its_own_key_and_lists_that_could_overlook_it() {
     let blocked: Vec<_> =
         harness.ended.iter().map(|ended| (ended.key.name.clone(), ended.read_error.is_some())).collect();
     assert_eq!(blocked, [("counts".to_owned(), true), ("sound".to_owned(), false)]);
-    assert_eq!(harness.dispatcher.unreadable(), [(Gvk::parse("v1", "Secret"), 1)]);
+    let count = |objects, unreadable| CachedCount { objects, unreadable };
+    let expected = [(Gvk::parse("v1", "ConfigMap"), count(2, 0)), (Gvk::parse("v1", "Secret"), count(0, 1))];
+    assert_eq!(harness.dispatcher.cached(), expected);
     let names: Vec<_> = harness.refused.iter().map(|event| event.regarding.to_string()).collect();
     assert_eq!(names, ["Secret ns/s"], "the event is recorded once");
 
