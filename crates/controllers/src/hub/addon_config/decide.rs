@@ -140,14 +140,7 @@ impl AddOnInput {
         self.incomplete.extend(kept.incomplete.iter().map(|(name, problem)| (name.clone(), problem.clone())));
         self.assign(&kept, &decision, decided);
         self.fleet.rollouts.insert(placement.clone(), kept);
-        let is_rolled_out =
-            input.policy.as_ref().is_ok_and(|policy| policy.roll_out == RollOut::InstallAndContent);
-        if is_rolled_out {
-            let fleet = &self.fleet;
-            let absent = decision.starting().filter(|name| !fleet.addons.contains_key(*name));
-            let readable = absent.filter(|name| !fleet.unreadable.contains(*name));
-            decided.installed.extend(readable.map(str::to_owned));
-        }
+        decided.installed.extend(self.installed(&input, &decision).map(str::to_owned));
         progression.config_references = config_refs::install_references(
             &desired,
             &progression.config_references,
@@ -169,6 +162,19 @@ impl AddOnInput {
         let (input, decision) = (Some(input), Ok(decision));
         decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });
         Ok(())
+    }
+
+    /// Returns the clusters on which a rollout installs the add-on now.
+    fn installed<'a>(
+        &self,
+        input: &Input,
+        decision: &'a RolloutDecision,
+    ) -> impl Iterator<Item = &'a str> + use<'_, 'a> {
+        let is_rolled_out =
+            input.policy.as_ref().is_ok_and(|policy| policy.roll_out == RollOut::InstallAndContent);
+        let fleet = &self.fleet;
+        let starting = decision.starting().filter(move |_| is_rolled_out);
+        starting.filter(|name| !fleet.addons.contains_key(*name) && !fleet.unreadable.contains(*name))
     }
 
     /// Returns the condition of the rollout on a placement.
