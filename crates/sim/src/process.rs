@@ -308,8 +308,8 @@ pub(super) fn read(
     vec![WatchEvent::Listed { objects, resource_version: list.resource_version }]
 }
 
-/// Whether a controller keeps when it first saw something, which no object tells: a lease, a work that an agent
-/// refuses, or the decisions of another scheduler.
+/// Whether a controller keeps when it first saw something, which no object tells: a lease, a work that an
+/// agent refuses, or the decisions of another scheduler.
 fn keeps_times(controller: &str, view: &impl View) -> bool {
     let placements = view.list::<Placement>(Query::ALL).unwrap_or_default();
     let is_elsewhere =

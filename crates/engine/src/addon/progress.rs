@@ -134,11 +134,10 @@ pub fn placement_condition(
     }
     if let (Some(revision), None) = (&decision.quarantine, &decision.breach) {
         let message = format!(
-            "{head} {done}/{own} rolled back; what ran before stays or returns on {}. {} failed and is not \
+            "{head} {done}/{own} rolled back; what ran before stays or returns on {}. {revision} failed and is not \
              rolled out again until a commit changes the content, or a person adds it to \
              spec.releasedRevisions of the RolloutPolicy.",
-            counted(counts.quarantined, "cluster"),
-            revision.short()
+            counted(counts.quarantined, "cluster")
         );
         return Observation::new(PROGRESSING, False, FAILED).message(message);
     }

@@ -60,8 +60,8 @@ impl Selection {
         Self { groups, settled, settles: None }
     }
 
-    /// Counts the decisions of another scheduler as complete when they have been the same for ten minutes. Such
-    /// a scheduler may write no status that says how many there are. See docs/hazards.md#no-status.
+    /// Counts the decisions of another scheduler as complete when they have been the same for ten minutes.
+    /// Such a scheduler may write no status that says how many there are. See docs/hazards.md#no-status.
     pub fn settle(&mut self, unchanged_since: Timestamp, now: Timestamp) {
         if !self.settled {
             let at = later(unchanged_since, SETTLE);

@@ -34,7 +34,7 @@ pub struct Cluster {
     pub runs: String,
     /// When it was assigned what it runs, by the hub's clock, as the work of a set records.
     pub started: Option<Timestamp>,
-    /// When it was done or failed, by the hub's clock, as the condition Progressing of an add-on says, or since
+    /// When it was done or failed, by the hub's clock, as the condition Progressing of an add-on says; since
     /// when it succeeds, as the work of a set records.
     pub ended: Option<Timestamp>,
 }

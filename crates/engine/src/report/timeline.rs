@@ -1,4 +1,4 @@
-//! The time line of a rollout as a picture: how many clusters were assigned and done, and when clusters failed.
+//! The time line of a rollout as a picture: how many clusters were assigned and done, and when some failed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -23,6 +23,7 @@ use self::deletion::delete;
 use self::fleet::SetFleets;
 use self::input::SetInput;
 use self::wakes::{all, relevant_fields, set_of, sets_of};
+use self::write::unnamable;
 use super::addon_config::PlacementRollout;
 use super::rollout_events;
 use crate::placement_reads::{is_unreachable, placement_of};
@@ -143,14 +144,4 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<SetRo
     let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
     let messages = decisions.flat_map(|decision| report::messages(&input, decision)).collect();
     Ok(Some(SetRollouts { rollouts: decided.rollouts, contents, messages }))
-}
-
-/// Returns the status of a set with a name that is not valid in the label of its works.
-fn unnamable(set: &ManifestWorkReplicaSet, fault: &str, now: Timestamp) -> Option<StatusWrite> {
-    let mut new = set.clone();
-    let generation = set.metadata.generation.unwrap_or_default();
-    let condition = Observation::new(MANIFESTWORK_APPLIED, False, "InvalidManifestWorkName");
-    let condition = condition.message(fault).at(generation);
-    set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
-    StatusWrite::between(set, &new)
 }

@@ -10,8 +10,9 @@ use super::fleet::SetFleet;
 use super::input::{Node, SetInput};
 use crate::hub::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
-use api::condition::Conditions as _;
-use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
+use api::condition::ConditionStatus::False;
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::replica_set_conditions::{MANIFESTWORK_APPLIED, PLACEMENT_ROLLED_OUT};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::plural::counted;
@@ -238,4 +239,14 @@ fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -
         precondition: Precondition::unchanged(work),
         impersonate: None,
     })
+}
+
+/// Returns the status of a set with a name that is not valid in the label of its works.
+pub(super) fn unnamable(set: &ManifestWorkReplicaSet, fault: &str, now: Timestamp) -> Option<StatusWrite> {
+    let mut new = set.clone();
+    let generation = set.metadata.generation.unwrap_or_default();
+    let condition = Observation::new(MANIFESTWORK_APPLIED, False, "InvalidManifestWorkName");
+    let condition = condition.message(fault).at(generation);
+    set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
+    StatusWrite::between(set, &new)
 }
