@@ -44,6 +44,7 @@ const OBJECT_SOURCES: &[&str] = &[
     "crates/controllers/src/hub/clusterset_binding.rs",
     "crates/controllers/src/hub/policy_status.rs",
     "crates/controllers/src/hub/replica_set/mod.rs",
+    "crates/controllers/src/hub/replica_set/write.rs",
     "crates/controllers/src/registration_operator/cluster_manager.rs",
     "crates/controllers/src/registration_operator/klusterlet.rs",
     "crates/engine/src/addon/health.rs",
