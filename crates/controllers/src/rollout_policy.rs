@@ -214,6 +214,13 @@ pub(super) fn failure(
     .unwrap_or_default()
 }
 
+/// Records where and why a revision failed while it is in quarantine; [`failure`] returns it again.
+pub(super) fn record_failure(record: &mut RolloutStatus, failure: &str) {
+    if !record.quarantined.is_empty() {
+        record.failure = failure.to_owned();
+    }
+}
+
 fn counts(counts: &Counts) -> RolloutCounts {
     let Counts {
         total,

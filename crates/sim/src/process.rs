@@ -311,8 +311,8 @@ pub(super) fn read(
 /// Whether a controller keeps when it first saw something, which no object tells: a lease, a work that an
 /// agent refuses, or the decisions of another scheduler.
 fn keeps_times(controller: &str, view: &impl View) -> bool {
-    let placements = view.list::<Placement>(Query::ALL).unwrap_or_default();
     let is_elsewhere =
-        |placement: &Arc<Placement>| placement.annotation(SCHEDULING_DISABLED_ANNOTATION).is_some();
-    ["addon-deploy", "cluster-lease"].contains(&controller) || placements.iter().any(is_elsewhere)
+        |placement: Arc<Placement>| placement.annotation(SCHEDULING_DISABLED_ANNOTATION).is_some();
+    let placements = || view.list::<Placement>(Query::ALL).unwrap_or_default();
+    ["addon-deploy", "cluster-lease"].contains(&controller) || placements().into_iter().any(is_elsewhere)
 }

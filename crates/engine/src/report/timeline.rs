@@ -20,7 +20,7 @@ const DONE: &str = "#1a7f37";
 const FAILED: &str = "#cf222e";
 
 /// The clusters of one pixel of the width.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Moment {
     assigned: usize,
     done: usize,

@@ -109,10 +109,12 @@ impl AddOnInput {
         let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
         if let Some(problem) = problem {
             let condition = problem.of_placement();
-            let decision = Err(condition.message.clone());
+            decided.rollouts.push(PlacementRollout::undecided(
+                placement,
+                revision,
+                condition.message.clone(),
+            ));
             set_condition(&mut progression.conditions, condition, pass.now);
-            let failure = String::new();
-            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision, failure });
             decided.progressions.push(progression);
             return Ok(());
         }
@@ -154,9 +156,7 @@ impl AddOnInput {
         memory.last_good = good.map(|good| address(&good)).unwrap_or_default();
         memory.strategy =
             if input.strategy.is_ok() { Some(node.rollout_strategy.clone()) } else { last_strategy };
-        if !memory.quarantined.is_empty() {
-            memory.failure.clone_from(&failure);
-        }
+        rollout_policy::record_failure(&mut memory, &failure);
         decided.memories.push(memory);
         decided.progressions.push(progression);
         let (input, decision) = (Some(input), Ok(decision));

@@ -123,6 +123,13 @@ pub struct PlacementRollout {
     pub failure: String,
 }
 
+impl PlacementRollout {
+    /// Returns a rollout that the engine is not asked about.
+    pub(super) fn undecided(placement: Key, revision: Hash, why: String) -> Self {
+        Self { placement, revision, input: None, decision: Err(why), failure: String::new() }
+    }
+}
+
 /// Decides the rollouts of an add-on and writes nothing; `None` if the add-on does not exist.
 ///
 /// This is the one source of the states of clusters: `explain rollout`, the reports, the demo and the

@@ -77,9 +77,8 @@ impl SetInput {
     ) -> Read<Option<KeptSetRollout>> {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
         if !node.exists {
-            let decision = Err("there is no such placement; its works stay as they are".to_owned());
-            let failure = String::new();
-            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision, failure });
+            let why = "there is no such placement; its works stay as they are".to_owned();
+            decided.rollouts.push(PlacementRollout::undecided(placement, revision, why));
             return Ok(None);
         }
         let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
@@ -105,9 +104,7 @@ impl SetInput {
         let last_good = if decision.counts.is_complete() { Some(&revision) } else { good };
         memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
         let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
-        if !memory.quarantined.is_empty() {
-            memory.failure.clone_from(&failure);
-        }
+        rollout_policy::record_failure(&mut memory, &failure);
         decided.memories.push(memory);
         let (input, decision) = (Some(input), Ok(decision));
         decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });
