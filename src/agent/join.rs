@@ -1,6 +1,7 @@
 //! The handshake with the hub: creates the cluster, asks for a certificate, and waits until both are granted.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -188,9 +189,38 @@ fn user(cluster: &str, agent: &str) -> String {
     format!("{SUBJECT_PREFIX}{cluster}:{agent}")
 }
 
-/// Creates the cluster on the hub. It succeeds if the cluster exists, or if the agent may not change it any
-/// more.
-pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -> Result<(), JoinError> {
+/// Creates the cluster, asks for a certificate, and waits for it.
+///
+/// The hub may refuse the cluster and then take the request: the permissions of agents arrive between the
+/// two, or only people create clusters. So a cluster that was refused is created again while the request
+/// waits, and once more when it is granted. A certificate for a cluster that is not there opens nothing.
+pub(super) async fn join(
+    hub: &kube::Client,
+    options: &AgentOptions,
+    name: AgentName<'_>,
+    stop: &CancellationToken,
+) -> Result<Credentials, JoinError> {
+    let mut is_there = create_cluster(hub, options).await?;
+    let mut requested = pin!(request(hub, name, stop));
+    let mut wait = POLL;
+    let credentials = loop {
+        tokio::select! {
+            credentials = &mut requested => break credentials?,
+            () = sleep(wait), if !is_there => {
+                is_there = matches!(create_cluster(hub, options).await, Ok(true));
+                wait = MAX_POLL_INTERVAL.min(wait * 2);
+            }
+        }
+    };
+    if !is_there {
+        create_cluster(hub, options).await?;
+    }
+    Ok(credentials)
+}
+
+/// Creates the cluster on the hub; returns whether it is there. The hub also refuses it where the agent may
+/// not change clusters any more, so that is no error.
+pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -> Result<bool, JoinError> {
     let (annotations, labels) = (options.cluster_annotations.clone(), options.cluster_labels.clone());
     let metadata = ObjectMeta {
         name: Some(options.cluster.clone()),
@@ -205,8 +235,8 @@ pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -
     };
     let cluster = ManagedCluster { metadata, spec, ..ManagedCluster::default() };
     match Api::<ManagedCluster>::all(hub.clone()).create(&PostParams::default(), &cluster).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 409) => Ok(()),
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 409) => Ok(status.code == 409),
         Err(error) => Err(api("create the ManagedCluster")(error)),
     }
 }

@@ -327,13 +327,9 @@ async fn join_anew(
     info!(cluster = options.cluster, hub = hub.server, "joining the hub");
     let client = hub.bootstrap_client().await?;
     let subject = join::AgentName { cluster: &options.cluster, agent, seconds: options.certificate_seconds };
-    let asked = async {
-        join::create_cluster(&client, options).await?;
-        join::request(&client, subject, stop).await
-    };
     // A changed bootstrap kubeconfig or a lost hub ends the attempt, because this one may never succeed.
     let credentials = tokio::select! {
-        credentials = asked => credentials?,
+        credentials = join::join(&client, options, subject, stop) => credentials?,
         () = life::bootstrap_changes(&options.bootstrap, hub) => return Err(JoinError::Moved),
         why = switch::lost_in_join(options, &client) => return Err(JoinError::Lost(why)),
     };

@@ -104,26 +104,23 @@ pub struct Backoff;
 impl Backoff {
     /// First wait for a server that cannot be reached; doubles with each failure.
     pub const FIRST: SignedDuration = SignedDuration::from_millis(500);
-    /// Longest wait: 500 ms doubled nine times is 256 s.
+    /// Longest wait: 500 ms doubled nine times.
     pub const LONGEST: SignedDuration = SignedDuration::from_secs(256);
-    /// A conflict means that another client made progress, so the retry comes at once, but not in a tight
-    /// loop.
+    /// First wait after a conflict: another client made progress, so the retry comes at once, but not in a
+    /// tight loop. It doubles too, because the cache of a busy process sees that progress late.
     pub const CONFLICT: SignedDuration = SignedDuration::from_millis(20);
 
     /// Returns the wait after the `failures`-th failure in a row, counted from 1.
     pub(crate) fn wait(kind: FailureKind, failures: u32) -> SignedDuration {
-        match kind {
-            FailureKind::Conflict if failures <= 5 => Self::CONFLICT,
-            FailureKind::Conflict
-            | FailureKind::FieldConflict
+        let first = match kind {
+            FailureKind::Conflict => Self::CONFLICT,
+            FailureKind::FieldConflict
             | FailureKind::Invalid
             | FailureKind::Forbidden
             | FailureKind::NotFound
-            | FailureKind::Unavailable => {
-                let doubled = Self::FIRST.saturating_mul(1 << failures.saturating_sub(1).min(9));
-                doubled.min(Self::LONGEST)
-            }
-        }
+            | FailureKind::Unavailable => Self::FIRST,
+        };
+        first.saturating_mul(1 << failures.saturating_sub(1).min(30)).min(Self::LONGEST)
     }
 }
 

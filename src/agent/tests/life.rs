@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -111,6 +113,44 @@ fn pending(request: &Request<Body>) -> (u16, Value) {
         ("GET", _) => (200, csr),
         _ => refusal(500),
     }
+}
+
+/// Joins a hub that refuses the cluster `refusals` times, and grants the request when `is_granted` says so of
+/// the number of attempts to create the cluster. Returns that number at the end.
+async fn join_after(refusals: u32, is_granted: fn(u32) -> bool) -> u32 {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let attempted = Arc::clone(&attempts);
+    let certificate = BASE64_STANDARD.encode(due(&hub(KUBECONFIG)).certificate);
+    let hub = client(move |request| match (request.method().as_str(), request.uri().path()) {
+        ("POST", path) if path.ends_with("/managedclusters") => {
+            match attempted.fetch_add(1, Ordering::Relaxed) < refusals {
+                true => refusal(403),
+                false => (201, json!({"metadata": {"name": "c1"}, "spec": {}})),
+            }
+        }
+        ("GET", path) if path.ends_with("/r") => {
+            let granted = is_granted(attempted.load(Ordering::Relaxed)).then(|| certificate.clone());
+            let spec = json!({"request": "", "signerName": "x"});
+            (200, json!({"metadata": {"name": "r"}, "spec": spec, "status": {"certificate": granted}}))
+        }
+        _ => pending(request),
+    });
+    let (options, name) =
+        (options(hub.clone()), join::AgentName { cluster: "c1", agent: None, seconds: None });
+    let stop = CancellationToken::new();
+    let joined = join::join(&hub, &options, name, &stop);
+    timeout(Duration::from_mins(10), joined).await.unwrap().unwrap();
+    attempts.load(Ordering::Relaxed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_was_refused_is_created_once_the_agent_may() {
+    // The request is granted at once, or never without the cluster.
+    assert_eq!(join_after(1, |_| true).await, 2);
+    assert_eq!(join_after(3, |attempts| attempts > 3).await, 4);
+    // Where only people create clusters, the agent joins too.
+    assert!(join_after(u32::MAX, |attempts| attempts > 5).await > 5);
+    assert_eq!(join_after(0, |_| true).await, 1);
 }
 
 #[tokio::test(start_paused = true)]

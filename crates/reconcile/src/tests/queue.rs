@@ -76,7 +76,8 @@ fn failures_back_off_and_success_forgets_them() {
     }
     assert_eq!(waits, [Some(500), Some(1000), None, Some(500)]);
     assert_eq!(Backoff::wait(FailureKind::Unavailable, 40), Backoff::LONGEST);
-    assert_eq!(Backoff::wait(FailureKind::Conflict, 1), Backoff::CONFLICT);
+    let conflicts = [1, 2, 6, 7, 40].map(|failures| Backoff::wait(FailureKind::Conflict, failures));
+    assert_eq!(conflicts.map(|wait| wait.as_millis()), [20, 40, 640, 1_280, 256_000]);
 }
 
 fn failed(queue: &mut WorkQueue, name: &str, again: Option<Wake>) {
