@@ -65,15 +65,11 @@ impl Spokes {
         for Entry { resource, key, object, revision: _ } in entries {
             let Some(object) = object else { continue };
             match resource.resource.as_str() {
-                "manifestworks" => {
-                    if !is_reported(object) {
-                        self.expect(Reports::Work(key.clone()), generation(object), now);
-                    }
+                "manifestworks" if !is_reported(object) => {
+                    self.expect(Reports::Work(key.clone()), generation(object), now);
                 }
-                "managedclusteraddons" => {
-                    if is_under_way(object) {
-                        self.expect(Reports::AddOn(key.clone()), object.generation(), now);
-                    }
+                "managedclusteraddons" if is_under_way(object) => {
+                    self.expect(Reports::AddOn(key.clone()), object.generation(), now);
                 }
                 _ => {}
             }
