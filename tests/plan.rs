@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 use api::cluster::v1::ManagedCluster;
 use api::crds;
@@ -55,6 +56,10 @@ fn workflow(dir: &Path, kubeconfig: &str) -> String {
     let ran = bash.env("HUB_KUBECONFIG", std::fs::read_to_string(kubeconfig).unwrap()).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     std::fs::read_to_string(dir.join("summary.md")).unwrap()
+}
+
+fn objects_of(store: &Store) -> Vec<Object> {
+    HubSnapshot::of(store).objects.into_iter().map(Arc::unwrap_or_clone).collect()
 }
 
 /// Adds a cluster that has joined and is available.
@@ -152,7 +157,7 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     assert_eq!(*fields, json!([{"path": "data.word", "before": "one", "after": "two"}]), "{printed:#}");
 
     let snapshot = dir.join("hub.json");
-    let objects = server.with_store(|store, _| HubSnapshot::of(store).objects);
+    let objects = server.with_store(|store, _| objects_of(store));
     std::fs::write(&snapshot, json!({"kind": "List", "items": objects}).to_string()).unwrap();
     let (code, of_file) =
         json_of(&plan(dir, "main", &["--snapshot", snapshot.to_str().unwrap(), "--output", "json"]));
@@ -165,7 +170,7 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     let summary = workflow(dir, kubeconfig);
     assert!(summary.contains("**Change: 0 objects created, 1 changed, 0 deleted."), "{summary}");
 
-    refuses_commits_without_signatures(dir, &server.with_store(|store, _| HubSnapshot::of(store).objects));
+    refuses_commits_without_signatures(dir, &server.with_store(|store, _| objects_of(store)));
 
     let refused = plan(dir, "nowhere", &["--snapshot", snapshot.to_str().unwrap()]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -275,7 +280,7 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
         std::fs::write(&file, json!({"kind": "List", "items": objects}).to_string()).unwrap();
         ["--snapshot", file.to_str().unwrap()]
     };
-    let mut objects = serde_json::to_value(HubSnapshot::of(&world.hub).objects).unwrap();
+    let mut objects = serde_json::to_value(objects_of(&world.hub)).unwrap();
     let hub = snapshot(&objects);
     assert_eq!(json_of(&of("main", &hub)).1["hash"], of_report["hash"]);
     for source in [&hub[..], &report[..]] {

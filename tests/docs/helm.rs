@@ -141,7 +141,7 @@ async fn helm_installs_upgrades_and_uninstalls_a_hub_as_the_pages_say_and_its_fl
     let hub = Cluster::start("helm").await;
     let dir = tempfile::tempdir().unwrap();
     let kubectl = hub.kubectl();
-    let run = |block: &Block| run(&hub, dir.path(), block);
+    let run = |block: &Block| run(&hub, dir.path(), "", block);
     link_programs(dir.path());
     link(&helm::program(), dir.path(), "bin/helm");
     install_neighbours(&kubectl);
@@ -212,7 +212,7 @@ async fn helm_installs_upgrades_and_uninstalls_a_hub_as_the_pages_say_and_its_fl
     run(&block_with("docs/operating.md", "helm uninstall"));
     let role = "open-cluster-management:bootstrap";
     kubectl.run(&["create", "clusterrole", role, "--verb=get", "--resource=pods"]);
-    let (succeeds, printed) = outcome(&hub, dir.path(), &install);
+    let (succeeds, printed) = outcome(&hub, dir.path(), "", &install);
     assert!(!succeeds && printed.contains(role), "{printed}");
     run(&Block { text: format!("{} --take-ownership", install.text), ..install });
     let rules = ["get", "clusterrole", role, "-o", "jsonpath={.rules[*].resources}"];

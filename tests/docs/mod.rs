@@ -9,24 +9,47 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use api::names::ADDON_PRE_DELETE;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use object::Object;
 use serde_json::json;
+use wheelwright::apiserver::Server;
 
-use crate::kube::{Cluster, assets};
+use crate::kube::{Cluster, Kubectl, assets};
+use crate::running::Running;
+use crate::wait::eventually;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The pages whose blocks run, in this order, on one hub.
-const RUN: &[&str] = &[
-    "docs/tutorial.md",
-    "docs/how-to.md",
-    "docs/operating.md",
-    "docs/addons.md",
-    "docs/repositories.md",
-    "docs/simulate.md",
-    "README.md",
+/// The pages whose blocks run, in this order, on one hub, and the directory in which: `fleet` is the checkout
+/// of the tutorial. First those on a hub with two clusters and nothing else.
+const ON_A_NEW_HUB: &[(&str, &str)] = &[
+    ("docs/tutorial.md", ""),
+    ("examples-repo/README.md", "fleet"),
+    ("docs/plan.md", "fleet"),
+    ("docs/rendering.md", "fleet"),
+];
+
+/// Those on a hub with an add-on whose rollout stopped.
+const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
+    ("docs/cli.md", ""),
+    ("docs/how-to.md", ""),
+    ("docs/operating.md", ""),
+    ("docs/addons.md", ""),
+    ("docs/repositories.md", ""),
+    ("docs/simulate.md", ""),
+    ("README.md", ""),
+];
+
+/// Commands that go on until they are stopped: page, start of the block, and what they say when they work.
+/// The block has no other command. It is stopped at the end of its page.
+const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
+    ("docs/rendering.md", "wheelwright render overlays/prod --watch", "kind: "),
+    ("docs/operating.md", "wheelwright dashboard", "http://127.0.0.1:"),
+    ("README.md", "wheelwright operator", ""),
+    ("README.md", "wheelwright agent", ""),
 ];
 
 /// Blocks that do not run: page, start of the first line, and reason.
@@ -34,13 +57,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "make demo", "a step of .ci/run"),
     ("README.md", "make test", "it is what runs this test"),
     ("README.md", "wheelwright crds |", "this hub has the operator already; helm:: runs it"),
-    ("README.md", "wheelwright operator", "it runs until it is stopped; chart:: runs it"),
-    ("README.md", "wheelwright agent", "it runs until it is stopped; cli:: runs it and accepts its cluster"),
-    ("README.md", "wheelwright accept", "no agent asks here; cli:: accepts one that does"),
     ("docs/tutorial.md", "make demo", "a step of .ci/run"),
-    ("docs/tutorial.md", "wheelwright accept", "no agent asks here; cli:: accepts one that does"),
-    ("docs/tutorial.md", "wheelwright plan", "plan:: runs plans of branches"),
-    ("docs/how-to.md", "wheelwright migrate", "no cluster with workloads is here; migrate:: moves some"),
+    ("docs/how-to.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
     ("docs/how-to.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
     (
         "docs/how-to.md",
@@ -49,16 +67,6 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ),
     ("docs/operating.md", "podman build", "no daemon and no registry; image:: makes the image"),
     ("docs/operating.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
-    (
-        "docs/operating.md",
-        "wheelwright doctor",
-        "no operator runs here, so it fails; doctor:: examines a hub",
-    ),
-    (
-        "docs/operating.md",
-        "wheelwright dashboard",
-        "it runs until it is stopped; dashboard:: and browser:: look at it",
-    ),
     ("docs/operating.md", "wheelwright crds |", "helm has installed nothing here; helm:: runs it"),
     (
         "docs/operating.md",
@@ -78,32 +86,38 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/operating.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
     ("docs/operating.md", "helm uninstall", "helm has installed nothing here; helm:: runs it"),
     ("docs/operating.md", "kubectl port-forward", "nothing runs pods here; dashboard:: looks at the page"),
-    ("docs/addons.md", "kubectl create namespace", "published:: applies these files on both hubs"),
-    ("docs/addons.md", "kubectl get rolloutpolicies", "nothing is held here; rollout:: approves what waits"),
-    ("docs/addons.md", "kubectl annotate managedclusteraddon", "no add-on is here; the simulator hosts one"),
-    ("docs/addons.md", "kubectl patch managedclusteraddon", "no add-on waits for a job here"),
     ("docs/argocd.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
     ("docs/argocd.md", "kubectl patch", "Argo CD is not here; argocd:: runs the checks in Lua"),
-    ("docs/cli.md", "", "cli:: runs a fleet with these commands and an agent"),
-    ("docs/plan.md", "", "plan:: runs them on repositories of its own"),
-    ("docs/rendering.md", "", "render's own tests run each option"),
+    ("docs/cli.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
+    (
+        "docs/cli.md",
+        "wheelwright get token --output kubeconfig > new-hub",
+        "there is one hub; switch_hub:: goes to another one",
+    ),
+    ("docs/plan.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
     (
         "docs/repositories.md",
         "git fetch origin",
         "no operator reports here; git:: fetches reports and archives",
     ),
-    ("docs/repositories.md", "wheelwright operator", "it runs until it is stopped; chart:: runs it"),
     (
-        "docs/simulate.md",
-        "wheelwright simulate rollout --snapshot",
-        "the simulator's tests read a hub's objects",
+        "docs/repositories.md",
+        "wheelwright operator",
+        "helm has installed nothing here; helm:: runs helm, and chart:: the operator",
     ),
-    ("examples-repo/README.md", "", "golden:: renders its overlays, and the demo runs it"),
 ];
 
 /// The programs that a block of commands begins with.
 const PROGRAMS: &[&str] =
     &["wheelwright", "kubectl", "helm", "make", "cp", "etcdctl", "podman", "ssh-keygen", "git", "curl"];
+
+/// A plan with changes exits with 10, as its page says.
+const PLANS_OF_CHANGES_SUCCEED: &str =
+    r#"wheelwright() { command wheelwright "$@" || [ "$1 $?" = "plan 10" ]; }"#;
+
+/// The file of a work in docs/cli.md.
+const SETTINGS: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\ndata: {a: b}\n";
 
 struct Block {
     page: String,
@@ -117,10 +131,11 @@ impl Block {
         self.language.is_empty() && PROGRAMS.contains(&first)
     }
 
-    fn reason(&self) -> Option<&'static str> {
+    /// Returns what a list says of this block.
+    fn listed(&self, list: &[(&str, &str, &'static str)]) -> Option<&'static str> {
         let is_it =
             |(page, start, _): &&(&str, &str, &str)| *page == self.page && self.text.starts_with(start);
-        NOT_RUN.iter().find(is_it).map(|(_, _, why)| *why)
+        list.iter().find(is_it).map(|(_, _, says)| *says)
     }
 }
 
@@ -155,15 +170,16 @@ fn pages() -> BTreeSet<String> {
 #[test]
 fn every_block_of_commands_runs_or_says_why_not() {
     let all: Vec<Block> = pages().iter().flat_map(|page| blocks(page)).filter(Block::is_commands).collect();
+    let run = ON_A_NEW_HUB.iter().chain(ON_A_HUB_WITH_A_FLEET);
     for block in &all {
         assert!(
-            RUN.contains(&block.page.as_str()) || block.reason().is_some(),
+            run.clone().any(|(page, _)| *page == block.page) || block.listed(NOT_RUN).is_some(),
             "{}:\n{}",
             block.page,
             block.text
         );
     }
-    for (page, start, _) in NOT_RUN {
+    for (page, start, _) in NOT_RUN.iter().chain(UNTIL_STOPPED) {
         let is_it = |block: &&Block| block.page == *page && block.text.starts_with(start);
         assert!(all.iter().any(|block| is_it(&block)), "no block of {page} starts with {start:?}");
     }
@@ -197,31 +213,69 @@ fn link_programs(dir: &Path) {
     link(&assets().join("kubectl"), dir, "bin/kubectl");
 }
 
-/// Prepares what the pages assume: programs, a copy of the repository, an add-on whose rollout stopped, and
-/// Deployments with OCM's names.
-async fn prepare(hub: &Cluster, dir: &Path) {
+/// Prepares what the pages assume: programs, a copy of the repository, other files, and two clusters that have
+/// joined. Returns the cluster that joins by the pages.
+async fn prepare(hub: &Cluster, dir: &Path) -> Server {
     link_programs(dir);
-    link(&Path::new(ROOT).join("examples"), dir, "examples");
+    std::fs::create_dir(dir.join("tests")).unwrap();
+    for name in ["examples", "tests/published"] {
+        link(&Path::new(ROOT).join(name), dir, name);
+    }
     // A page makes a git repository of the copy.
     let copied = Command::new("cp").arg("-r").arg(format!("{ROOT}/examples-repo")).arg(dir).status();
     assert!(copied.unwrap().success());
     for name in ["allowed_signers", "alice.asc", "app.pem"] {
         std::fs::write(dir.join(name), "").unwrap();
     }
+    std::fs::write(dir.join("settings.yaml"), SETTINGS).unwrap();
     let inputs = blocks("docs/simulate.md").into_iter().filter(|block| block.language == "yaml");
-    for (name, input) in ["fleet.yaml", "outcomes.yaml"].into_iter().zip(inputs) {
+    for (name, input) in ["fleet.yaml", "outcomes.yaml", "strategy.yaml"].into_iter().zip(inputs) {
         std::fs::write(dir.join(name), input.text).unwrap();
     }
+    let cluster = crate::cli::server(api::crds::spoke().iter().map(Object::from_typed).collect()).await;
+    std::fs::write(dir.join("cluster.kubeconfig"), cluster.admin_kubeconfig_yaml().unwrap()).unwrap();
+    std::fs::copy(&hub.kubeconfig, dir.join("hub.kubeconfig")).unwrap();
     let kubectl = hub.kubectl();
     kubectl.install(api::crds::hub().into_iter());
+    join(&kubectl);
+    cluster
+}
+
+/// Makes two clusters that have joined, or says of those that exist that they have.
+fn join(kubectl: &Kubectl) {
+    let clusters = ["aws-1", "aws-2"].map(|name| {
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": name}, "spec": {"hubAcceptsClient": true}})
+        .to_string()
+    });
+    kubectl.run_with(&["apply", "-f", "-"], &clusters.join("\n"));
+    let conditions = ["ManagedClusterJoined", "ManagedClusterConditionAvailable"].map(|name| {
+        json!({"type": name, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    });
+    let status = json!({"status": {"conditions": conditions}}).to_string();
+    let patch = ["--subresource=status", "--type=merge", "-p", &status];
+    kubectl.run(&[&["patch", "managedcluster", "aws-1", "aws-2"], &patch[..]].concat());
+}
+
+/// Prepares what the later pages assume: an add-on whose rollout stopped, and Deployments with OCM's names.
+async fn prepare_fleet(hub: &Cluster) {
+    let kubectl = hub.kubectl();
+    kubectl.run(&["delete", "managedcluster", "aws-1", "aws-2"]);
     let stopped = Path::new(ROOT).join("tests/golden/explain/rollout.yaml");
     crate::rollout::load(&hub.client().await, &stopped).await;
-    let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
-        "metadata": {"name": "fleet", "namespace": "fleet"}, "spec": {"url": "https://git.example.com/fleet"}});
-    kubectl.run_with(&["apply", "-f", "-"], &repo.to_string());
-    for namespace in ["open-cluster-management", "open-cluster-management-hub"] {
-        kubectl.run(&["create", "namespace", namespace]);
-    }
+    join(&kubectl);
+    let waits = json!({"metadata": {"finalizers": [ADDON_PRE_DELETE]}}).to_string();
+    kubectl.run(&[
+        "patch",
+        "managedclusteraddon",
+        "managed-serviceaccount",
+        "-n",
+        "aws-3",
+        "--type=merge",
+        "-p",
+        &waits,
+    ]);
+    kubectl.run(&["create", "namespace", "open-cluster-management-hub"]);
     for (namespace, name) in [
         ("open-cluster-management", "cluster-manager"),
         ("open-cluster-management-hub", "cluster-manager-placement-controller"),
@@ -233,21 +287,41 @@ async fn prepare(hub: &Cluster, dir: &Path) {
     }
 }
 
-/// Runs a block with bash; returns what it prints, and whether it succeeds.
-fn outcome(hub: &Cluster, dir: &Path, block: &Block) -> (bool, String) {
+/// Returns bash with a block, as a reader of the pages runs it in a directory below `dir`.
+fn bash(hub: &Cluster, dir: &Path, below: &str, script: &str) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["180", "bash", "-euo", "pipefail", "-c", &block.text]).current_dir(dir);
+    command.args(["180", "bash", "-euo", "pipefail", "-c", script]).current_dir(dir.join(below));
     command.env("PATH", format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").unwrap()));
     command.env("KUBECONFIG", &hub.kubeconfig).env("HOME", dir).env("TOKEN", "token-of-a-git-server");
-    let output = command.output().unwrap();
+    command
+}
+
+/// Runs a block in a directory below `dir`; returns what it prints, and whether it succeeds.
+fn outcome(hub: &Cluster, dir: &Path, below: &str, block: &Block) -> (bool, String) {
+    let script = format!("{PLANS_OF_CHANGES_SUCCEED}\n{}", block.text);
+    let output = bash(hub, dir, below, &script).output().unwrap();
     let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.success(), printed)
 }
 
-fn run(hub: &Cluster, dir: &Path, block: &Block) {
-    let (succeeds, printed) = outcome(hub, dir, block);
+fn run(hub: &Cluster, dir: &Path, below: &str, block: &Block) {
+    let (succeeds, printed) = outcome(hub, dir, below, block);
     assert!(succeeds, "{}:\n{}\n{printed}", block.page, block.text);
+}
+
+/// Starts a command that goes on until it is stopped, and waits until it says something.
+async fn start(hub: &Cluster, dir: &Path, below: &str, block: &Block, says: &str) -> Running {
+    let name = format!("{}-{}", block.page.replace('/', "-"), block.text.split(' ').nth(1).unwrap());
+    let mut process =
+        Running::spawn(&mut bash(hub, dir, below, &format!("exec {}", block.text)), &name, dir, dir);
+    let log = dir.join(format!("{name}.log"));
+    eventually("the command works", async || {
+        assert!(process.is_running(), "{}:\n{}", block.page, block.text);
+        std::fs::read_to_string(&log).unwrap().contains(says)
+    })
+    .await;
+    process
 }
 
 #[test]
@@ -263,27 +337,47 @@ fn every_controller_changes_sides_in_a_row_of_the_how_to() {
     assert_eq!(named, known);
 }
 
+/// Runs the blocks of a page in a directory below `dir`; returns their number.
+async fn run_page(hub: &Cluster, dir: &Path, page: &str, below: &str) -> usize {
+    if !below.is_empty() {
+        std::fs::copy(&hub.kubeconfig, dir.join(below).join("hub.kubeconfig")).unwrap();
+    }
+    let (mut count, mut running) = (0, Vec::new());
+    for block in blocks(page) {
+        if block.language == "yaml" && block.text.starts_with("apiVersion:") {
+            let apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"];
+            hub.kubectl().run_with(&apply, &block.text);
+            count += 1;
+        }
+        if !block.is_commands() || block.listed(NOT_RUN).is_some() {
+            continue;
+        }
+        match block.listed(UNTIL_STOPPED) {
+            Some(says) => running.push((start(hub, dir, below, &block, says).await, block)),
+            None => run(hub, dir, below, &block),
+        }
+        count += 1;
+    }
+    for (mut process, block) in running {
+        assert!(process.is_running(), "{page}:\n{}", block.text);
+    }
+    count
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_and_objects_of_the_pages_work_on_a_hub() {
     let hub = Cluster::start("docs").await;
     let dir = tempfile::tempdir().unwrap();
-    prepare(&hub, dir.path()).await;
+    let _cluster = prepare(&hub, dir.path()).await;
     let pods = tokio::spawn(run_pods(hub.client().await));
-    let kubectl = hub.kubectl();
     let mut count = 0;
-    for block in RUN.iter().flat_map(|page| blocks(page)) {
-        if block.language == "yaml" && block.text.starts_with("apiVersion:") {
-            kubectl.run_with(
-                &["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"],
-                &block.text,
-            );
-            count += 1;
-        }
-        if block.is_commands() && block.reason().is_none() {
-            run(&hub, dir.path(), &block);
-            count += 1;
-        }
+    for (page, below) in ON_A_NEW_HUB {
+        count += run_page(&hub, dir.path(), page, below).await;
+    }
+    prepare_fleet(&hub).await;
+    for (page, below) in ON_A_HUB_WITH_A_FLEET {
+        count += run_page(&hub, dir.path(), page, below).await;
     }
     pods.abort();
-    assert!(count >= 30, "{count} blocks ran");
+    assert!(count >= 50, "{count} blocks ran");
 }

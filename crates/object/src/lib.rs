@@ -94,7 +94,7 @@ impl Object {
     /// # Errors
     /// [`Malformed::WrongShape`] names the object and the first field that does not fit.
     pub fn to_typed<K: serde::de::DeserializeOwned>(&self) -> Result<K, Malformed> {
-        K::deserialize(Value::Object(self.0.clone()))
+        K::deserialize(&self.0)
             .map_err(|e| Malformed::WrongShape { what: self.reference().to_string(), why: e.to_string() })
     }
 

@@ -29,6 +29,7 @@ fn main() {
     let (clusters, add_ons) = (numbers.next().unwrap_or(3000), numbers.next().unwrap_or(30));
     let world = at_rest(add_ons);
     let HubSnapshot { objects, kinds } = HubSnapshot::of(&world.hub);
+    let objects = objects.into_iter().map(Arc::unwrap_or_clone).collect();
     let json = serde_json::to_string(&grown(objects, clusters)).unwrap();
     let (begin, before) = (cpu(), resident("VmRSS"));
     let objects: Vec<Object> = serde_json::from_str(&json).unwrap();
@@ -45,6 +46,7 @@ fn main() {
         resident("VmRSS").saturating_sub(before)
     );
 
+    let objects = objects.into_iter().map(Arc::new).collect();
     let head = Arc::new(Checkout { revision: "2".repeat(40), tree: files(add_ons, "app:2") });
     let commit = Commit { repo: repo(), base: None, head, succeeds_after: SignedDuration::from_secs(35) };
     // The peak begins anew: see proc_pid_clear_refs(5).

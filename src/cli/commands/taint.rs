@@ -8,6 +8,7 @@ use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};
+use engine::plural::counted;
 use object::Key;
 
 /// Taint a cluster, so that placements without a toleration leave it, or take a taint back.
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
         let taints = write(&mut writer, &args.cluster, &args.taints).await?.spec.taints;
-        writer.add_line(format!("cluster {} has {} taints", args.cluster, taints.len()));
+        writer.add_line(format!("cluster {} has {}", args.cluster, counted(taints.len(), "taint")));
         writer.finish(ui)
     })
 }

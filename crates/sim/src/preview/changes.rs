@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::content::field_changes;
-use super::fleet::{Workload, all, decisions, workloads};
+use super::fleet::{self, Workload, all, decisions, workloads};
 use super::results::{
     Change, HeldRemoval, ObjectChange, Outcome, PlacementPreview, Wave, WorkChange, WorkloadPreview,
 };
@@ -83,24 +83,30 @@ pub(super) fn changed_workloads(
 
 /// Returns the works that change; clusters with the same change share an entry.
 pub(super) fn works(before: &Store, after: &Store) -> Vec<WorkChange> {
-    let by_key = |hub: &Store| -> BTreeMap<Key, ManifestWork> {
-        let works = all::<ManifestWork>(hub).into_iter().filter(|work| !work.is_terminating());
-        works.map(|work| (Key::of(&work), work)).collect()
+    let by_key = |hub: &Store| -> BTreeMap<Key, Arc<Object>> {
+        let works = fleet::objects::<ManifestWork>(hub).into_iter().filter(|work| !work.is_terminating());
+        works.map(|work| (work.key(), work)).collect()
     };
+    let read = |work: Option<&Arc<Object>>| work.and_then(|work| work.to_typed::<ManifestWork>().ok());
     let (before, after) = (by_key(before), by_key(after));
     let keys: BTreeSet<&Key> = before.keys().chain(after.keys()).collect();
     let mut found: Vec<WorkChange> = Vec::new();
     for key in keys {
         let (old, new) = (before.get(key), after.get(key));
-        if old.map(|work| &work.spec) == new.map(|work| &work.spec) {
+        // A work that nobody wrote is shared by both, and most of a large fleet is.
+        if old.map(Arc::as_ptr) == new.map(Arc::as_ptr) {
             continue;
         }
-        let change = match (old, new) {
+        let (old, new) = (read(old), read(new));
+        if old.as_ref().map(|work| &work.spec) == new.as_ref().map(|work| &work.spec) {
+            continue;
+        }
+        let change = match (&old, &new) {
             (None, _) => Change::Created,
             (Some(_), None) => Change::Deleted,
             (Some(_), Some(_)) => Change::Changed,
         };
-        let objects = objects(&manifests(old, new));
+        let objects = objects(&manifests(old.as_ref(), new.as_ref()));
         let same = |it: &&mut WorkChange| it.work == key.name && it.change == change && it.objects == objects;
         match found.iter_mut().find(same) {
             Some(same) => same.clusters.push(key.namespace.clone()),
@@ -134,7 +140,7 @@ fn manifests(old: Option<&ManifestWork>, new: Option<&ManifestWork>) -> BTreeMap
 
 /// Returns the removals of add-ons that wait for an approval.
 pub(super) fn removals(hub: &Store) -> Vec<HeldRemoval> {
-    let held = all::<RolloutPolicy>(hub).into_iter().flat_map(|policy| {
+    let held = all::<RolloutPolicy>(hub).flat_map(|policy| {
         let removals = policy.status.clone().unwrap_or_default().removals.into_iter();
         removals.filter(|removal| !removal.approval.is_empty()).map(move |removal| HeldRemoval {
             policy: policy.name().to_owned(),
@@ -172,4 +178,59 @@ pub(super) fn outcomes(hub: &Store) -> Vec<Outcome> {
         }));
     }
     open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use object::Random;
+    use serde_json::{Value, json};
+    use store::{Entry, Patch, ResourcePath, WriteOptions};
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn write(hub: &mut Store, name: &str, text: &str, labels: &Value) {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"},
+            "data": {"text": text}});
+        let work = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+            "metadata": {"name": name, "namespace": "c1", "labels": labels}, "spec": {"workload": {"manifests": [map]}}});
+        let target = ResourcePath::of::<ManifestWork>(&Key::namespaced("c1", name));
+        hub.patch(&target, &Patch::Apply(work), &WriteOptions::manager("test").forced(), NOW).unwrap();
+    }
+
+    /// Returns a hub with equal objects, of which none is shared.
+    fn unshared(hub: &Store) -> Store {
+        let copied =
+            |entry: Entry| Entry { object: entry.object.map(|it| Arc::new(Object::clone(&it))), ..entry };
+        let (definitions, others): (Vec<Entry>, Vec<Entry>) = hub
+            .snapshot()
+            .map(copied)
+            .partition(|entry| entry.resource.resource == "customresourcedefinitions");
+        Store::restore(1, definitions.into_iter().chain(others), 0, NOW)
+    }
+
+    #[test]
+    fn the_works_that_change_are_those_whose_content_differs_however_many_are_shared() {
+        let mut random = Random::new(7);
+        for _ in 0..20 {
+            let mut before = Store::new(1, NOW);
+            crate::user::install(&mut before, api::crds::hub(), NOW);
+            let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c1"}});
+            let target = ResourcePath::of::<k8s_openapi::api::core::v1::Namespace>(&Key::cluster("c1"));
+            before.patch(&target, &Patch::Apply(place), &WriteOptions::manager("test"), NOW).unwrap();
+            for number in 0..6 {
+                write(&mut before, &format!("w{number}"), "one", &json!({}));
+            }
+            let mut after = before.clone();
+            for _ in 0..5 {
+                let text = if random.chance(500) { "one" } else { "two" };
+                let label = if random.chance(500) { "one" } else { "two" };
+                write(&mut after, &format!("w{}", random.below(9)), text, &json!({"label": label}));
+            }
+            let found = works(&before, &after);
+            assert_eq!(found, works(&unshared(&before), &unshared(&after)));
+            assert!(found.iter().all(|work| !work.objects.is_empty()), "{found:?}");
+        }
+    }
 }

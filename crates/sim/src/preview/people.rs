@@ -29,7 +29,7 @@ pub(super) fn approve_plan(hub: &mut Store, repo: &Key, now: Timestamp) -> Strin
 /// Grants every approval that rollouts wait for; returns those that were not granted before.
 pub(super) fn approve(hub: &mut Store, start: Timestamp, now: Timestamp) -> Vec<Approval> {
     let mut granted = Vec::new();
-    for policy in all::<RolloutPolicy>(hub) {
+    for policy in all::<RolloutPolicy>(hub).collect::<Vec<_>>() {
         let key = Key::of(&policy);
         let rollouts = policy.status.iter().flat_map(|status| &status.rollouts);
         let waiting = rollouts.flat_map(|rollout| {

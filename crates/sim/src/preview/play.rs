@@ -78,7 +78,6 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     }
     runner.applied.clear();
     runner.set_source(&commit.repo, source(&commit.head), now);
-    let before = hub.clone();
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
     let mut play = PreviewRun::begin(runner, hub, spokes, now);
     play.settle()?;
@@ -86,12 +85,12 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     if !plan_approval.is_empty() {
         play.settle()?;
     }
-    let owned = sync::recorded(&repo, &all::<ConfigRepoInventory>(&before));
+    let owned = sync::recorded(&repo, &all::<ConfigRepoInventory>(&play.before).collect::<Vec<_>>());
     check_read(snapshot, &play.runner.kinds, &repo, &owned)?;
     if !changes::objects(&play.runner.applied).is_empty() {
         play.let_time_pass()?;
     }
-    let mut preview = play.results(commit, &before, plan_approval);
+    let mut preview = play.results(commit, plan_approval);
     let waits = matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval);
     preview.frozen = frozen.filter(|_| waits).map(|(window, until)| FrozenCommit { window, until });
     Ok(preview)
@@ -108,6 +107,8 @@ fn assume_health(hub: &mut Store, repo: &Key, now: Timestamp) {
 
 struct PreviewRun {
     runner: Runner,
+    /// The hub at the start.
+    before: Store,
     hub: Store,
     spokes: Spokes,
     timeline: Timeline,
@@ -118,9 +119,9 @@ struct PreviewRun {
 
 impl PreviewRun {
     fn begin(runner: Runner, mut hub: Store, spokes: Spokes, now: Timestamp) -> Self {
-        let timeline = Timeline::begin(&hub, now);
+        let (before, timeline) = (hub.clone(), Timeline::begin(now));
         hub.keep_journal();
-        Self { runner, hub, spokes, timeline, approvals: Vec::new(), start: now, now }
+        Self { runner, before, hub, spokes, timeline, approvals: Vec::new(), start: now, now }
     }
 
     /// Lets time pass until nothing more happens.
@@ -159,15 +160,16 @@ impl PreviewRun {
                 return Ok(has_written);
             }
             has_written = true;
-            self.timeline.observe(&entries, &self.hub, self.now);
+            self.timeline.observe(&entries, &self.before, &self.hub, self.now);
             self.spokes.observe(&entries, self.now);
         }
     }
 
-    fn results(self, commit: &Commit, before: &Store, plan_approval: String) -> Preview {
+    fn results(self, commit: &Commit, plan_approval: String) -> Preview {
         let status = |hub: &Store| {
             get::<ConfigRepo>(hub, &commit.repo).and_then(|repo| repo.status).unwrap_or_default()
         };
+        let before = &self.before;
         let (old, new) = (status(before), status(&self.hub));
         let ready = find_condition(&new.conditions, READY);
         let message = ready.map(|ready| ready.message.clone()).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The hub of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -38,7 +39,7 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
     }
     let applied =
         found.and_then(|found| Some(found.status?.applied?.commit)).filter(|commit| !commit.is_empty());
-    (HubSnapshot { objects, kinds: None }, applied)
+    (HubSnapshot { objects: objects.into_iter().map(Arc::new).collect(), kinds: None }, applied)
 }
 
 /// Makes the ConfigRepo the owner of the fields of an object, because a report holds no managed fields: an

@@ -20,8 +20,8 @@ pub(super) const SEED: u64 = 0x7072_6576_6965_7701;
 /// The objects of a hub at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct HubSnapshot {
-    /// The objects.
-    pub objects: Vec<Object>,
+    /// The objects. Those that lack nothing are not copied.
+    pub objects: Vec<Arc<Object>>,
     /// The kinds of which every object was read; absent where that is not known, as in a file.
     pub kinds: Option<BTreeSet<Gvk>>,
 }
@@ -29,7 +29,7 @@ pub struct HubSnapshot {
 impl HubSnapshot {
     /// Takes every object of a store.
     pub fn of(hub: &Store) -> Self {
-        let objects = hub.snapshot().filter_map(|entry| entry.object.as_deref().cloned()).collect();
+        let objects = hub.snapshot().filter_map(|entry| entry.object).collect();
         let kinds = hub.resources().flat_map(|resource| {
             resource.versions.iter().map(|version| Gvk {
                 group: resource.group.clone(),
@@ -94,9 +94,9 @@ fn definitions_first(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
 
 /// Returns the entry of an object of a kind that the store serves. Fields that an API server sets and that a
 /// trimmed snapshot lacks are filled in.
-fn entry(store: &Store, (index, object): (usize, &Object)) -> Option<Entry> {
+fn entry(store: &Store, (index, object): (usize, &Arc<Object>)) -> Option<Entry> {
     let resource = store.resource_of(&object.gvk())?.id();
-    let mut object = object.clone();
+    let mut object = Arc::clone(object);
     let ordinal = u64::try_from(index).unwrap_or_default().saturating_add(1);
     let revision = match object::version(object.resource_version()) {
         0 => ordinal,
@@ -106,9 +106,14 @@ fn entry(store: &Store, (index, object): (usize, &Object)) -> Option<Entry> {
         "" => hex(Sha256::digest(object.reference().to_string())).chars().take(32).collect(),
         uid => uid.to_owned(),
     };
-    let metadata = object.metadata_mut();
-    metadata.insert("resourceVersion".into(), revision.to_string().into());
-    metadata.insert("uid".into(), uid.into());
-    metadata.entry("generation").or_insert(Value::from(1));
-    Some(Entry { revision, resource, key: object.key(), object: Some(Arc::new(object)) })
+    let is_whole = object.at(&["metadata", "generation"]).is_some()
+        && object.resource_version() == revision.to_string()
+        && object.uid() == uid;
+    if !is_whole {
+        let metadata = Arc::make_mut(&mut object).metadata_mut();
+        metadata.insert("resourceVersion".into(), revision.to_string().into());
+        metadata.insert("uid".into(), uid.into());
+        metadata.entry("generation").or_insert(Value::from(1));
+    }
+    Some(Entry { revision, resource, key: object.key(), object: Some(object) })
 }

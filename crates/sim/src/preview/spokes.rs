@@ -1,11 +1,11 @@
 //! The assumed fleet of a preview: the reports of clusters about their works.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::fleet::{all, get};
+use super::fleet::{get, objects};
 use crate::workload;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
@@ -43,12 +43,15 @@ impl Spokes {
     /// Takes the works and add-ons that are under way already.
     pub(super) fn begin(hub: &Store, succeeds_after: SignedDuration, now: Timestamp) -> Self {
         let mut spokes = Self { succeeds_after, due: BTreeMap::new() };
-        let under_way: Vec<Key> =
-            all::<ManagedClusterAddOn>(hub).iter().filter(|it| is_under_way(it)).map(Key::of).collect();
-        for work in all::<ManifestWork>(hub) {
-            let is_expected = addon_of(&work).is_some_and(|add_on| under_way.contains(&add_on));
-            if is_expected || !is_reported(&work) {
-                spokes.expect(Reports::Work(Key::of(&work)), generation(&work), now);
+        let add_ons = objects::<ManagedClusterAddOn>(hub).into_iter().filter(|add_on| is_under_way(add_on));
+        let under_way: BTreeSet<Key> = add_ons.map(|add_on| add_on.key()).collect();
+        for work in objects::<ManifestWork>(hub) {
+            let is_expected = || {
+                let work = work.to_typed::<ManifestWork>().ok();
+                work.and_then(|work| addon_of(&work)).is_some_and(|add_on| under_way.contains(&add_on))
+            };
+            if !is_reported(&work) || !under_way.is_empty() && is_expected() {
+                spokes.expect(Reports::Work(work.key()), generation(&work), now);
             }
         }
         for add_on in under_way {
@@ -62,17 +65,11 @@ impl Spokes {
         for Entry { resource, key, object, revision: _ } in entries {
             let Some(object) = object else { continue };
             match resource.resource.as_str() {
-                "manifestworks" => {
-                    let work = object.to_typed::<ManifestWork>().ok();
-                    if let Some(work) = work.filter(|work| !is_reported(work)) {
-                        self.expect(Reports::Work(key.clone()), generation(&work), now);
-                    }
+                "manifestworks" if !is_reported(object) => {
+                    self.expect(Reports::Work(key.clone()), generation(object), now);
                 }
-                "managedclusteraddons" => {
-                    let add_on = object.to_typed::<ManagedClusterAddOn>().ok();
-                    if add_on.is_some_and(|add_on| is_under_way(&add_on)) {
-                        self.expect(Reports::AddOn(key.clone()), object.generation(), now);
-                    }
+                "managedclusteraddons" if is_under_way(object) => {
+                    self.expect(Reports::AddOn(key.clone()), object.generation(), now);
                 }
                 _ => {}
             }
@@ -108,23 +105,34 @@ impl Spokes {
     }
 }
 
-fn generation(work: &ManifestWork) -> i64 {
-    if work.is_terminating() { -1 } else { work.metadata.generation.unwrap_or_default() }
+fn generation(work: &Object) -> i64 {
+    if work.is_terminating() { -1 } else { work.generation() }
 }
 
-/// Returns whether the report of the agent about a work is complete.
-fn is_reported(work: &ManifestWork) -> bool {
-    if work.is_terminating() {
-        return !work.has_finalizer(WORK_FINALIZER);
-    }
-    let applied = work.condition(work_conditions::APPLIED);
-    applied.is_some_and(|applied| applied.observed_generation == work.metadata.generation)
+/// Returns whether the report of the agent about a work is complete, or the work cannot be read.
+fn is_reported(work: &Object) -> bool {
+    let is_complete = if work.is_terminating() {
+        let finalizers = work.at(&["metadata", "finalizers"]).and_then(Value::as_array);
+        !finalizers.into_iter().flatten().any(|name| name == WORK_FINALIZER)
+    } else {
+        let applied = condition(work, work_conditions::APPLIED);
+        let observed = |applied: &Value| applied.get("observedGeneration").and_then(Value::as_i64);
+        let generation = work.at(&["metadata", "generation"]).and_then(Value::as_i64);
+        applied.is_some_and(|applied| observed(applied) == generation)
+    };
+    is_complete || work.to_typed::<ManifestWork>().is_err()
 }
 
-fn is_under_way(add_on: &ManagedClusterAddOn) -> bool {
-    add_on
-        .condition(PROGRESSING)
-        .is_some_and(|condition| condition.is_true() && condition.reason == progress::UNDER_WAY)
+/// Returns whether a rollout waits for an add-on on its cluster.
+fn is_under_way(add_on: &Object) -> bool {
+    condition(add_on, PROGRESSING)
+        .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == progress::UNDER_WAY)
+        && add_on.to_typed::<ManagedClusterAddOn>().is_ok()
+}
+
+/// Returns a condition without decoding the object, because a fleet has many and few are of interest.
+fn condition<'a>(object: &'a Object, type_: &str) -> Option<&'a Value> {
+    object.at(&["status", "conditions"])?.as_array()?.iter().find(|condition| condition["type"] == type_)
 }
 
 fn answers(hub: &Store, cluster: &str) -> bool {
@@ -188,7 +196,8 @@ fn healthy(wanted: &Wanted, now: Timestamp) -> Object {
 /// Reports for the manager of an add-on without a template that the configuration is applied. The works of
 /// other add-ons report it.
 fn report_add_on(hub: &mut Store, key: &Key, now: Timestamp) {
-    let Some(mut add_on) = get::<ManagedClusterAddOn>(hub, key).filter(is_under_way) else { return };
+    let found = hub.get(&ResourcePath::of::<ManagedClusterAddOn>(key)).ok().filter(|it| is_under_way(it));
+    let Some(mut add_on) = found.and_then(|it| it.to_typed::<ManagedClusterAddOn>().ok()) else { return };
     let has_template = get(hub, &Key::cluster(&key.name)).is_some_and(|cma| config_refs::has_template(&cma));
     let Some(status) = add_on.status.as_mut().filter(|_| !has_template) else { return };
     for reference in &mut status.config_references {
@@ -210,6 +219,42 @@ fn write<K: Kind>(hub: &mut Store, key: &Key, subresource: &str, patch: Value, n
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_open_is_told_without_decoding_as_the_types_tell_it() {
+        let mut random = object::Random::new(3);
+        let mut counts = [0; 4];
+        for _ in 0..500 {
+            let mut one_of = |values: &[Value]| {
+                values[usize::try_from(random.below(values.len() as u64)).unwrap()].clone()
+            };
+            let mut condition = || {
+                let type_ = one_of(&[json!(work_conditions::APPLIED), json!(PROGRESSING), json!("Other")]);
+                let reason = one_of(&[json!(progress::UNDER_WAY), json!("R")]);
+                json!({"type": type_, "status": one_of(&[json!("True"), json!("False")]), "reason": reason, "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": one_of(&[json!(1), json!(2), json!(null)])})
+            };
+            let conditions = [condition(), condition()];
+            let finalizers = one_of(&[json!(null), json!(["other"]), json!([WORK_FINALIZER])]);
+            let metadata = json!({"name": "n", "namespace": "c1", "finalizers": finalizers, "generation": one_of(&[json!(1), json!(null)]),
+                "deletionTimestamp": one_of(&[json!(null), json!(null), json!("2026-01-01T00:00:00Z")])});
+            let object = json!({"metadata": metadata, "spec": {}, "status": {"conditions": conditions}});
+            let object = Object::from_value(object).unwrap();
+
+            let work: ManifestWork = object.to_typed().unwrap();
+            let applied = work.condition(work_conditions::APPLIED);
+            let reported = match work.is_terminating() {
+                true => !work.has_finalizer(WORK_FINALIZER),
+                false => applied.is_some_and(|it| it.observed_generation == work.metadata.generation),
+            };
+            let add_on: ManagedClusterAddOn = object.to_typed().unwrap();
+            let condition = add_on.condition(PROGRESSING);
+            let under_way = condition.is_some_and(|it| it.is_true() && it.reason == progress::UNDER_WAY);
+            assert_eq!((is_reported(&object), is_under_way(&object)), (reported, under_way), "{object:?}");
+            counts[usize::from(reported) + 2 * usize::from(under_way)] += 1;
+        }
+        assert!(counts.iter().all(|count| *count >= 10), "{counts:?}");
+    }
 
     #[test]
     fn a_kind_that_only_a_work_defines_has_the_name_and_scope_of_its_definition() {

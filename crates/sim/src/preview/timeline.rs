@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::fleet::{Workload, all, decisions};
+use super::fleet::{Workload, decisions};
 use super::results::Wave;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::work::v1::ManifestWork;
@@ -13,13 +13,13 @@ use engine::addon::config::address;
 use engine::addon::config_refs;
 use engine::replica_set::{self, WorkRecord};
 use engine::rollout::input::Report;
-use object::{Key, Metadata as _};
-use store::{Entry, Store};
+use object::{Key, Metadata as _, Object};
+use store::{Entry, ResourcePath, Store};
 
 /// The add-ons and sets of clusters over time.
 pub(super) struct Timeline {
     start: Timestamp,
-    /// By the resource and key of the add-on or work.
+    /// The written add-ons and works, by resource and key.
     on_clusters: BTreeMap<(String, Key), OnCluster>,
     starts: Vec<Start>,
 }
@@ -45,35 +45,31 @@ const ADD_ONS: &str = "managedclusteraddons";
 const WORKS: &str = "manifestworks";
 
 impl Timeline {
-    pub(super) fn begin(hub: &Store, start: Timestamp) -> Self {
-        let add_ons = all::<ManagedClusterAddOn>(hub);
-        let add_ons =
-            add_ons.iter().map(|add_on| ((ADD_ONS.to_owned(), Key::of(add_on)), OnCluster::of(add_on)));
-        let works = all::<ManifestWork>(hub);
-        let works = works.iter().filter(|work| Workload::of_work(*work).is_some());
-        let works = works.map(|work| ((WORKS.to_owned(), Key::of(work)), OnCluster::of_work(work)));
-        Self { start, on_clusters: add_ons.chain(works).collect(), starts: Vec::new() }
+    pub(super) fn begin(start: Timestamp) -> Self {
+        Self { start, on_clusters: BTreeMap::new(), starts: Vec::new() }
     }
 
-    /// Takes the writes of an instant.
-    pub(super) fn observe(&mut self, entries: &[Entry], hub: &Store, now: Timestamp) {
+    /// Takes the writes of an instant. `before` is the hub at the start: the state of what nobody writes is not
+    /// read.
+    pub(super) fn observe(&mut self, entries: &[Entry], before: &Store, hub: &Store, now: Timestamp) {
         let after = now.duration_since(self.start).as_secs();
         let mut groups: Option<BTreeMap<String, String>> = None;
         for entry in
             entries.iter().filter(|entry| [ADD_ONS, WORKS].contains(&entry.resource.resource.as_str()))
         {
             let id = (entry.resource.resource.clone(), entry.key.clone());
-            let Some((workload, state)) = read(entry) else {
-                self.on_clusters.remove(&id);
+            let Some((workload, state)) = read(&id.0, entry.object.as_deref()) else {
+                self.on_clusters.insert(id, OnCluster::default());
                 continue;
             };
             let cluster = entry.key.namespace.clone();
-            let before = self.on_clusters.insert(id, state.clone()).unwrap_or_default();
-            if state.assigned.is_some() && state.assigned != before.assigned && !state.has_arrived {
+            let last = self.on_clusters.get(&id).cloned().unwrap_or_else(|| OnCluster::at_start(before, &id));
+            self.on_clusters.insert(id, state.clone());
+            if state.assigned.is_some() && state.assigned != last.assigned && !state.has_arrived {
                 let groups = groups.get_or_insert_with(|| decisions(hub).into_values().flatten().collect());
                 let group = groups.get(&cluster).cloned().unwrap_or_default();
                 self.starts.push(Start { workload, cluster, after, arrived: None, group });
-            } else if state.has_arrived && !before.has_arrived {
+            } else if state.has_arrived && !last.has_arrived {
                 let is = |start: &&mut Start| start.workload == workload && start.cluster == cluster;
                 if let Some(start) = self.starts.iter_mut().rev().find(is) {
                     start.arrived = Some(after);
@@ -104,18 +100,27 @@ impl Timeline {
     }
 }
 
-/// Returns the state of an add-on or of a work of a set after a write; `None` if it is gone, or is neither.
-fn read(entry: &Entry) -> Option<(Workload, OnCluster)> {
-    let object = entry.object.as_ref()?;
-    if entry.resource.resource == ADD_ONS {
+/// Returns the state of an add-on or of a work of a set; `None` if it is gone, or is neither.
+fn read(resource: &str, object: Option<&Object>) -> Option<(Workload, OnCluster)> {
+    let object = object?;
+    if resource == ADD_ONS {
         let add_on: ManagedClusterAddOn = object.to_typed().ok()?;
         return Some((Workload::AddOn(add_on.name().to_owned()), OnCluster::of(&add_on)));
     }
-    let work: ManifestWork = object.to_typed().ok()?;
-    Some((Workload::of_work(&work)?, OnCluster::of_work(&work)))
+    let set = Workload::of_work(object)?;
+    Some((set, OnCluster::of_work(&object.to_typed().ok()?)))
 }
 
 impl OnCluster {
+    fn at_start(before: &Store, (resource, key): &(String, Key)) -> Self {
+        let path = match resource.as_str() {
+            ADD_ONS => ResourcePath::of::<ManagedClusterAddOn>(key),
+            _ => ResourcePath::of::<ManifestWork>(key),
+        };
+        let object = before.get(&path).ok();
+        read(resource, object.as_deref()).map(|(_, state)| state).unwrap_or_default()
+    }
+
     fn of(add_on: &ManagedClusterAddOn) -> Self {
         let references = add_on.status.as_ref().map(|status| status.config_references.as_slice());
         let references = references.unwrap_or_default();

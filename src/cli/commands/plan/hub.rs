@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use k8s_openapi::api::core::v1::Secret;
@@ -39,7 +40,7 @@ pub(super) fn plan(
                 if kind == Gvk::of::<ConfigRepo>() {
                     secrets = keys_of(&hub, &objects).await;
                 }
-                snapshot.objects.extend(objects);
+                snapshot.objects.extend(objects.into_iter().map(Arc::new));
                 snapshot.kinds.get_or_insert_default().insert(kind);
             }
             match plan(&snapshot, &secrets)? {

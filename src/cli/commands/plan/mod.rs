@@ -9,6 +9,7 @@ pub(super) mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -122,7 +123,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         (None, Some(branch)) => request.plan_of_report(branch)?,
         (Some(file), _) => {
             let objects = crate::cli::objects::of_file(file)?;
-            let secrets = objects.clone();
+            let secrets: Vec<Object> = objects.iter().filter(|it| it.kind() == "Secret").cloned().collect();
+            let objects = objects.into_iter().map(Arc::new).collect();
             request.plan(&HubSnapshot { objects, kinds: None }, &secrets)?
         }
         (None, None) => {

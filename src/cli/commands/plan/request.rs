@@ -29,14 +29,14 @@ pub(super) struct Request<'a> {
 impl Request<'_> {
     /// Plans for a hub. The keys of signatures are in `secrets`.
     pub(super) fn plan(&self, snapshot: &HubSnapshot, secrets: &[Object]) -> Result<Planned, CommandError> {
-        let repo = config_repo(self.args.config_repo.as_ref(), &snapshot.objects)?;
+        let repo = config_repo(self.args.config_repo.as_ref(), snapshot.objects.iter().map(Arc::as_ref))?;
         self.plan_from(&repo, snapshot, secrets, self.base.clone())
     }
 
     /// Plans for the fleet of a report, which has no Secrets.
     pub(super) fn plan_of_report(&self, branch: &str) -> Result<Planned, CommandError> {
         let reported = report::read(&self.url, branch, self.args.report_path.as_deref())?;
-        let repo = config_repo(self.args.config_repo.as_ref(), &reported)?;
+        let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
         let (snapshot, applied) = of_report(reported, &repo, self.now);
         let base = match (&self.base, applied) {
             (None, Some(applied)) => Some(checkout(&self.url, &applied)?),
@@ -52,7 +52,7 @@ impl Request<'_> {
         secrets: &[Object],
         base: Option<Arc<Checkout>>,
     ) -> Result<Planned, CommandError> {
-        let is_it = |object: &&Object| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
+        let is_it = |object: &&Arc<Object>| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
         let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
         let verified = match &found {
             Some(found) => signatures::verify(found, secrets, (&self.url, &self.args.head))?,
@@ -79,11 +79,14 @@ impl Request<'_> {
 }
 
 /// Returns the ConfigRepo of that name, or the only one.
-fn config_repo(named: Option<&Key>, objects: &[Object]) -> Result<Key, CommandError> {
+fn config_repo<'a>(
+    named: Option<&Key>,
+    objects: impl Iterator<Item = &'a Object>,
+) -> Result<Key, CommandError> {
     if let Some(named) = named {
         return Ok(named.clone());
     }
-    let all = objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
+    let all = objects.filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
     let all: Vec<Key> = all.map(Object::key).collect();
     match all.as_slice() {
         [only] => Ok(only.clone()),
