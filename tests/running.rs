@@ -44,7 +44,7 @@ impl Running {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_wheelwright")).args(args), name, dir, home)
     }
 
-    fn spawn(command: &mut Command, name: &str, dir: &Path, home: &Path) -> Self {
+    pub(crate) fn spawn(command: &mut Command, name: &str, dir: &Path, home: &Path) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
         command.env("HOME", home).env("XDG_CACHE_HOME", dir.join("cache")).stdin(Stdio::null());

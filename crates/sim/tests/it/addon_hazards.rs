@@ -150,12 +150,13 @@ fn an_addon_that_ocm_rolled_out_is_taken_over_with_what_it_runs() {
     let path = ResourcePath::of::<ManifestWork>(&Key::of(&work));
     world.hub.patch(&path, &patch, &WriteOptions::manager("ocm"), now).unwrap();
     world.restart_operator();
-    world.run_for(seconds(30)).unwrap();
+    let is_degraded = |world: &World| {
+        let status =
+            world.get::<ManagedClusterAddOn>(&Key::namespaced(work.namespace(), ADDON)).unwrap().status;
+        find_condition(&status.unwrap().conditions, "Degraded").unwrap().is_true()
+    };
+    assert!(!world.run_until(seconds(30), is_degraded).unwrap(), "what is not reported yet is no fault");
     assert_eq!(world.list::<ControllerRevision>().len(), 1, "what the clusters run has its snapshot");
-    let key = Key::namespaced(work.namespace(), ADDON);
-    let status = world.get::<ManagedClusterAddOn>(&key).unwrap().status.unwrap();
-    let degraded = find_condition(&status.conditions, "Degraded").unwrap();
-    assert!(degraded.is_false(), "{degraded:?}");
     world.delete::<ManifestWork>(&Key::of(&work)).unwrap();
     world.run_for(seconds(30)).unwrap();
     assert_eq!(world.list::<ManifestWork>().len(), 2, "a work that somebody deletes comes back");
