@@ -196,6 +196,26 @@ impl Fleet {
         list["items"].as_array().unwrap().iter().map(object).filter(probes).collect()
     }
 
+    /// Waits until every request for a certificate is answered and nobody writes for some seconds.
+    pub(super) async fn settles(&self) {
+        let (mut before, mut unchanged) = (Versions::new(), 0);
+        eventually("nobody writes any more", async || {
+            let requests = [
+                "get",
+                "csr",
+                "-o",
+                "jsonpath={range .items[*]}{.metadata.name} {.status.certificate}{'\\n'}{end}",
+            ];
+            let is_answered =
+                |line: &str| line.split(' ').nth(1).is_some_and(|certificate| !certificate.is_empty());
+            let now = self.versions();
+            let is_same = now == before && self.kubectl.run(&requests).lines().all(is_answered);
+            (before, unchanged) = (now, if is_same { unchanged + 1 } else { 0 });
+            unchanged > 15
+        })
+        .await;
+    }
+
     /// Returns the objects that were written, deleted or made since.
     pub(super) fn changed(&self, before: &Versions) -> Vec<String> {
         let now = self.versions();

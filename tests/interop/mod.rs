@@ -4,6 +4,7 @@
 //! Services here, so its webhooks are reached on a port, after its operator on the hub has ended.
 
 mod fleet;
+mod library;
 mod programs;
 
 use std::time::Duration;
@@ -54,6 +55,7 @@ async fn an_agent_of_ours_joins_works_and_leaves_under_ocms_hub() {
     fleet.runs("c1", "2").await;
     assert_eq!(on_spoke.run(&["get", "configmap", "hello", "-o", "jsonpath={.data.version}"]), "2");
     assert!(exists(&on_spoke, &["secret", "hello-hub-kubeconfig"]));
+    library::lives_and_goes(&hub, &fleet, &spoke).await;
 
     fleet.kubectl.run(&["delete", "managedcluster", "c1", "--timeout=120s"]);
     agent.kill_9();
@@ -81,17 +83,12 @@ async fn ocms_controllers_are_replaced_one_by_one_and_come_back() {
     fleet.runs("c1", "1").await;
     fleet.becomes("managedclusteraddon/hello", "c1", "Available", "ProbeAvailable").await;
     let pods = || {
-        spoke.kubectl.run(&[
-            "get",
-            "deployment",
-            "hello",
-            "-o",
-            "jsonpath={.metadata.uid} {.metadata.generation}",
-        ])
+        spoke.kubectl.run(&["get", "deployment", "hello", "-o", "jsonpath={.metadata.uid} {.spec.template}"])
     };
     let running = pods();
 
     let mut ours = OurOperator::install(&hub.cluster, &hub.dir, BASE).await;
+    fleet.settles().await;
     let fleet_before = fleet.versions();
     let (mut left_out, mut checked) = (vec!["placement", ADD_ONS, WORKS, REGISTRATION], 0);
     for name in CONTROLLERS {
@@ -104,6 +101,7 @@ async fn ocms_controllers_are_replaced_one_by_one_and_come_back() {
         if name == "cluster-manager-addon-manager-controller" {
             eventually("the agent reports what decides health here", async || fleet.reports_address()).await;
             fleet.becomes("managedclusteraddon/hello", "c1", "Degraded", "AsExpected").await;
+            fleet.settles().await;
         } else {
             let changed = fleet.changed(&before);
             assert!(changed.is_empty(), "{name}: {changed:?}");
@@ -134,10 +132,10 @@ async fn ocms_controllers_are_replaced_one_by_one_and_come_back() {
     fleet.runs("c1", "1").await;
 }
 
-const ADD_ONS: &str = "addon-annotation,addon-config,addon-deploy,addon-install,addon-health,addon-feature,addon-takeover,addon-token";
+const ADD_ONS: &str = "addon-annotation,addon-config,addon-deploy,addon-install,addon-health,addon-feature,addon-takeover,addon-token,csr";
 const WORKS: &str = "replica-set,work-ttl";
 const REGISTRATION: &str =
-    "cluster,cluster-defaults,cluster-lease,clusterset,clustersetbinding,managed-namespaces,csr,bootstrap";
+    "cluster,cluster-defaults,cluster-lease,clusterset,clustersetbinding,managed-namespaces,bootstrap";
 
 /// Returns `--controllers` for a hub where OCM has these.
 fn chosen(left_out: &[&str]) -> String {
@@ -207,6 +205,17 @@ async fn ocms_agents_join_work_and_leave_under_our_hub() {
     .await;
     fleet.apply(&work("c1", "two", "1"));
     fleet.feeds_back("c1", "two", "1").await;
+    let requests = fleet.kubectl.run(&["get", "csr", "-o", "name"]);
+    for (by_ours, text) in [(true, "2"), (false, "3")] {
+        spokes[0].replace_agents(by_ours);
+        fleet.apply(&work("c1", "two", text));
+        fleet.feeds_back("c1", "two", text).await;
+    }
+    assert_eq!(
+        fleet.kubectl.run(&["get", "csr", "-o", "name"]),
+        requests,
+        "nobody asked for another identity"
+    );
     fleet.kubectl.run(&["delete", "managedcluster", "c1", "--timeout=120s"]);
     assert!(!exists(&spokes[0].kubectl, &["configmap", "two"]), "its works have left the cluster before");
     assert!(ours.terminate(Duration::from_secs(20)));

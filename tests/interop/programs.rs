@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::e2e::run_nodes;
 use crate::klusterlet::exists;
-use crate::klusterlet::pod::{Pod, account_kubeconfig};
+use crate::klusterlet::pod::{self, Pod, account_kubeconfig};
 use crate::kube::{Cluster, Directory, Kubectl, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
@@ -29,6 +29,8 @@ pub(super) const CONTROLLERS: [&str; 4] = [
     "cluster-manager-work-controller",
     "cluster-manager-registration-controller",
 ];
+/// The agents of a cluster.
+const AGENTS: [&str; 2] = ["klusterlet-registration-agent", "klusterlet-work-agent"];
 /// The images of the programs, as the samples of the project name them.
 const IMAGES: [&str; 5] = ["registration", "work", "placement", "addon-manager", "registration-operator"];
 
@@ -57,7 +59,7 @@ fn start(name: &str, dir: &Directory, root: &Path, args: &[String]) -> Running {
 fn start_pod(cluster: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
     let Pod { root, mut args } = Pod::new(cluster, dir, namespace, name);
     args.push(format!("--namespace={namespace}"));
-    if name == "klusterlet-registration-agent" {
+    if name == AGENTS[0] {
         args.push(format!("--hub-kubeconfig-dir={}/hub-kubeconfig", root.display()));
     }
     start(name, dir, &root, &args)
@@ -211,8 +213,7 @@ fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
 /// A cluster with the agents of OCM.
 pub(super) struct OcmSpoke {
     pub(super) kubectl: Kubectl,
-    pub(super) work: Option<Running>,
-    _registration: Running,
+    agents: Vec<Running>,
     _operator: Running,
     _nodes: JoinHandle<()>,
     pub(super) dir: Directory,
@@ -237,16 +238,8 @@ impl OcmSpoke {
             exists(&kubectl, &["deployment", "klusterlet-work-agent", "-n", AGENT])
         })
         .await;
-        let registration = start_pod(&cluster, &dir, AGENT, "klusterlet-registration-agent");
-        Self {
-            kubectl,
-            work: None,
-            _registration: registration,
-            _operator: operator,
-            _nodes: nodes,
-            dir,
-            cluster,
-        }
+        let agents = vec![start_pod(&cluster, &dir, AGENT, AGENTS[0])];
+        Self { kubectl, agents, _operator: operator, _nodes: nodes, dir, cluster }
     }
 
     /// Starts the agent of works when the cluster has its identity.
@@ -256,6 +249,13 @@ impl OcmSpoke {
             exists(&self.kubectl, &key[..4]) && !self.kubectl.run(&[&["get"], &key[..]].concat()).is_empty()
         })
         .await;
-        self.work = Some(start_pod(&self.cluster, &self.dir, AGENT, "klusterlet-work-agent"));
+        self.agents.push(start_pod(&self.cluster, &self.dir, AGENT, AGENTS[1]));
+    }
+
+    /// Stops the agents and starts those of ours or of OCM's, with what the Deployments of OCM's operator say.
+    pub(super) fn replace_agents(&mut self, by_ours: bool) {
+        self.agents.clear();
+        let start = if by_ours { pod::start_pod } else { start_pod };
+        self.agents = AGENTS.iter().map(|name| start(&self.cluster, &self.dir, AGENT, name)).collect();
     }
 }

@@ -15,6 +15,9 @@ use api::names::CONFIG_REPO_ANNOTATION;
 use engine::installation::{MANAGED_BY, OPERATOR};
 
 /// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
+///
+/// `csr` is in none. OCM's registration controller approves the requests of agents, and its add-on manager those of add-ons, so ours
+/// runs as soon as it replaces one of them. A request is approved once, whoever comes first.
 const OCM: &[(&str, &[&str])] = &[
     (
         "-registration-controller",
@@ -25,7 +28,6 @@ const OCM: &[(&str, &[&str])] = &[
             "clusterset",
             "clustersetbinding",
             "managed-namespaces",
-            "csr",
             "bootstrap",
         ],
     ),
