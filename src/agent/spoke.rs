@@ -62,8 +62,8 @@ pub async fn install_definitions(
     Ok(())
 }
 
-/// Returns whether the cluster serves every version of a definition. Everybody may ask this; the role that OCM's operator gives to
-/// its registration agent reads no definitions.
+/// Returns whether the cluster serves every version of a definition. Everybody may ask this; the role of
+/// OCM's registration agent reads no definitions.
 async fn is_served(spoke: &kube::Client, wanted: &CustomResourceDefinition) -> bool {
     for version in wanted.spec.versions.iter().filter(|version| version.served) {
         let version = format!("{}/{}", wanted.spec.group, version.name);

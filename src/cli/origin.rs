@@ -77,8 +77,8 @@ impl Origin {
     }
 }
 
-/// Returns whether a hub has definitions of ours. One with the programs of OCM alone has none, and its clusters,
-/// placements and add-ons are shown as well.
+/// Returns whether a hub has definitions of ours. One with the programs of OCM alone has none, and its
+/// clusters, placements and add-ons are shown as well.
 ///
 /// # Errors
 /// The hub does not answer.

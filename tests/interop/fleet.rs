@@ -1,4 +1,4 @@
-//! A fleet on a hub: what people write, what they see, and the operator of ours that runs as its Deployment says.
+//! A fleet on a hub: what people write, what they see, and our operator, which runs as its Deployment says.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -176,7 +176,7 @@ impl Fleet {
         .await;
     }
 
-    /// Returns whether the agent feeds back, for the work of the add-on, which configuration its Deployment has.
+    /// Returns whether the agent feeds back which configuration the Deployment of the add-on has.
     pub(super) fn reports_address(&self) -> bool {
         let work = self.get("manifestwork/addon-hello-deploy-0", "c1");
         work["status"].to_string().contains("ConfigAddress")
@@ -274,7 +274,7 @@ impl Fleet {
     }
 }
 
-/// Our operator, installed by our command and started with the arguments and the permissions of its Deployment.
+/// Our operator, installed by our command and started as its Deployment says.
 pub(super) struct OurOperator {
     fleet: Fleet,
     kubeconfig: PathBuf,

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::e2e::run_nodes;
 use crate::klusterlet::exists;
-use crate::klusterlet::pod::{self, Pod, account_kubeconfig};
+use crate::klusterlet::pod::{Pod, account_kubeconfig};
 use crate::kube::{Cluster, Directory, Kubectl, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
@@ -213,7 +213,8 @@ fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
 /// A cluster with the agents of OCM.
 pub(super) struct OcmSpoke {
     pub(super) kubectl: Kubectl,
-    agents: Vec<Running>,
+    _registration: Running,
+    work: Option<Running>,
     _operator: Running,
     _nodes: JoinHandle<()>,
     pub(super) dir: Directory,
@@ -238,8 +239,16 @@ impl OcmSpoke {
             exists(&kubectl, &["deployment", "klusterlet-work-agent", "-n", AGENT])
         })
         .await;
-        let agents = vec![start_pod(&cluster, &dir, AGENT, AGENTS[0])];
-        Self { kubectl, agents, _operator: operator, _nodes: nodes, dir, cluster }
+        let registration = start_pod(&cluster, &dir, AGENT, AGENTS[0]);
+        Self {
+            kubectl,
+            _registration: registration,
+            work: None,
+            _operator: operator,
+            _nodes: nodes,
+            dir,
+            cluster,
+        }
     }
 
     /// Starts the agent of works when the cluster has its identity.
@@ -249,13 +258,6 @@ impl OcmSpoke {
             exists(&self.kubectl, &key[..4]) && !self.kubectl.run(&[&["get"], &key[..]].concat()).is_empty()
         })
         .await;
-        self.agents.push(start_pod(&self.cluster, &self.dir, AGENT, AGENTS[1]));
-    }
-
-    /// Stops the agents and starts those of ours or of OCM's, with what the Deployments of OCM's operator say.
-    pub(super) fn replace_agents(&mut self, by_ours: bool) {
-        self.agents.clear();
-        let start = if by_ours { pod::start_pod } else { start_pod };
-        self.agents = AGENTS.iter().map(|name| start(&self.cluster, &self.dir, AGENT, name)).collect();
+        self.work = Some(start_pod(&self.cluster, &self.dir, AGENT, AGENTS[1]));
     }
 }

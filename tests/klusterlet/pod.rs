@@ -51,7 +51,7 @@ impl Pod {
 }
 
 /// Starts the container of a Deployment with its arguments, its files, and the token of its service account.
-pub(crate) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
+pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
     let Pod { root, mut args } = Pod::new(spoke, dir, namespace, name);
     // What is else at a fixed place of the pod. The service account stands in the home directory.
     args.push(format!("--namespace={namespace}"));

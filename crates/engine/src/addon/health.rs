@@ -20,8 +20,7 @@ pub enum WorksStatus {
     NoWorks,
     /// At least one was made from other configurations.
     OtherConfig,
-    /// The agent has not said yet how these works, or their workloads, are with these configurations; the text
-    /// names what it waits for.
+    /// The agent has not reported about these works or their workloads; the text says about which.
     Unreported(String),
     /// The agent has not applied every work, or not every object exists; the text says which and why.
     NotReady(String),
@@ -62,15 +61,14 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
         return WorksStatus::Done;
     }
     let address = address(configs);
-    if let Some(workload) = workloads(works).find(|workload| !workload.is_about(&address)) {
-        let ProbedWorkload { resource, name, .. } = workload;
-        return WorksStatus::Unreported(format!(
-            "{resource} {name} has not reported about this configuration"
-        ));
+    if let Some(silent) = workloads(works).find(|workload| !workload.is_about(&address)) {
+        let ProbedWorkload { resource, name, .. } = silent;
+        let why = format!("{resource} {name} has not reported about this configuration");
+        return WorksStatus::Unreported(why);
     }
     let unhealthy = workloads(works).find_map(|workload| unhealthy(&workload));
-    let unhealthy = unhealthy.or_else(|| works.iter().find_map(|work| rules::unfinished(work)));
-    unhealthy.map_or(WorksStatus::Done, WorksStatus::NotHealthy)
+    let unfinished = || works.iter().find_map(|work| rules::unfinished(work));
+    unhealthy.or_else(unfinished).map_or(WorksStatus::Done, WorksStatus::NotHealthy)
 }
 
 fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
@@ -114,12 +112,9 @@ fn refusal(work: &ManifestWork) -> Option<String> {
         manifests.iter().filter_map(|m| Some((m, find_condition(&m.conditions, work_conditions::APPLIED)?)));
     let first = failed.into_iter().find(|(_, condition)| condition.is_false());
     Some(first.map_or_else(
-        || {
-            if applied.message.is_empty() {
-                "the agent cannot apply the work".into()
-            } else {
-                applied.message.clone()
-            }
+        || match applied.message.as_str() {
+            "" => "the agent cannot apply the work".into(),
+            message => message.to_owned(),
         },
         |(m, c)| format!("{} {}: {}", m.resource_meta.kind, m.resource_meta.name, c.message),
     ))
@@ -139,7 +134,6 @@ impl ProbedWorkload<'_> {
         self.values.get(name)?.integer
     }
 
-    /// Returns whether the feedback is about the configurations of an address.
     fn is_about(&self, address: &str) -> bool {
         self.values.get("ConfigAddress").and_then(|value| value.string.as_deref()) == Some(address)
     }

@@ -16,8 +16,9 @@ use engine::installation::{MANAGED_BY, OPERATOR};
 
 /// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
 ///
-/// `csr` is in none. OCM's registration controller approves the requests of agents, and its add-on manager those of add-ons, so ours
-/// runs as soon as it replaces one of them. A request is approved once, whoever comes first.
+/// `csr` is in none. OCM's registration controller approves the requests of agents, and its add-on manager
+/// those of add-ons, so ours runs as soon as it replaces one of them. A request is approved once, whoever
+/// comes first.
 const OCM: &[(&str, &[&str])] = &[
     (
         "-registration-controller",

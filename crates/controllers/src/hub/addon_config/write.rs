@@ -122,8 +122,8 @@ impl AddOnInput {
         change.events(&*self.cma)
     }
 
-    /// Returns whether a cluster has a configuration already, from this hub or from OCM's add-on manager, which
-    /// keeps no snapshots.
+    /// Returns whether a cluster has a configuration already: OCM's add-on manager assigns it without a
+    /// snapshot.
     fn is_assigned(&self, config: &Config) -> bool {
         let statuses = self.fleet.addons.values().filter_map(|addon| addon.status.as_ref());
         let references = statuses.flat_map(|status| &status.config_references);

@@ -175,8 +175,8 @@ impl Deployment {
     }
 
     /// Returns whether the add-on works as its configuration says, after the rollout on the cluster has
-    /// ended; `None` until the agent has reported about works that were written since, such as those that OCM's
-    /// add-on manager had made. OCM defines the condition and leaves it out.
+    /// ended; `None` until the agent has reported about works that were written since, as in a take-over from
+    /// OCM's add-on manager. OCM defines the condition and leaves it out.
     fn degraded(&self, verdict: &DeployOutcome) -> Option<Observation> {
         let DeployOutcome { error, refused_since: _, empty: _, misses_works: _ } = verdict;
         let degraded = |reason: &str, why: &str| Some(Observation::new(DEGRADED, True, reason).message(why));
