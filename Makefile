@@ -26,6 +26,11 @@ lint: ## Check format, lints, and the dependencies
 mutants: ## Change the safety core piece by piece and list the changes that no test notices; takes half an hour
 	@tests/mutants
 
+.PHONY: interop
+interop: ## Run our programs beside those of Open Cluster Management and in their place, which are built in three minutes the first time
+	tests/interop/build >/dev/null
+	$(CARGO) test --test it -- interop:: --ignored --nocapture --test-threads=2
+
 .PHONY: chaos
 chaos: ## Kill the embedded hub and every process of the chain, crash before and after every write, and send 10,000 random sequences of requests
 	CRASHES=all $(CARGO) test -p wheelwright-sim --test it -- crashes:: --nocapture

@@ -75,9 +75,9 @@ impl Task {
     }
 }
 
-/// Probes the agent. The probe accepts any certificate and sends one request, as a kubelet does.
-async fn probe(health: SocketAddr, path: &str) -> String {
-    let mut config = ::kube::Config::new(format!("https://{health}").parse().unwrap());
+/// Probes a server at a URL. The probe accepts any certificate and sends one request, as a kubelet does.
+pub(crate) async fn probe(url: &str, path: &str) -> String {
+    let mut config = ::kube::Config::new(url.parse().unwrap());
     (config.accept_invalid_certs, config.default_retry) = (true, false);
     let client = ::kube::Client::try_from(config).unwrap();
     match client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await {
@@ -116,7 +116,8 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
         eventually("the work is applied", async || maps.get_opt(name).await.unwrap().is_some()).await;
     }
     eventually("the works are kept", async || kept().await == 2).await;
-    eventually("the agent is ready", async || probe(health, "/readyz").await == "ok").await;
+    eventually("the agent is ready", async || probe(&format!("https://{health}"), "/readyz").await == "ok")
+        .await;
     agent.end().await;
     works.delete("goes", &DeleteParams::default()).await.unwrap();
     operator.end().await;
@@ -135,8 +136,12 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
     maps.delete("stays", &DeleteParams::default()).await.unwrap();
     eventually("and again", async || maps.get_opt("stays").await.unwrap().is_some()).await;
 
-    assert_eq!(probe(health, "/livez").await, "ok");
-    assert_ne!(probe(health, "/readyz").await, "ok", "it has not read what its other controllers need");
+    assert_eq!(probe(&format!("https://{health}"), "/livez").await, "ok");
+    assert_ne!(
+        probe(&format!("https://{health}"), "/readyz").await,
+        "ok",
+        "it has not read what its other controllers need"
+    );
     let hub = Server::start(Options { listen: address, ..options() }).await.unwrap();
     let operator = Task::operator(client(&admin(&hub)).await, dir.path());
     eventually("a work that was deleted meanwhile is removed", async || {

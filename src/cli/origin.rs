@@ -7,8 +7,9 @@ use kube::core::{ApiResource, GroupVersionKind};
 
 use super::commands::block_on;
 use super::connect::HubArgs;
-use super::{CommandError, objects};
+use super::{CommandError, objects, writer};
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
+use api::names::GITOPS_GROUP;
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{Caches, Change, Controller, Index, Observes, Representation, Scope, Site, Wakes, Watches};
 
@@ -55,7 +56,11 @@ impl Origin {
             None => block_on(async {
                 let hub = self.hub.connect().await?;
                 let mut snapshot = Snapshot { objects: Vec::new() };
+                let has_ours = serves_ours(&hub).await?;
                 for KindToRead { gvk, plural, load: _ } in wanted {
+                    if gvk.group == GITOPS_GROUP && !has_ours {
+                        continue;
+                    }
                     let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
                     let resource = ApiResource::from_gvk_with_plural(&names, plural);
                     let labels = Scope::Rollouts.narrow(gvk, Representation::Whole, false).labels;
@@ -70,6 +75,16 @@ impl Origin {
         }
         Ok(caches)
     }
+}
+
+/// Returns whether a hub has definitions of ours. One with the programs of OCM alone has none, and its
+/// clusters, placements and add-ons are shown as well.
+///
+/// # Errors
+/// The hub does not answer.
+pub(super) async fn serves_ours(hub: &Client) -> Result<bool, CommandError> {
+    let groups = hub.list_api_groups().await.map_err(writer::failed("list the API groups".into()))?;
+    Ok(groups.groups.iter().any(|group| group.name == GITOPS_GROUP))
 }
 
 /// A kind that a command reads, and the function that puts its objects into the caches.

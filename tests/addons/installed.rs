@@ -13,7 +13,7 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 /// Returns the path of an example's program.
-pub(super) fn example(name: &str) -> String {
+pub(crate) fn example(name: &str) -> String {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         // With the root package, so that its dependencies have the same features and are not built again.

@@ -4,7 +4,7 @@
 mod framework;
 mod helloworld;
 mod hosted;
-mod installed;
+pub(crate) mod installed;
 mod resource_score;
 
 use crate::published::hub::Hub;

@@ -3,7 +3,7 @@
 
 mod hosted;
 mod hub;
-mod pod;
+pub(crate) mod pod;
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ async fn becomes(klusterlets: &Api<Klusterlet>, type_: &str, wanted: &str) {
     eventually(&format!("{type_} {wanted}"), async || condition(klusterlets, type_).await == wanted).await;
 }
 
-fn exists(kubectl: &Kubectl, target: &[&str]) -> bool {
+pub(crate) fn exists(kubectl: &Kubectl, target: &[&str]) -> bool {
     kubectl.command(&[&["get"], target].concat()).output().unwrap().status.success()
 }
 

@@ -1,6 +1,7 @@
 //! Starts the container of a Deployment as a process, as a kubelet would.
 
 use std::fs;
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,31 +10,49 @@ use serde_json::Value;
 use crate::kube::{Cluster, Directory, free_port};
 use crate::running::Running;
 
+/// The container of a Deployment as a kubelet would start it.
+pub(crate) struct Pod {
+    /// The directory that stands for the root of the container's file system, and the home of its process. It
+    /// has the kubeconfig of the service account.
+    pub(crate) root: PathBuf,
+    /// The command line of the container, with its files below that directory.
+    pub(crate) args: Vec<String>,
+}
+
+impl Pod {
+    /// Writes the files of a container.
+    pub(crate) fn new(cluster: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Self {
+        let kubectl = cluster.kubectl();
+        let get = |kind: &str, name: &str| -> Value {
+            serde_json::from_str(&kubectl.run(&["get", kind, name, "-n", namespace, "-o", "json"])).unwrap()
+        };
+        let pod = get("deployment", name)["spec"]["template"]["spec"].clone();
+        let container = &pod["containers"][0];
+        let root = dir.path(&format!("{name}-pod"));
+        let list = |value: &Value| value.as_array().unwrap().clone();
+        for mount in list(&container["volumeMounts"]) {
+            let path = mount["mountPath"].as_str().unwrap().replacen("/spoke", root.to_str().unwrap(), 1);
+            fs::create_dir_all(&path).unwrap();
+            let volume = list(&pod["volumes"]).into_iter().find(|one| one["name"] == mount["name"]).unwrap();
+            let Some(secret) = volume["secret"]["secretName"].as_str() else { continue };
+            for (key, value) in get("secret", secret)["data"].as_object().unwrap() {
+                let bytes = STANDARD.decode(value.as_str().unwrap()).unwrap();
+                fs::write(format!("{path}/{key}"), bytes).unwrap();
+            }
+        }
+        let kubeconfig = account_kubeconfig(cluster, pod["serviceAccountName"].as_str().unwrap(), namespace);
+        fs::create_dir_all(root.join(".kube")).unwrap();
+        fs::write(root.join(".kube/config"), kubeconfig).unwrap();
+        let args = list(&container["args"]).into_iter();
+        let args =
+            args.map(|arg| arg.as_str().unwrap().replace("=/spoke/", &format!("={}/", root.display())));
+        Self { args: args.collect(), root }
+    }
+}
+
 /// Starts the container of a Deployment with its arguments, its files, and the token of its service account.
 pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
-    let kubectl = spoke.kubectl();
-    let get = |kind: &str, name: &str| -> Value {
-        serde_json::from_str(&kubectl.run(&["get", kind, name, "-n", namespace, "-o", "json"])).unwrap()
-    };
-    let pod = get("deployment", name)["spec"]["template"]["spec"].clone();
-    let container = &pod["containers"][0];
-    let root = dir.path(&format!("{name}-pod"));
-    let list = |value: &Value| value.as_array().unwrap().clone();
-    for mount in list(&container["volumeMounts"]) {
-        let path = mount["mountPath"].as_str().unwrap().replacen("/spoke", root.to_str().unwrap(), 1);
-        fs::create_dir_all(&path).unwrap();
-        let volume = list(&pod["volumes"]).into_iter().find(|one| one["name"] == mount["name"]).unwrap();
-        let Some(secret) = volume["secret"]["secretName"].as_str() else { continue };
-        for (key, value) in get("secret", secret)["data"].as_object().unwrap() {
-            fs::write(format!("{path}/{key}"), STANDARD.decode(value.as_str().unwrap()).unwrap()).unwrap();
-        }
-    }
-    let kubeconfig = account_kubeconfig(spoke, pod["serviceAccountName"].as_str().unwrap(), namespace);
-    fs::create_dir_all(root.join(".kube")).unwrap();
-    fs::write(root.join(".kube/config"), kubeconfig).unwrap();
-    let args = list(&container["args"]).into_iter();
-    let mut args: Vec<String> =
-        args.map(|arg| arg.as_str().unwrap().replace("=/spoke/", &format!("={}/", root.display()))).collect();
+    let Pod { root, mut args } = Pod::new(spoke, dir, namespace, name);
     // What is else at a fixed place of the pod. The service account stands in the home directory.
     args.push(format!("--namespace={namespace}"));
     args.push(format!("--listen=127.0.0.1:{}", free_port()));
@@ -46,7 +65,7 @@ pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name:
 }
 
 /// A kubeconfig with a token of a service account.
-pub(super) fn account_kubeconfig(cluster: &Cluster, account: &str, namespace: &str) -> String {
+pub(crate) fn account_kubeconfig(cluster: &Cluster, account: &str, namespace: &str) -> String {
     let token = cluster.kubectl().run(&["create", "token", account, "-n", namespace]);
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  context: {{cluster: c, user: u}}\n\

@@ -177,3 +177,26 @@ async fn an_agent_does_not_start_without_its_definitions() {
     assert!(matches!(refused, JoinError::NotEstablished(_)), "{refused}");
     assert!(began.elapsed() >= std::time::Duration::from_secs(30));
 }
+
+#[tokio::test]
+async fn an_agent_that_may_read_no_definitions_starts_where_they_are_served() {
+    let install = async |plurals: &'static [&'static str]| {
+        let cluster = tower::service_fn(move |request: http::Request<Body>| async move {
+            let resource = |name: &&str| json!({"name": name, "singularName": "", "namespaced": false, "kind": "K", "verbs": []});
+            let resources: Vec<_> = plurals.iter().map(resource).collect();
+            let (code, answer) = if request.uri().path().starts_with("/apis/apiextensions.k8s.io") {
+                (
+                    403,
+                    json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"}),
+                )
+            } else {
+                (200, json!({"kind": "APIResourceList", "groupVersion": "g/v", "resources": resources}))
+            };
+            let body = Full::new(Bytes::from(answer.to_string()));
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).unwrap())
+        });
+        install_definitions(&kube::Client::new(cluster, "default"), crds::spoke()).await
+    };
+    install(&["clusterclaims", "appliedmanifestworks"]).await.unwrap();
+    assert!(install(&["clusterclaims"]).await.is_err());
+}

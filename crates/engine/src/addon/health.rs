@@ -20,6 +20,8 @@ pub enum WorksStatus {
     NoWorks,
     /// At least one was made from other configurations.
     OtherConfig,
+    /// The agent has not reported about these works or their workloads; the text says about which.
+    Unreported(String),
     /// The agent has not applied every work, or not every object exists; the text says which and why.
     NotReady(String),
     /// The agent could not apply an object; the text is the agent's.
@@ -53,15 +55,20 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
         return WorksStatus::Refused(refusal);
     }
     if let Some(why) = works.iter().find_map(|work| not_ready(work)) {
-        return WorksStatus::NotReady(why);
+        return why;
     }
     if !needs_health {
         return WorksStatus::Done;
     }
     let address = address(configs);
-    let unhealthy = workloads(works).find_map(|workload| unhealthy(&workload, &address));
-    let unhealthy = unhealthy.or_else(|| works.iter().find_map(|work| rules::unfinished(work)));
-    unhealthy.map_or(WorksStatus::Done, WorksStatus::NotHealthy)
+    if let Some(silent) = workloads(works).find(|workload| !workload.is_about(&address)) {
+        let ProbedWorkload { resource, name, .. } = silent;
+        let why = format!("{resource} {name} has not reported about this configuration");
+        return WorksStatus::Unreported(why);
+    }
+    let unhealthy = workloads(works).find_map(|workload| unhealthy(&workload));
+    let unfinished = || works.iter().find_map(|work| rules::unfinished(work));
+    unhealthy.or_else(unfinished).map_or(WorksStatus::Done, WorksStatus::NotHealthy)
 }
 
 fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
@@ -71,11 +78,14 @@ fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
 
 /// Returns why not every object of a work exists: the agent has not said so about this generation, or it
 /// names the object that does not.
-fn not_ready(work: &ManifestWork) -> Option<String> {
+fn not_ready(work: &ManifestWork) -> Option<WorksStatus> {
     let name = work.metadata.name.as_deref().unwrap_or_default();
     for type_ in [work_conditions::APPLIED, work_conditions::AVAILABLE] {
         match current(work, type_) {
-            None => return Some(format!("the agent has not reported {type_} for manifestWork {name}")),
+            None => {
+                let why = format!("the agent has not reported {type_} for manifestWork {name}");
+                return Some(WorksStatus::Unreported(why));
+            }
             Some(condition) if !condition.is_true() => {
                 let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
                 let conditions = manifests.filter_map(|m| Some((m, find_condition(&m.conditions, type_)?)));
@@ -86,7 +96,8 @@ fn not_ready(work: &ManifestWork) -> Option<String> {
                         (format!("{} {}", m.resource_meta.kind, m.resource_meta.name), condition)
                     },
                 );
-                return Some(format!("{object} is not {type_}: {}", condition.message));
+                let why = format!("{object} is not {type_}: {}", condition.message);
+                return Some(WorksStatus::NotReady(why));
             }
             Some(_) => {}
         }
@@ -101,12 +112,9 @@ fn refusal(work: &ManifestWork) -> Option<String> {
         manifests.iter().filter_map(|m| Some((m, find_condition(&m.conditions, work_conditions::APPLIED)?)));
     let first = failed.into_iter().find(|(_, condition)| condition.is_false());
     Some(first.map_or_else(
-        || {
-            if applied.message.is_empty() {
-                "the agent cannot apply the work".into()
-            } else {
-                applied.message.clone()
-            }
+        || match applied.message.as_str() {
+            "" => "the agent cannot apply the work".into(),
+            message => message.to_owned(),
         },
         |(m, c)| format!("{} {}: {}", m.resource_meta.kind, m.resource_meta.name, c.message),
     ))
@@ -124,6 +132,10 @@ struct ProbedWorkload<'a> {
 impl ProbedWorkload<'_> {
     fn number(&self, name: &str) -> Option<i64> {
         self.values.get(name)?.integer
+    }
+
+    fn is_about(&self, address: &str) -> bool {
+        self.values.get("ConfigAddress").and_then(|value| value.string.as_deref()) == Some(address)
     }
 }
 
@@ -158,13 +170,9 @@ fn workload<'a>(manifest: &Object, reported: &[&'a ManifestCondition]) -> Probed
     }
 }
 
-/// Returns why a workload does not run the configurations of an address yet.
-fn unhealthy(workload: &ProbedWorkload<'_>, address: &str) -> Option<String> {
-    let ProbedWorkload { resource, name, wanted_replicas, is_daemon_set, values } = workload;
-    let of = values.get("ConfigAddress").and_then(|value| value.string.as_deref());
-    if of != Some(address) {
-        return Some(format!("{resource} {name} has not reported about this configuration"));
-    }
+/// Returns why a workload does not run the configurations that its feedback is about yet.
+fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
+    let ProbedWorkload { resource, name, wanted_replicas, is_daemon_set, values: _ } = workload;
     let (generation, observed) = (workload.number("Generation"), workload.number("ObservedGeneration"));
     if observed < generation {
         return Some(format!("the controller of {resource} {name} has not observed its present generation"));
@@ -334,9 +342,9 @@ mod tests {
     fn health_counts_only_for_the_configuration_it_was_measured_on() {
         check(work("new", "new", &GOOD, &applied()), "Done");
         check(work("old", "old", &GOOD, &applied()), "OtherConfig");
-        check(work("new", "old", &GOOD, &applied()), "NotHealthy");
+        check(work("new", "old", &GOOD, &applied()), "Unreported");
         let stale = json!([condition("Applied", "True", 1), condition("Available", "True", 1)]);
-        check(work("new", "new", &GOOD, &stale), "NotReady");
+        check(work("new", "new", &GOOD, &stale), "Unreported");
     }
 
     #[test]
@@ -352,7 +360,7 @@ mod tests {
         let refused = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
         check(work("new", "new", &GOOD, &refused), "Refused");
         let before = json!([condition("Applied", "False", 1), condition("Available", "True", 2)]);
-        check(work("new", "new", &GOOD, &before), "NotReady");
+        check(work("new", "new", &GOOD, &before), "Unreported");
     }
 
     #[test]
@@ -365,7 +373,7 @@ mod tests {
         status.resource_status.manifests[0].conditions.push(unavailable);
         check(work.clone(), "NotReady(\"Deployment d is not Available: m\")");
         work.status = None;
-        check(work, "NotReady(\"the agent has not reported Applied for manifestWork w\")");
+        check(work, "Unreported(\"the agent has not reported Applied for manifestWork w\")");
     }
 
     #[test]

@@ -3,16 +3,19 @@
 
 use serde_json::{Value, json};
 
-use crate::addons::{complete, job_of, template_with_job};
+use crate::addons::{complete, everywhere, job_of, template_with_job};
 use crate::fixtures::{
     ADDON, addon, images, is_completed, merged, progress, progressive, put, seconds, select_all, template,
     world,
 };
 use crate::removals::select_some;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::condition::find_condition;
 use api::work::v1::ManifestWork;
-use object::Key;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use object::{Key, Metadata as _};
 use sim::World;
+use store::{Patch, ResourcePath, WriteOptions};
 
 const ADDONS: &str = "addon.open-cluster-management.io/v1alpha1";
 
@@ -129,4 +132,32 @@ fn a_cluster_that_waits_for_its_turn_keeps_its_works_and_its_last_jobs() {
     complete(&mut world, "cluster2");
     world.run_for(seconds(60)).unwrap();
     assert!(!is_waiting(&world), "the placement may have installed it again");
+}
+
+/// OCM's add-on manager keeps no snapshots, and asks for the well-known feedback only.
+#[test]
+fn an_addon_that_ocm_rolled_out_is_taken_over_with_what_it_runs() {
+    let mut world = world(2);
+    everywhere(&mut world);
+    for revision in world.list::<ControllerRevision>() {
+        world.delete::<ControllerRevision>(&Key::of(&revision)).unwrap();
+    }
+    let work = world.list::<ManifestWork>().remove(0);
+    let mut theirs = serde_json::to_value(&work.spec).unwrap();
+    theirs["manifestConfigs"][0]["feedbackRules"] = json!([{"type": "WellKnownStatus"}]);
+    let patch = Patch::Merge(json!({"spec": theirs}));
+    let now = world.now;
+    let path = ResourcePath::of::<ManifestWork>(&Key::of(&work));
+    world.hub.patch(&path, &patch, &WriteOptions::manager("ocm"), now).unwrap();
+    world.restart_operator();
+    let is_degraded = |world: &World| {
+        let status =
+            world.get::<ManagedClusterAddOn>(&Key::namespaced(work.namespace(), ADDON)).unwrap().status;
+        find_condition(&status.unwrap().conditions, "Degraded").unwrap().is_true()
+    };
+    assert!(!world.run_until(seconds(30), is_degraded).unwrap(), "what is not reported yet is no fault");
+    assert_eq!(world.list::<ControllerRevision>().len(), 1, "what the clusters run has its snapshot");
+    world.delete::<ManifestWork>(&Key::of(&work)).unwrap();
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 2, "a work that somebody deletes comes back");
 }

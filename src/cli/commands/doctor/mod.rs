@@ -17,6 +17,7 @@ use finding::{Finding, Health};
 
 use super::block_on;
 use crate::cli::connect::HubArgs;
+use crate::cli::origin::serves_ours;
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 
@@ -42,11 +43,15 @@ struct ExaminedHub {
     client: kube::Client,
     /// Namespace of the operator.
     namespace: String,
+    /// Whether the hub has definitions of ours; a hub with the programs of OCM alone has none.
+    has_ours: bool,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let findings = block_on(async {
-        let hub = ExaminedHub { client: args.hub.connect().await?, namespace: args.namespace.clone() };
+        let client = args.hub.connect().await?;
+        let has_ours = serves_ours(&client).await?;
+        let hub = ExaminedHub { client, namespace: args.namespace.clone(), has_ours };
         examine(&hub).await
     })?;
     let is_well = findings.iter().all(|finding| matches!(finding.health, Health::Good | Health::Warning));
@@ -68,7 +73,9 @@ async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandError> {
     findings.extend(certificates::examine(hub).await);
     findings.extend(permissions::examine(hub).await?);
     findings.extend(neighbours::examine(hub).await);
-    findings.extend(repositories::examine(hub).await);
+    if hub.has_ours {
+        findings.extend(repositories::examine(hub).await);
+    }
     findings.extend(fleet::examine(hub).await);
     Ok(findings)
 }

@@ -15,6 +15,10 @@ use api::names::CONFIG_REPO_ANNOTATION;
 use engine::installation::{MANAGED_BY, OPERATOR};
 
 /// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
+///
+/// `csr` is in none. OCM's registration controller approves the requests of agents, and its add-on manager
+/// those of add-ons, so ours runs as soon as it replaces one of them. A request is approved once, whoever
+/// comes first.
 const OCM: &[(&str, &[&str])] = &[
     (
         "-registration-controller",
@@ -25,7 +29,6 @@ const OCM: &[(&str, &[&str])] = &[
             "clusterset",
             "clustersetbinding",
             "managed-namespaces",
-            "csr",
             "bootstrap",
         ],
     ),
@@ -53,7 +56,9 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
         Ok(deployments) => vec![ocm(&deployments)],
         Err(unread) => vec![unread],
     };
-    findings.push(argo_cd(hub).await.unwrap_or_else(|unread| unread));
+    if hub.has_ours {
+        findings.push(argo_cd(hub).await.unwrap_or_else(|unread| unread));
+    }
     findings
 }
 
@@ -69,7 +74,16 @@ fn ocm(deployments: &[Deployment]) -> Finding {
     let is_ocm = |one: &&Deployment| one.namespace().starts_with("open-cluster-management");
     let running =
         |one: &&Deployment| one.status.as_ref().and_then(|status| status.replicas).unwrap_or_default() > 0;
-    let theirs: Vec<&Deployment> = deployments.iter().filter(is_ocm).filter(running).collect();
+    // Webhooks decide nothing.
+    let decides =
+        |one: &&Deployment| is_operator_of_ocm(one) || OCM.iter().any(|(end, _)| one.name().ends_with(end));
+    let theirs: Vec<&Deployment> =
+        deployments.iter().filter(is_ocm).filter(running).filter(decides).collect();
+    if operator.is_none() && !theirs.is_empty() {
+        let message = "controllers of Open Cluster Management run, and no operator is installed beside them; one that runs \
+             outside of the hub leaves them out (--controllers)";
+        return Finding::good(CHECK, message);
+    }
     let (mut both, mut replaced, mut leave_out) = (Vec::new(), false, Vec::new());
     for (end, controllers) in OCM {
         let same = controllers.iter().filter(|name| ours.includes(name));
@@ -207,7 +221,11 @@ mod tests {
             "{}",
             found.advice
         );
-        assert_eq!(ocm(&[manager]).health, Health::Good, "nothing of ours is installed");
+        let alone = ocm(&[manager, theirs.clone()]);
+        assert_eq!(alone.health, Health::Good, "nothing of ours is installed");
+        assert!(alone.message.contains("no operator is installed"), "{}", alone.message);
+        let webhook = deployment("cluster-manager-addon-webhook", "open-cluster-management-hub", &[]);
+        assert!(ocm(&[webhook]).message.starts_with("no controllers"), "webhooks decide nothing");
         let apart = ocm(&[theirs, deployment(OPERATOR, "w", &["operator", "--controllers=*,-placement"])]);
         assert_eq!(apart.health, Health::Good);
         assert_eq!(ocm(&[]).health, Health::Good);

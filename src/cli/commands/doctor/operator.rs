@@ -39,7 +39,7 @@ pub(super) async fn api_server(hub: &ExaminedHub) -> Vec<Finding> {
 }
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
-    let ExaminedHub { client, namespace } = hub;
+    let ExaminedHub { client, namespace, has_ours: _ } = hub;
     let found = find::<Deployment>(client, &Key::namespaced(namespace, OPERATOR)).await;
     let is_installed = !matches!(found, Ok(None));
     let operator = match found {

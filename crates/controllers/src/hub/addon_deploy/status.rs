@@ -126,8 +126,7 @@ impl Deployment {
         }
         if self.has_template {
             status.related_objects = self.works().into_iter().map(related).collect();
-            if has_ended {
-                let degraded = self.degraded(&verdict);
+            if let Some(degraded) = self.degraded(&verdict).filter(|_| has_ended) {
                 set_condition(&mut status.conditions, degraded, now);
             }
             self.report_deployment(&mut status.conditions, verdict, now);
@@ -168,6 +167,7 @@ impl Deployment {
             }
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
+            | WorksStatus::Unreported(_)
             | WorksStatus::NotReady(_)
             | WorksStatus::NotHealthy(_)
             | WorksStatus::Done => None,
@@ -175,10 +175,11 @@ impl Deployment {
     }
 
     /// Returns whether the add-on works as its configuration says, after the rollout on the cluster has
-    /// ended. OCM defines the condition and leaves it out.
-    fn degraded(&self, verdict: &DeployOutcome) -> Observation {
+    /// ended; `None` until the agent has reported about works that were written since, as in a take-over from
+    /// OCM's add-on manager. OCM defines the condition and leaves it out.
+    fn degraded(&self, verdict: &DeployOutcome) -> Option<Observation> {
         let DeployOutcome { error, refused_since: _, empty: _, misses_works: _ } = verdict;
-        let degraded = |reason: &str, why: &str| Observation::new(DEGRADED, True, reason).message(why);
+        let degraded = |reason: &str, why: &str| Some(Observation::new(DEGRADED, True, reason).message(why));
         if let Host::Invalid(why) = &self.host {
             return degraded("HostingClusterInvalid", why);
         }
@@ -189,8 +190,9 @@ impl Deployment {
                 degraded("ProbeUnavailable", why)
             }
             (None, WorksStatus::NoWorks) if !verdict.is_empty() => degraded("WorkNotFound", "no addon works"),
+            (None, WorksStatus::Unreported(_)) => None,
             (None, WorksStatus::NoWorks | WorksStatus::OtherConfig | WorksStatus::Done) => {
-                Observation::new(DEGRADED, False, "AsExpected")
+                Some(Observation::new(DEGRADED, False, "AsExpected"))
             }
         }
     }
@@ -247,7 +249,9 @@ impl Deployment {
             () => None,
         };
         let why = match &self.works_status {
-            WorksStatus::NotHealthy(why) | WorksStatus::NotReady(why) => Some(why.as_str()),
+            WorksStatus::Unreported(why) | WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why) => {
+                Some(why.as_str())
+            }
             WorksStatus::NoWorks => Some("no addon works").filter(|_| !verdict.is_empty()),
             WorksStatus::OtherConfig => Some("mca and work configs mismatch"),
             WorksStatus::Refused(_) | WorksStatus::Done => None,

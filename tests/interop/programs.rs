@@ -1,0 +1,263 @@
+//! Open Cluster Management's own programs, installed by its own operators and started as a kubelet would.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::e2e::run_nodes;
+use crate::klusterlet::exists;
+use crate::klusterlet::pod::{Pod, account_kubeconfig};
+use crate::kube::{Cluster, Directory, Kubectl, free_port};
+use crate::running::Running;
+use crate::wait::eventually;
+
+pub(super) const HUB: &str = "open-cluster-management-hub";
+const OPERATORS: &str = "open-cluster-management";
+const AGENT: &str = "open-cluster-management-agent";
+
+/// The controllers of a hub, in the order in which they are taken over.
+pub(super) const CONTROLLERS: [&str; 4] = [
+    "cluster-manager-placement-controller",
+    "cluster-manager-addon-manager-controller",
+    "cluster-manager-work-controller",
+    "cluster-manager-registration-controller",
+];
+/// The agents of a cluster.
+const AGENTS: [&str; 2] = ["klusterlet-registration-agent", "klusterlet-work-agent"];
+/// The images of the programs, as the samples of the project name them.
+const IMAGES: [&str; 5] = ["registration", "work", "placement", "addon-manager", "registration-operator"];
+
+/// Returns the directory of the programs, and builds them if they do not exist.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/build");
+        let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/interop/build runs");
+        assert!(built.status.success(), "tests/interop/build failed; see above");
+        PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
+    })
+}
+
+/// Starts a program of OCM's with the kubeconfig of a service account.
+fn start(name: &str, dir: &Directory, root: &Path, args: &[String]) -> Running {
+    let mut command = Command::new(programs().join(args[0].trim_start_matches('/')));
+    command.args(&args[1..]).arg(format!("--kubeconfig={}", root.join(".kube/config").display()));
+    command.arg(format!("--listen=127.0.0.1:{}", free_port())).args(["--disable-leader-election", "-v=2"]);
+    let namespace = args.iter().find_map(|arg| arg.strip_prefix("--namespace=")).unwrap();
+    command.env("POD_NAME", name).env("POD_NAMESPACE", namespace).env("TMPDIR", root);
+    Running::spawn(&mut command, name, &dir.path(""), root)
+}
+
+/// Starts the container of a Deployment of OCM's.
+fn start_pod(cluster: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
+    let Pod { root, mut args } = Pod::new(cluster, dir, namespace, name);
+    args.push(format!("--namespace={namespace}"));
+    if name == AGENTS[0] {
+        args.push(format!("--hub-kubeconfig-dir={}/hub-kubeconfig", root.display()));
+    }
+    start(name, dir, &root, &args)
+}
+
+/// Installs an operator of OCM's from the files of its project, and starts it.
+fn start_operator(cluster: &Cluster, dir: &Directory, part: &str, command: &str) -> Running {
+    let kubectl = cluster.kubectl();
+    let config = programs().join(part);
+    kubectl.run(&["create", "namespace", OPERATORS]);
+    let file = |name: &str| config.join(name).to_str().unwrap().to_owned();
+    kubectl.run(&["apply", "--server-side", "-k", &file("crds")]);
+    for name in ["rbac/cluster_role.yaml", "rbac/cluster_role_binding.yaml"] {
+        kubectl.run(&["apply", "-f", &file(name)]);
+    }
+    for name in ["operator/service_account.yaml", "operator/operator.yaml"] {
+        kubectl.run(&["apply", "-n", OPERATORS, "-f", &file(name)]);
+    }
+    let root = dir.path(&format!("{part}-operator"));
+    fs::create_dir_all(root.join(".kube")).unwrap();
+    let account = if part == "klusterlet" { "klusterlet" } else { "cluster-manager" };
+    fs::write(root.join(".kube/config"), account_kubeconfig(cluster, account, OPERATORS)).unwrap();
+    let namespace = format!("--namespace={OPERATORS}");
+    let args = ["registration-operator", command, &namespace].map(str::to_owned);
+    start(&format!("{part}-operator"), dir, &root, &args)
+}
+
+/// Simulates the nodes of a cluster, whose registries have the images of OCM and of the add-on in the tests.
+pub(super) async fn nodes(cluster: &Cluster) -> JoinHandle<()> {
+    let of_ocm = IMAGES.iter().map(|name| format!("quay.io/open-cluster-management/{name}:latest"));
+    let others =
+        ["hello:1", "hello:2", concat!("wheelwright:", env!("CARGO_PKG_VERSION"))].map(str::to_owned);
+    run_nodes(cluster.client().await, of_ocm.chain(others).collect::<BTreeSet<_>>())
+}
+
+/// A hub on which the controllers and the webhooks of OCM run.
+pub(super) struct OcmHub {
+    pub(super) kubectl: Kubectl,
+    controllers: BTreeMap<&'static str, Running>,
+    _webhooks: Running,
+    _nodes: JoinHandle<()>,
+    pub(super) dir: Directory,
+    // The last field: the API server stops after its clients.
+    pub(super) cluster: Cluster,
+}
+
+impl OcmHub {
+    pub(super) async fn start(name: &str) -> Self {
+        let (cluster, dir) = (Cluster::start(name).await, Directory::new(name));
+        let (kubectl, nodes) = (cluster.kubectl(), nodes(&cluster).await);
+        let operator = start_operator(&cluster, &dir, "cluster-manager", "hub");
+        let sample = "operator_open-cluster-management_clustermanagers.cr.yaml";
+        let sample = programs().join("cluster-manager/samples").join(sample);
+        kubectl.run(&["apply", "-f", sample.to_str().unwrap()]);
+        // Only with this feature is there a work controller.
+        let gates = json!([{"feature": "ManifestWorkReplicaSet", "mode": "Enable"}]);
+        let patch = json!({"spec": {"workConfiguration": {"featureGates": gates}}}).to_string();
+        kubectl.run(&["patch", "clustermanager", "cluster-manager", "--type=merge", "-p", &patch]);
+        let last = [
+            "mutatingwebhookconfiguration",
+            "managedclustermutators.admission.cluster.open-cluster-management.io",
+        ];
+        eventually("OCM's operator has installed everything", async || {
+            exists(&kubectl, &last)
+                && exists(
+                    &kubectl,
+                    &[
+                        "validatingwebhookconfiguration",
+                        "manifestworkvalidators.admission.work.open-cluster-management.io",
+                    ],
+                )
+                && CONTROLLERS.iter().all(|name| exists(&kubectl, &["deployment", name, "-n", HUB]))
+        })
+        .await;
+        // It would name the Services of the webhooks again, which nothing routes here.
+        operator.kill_9();
+        kubectl.run(&["scale", "deployment", "cluster-manager", "-n", OPERATORS, "--replicas=0"]);
+        let webhooks = start_webhooks(&cluster, &dir);
+        let mut hub =
+            Self { kubectl, controllers: BTreeMap::new(), _webhooks: webhooks, _nodes: nodes, dir, cluster };
+        CONTROLLERS.into_iter().for_each(|name| hub.start_controller(name));
+        eventually("the hub has its default set", async || {
+            exists(&hub.kubectl, &["managedclusterset", "default"])
+        })
+        .await;
+        hub
+    }
+
+    /// Starts a controller of OCM's, as after `kubectl scale --replicas=1`.
+    pub(super) fn start_controller(&mut self, name: &'static str) {
+        self.scale(name, 1);
+        self.controllers.insert(name, start_pod(&self.cluster, &self.dir, HUB, name));
+    }
+
+    /// Stops a controller of OCM's, as after `kubectl scale --replicas=0`.
+    pub(super) fn stop_controller(&mut self, name: &'static str) {
+        self.scale(name, 0);
+        self.controllers.remove(name);
+    }
+
+    fn scale(&self, name: &str, replicas: u8) {
+        self.kubectl.run(&["scale", "deployment", name, "-n", HUB, &format!("--replicas={replicas}")]);
+    }
+}
+
+/// Starts the webhooks, and names the port that they listen on instead of their Services.
+fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
+    let (kubectl, port) = (cluster.kubectl(), free_port());
+    let root = dir.path("webhooks");
+    fs::create_dir_all(root.join(".kube")).unwrap();
+    fs::write(root.join(".kube/config"), account_kubeconfig(cluster, "registration-webhook-sa", HUB))
+        .unwrap();
+    for (from, to) in [("serving.crt", "tls.crt"), ("serving.key", "tls.key")] {
+        fs::copy(cluster.path(from), root.join(to)).unwrap();
+    }
+    let mut command = Command::new(programs().join("webhooks"));
+    command.arg(format!("--port={port}")).arg(format!("--certdir={}", root.display()));
+    command.env("KUBECONFIG", root.join(".kube/config"));
+    let running = Running::spawn(&mut command, "webhooks", &dir.path(""), &root);
+    let replace = |kind: &str, name: &str, change: &dyn Fn(&mut Value)| {
+        let mut object: Value =
+            serde_json::from_str(&kubectl.run(&["get", kind, name, "-o", "json"])).unwrap();
+        change(&mut object);
+        kubectl.run_with(&["replace", "-f", "-"], &object.to_string());
+    };
+    let ca = STANDARD.encode(cluster.ca_pem());
+    let point = |config: &mut Value| {
+        let path = config["service"]["path"].as_str().unwrap().to_owned();
+        *config = json!({"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": ca});
+    };
+    for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+        for name in kubectl.run(&["get", kind, "-o", "name"]).lines() {
+            let name = name.rsplit('/').next().unwrap();
+            replace(kind, name, &|object| {
+                object["webhooks"]
+                    .as_array_mut()
+                    .unwrap()
+                    .iter_mut()
+                    .for_each(|one| point(&mut one["clientConfig"]));
+            });
+        }
+    }
+    for name in ["managedclusteraddons", "clustermanagementaddons"] {
+        replace("crd", &format!("{name}.addon.open-cluster-management.io"), &|object| {
+            point(&mut object["spec"]["conversion"]["webhook"]["clientConfig"]);
+        });
+    }
+    running
+}
+
+/// A cluster with the agents of OCM.
+pub(super) struct OcmSpoke {
+    pub(super) kubectl: Kubectl,
+    _registration: Running,
+    work: Option<Running>,
+    _operator: Running,
+    _nodes: JoinHandle<()>,
+    pub(super) dir: Directory,
+    pub(super) cluster: Cluster,
+}
+
+impl OcmSpoke {
+    /// Installs the agents with a bootstrap kubeconfig; that of works waits for the identity.
+    pub(super) async fn start(name: &str, bootstrap: &Path) -> Self {
+        let (cluster, dir) = (Cluster::start(name).await, Directory::new(name));
+        let (kubectl, nodes) = (cluster.kubectl(), nodes(&cluster).await);
+        let operator = start_operator(&cluster, &dir, "klusterlet", "klusterlet");
+        kubectl.run(&["create", "namespace", AGENT]);
+        let file = format!("--from-file=kubeconfig={}", bootstrap.display());
+        kubectl.run(&["create", "secret", "generic", "bootstrap-hub-kubeconfig", "-n", AGENT, &file]);
+        let image = |name: &str| format!("quay.io/open-cluster-management/{name}:latest");
+        let klusterlet = json!({"apiVersion": "operator.open-cluster-management.io/v1", "kind": "Klusterlet",
+            "metadata": {"name": "klusterlet"}, "spec": {"clusterName": name, "namespace": AGENT,
+                "registrationImagePullSpec": image("registration"), "workImagePullSpec": image("work"), "workConfiguration": {"statusSyncInterval": "5s"}}});
+        kubectl.run_with(&["create", "-f", "-"], &klusterlet.to_string());
+        eventually("OCM's operator has installed the agents", async || {
+            exists(&kubectl, &["deployment", "klusterlet-work-agent", "-n", AGENT])
+        })
+        .await;
+        let registration = start_pod(&cluster, &dir, AGENT, AGENTS[0]);
+        Self {
+            kubectl,
+            _registration: registration,
+            work: None,
+            _operator: operator,
+            _nodes: nodes,
+            dir,
+            cluster,
+        }
+    }
+
+    /// Starts the agent of works when the cluster has its identity.
+    pub(super) async fn start_work(&mut self) {
+        let key = ["secret", "hub-kubeconfig-secret", "-n", AGENT, "-o", "jsonpath={.data.kubeconfig}"];
+        eventually("the cluster has its identity", async || {
+            exists(&self.kubectl, &key[..4]) && !self.kubectl.run(&[&["get"], &key[..]].concat()).is_empty()
+        })
+        .await;
+        self.work = Some(start_pod(&self.cluster, &self.dir, AGENT, AGENTS[1]));
+    }
+}
