@@ -156,11 +156,13 @@ impl World {
 
     /// Sets the clock of the operator ahead of that of the hub's API server.
     pub fn set_operator_clock(&mut self, ahead: SignedDuration) {
+        self.had_wrong_clock |= !ahead.is_zero();
         self.operator.set_clock(ahead);
     }
 
     /// Sets the clock of a cluster ahead of that of the hub.
     pub fn set_clock(&mut self, name: &str, ahead: SignedDuration) {
+        self.had_wrong_clock |= !ahead.is_zero();
         if let Some(spoke) = self.spokes.get_mut(name) {
             spoke.agent.set_clock(ahead);
         }

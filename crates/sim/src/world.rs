@@ -56,6 +56,8 @@ pub struct World {
     pub commit_statuses: Vec<CommitStatus>,
     /// The faults.
     pub faults: Faults,
+    /// Whether the clock of a process was ever set ahead, so that objects may name times in the future.
+    pub(crate) had_wrong_clock: bool,
     pub(crate) checker: Checker,
     pub(crate) operator: Process,
     pub(crate) sources: BTreeMap<Key, Source>,
@@ -93,6 +95,7 @@ impl World {
             branches: Branches::new(),
             commit_statuses: Vec::new(),
             faults: Faults::default(),
+            had_wrong_clock: false,
             checker,
             operator: Process::start(Scope::Everything, None, setup.hub),
             sources: BTreeMap::new(),

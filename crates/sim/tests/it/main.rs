@@ -43,3 +43,7 @@ mod uncollected;
 mod unreadable;
 mod webhooks;
 mod works;
+
+/// A simulated fleet makes and drops many small values.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
