@@ -122,21 +122,14 @@ impl AddOnInput {
         change.events(&*self.cma)
     }
 
-    /// Returns whether a cluster has a configuration already: OCM's add-on manager assigns it without a
-    /// snapshot.
-    fn is_assigned(&self, config: &Config) -> bool {
-        let statuses = self.fleet.addons.values().filter_map(|addon| addon.status.as_ref());
-        let references = statuses.flat_map(|status| &status.config_references);
-        references.filter_map(|one| one.desired_config.as_ref()).any(|had| had.spec_hash == config.hash)
-    }
-
     /// Writes snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedAddOn, view: &impl View, now: Timestamp) -> Read<()> {
         let DecidedAddOn { assigned, ready, waiting, memories, policy, installed, .. } = decided;
         let mut snapshots = Vec::new();
         for (config, content) in &self.contents {
-            let is_missing = view.get::<ControllerRevision>(&snapshot::key(&self.name, config))?.is_none();
-            if is_missing && (!assigned.is_empty() || self.is_assigned(config)) {
+            // OCM's add-on manager assigns configurations without snapshots.
+            let is_needed = !assigned.is_empty() || self.fleet.hashes.contains_key(&config.hash);
+            if is_needed && view.get::<ControllerRevision>(&snapshot::key(&self.name, config))?.is_none() {
                 let revision = snapshot::snapshot(&self.name, config, spec_hash::content(content));
                 snapshots.push(Action::create(Object::from_typed(&revision)));
             }
