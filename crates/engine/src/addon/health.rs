@@ -60,13 +60,13 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
     if !needs_health {
         return WorksStatus::Done;
     }
-    let address = address(configs);
-    if let Some(silent) = workloads(works).find(|workload| !workload.is_about(&address)) {
+    let (address, workloads) = (address(configs), workloads(works).collect::<Vec<_>>());
+    if let Some(silent) = workloads.iter().find(|workload| !workload.is_about(&address)) {
         let ProbedWorkload { resource, name, .. } = silent;
         let why = format!("{resource} {name} has not reported about this configuration");
         return WorksStatus::Unreported(why);
     }
-    let unhealthy = workloads(works).find_map(|workload| unhealthy(&workload));
+    let unhealthy = workloads.iter().find_map(unhealthy);
     let unfinished = || works.iter().find_map(|work| rules::unfinished(work));
     unhealthy.or_else(unfinished).map_or(WorksStatus::Done, WorksStatus::NotHealthy)
 }
