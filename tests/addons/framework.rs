@@ -1,7 +1,6 @@
 //! The helloworld add-on of OCM's addon-framework, unchanged: its manager and its agent.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
@@ -10,6 +9,7 @@ use serde_json::json;
 
 use super::installed::Installed;
 use crate::e2e::run_nodes;
+use crate::kube::built;
 use crate::published::hub::Hub;
 use crate::running::Running;
 use crate::wait::eventually;
@@ -20,16 +20,8 @@ const OF_HUB: &str = "open-cluster-management";
 const IMAGE: &str = "quay.io/open-cluster-management/addon-examples:latest";
 const OF_AGENT: &str = "open-cluster-management-agent-addon";
 
-/// Returns the path of the program, which is built on first use.
-fn program() -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/addon-framework/build");
-    let built = Command::new(script).stderr(Stdio::inherit()).output().expect("the script runs");
-    assert!(built.status.success(), "tests/addon-framework/build failed; see above");
-    String::from_utf8(built.stdout).unwrap().trim().to_owned()
-}
-
 pub(super) async fn lives_and_goes(hub: &mut Hub) {
-    let program = program();
+    let program = built("tests/addon-framework/build").to_str().unwrap().to_owned();
     let installed = Installed::on(hub, NAME, "c3").await;
     let namespaces: Api<Namespace> = Api::all(installed.spoke.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": OF_AGENT}})).unwrap();

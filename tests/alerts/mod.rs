@@ -1,10 +1,11 @@
 //! The alerts and the dashboard: promtool checks and plays them, and every metric that they name exists.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
+
+use crate::kube::built;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -52,11 +53,8 @@ fn every_metric_that_alerts_and_dashboard_name_exists() {
 }
 
 fn promtool(arguments: &[&str]) -> String {
-    let built =
-        Command::new(format!("{ROOT}/tests/promtool/build")).stderr(Stdio::inherit()).output().unwrap();
-    assert!(built.status.success(), "tests/promtool/build failed; see above");
-    let program = PathBuf::from(String::from_utf8(built.stdout).unwrap().trim());
-    let output = Command::new(program).args(arguments).current_dir(ROOT).output().unwrap();
+    let output =
+        Command::new(built("tests/promtool/build")).args(arguments).current_dir(ROOT).output().unwrap();
     let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "promtool {arguments:?}: {printed}");

@@ -6,7 +6,6 @@
 mod chromium;
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use wheelwright::dashboard::{LocalDashboard, ReadFleet};
 use crate::cli::server;
 use crate::dashboard::{Dashboard, VISITORS};
 use crate::golden;
-use crate::kube::{Directory, Kubectl, helm};
+use crate::kube::{Directory, Kubectl, built, helm};
 use crate::rollout::load;
 use chromium::Chromium;
 
@@ -33,9 +32,7 @@ const FIRST_PAINT: u64 = 100_000;
 
 /// Fails with the problems that axe-core finds in the page, in light and dark, on a desktop and on a phone.
 fn check_accessibility(page: &mut Chromium) {
-    let built = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/build")).output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let axe = std::fs::read_to_string(String::from_utf8(built.stdout).unwrap().trim()).unwrap();
+    let axe = std::fs::read_to_string(built("tests/browser/build")).unwrap();
     page.evaluate(&(axe + "; true"));
     for (scheme, width) in [("light", 1200), ("dark", 1200), ("dark", 375), ("light", 375)] {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::klusterlet::exists;
 use crate::klusterlet::pod::account_kubeconfig;
 use crate::kube::{Cluster, Directory, Kubectl, free_port, helm};
 use crate::offline::probe;
@@ -26,7 +25,7 @@ const KINDS: &str = "managedclusters,managedclustersets,managedclustersetbinding
     clustermanagementaddons,managedclusteraddons,manifestworks,manifestworkreplicasets";
 
 /// Returns a work with a ConfigMap, which feeds back what that says.
-pub(super) fn work(cluster: &str, name: &str, text: &str) -> String {
+fn work(cluster: &str, name: &str, text: &str) -> String {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"text": text}});
     let identifier = json!({"group": "", "resource": "configmaps", "name": name, "namespace": "default"});
     let rule = json!({"type": "JSONPaths", "jsonPaths": [{"name": "text", "path": ".data.text"}]});
@@ -82,6 +81,11 @@ pub(super) fn bootstrap(fleet: &Fleet, dir: &Directory) -> PathBuf {
 
 /// The objects of a hub by kind, namespace and name, with their uid and resource version.
 pub(super) type Versions = BTreeMap<String, (String, String)>;
+
+/// Returns the identities of objects.
+pub(super) fn uids(versions: &Versions) -> BTreeMap<String, String> {
+    versions.iter().map(|(key, (uid, _))| (key.clone(), uid.clone())).collect()
+}
 
 /// A hub as its people see it.
 pub(super) struct Fleet {
@@ -149,13 +153,21 @@ impl Fleet {
         .await;
     }
 
-    pub(super) async fn feeds_back(&self, cluster: &str, work: &str, text: &str) {
-        eventually(&format!("work {work} feeds back {text}"), async || {
-            let work = self.get(&format!("manifestwork/{work}"), cluster);
+    /// Writes a work, and waits until its agent feeds back what it says.
+    pub(super) async fn works(&self, cluster: &str, name: &str, text: &str) {
+        self.apply(&work(cluster, name, text));
+        eventually(&format!("work {name} feeds back {text}"), async || {
+            let work = self.get(&format!("manifestwork/{name}"), cluster);
             let manifest = &work["status"]["resourceStatus"]["manifests"][0];
             manifest["statusFeedback"]["values"][0]["fieldValue"]["string"] == text
         })
         .await;
+    }
+
+    /// Rolls a version of the add-on out to all clusters at once, and waits until `c1` has it.
+    pub(super) async fn rolls_out(&self, version: &str) {
+        self.apply(&addon(version, json!({"type": "All"})));
+        self.runs("c1", version).await;
     }
 
     /// Returns the template that the work of the add-on on a cluster is made from.
@@ -223,11 +235,6 @@ impl Fleet {
         keys.filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
     }
 
-    /// Returns the identities of objects.
-    pub(super) fn uids(&self, versions: &Versions) -> BTreeMap<String, String> {
-        versions.iter().map(|(key, (uid, _))| (key.clone(), uid.clone())).collect()
-    }
-
     /// Waits until somebody does what a controller of OCM's does, for a new object.
     pub(super) async fn decides(&self, controller: &str, number: usize) {
         let name = format!("probe-{number}");
@@ -237,38 +244,30 @@ impl Fleet {
                 &json!({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}).to_string(),
             );
         };
-        let api = |group: &str, version: &str| format!("{group}/{version}");
-        let waits: Vec<String> = match controller.trim_start_matches("cluster-manager-") {
+        // The object to look at, and what it has by then.
+        let (decided, field) = match controller.trim_start_matches("cluster-manager-") {
             "placement-controller" => {
-                object(&api(CLUSTERS, "v1beta1"), "Placement", json!({}));
-                vec![format!("placementdecision/{name}-decision-1")]
+                object(&format!("{CLUSTERS}/v1beta1"), "Placement", json!({}));
+                (format!("placementdecision/{name}-decision-1"), "/metadata")
             }
-            "addon-manager-controller" => Vec::new(),
+            // The caller looks at the add-on.
+            "addon-manager-controller" => return,
             "work-controller" => {
                 let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
                 let template = json!({"workload": {"manifests": [map]}});
                 let spec = json!({"manifestWorkTemplate": template, "placementRefs": [{"name": "none"}]});
                 object("work.open-cluster-management.io/v1alpha1", "ManifestWorkReplicaSet", spec);
-                eventually("the set has a status", async || {
-                    !self.get(&format!("manifestworkreplicaset/{name}"), "fleet")["status"]["conditions"]
-                        .is_null()
-                })
-                .await;
-                Vec::new()
+                (format!("manifestworkreplicaset/{name}"), "/status/conditions")
             }
             "registration-controller" => {
                 let spec = json!({"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}});
-                object(&api(CLUSTERS, "v1beta2"), "ManagedClusterSet", spec);
-                eventually("the set says whether it is empty", async || {
-                    !self.get(&format!("managedclusterset/{name}"), "")["status"]["conditions"].is_null()
-                })
-                .await;
-                Vec::new()
+                object(&format!("{CLUSTERS}/v1beta2"), "ManagedClusterSet", spec);
+                (format!("managedclusterset/{name}"), "/status/conditions")
             }
             other => panic!("{other}"),
         };
         eventually(&format!("{controller} or ours decides"), async || {
-            waits.iter().all(|object| exists(&self.kubectl, &[object, "-n", "fleet"]))
+            self.get(&decided, "fleet").pointer(field).is_some_and(|value| !value.is_null())
         })
         .await;
     }

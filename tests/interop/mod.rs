@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::fleet::{BASE, Fleet, OurOperator, addon, bootstrap, work};
+use self::fleet::{BASE, Fleet, OurOperator, addon, bootstrap, uids};
 use self::programs::{CONTROLLERS, OcmHub, OcmSpoke, nodes};
 use crate::klusterlet::exists;
 use crate::kube::{Cluster, Directory};
@@ -43,17 +43,13 @@ async fn an_agent_of_ours_joins_works_and_leaves_under_ocms_hub() {
         assert!(!printed.contains("404"), "{command}: {printed}");
     }
 
-    fleet.apply(&work("c1", "one", "1"));
-    fleet.feeds_back("c1", "one", "1").await;
-    fleet.apply(&work("c1", "one", "2"));
-    fleet.feeds_back("c1", "one", "2").await;
+    fleet.works("c1", "one", "1").await;
+    fleet.works("c1", "one", "2").await;
     fleet.allow_templates();
-    fleet.apply(&addon("1", json!({"type": "All"})));
-    fleet.runs("c1", "1").await;
+    fleet.rolls_out("1").await;
     fleet.becomes("managedclusteraddon/hello", "c1", "Available", "ProbeAvailable").await;
     assert!(fleet.wheelwright("explain rollout hello").contains("1 of 1 cluster done"));
-    fleet.apply(&addon("2", json!({"type": "All"})));
-    fleet.runs("c1", "2").await;
+    fleet.rolls_out("2").await;
     assert_eq!(on_spoke.run(&["get", "configmap", "hello", "-o", "jsonpath={.data.version}"]), "2");
     assert!(exists(&on_spoke, &["secret", "hello-hub-kubeconfig"]));
     library::lives_and_goes(&hub, &fleet, &spoke).await;
@@ -77,11 +73,9 @@ async fn ocms_controllers_are_replaced_one_by_one_and_come_back() {
     let mut spoke = OcmSpoke::start("c1", &bootstrap(&fleet, &hub.dir)).await;
     fleet.accept("c1");
     spoke.start_work().await;
-    fleet.apply(&work("c1", "one", "1"));
-    fleet.feeds_back("c1", "one", "1").await;
+    fleet.works("c1", "one", "1").await;
     fleet.allow_templates();
-    fleet.apply(&addon("1", json!({"type": "All"})));
-    fleet.runs("c1", "1").await;
+    fleet.rolls_out("1").await;
     fleet.becomes("managedclusteraddon/hello", "c1", "Available", "ProbeAvailable").await;
     let pods = || {
         spoke.kubectl.run(&["get", "deployment", "hello", "-o", "jsonpath={.metadata.uid} {.spec.template}"])
@@ -112,11 +106,10 @@ async fn ocms_controllers_are_replaced_one_by_one_and_come_back() {
         let ocm = findings.iter().find(|one| one["check"] == "ocm").unwrap();
         assert_eq!(ocm["health"], "Good", "{name}: {ocm}");
     }
-    assert_eq!(fleet.uids(&fleet_before), fleet.uids(&fleet.versions()), "nothing was deleted or made again");
+    assert_eq!(uids(&fleet_before), uids(&fleet.versions()), "nothing was deleted or made again");
     assert_eq!(pods(), running, "the pods of the add-on go on");
     assert!(fleet.wheelwright("status").contains("hello  1 of 1 cluster done"));
-    fleet.apply(&addon("2", json!({"type": "All"})));
-    fleet.runs("c1", "2").await;
+    fleet.rolls_out("2").await;
 
     let running = pods();
     ours.select(BASE).await;
@@ -127,10 +120,9 @@ async fn ocms_controllers_are_replaced_one_by_one_and_come_back() {
     }
     eventually("the work is that of OCM's manager again", async || !fleet.reports_address()).await;
     fleet.runs("c1", "2").await;
-    assert_eq!(fleet.uids(&fleet_before), fleet.uids(&fleet.versions()), "nothing was deleted or made again");
+    assert_eq!(uids(&fleet_before), uids(&fleet.versions()), "nothing was deleted or made again");
     assert_eq!(pods(), running, "the pods of the add-on go on");
-    fleet.apply(&addon("1", json!({"type": "All"})));
-    fleet.runs("c1", "1").await;
+    fleet.rolls_out("1").await;
 }
 
 const ADD_ONS: &str = "addon-annotation,addon-config,addon-deploy,addon-install,addon-health,addon-feature,addon-takeover,addon-token,csr";
@@ -167,10 +159,8 @@ async fn ocms_agents_join_work_and_leave_under_our_hub() {
         spokes.push(spoke);
     }
     fleet.kubectl.run(&["label", "managedcluster", "c2", "canary=true"]);
-    fleet.apply(&work("c1", "one", "1"));
-    fleet.feeds_back("c1", "one", "1").await;
-    fleet.apply(&work("c1", "one", "2"));
-    fleet.feeds_back("c1", "one", "2").await;
+    fleet.works("c1", "one", "1").await;
+    fleet.works("c1", "one", "2").await;
     fleet.kubectl.run(&["delete", "manifestwork", "one", "-n", "c1", "--timeout=60s"]);
     assert!(!exists(&spokes[0].kubectl, &["configmap", "one"]));
 
@@ -204,8 +194,7 @@ async fn ocms_agents_join_work_and_leave_under_our_hub() {
         })
     })
     .await;
-    fleet.apply(&work("c1", "two", "1"));
-    fleet.feeds_back("c1", "two", "1").await;
+    fleet.works("c1", "two", "1").await;
     fleet.kubectl.run(&["delete", "managedcluster", "c1", "--timeout=120s"]);
     assert!(!exists(&spokes[0].kubectl, &["configmap", "two"]), "its works have left the cluster before");
     assert!(ours.terminate(Duration::from_secs(20)));

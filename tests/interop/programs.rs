@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use base64::Engine as _;
@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::e2e::run_nodes;
 use crate::klusterlet::exists;
-use crate::klusterlet::pod::{Pod, account_kubeconfig};
-use crate::kube::{Cluster, Directory, Kubectl, free_port};
+use crate::klusterlet::pod::{Pod, write_account};
+use crate::kube::{Cluster, Directory, Kubectl, built, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
 
@@ -37,12 +37,7 @@ const IMAGES: [&str; 5] = ["registration", "work", "placement", "addon-manager",
 /// Returns the directory of the programs, and builds them if they do not exist.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAMS.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/build");
-        let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/interop/build runs");
-        assert!(built.status.success(), "tests/interop/build failed; see above");
-        PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
-    })
+    PROGRAMS.get_or_init(|| built("tests/interop/build"))
 }
 
 /// Starts a program of OCM's with the kubeconfig of a service account.
@@ -79,9 +74,8 @@ fn start_operator(cluster: &Cluster, dir: &Directory, part: &str, command: &str)
         kubectl.run(&["apply", "-n", OPERATORS, "-f", &file(name)]);
     }
     let root = dir.path(&format!("{part}-operator"));
-    fs::create_dir_all(root.join(".kube")).unwrap();
-    let account = if part == "klusterlet" { "klusterlet" } else { "cluster-manager" };
-    fs::write(root.join(".kube/config"), account_kubeconfig(cluster, account, OPERATORS)).unwrap();
+    // The service account is named like the part.
+    write_account(&root, cluster, part, OPERATORS);
     let namespace = format!("--namespace={OPERATORS}");
     let args = ["registration-operator", command, &namespace].map(str::to_owned);
     start(&format!("{part}-operator"), dir, &root, &args)
@@ -169,9 +163,7 @@ impl OcmHub {
 fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
     let (kubectl, port) = (cluster.kubectl(), free_port());
     let root = dir.path("webhooks");
-    fs::create_dir_all(root.join(".kube")).unwrap();
-    fs::write(root.join(".kube/config"), account_kubeconfig(cluster, "registration-webhook-sa", HUB))
-        .unwrap();
+    write_account(&root, cluster, "registration-webhook-sa", HUB);
     for (from, to) in [("serving.crt", "tls.crt"), ("serving.key", "tls.key")] {
         fs::copy(cluster.path(from), root.join(to)).unwrap();
     }

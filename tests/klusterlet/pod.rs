@@ -1,7 +1,7 @@
 //! Starts the container of a Deployment as a process, as a kubelet would.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -40,9 +40,7 @@ impl Pod {
                 fs::write(format!("{path}/{key}"), bytes).unwrap();
             }
         }
-        let kubeconfig = account_kubeconfig(cluster, pod["serviceAccountName"].as_str().unwrap(), namespace);
-        fs::create_dir_all(root.join(".kube")).unwrap();
-        fs::write(root.join(".kube/config"), kubeconfig).unwrap();
+        write_account(&root, cluster, pod["serviceAccountName"].as_str().unwrap(), namespace);
         let args = list(&container["args"]).into_iter();
         let args =
             args.map(|arg| arg.as_str().unwrap().replace("=/spoke/", &format!("={}/", root.display())));
@@ -62,6 +60,12 @@ pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name:
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     Running::start_at_home(name, &dir.path(""), &root, &args)
+}
+
+/// Writes the kubeconfig of a service account to a home directory.
+pub(crate) fn write_account(home: &Path, cluster: &Cluster, account: &str, namespace: &str) {
+    fs::create_dir_all(home.join(".kube")).unwrap();
+    fs::write(home.join(".kube/config"), account_kubeconfig(cluster, account, namespace)).unwrap();
 }
 
 /// A kubeconfig with a token of a service account.

@@ -6,19 +6,15 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use super::built;
+
 /// The namespace that the charts are rendered for.
 pub(crate) const NAMESPACE: &str = "wheelwright-system";
 
 /// Returns the path of helm, and builds it if it does not exist.
 pub(crate) fn program() -> PathBuf {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
-    let path = HELM.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/helm/build");
-        let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/helm/build runs");
-        assert!(built.status.success(), "tests/helm/build failed; see above");
-        PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
-    });
-    path.clone()
+    HELM.get_or_init(|| built("tests/helm/build")).clone()
 }
 
 /// Renders a chart of `charts/` with values such as `replicas=1`.

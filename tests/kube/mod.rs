@@ -10,7 +10,7 @@ mod kubectl;
 mod process;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use wheelwright::apiserver::{Credential, kubeconfig_yaml};
 use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
 
 pub(crate) use kubectl::Kubectl;
-pub(crate) use process::{Process, free_port};
+pub(crate) use process::{Process, built, free_port};
 
 /// A kube-apiserver is ready 3 s after its start on an idle machine; a busy one takes longer.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -32,12 +32,7 @@ const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,cer
 /// Returns the directory with the programs, and builds them if they do not exist.
 pub(crate) fn assets() -> &'static Path {
     static ASSETS: OnceLock<PathBuf> = OnceLock::new();
-    ASSETS.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kube/build");
-        let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/kube/build runs");
-        assert!(built.status.success(), "tests/kube/build failed; see above");
-        PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
-    })
+    ASSETS.get_or_init(|| built("tests/kube/build"))
 }
 
 /// A running control plane.

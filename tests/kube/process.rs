@@ -1,8 +1,8 @@
-//! A process of a control plane.
+//! A process of a control plane, and the programs that scripts build.
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -79,4 +79,13 @@ pub(crate) fn free_port() -> u16 {
         }
     }
     panic!("no free port between {} and {}", PORTS.start, PORTS.end);
+}
+
+/// Returns the path that a script prints, which builds what is there if it does not exist.
+pub(crate) fn built(script: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
+    let built = Command::new(path).stderr(Stdio::inherit()).output();
+    let built = built.unwrap_or_else(|why| panic!("{script} does not run: {why}"));
+    assert!(built.status.success(), "{script} failed; see above");
+    PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
 }

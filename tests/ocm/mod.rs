@@ -19,6 +19,7 @@ use engine::rollout::simulation::{Scenario, decision_json};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::kube::built;
 use case::{Case, now};
 use rows::{Answer, Row, answer};
 
@@ -32,12 +33,8 @@ const SHOWN: usize = 5;
 
 /// Returns the answers of the library, one for each case.
 fn library(cases: &[Case]) -> Vec<Option<Answer>> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ocm/build");
-    let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/ocm/build runs");
-    assert!(built.status.success(), "tests/ocm/build failed; see above");
-    let program = String::from_utf8(built.stdout).unwrap();
     let mut child =
-        Command::new(program.trim()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Command::new(built("tests/ocm/build")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut questions = child.stdin.take().unwrap();
     let text: String = cases.iter().map(|case| format!("{}\n", case.library_input())).collect();
     let writer = std::thread::spawn(move || questions.write_all(text.as_bytes()));
