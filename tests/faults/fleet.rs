@@ -32,7 +32,6 @@ pub(super) struct Fleet {
     pub(super) hub: Cluster,
     pub(super) proxy: Proxy,
     pub(super) client: kube::Client,
-    pub(super) dir: tempfile::TempDir,
     pub(super) spoke: Cluster,
     spoke_client: kube::Client,
     repository: PathBuf,
@@ -42,6 +41,8 @@ pub(super) struct Fleet {
     agent: Option<Running>,
     /// git's own daemon with its port, where the repository is behind one.
     daemon: Option<(Child, u16)>,
+    /// Holds the logs of operator and agent, which print them when they are dropped: it is dropped after them.
+    pub(super) dir: tempfile::TempDir,
 }
 
 /// The objects that a commit causes, with their uids and generations.

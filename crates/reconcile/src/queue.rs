@@ -74,10 +74,12 @@ struct RunningKey {
     again: Option<Wake>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Failures {
     cause: Cause,
-    in_a_row: u32,
+    /// Their number in a row, by kind: conflicts take little time, and must not make the wait for a server
+    /// long.
+    in_a_row: BTreeMap<FailureKind, u32>,
     until: Timestamp,
 }
 
@@ -110,7 +112,7 @@ impl Backoff {
     /// tight loop. It doubles too, because the cache of a busy process sees that progress late.
     pub const CONFLICT: SignedDuration = SignedDuration::from_millis(20);
 
-    /// Returns the wait after the `failures`-th failure in a row, counted from 1.
+    /// Returns the wait after the `failures`-th failure of a kind in a row, counted from 1.
     pub(crate) fn wait(kind: FailureKind, failures: u32) -> SignedDuration {
         let first = match kind {
             FailureKind::Conflict => Self::CONFLICT,
@@ -215,9 +217,11 @@ impl WorkQueue {
         self.ended.insert(key.clone(), now);
         let until = match failure {
             Some(cause) => {
-                let in_a_row =
-                    self.failures.get(key).map_or(0, |failures| failures.in_a_row).saturating_add(1);
-                let until = later(now, Backoff::wait(cause.kind, in_a_row));
+                let mut in_a_row =
+                    self.failures.remove(key).map(|failures| failures.in_a_row).unwrap_or_default();
+                let of_kind = in_a_row.entry(cause.kind).or_default();
+                *of_kind = of_kind.saturating_add(1);
+                let until = later(now, Backoff::wait(cause.kind, *of_kind));
                 self.failures.insert(key.clone(), Failures { cause, in_a_row, until });
                 self.wake(key.clone(), Wake { priority, ..Wake::changed(until) });
                 until

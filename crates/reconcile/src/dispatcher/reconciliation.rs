@@ -370,8 +370,8 @@ impl Dispatcher {
         } = reconciliation;
         let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
-        let undone = registered.undone.record(&key, writes, (began, now));
-        let failure = failure.or(undone);
+        // A write that failed is repeated until it succeeds; nobody has undone it.
+        let failure = failure.or_else(|| registered.undone.record(&key, writes, (began, now)));
         let undecided = panicked || (read_error.is_some() && !is_coming);
         let cause = if undecided {
             Some(Cause { kind: FailureKind::Unavailable, is_hub_away: false })

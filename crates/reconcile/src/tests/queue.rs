@@ -80,6 +80,23 @@ fn failures_back_off_and_success_forgets_them() {
     assert_eq!(conflicts.map(|wait| wait.as_millis()), [20, 40, 640, 1_280, 256_000]);
 }
 
+#[test]
+fn the_wait_doubles_with_the_failures_of_its_own_kind() {
+    let mut queue = WorkQueue::default();
+    let (conflict, unavailable) = (FailureKind::Conflict, FailureKind::Unavailable);
+    let mut waits = Vec::new();
+    for (now, kind) in
+        [[conflict; 8].as_slice(), &[unavailable, conflict, unavailable]].concat().into_iter().enumerate()
+    {
+        let now = at(i64::try_from(now).unwrap() * 1000);
+        queue.wake(key("a"), Wake::changed(now));
+        queue.start(now);
+        queue.end(&key("a"), cause(kind), None, now);
+        waits.push(queue.next_at().unwrap().duration_since(now).as_millis());
+    }
+    assert_eq!(waits[7..], [2_560, 500, 5_120, 1_000]);
+}
+
 fn failed(queue: &mut WorkQueue, name: &str, again: Option<Wake>) {
     queue.wake(key(name), Wake::changed(at(0)));
     queue.start(at(0));

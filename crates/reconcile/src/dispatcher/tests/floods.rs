@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::harness::{Harness, Map, copy, key, map};
-use crate::{Action, Controller, Plan, Query, Read, View, Watches};
+use crate::{Action, Controller, FailureKind, Plan, Query, Read, View, Watches};
 use object::{Key, Metadata as _};
 
 const CHANGES: usize = 10_000;
@@ -137,4 +137,19 @@ fn writes_that_a_webhook_undoes_are_repeated_less_and_less_often() {
     harness.changed("ConfigMap", json!({"metadata": {"namespace": "ns", "name": "a", "generation": 2}}));
     harness.after(1);
     assert_eq!(harness.acts.len(), 1, "a person who changes the object waits for nothing");
+}
+
+#[test]
+fn a_write_that_succeeds_after_a_storm_of_conflicts_is_not_taken_for_one_that_a_webhook_undoes() {
+    let mut harness = Harness::new::<Summary>();
+    harness.listed("Secret", &[]);
+    harness.listed("ConfigMap", &[map("a")]);
+    for _ in 0..7 {
+        harness.after(1);
+        harness.fail(FailureKind::Conflict);
+    }
+    harness.after(2);
+    harness.act();
+    let last = harness.ended.last().unwrap();
+    assert_eq!((last.steps, &last.failure), (1, &None));
 }
