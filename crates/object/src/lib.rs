@@ -153,6 +153,12 @@ impl Object {
         self.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
     }
 
+    /// Returns the condition of a type in `status.conditions`.
+    pub fn condition(&self, type_: &str) -> Option<&Value> {
+        let conditions = self.at(&["status", "conditions"])?.as_array()?;
+        conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(type_))
+    }
+
     /// Returns `metadata.labels` as they are ordered in a selector: by key.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
         self.str_map(&["metadata", "labels"])

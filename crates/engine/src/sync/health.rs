@@ -54,7 +54,7 @@ impl ObjectHealth {
                 "Bound" => Current,
                 phase => InProgress(format!("it is {}", or_pending(phase))),
             },
-            _ if has(live, "Ready") => needs(live, "Ready"),
+            _ if live.condition("Ready").is_some() => needs(live, "Ready"),
             _ => Current,
         }
     }
@@ -71,7 +71,8 @@ pub(super) fn takes_time(gvk: &Gvk, live: Option<&Object>) -> bool {
             | ("", "Pod" | "PersistentVolumeClaim")
             | ("gitops.wheelwright.dev", "ConfigRepo")
     );
-    let reports = |live: &Object| number(live, "observedGeneration").is_some() || has(live, "Ready");
+    let reports =
+        |live: &Object| number(live, "observedGeneration").is_some() || live.condition("Ready").is_some();
     is_slow || live.is_some_and(reports)
 }
 
@@ -87,23 +88,20 @@ fn or_pending(phase: &str) -> &str {
     if phase.is_empty() { "Pending" } else { phase }
 }
 
-fn conditions(live: &Object) -> impl Iterator<Item = &Value> {
-    live.at(&["status", "conditions"]).and_then(Value::as_array).into_iter().flatten()
-}
-
 fn field<'a>(condition: &'a Value, name: &str) -> &'a str {
     condition.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn has(live: &Object, type_: &str) -> bool {
-    conditions(live).any(|condition| field(condition, "type") == type_)
+/// Returns a condition if it has this status.
+fn condition<'a>(live: &'a Object, type_: &str, status: &str) -> Option<&'a Value> {
+    live.condition(type_).filter(|condition| field(condition, "status") == status)
 }
 
 /// Returns the message of a condition with a status; its reason if it has no message. For a ConfigRepo it
 /// returns the reason, because the messages of two ConfigRepos could otherwise contain each other without
 /// end.
 fn condition_message(live: &Object, type_: &str, status: &str) -> Option<String> {
-    let found = conditions(live).find(|it| field(it, "type") == type_ && field(it, "status") == status)?;
+    let found = condition(live, type_, status)?;
     let message = if live.gvk().group == GITOPS_GROUP { "" } else { field(found, "message") };
     let words = [message, field(found, "reason"), type_];
     words.into_iter().find(|words| !words.is_empty()).map(str::to_owned)
@@ -135,9 +133,7 @@ fn all_are(all: i64, found: i64, words: &str) -> Option<ObjectHealth> {
 }
 
 fn deployment(live: &Object) -> ObjectHealth {
-    let progressing =
-        conditions(live).find(|it| field(it, "type") == "Progressing" && field(it, "status") == "False");
-    if let Some(progressing) = progressing
+    if let Some(progressing) = condition(live, "Progressing", "False")
         && field(progressing, "reason") == "ProgressDeadlineExceeded"
     {
         return Failed(condition_message(live, "Progressing", "False").unwrap_or_default());

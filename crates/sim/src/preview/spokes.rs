@@ -115,7 +115,7 @@ fn is_reported(work: &Object) -> bool {
         let finalizers = work.at(&["metadata", "finalizers"]).and_then(Value::as_array);
         !finalizers.into_iter().flatten().any(|name| name == WORK_FINALIZER)
     } else {
-        let applied = condition(work, work_conditions::APPLIED);
+        let applied = work.condition(work_conditions::APPLIED);
         let observed = |applied: &Value| applied.get("observedGeneration").and_then(Value::as_i64);
         let generation = work.at(&["metadata", "generation"]).and_then(Value::as_i64);
         applied.is_some_and(|applied| observed(applied) == generation)
@@ -125,14 +125,10 @@ fn is_reported(work: &Object) -> bool {
 
 /// Returns whether a rollout waits for an add-on on its cluster.
 fn is_under_way(add_on: &Object) -> bool {
-    condition(add_on, PROGRESSING)
+    add_on
+        .condition(PROGRESSING)
         .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == progress::UNDER_WAY)
         && add_on.to_typed::<ManagedClusterAddOn>().is_ok()
-}
-
-/// Returns a condition without decoding the object, because a fleet has many and few are of interest.
-fn condition<'a>(object: &'a Object, type_: &str) -> Option<&'a Value> {
-    object.at(&["status", "conditions"])?.as_array()?.iter().find(|condition| condition["type"] == type_)
 }
 
 fn answers(hub: &Store, cluster: &str) -> bool {
