@@ -216,22 +216,34 @@ impl Election {
 
     /// Releases the lease if this candidate still holds it, so that the next leader need not wait for it to
     /// expire. The attempt ends after two seconds without an answer.
-    pub async fn release(self) {
+    pub async fn release(mut self) {
         self.prolong.send_replace(Term::over());
-        let Some((mut lease, _)) = self.observed else { return };
-        let ours =
-            lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&self.options.identity));
-        let Some(spec) = ours else { return };
-        spec.holder_identity = None;
-        spec.lease_duration_seconds = Some(1);
-        let params = PostParams::default();
-        let freed = timeout(RELEASE_WITHIN, self.api.replace(&self.options.name, &params, &lease)).await;
-        let error = match freed {
-            Ok(Ok(_)) => return,
+        let error = match timeout(RELEASE_WITHIN, self.free()).await {
+            Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the API server does not answer".into(),
         };
         warn!(error, "cannot release the lease; the next leader waits until it expires");
+    }
+
+    /// Removes this candidate from the lease. After a conflict the lease is read again: a renewal that was
+    /// cut off may have been stored.
+    async fn free(&mut self) -> Result<(), kube::Error> {
+        while let Some((mut lease, _)) = self.observed.take() {
+            let is_ours =
+                |spec: &&mut LeaseSpec| spec.holder_identity.as_ref() == Some(&self.options.identity);
+            let Some(spec) = lease.spec.as_mut().filter(is_ours) else { break };
+            spec.holder_identity = None;
+            spec.lease_duration_seconds = Some(1);
+            match self.api.replace(&self.options.name, &PostParams::default(), &lease).await {
+                Err(kube::Error::Api(status)) if status.is_conflict() => {
+                    let current = self.api.get_opt(&self.options.name).await?;
+                    self.observed = current.map(|lease| (lease, Instant::now()));
+                }
+                replaced => return replaced.map(drop),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -245,3 +245,20 @@ fn candidates_of_one_host_differ() {
     assert!(identity().starts_with("host_"));
     assert_ne!(identity(), identity());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_last_renewal_was_cut_off_releases_the_lease_too() {
+    let (server, stop) = (Server::default(), CancellationToken::new());
+    let mut election = candidate(&server, "a");
+    assert!(election.acquire(&stop).await);
+    server.behave(Behaviour::After(Duration::from_secs(1)));
+    // The server stores the renewal 3 s from now, and would answer 4 s from now.
+    let stopped = async {
+        sleep(Duration::from_millis(3_500)).await;
+        stop.cancel();
+    };
+    tokio::join!(election.renew(&stop), stopped);
+    server.behave(Behaviour::Well);
+    election.release().await;
+    assert_eq!(server.holder(), None);
+}
