@@ -1,9 +1,11 @@
 //! Executes actions: one request each, with a time limit. Failures are classified by the retry that they
 //! need.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use http::HeaderValue;
 use kube::Error;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
@@ -56,9 +58,14 @@ impl Executor {
     }
 
     /// Executes one action. Only requests to API servers hold a slot of the controller: not a push, a commit
-    /// status, or the wait for a CRD.
+    /// status, or the wait for a CRD. A panic is a failure of this action: its key is tried again, and others
+    /// go on.
     pub(super) async fn act(&self, act: &Act) -> Outcome {
-        self.execute(act.controller_id, act.controller, act.action()).await
+        let executed = self.execute(act.controller_id, act.controller, act.action());
+        AssertUnwindSafe(executed).catch_unwind().await.unwrap_or_else(|_| {
+            let message = "the write panicked, which is a bug".into();
+            Err(Failure { kind: FailureKind::Unavailable, message })
+        })
     }
 
     pub(super) async fn execute(

@@ -178,13 +178,26 @@ impl Runtime {
 
     async fn look_up(self: Arc<Self>, site: Site, lookup: Lookup) {
         let Some(resources) = self.resources(site) else { return };
-        let answer = lookup::look_up(resources, &lookup).await;
-        self.answer(site, vec![(lookup, answer)]);
+        let look_up = lookup::look_up(resources, &lookup);
+        if let Some(answer) = self.or_stop("a lookup", look_up).await {
+            self.answer(site, vec![(lookup, answer)]);
+        }
     }
 
     async fn read_objects(self: Arc<Self>, site: Site, collection: Collection) {
         let Some(resources) = self.resources(site) else { return };
-        self.reads.read(resources, &collection, |answers| self.answer(site, answers)).await;
+        let read = self.reads.read(resources, &collection, |answers| self.answer(site, answers));
+        self.or_stop("a read of objects", read).await;
+    }
+
+    /// Runs a task that others wait for. A panic in it ends the process: its result would never come.
+    async fn or_stop<T>(&self, what: &str, task: impl Future<Output = T>) -> Option<T> {
+        let ended = AssertUnwindSafe(task).catch_unwind().await;
+        if ended.is_err() {
+            error!("{what} panicked, which is a bug; the process stops, so that it is restarted");
+            self.broken.cancel();
+        }
+        ended.ok()
     }
 
     fn answer(&self, site: Site, answers: LookedUp) {
@@ -231,7 +244,7 @@ impl Runtime {
         }
     }
 
-    /// Watches a kind. A panic of the watch ends the process.
+    /// Watches a kind.
     async fn watch(self: Arc<Self>, kind: Arc<WatchedKind>) {
         let tell = |event| self.update(|dispatcher, now| dispatcher.watched(&kind, event, now));
         let watch = async {
@@ -245,10 +258,7 @@ impl Runtime {
                 sleep(Backoff::FIRST.unsigned_abs()).await;
             }
         };
-        if AssertUnwindSafe(watch).catch_unwind().await.is_err() {
-            error!(kind = %kind.gvk, "a watch panicked, which is a bug; the process stops, so that it is restarted");
-            self.broken.cancel();
-        }
+        self.or_stop(&format!("the watch of {}", kind.gvk), watch).await;
     }
 
     fn resources(&self, site: Site) -> Option<&Arc<Resources>> {
@@ -293,3 +303,7 @@ impl Runtime {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "tests/runtime.rs"]
+mod tests;

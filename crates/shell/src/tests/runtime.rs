@@ -1,0 +1,99 @@
+//! Panics of the tasks of a shell.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::{Method, Request, Response};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::client::Body;
+use object::{Key, Object, ObjectRef};
+use reconcile::{Action, Controller, Plan, Read, Register as _, View, Watches};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::*;
+use crate::{Shell, ShellOptions};
+
+/// Copies the ConfigMap `m` once it has looked for a kind and for an object.
+struct Copier;
+
+impl Controller for Copier {
+    const NAME: &'static str = "copier";
+    type Primary = ConfigMap;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        view.mapping(&Gvk::parse("example.com/v1", "Widget"))?;
+        view.object(&ObjectRef { gvk: Gvk::parse("v1", "Secret"), key: Key::namespaced("n", "s") })?;
+        if key.name == "m" {
+            let copy = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "n", "name": "copy"},
+            });
+            plan.step([Action::apply(serde_json::from_value::<Object>(copy).unwrap())]);
+        }
+        Ok(plan)
+    }
+}
+
+/// Runs a shell on a hub with one ConfigMap and one Secret, where the first request for a path panics, until
+/// the shell stops or has written the copy. Returns whether it has written.
+async fn writes_although(method: Method, path: &'static str) -> bool {
+    let (written, panicked) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
+    let (wrote, done) = (written.clone(), Arc::clone(&panicked));
+    let hub = tower::service_fn(move |request: Request<Body>| {
+        let (wrote, done, method) = (wrote.clone(), Arc::clone(&done), method.clone());
+        async move {
+            let uri = request.uri();
+            let is_first = || !done.swap(true, Ordering::Relaxed);
+            assert!(!(*request.method() == method && uri.path() == path && is_first()), "on purpose");
+            let resource = |plural, kind| json!({"name": plural, "singularName": "", "namespaced": true, "kind": kind, "verbs": []});
+            let object = |name| json!({"metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": "2"}});
+            let list = |name| json!({"metadata": {"resourceVersion": "2"}, "items": [object(name)]});
+            let answer = match uri.path() {
+                "/api/v1" => json!({
+                    "groupVersion": "v1",
+                    "resources": [resource("configmaps", "ConfigMap"), resource("secrets", "Secret")],
+                }),
+                "/apis/example.com/v1" => json!({"groupVersion": "example.com/v1", "resources": []}),
+                _ if uri.query().is_some_and(|query| query.contains("watch=true")) => {
+                    std::future::pending().await
+                }
+                "/api/v1/configmaps" => list("m"),
+                "/api/v1/namespaces/n/secrets/s" => object("s"),
+                "/api/v1/namespaces/n/configmaps/copy" => {
+                    wrote.cancel();
+                    object("copy")
+                }
+                _ => list("s"),
+            };
+            Response::builder().body(Body::from(answer.to_string().into_bytes()))
+        }
+    });
+    let shell = Shell::new(ShellOptions::new(Client::new(hub, "default")), |registrar| {
+        registrar.add::<Copier>();
+    });
+    let running = tokio::spawn(shell.run(CancellationToken::new()));
+    let ended = timeout(Duration::from_secs(60), async {
+        tokio::select! {
+            () = written.cancelled() => true,
+            stopped = running => stopped.map(|()| false).unwrap(),
+        }
+    });
+    let has_written = ended.await.expect("it goes on or stops");
+    assert!(panicked.load(Ordering::Relaxed), "nothing asked for {path}");
+    has_written
+}
+
+#[tokio::test]
+async fn a_write_that_panics_is_made_again() {
+    assert!(writes_although(Method::PATCH, "/api/v1/namespaces/n/configmaps/copy").await);
+}
+
+#[tokio::test]
+async fn a_read_that_panics_ends_the_process_so_that_nothing_waits_for_it_for_ever() {
+    for path in ["/api/v1/configmaps", "/apis/example.com/v1", "/api/v1/namespaces/n/secrets/s"] {
+        assert!(!writes_although(Method::GET, path).await, "{path}");
+    }
+}
