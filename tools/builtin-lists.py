@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes what Kubernetes' built-in types say about merging lists and maps, as a compact table.
 
-Usage: tools/builtin-lists.py SWAGGER_JSON VERSION > src/object/builtin_lists.txt
+Usage: tools/builtin-lists.py SWAGGER_JSON VERSION > crates/object/src/builtin_lists.txt
 
 SWAGGER_JSON is `api/openapi-spec/swagger.json` of the Kubernetes release VERSION. Only types that carry a rule, or lead to one that
-does, are kept. `src/object/builtin_lists.rs` explains the format and reads it.
+does, are kept. `crates/object/src/builtin_lists.rs` explains the format and reads it.
 """
 
 import json

@@ -17,6 +17,7 @@ use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::KUBE_CLIENT_SIGNER;
 use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
 use object::duration::later;
+use object::text::with_causes;
 
 /// How an add-on proves its identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +121,7 @@ impl Addons<'_> {
                 "Stop creating csr since there are too many csr created already on hub".to_owned()
             }
             JoinError::Stopped => return,
-            error => super::message(error),
+            error => with_causes(error),
         };
         let observed = Observation::new(condition, False, reason).message(message);
         if let Err(error) = self.report(&registration.addon, observed).await {

@@ -20,13 +20,13 @@ use tracing::{info, warn};
 use super::addon_status::{self, Proof};
 use super::hub::Hub;
 use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
-use super::message;
 use crate::pki;
 use crate::shell::{Handle, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use object::Key;
 use object::duration::later;
+use object::text::with_causes;
 use reconcile::{Query, View as _};
 
 /// Time between two checks for add-ons without credentials.
@@ -71,7 +71,7 @@ impl Addons<'_> {
                 let registered = addons.iter().flat_map(|addon| registrations(addon, &self.driver));
                 let registered = registered.map(|registration| registration.secret());
                 if let Err(error) = self.delete_credentials(&mut kept, &registered.collect()).await {
-                    let error = message(&error);
+                    let error = with_causes(&error);
                     warn!(error, "cannot remove the credentials of an add-on that is gone yet");
                 }
             }
@@ -88,7 +88,7 @@ impl Addons<'_> {
             tokio::select! {
                 Some((registration, result)) = attempts.next() => {
                     let again = result.unwrap_or_else(|error| {
-                        let error = message(&error);
+                        let error = with_causes(&error);
                         warn!(addon = registration.addon, error, "cannot get credentials for the add-on yet");
                         later(now(), RETRY)
                     });

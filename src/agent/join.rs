@@ -17,6 +17,7 @@ use tracing::{info, warn};
 
 use super::AgentOptions;
 use super::hub::Hub;
+use super::wait::Wait;
 use crate::pki;
 use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
 use api::names::{
@@ -202,13 +203,12 @@ pub(super) async fn join(
 ) -> Result<Credentials, JoinError> {
     let mut is_there = create_cluster(hub, options).await?;
     let mut requested = pin!(request(hub, name, stop));
-    let mut wait = POLL;
+    let mut wait = Wait::new(POLL, MAX_POLL_INTERVAL);
     let credentials = loop {
         tokio::select! {
             credentials = &mut requested => break credentials?,
-            () = sleep(wait), if !is_there => {
+            () = sleep(wait.take()), if !is_there => {
                 is_there = matches!(create_cluster(hub, options).await, Ok(true));
-                wait = MAX_POLL_INTERVAL.min(wait * 2);
             }
         }
     };
@@ -359,7 +359,7 @@ async fn issued(
     name: &str,
     stop: &CancellationToken,
 ) -> Result<String, JoinError> {
-    let mut wait = POLL;
+    let mut wait = Wait::new(POLL, MAX_POLL_INTERVAL);
     loop {
         let request = match requests.get(name).await {
             Ok(request) => request,
@@ -385,7 +385,6 @@ async fn issued(
                 message: denied.message.unwrap_or_default(),
             });
         }
-        stop.run_until_cancelled(sleep(wait)).await.ok_or(JoinError::Stopped)?;
-        wait = MAX_POLL_INTERVAL.min(wait * 2);
+        stop.run_until_cancelled(sleep(wait.take())).await.ok_or(JoinError::Stopped)?;
     }
 }

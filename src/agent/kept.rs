@@ -30,6 +30,7 @@ use crate::shell::{Handle, is_away};
 use api::names::{KEPT_WORK_LABEL, KEPT_WORK_TYPE};
 use api::work::v1::ManifestWork;
 use controllers::agent_identity::Identity;
+use object::text::with_causes;
 use object::{Metadata as _, hex};
 use reconcile::{Query, Site, View as _};
 
@@ -76,7 +77,7 @@ impl KeptWorks {
         let kept = match self.load().await {
             Ok(kept) => kept,
             Err(error) => {
-                warn!(error = super::message(&error), "cannot read the works that are kept on the cluster");
+                warn!(error = with_causes(&error), "cannot read the works that are kept on the cluster");
                 Vec::new()
             }
         };
@@ -132,7 +133,7 @@ impl KeptWorks {
                 if let Err(error) = &written {
                     warn!(
                         work = work.name(),
-                        error = super::message(error),
+                        error = with_causes(error),
                         "cannot keep a work on the cluster"
                     );
                     if !is_final(error) {

@@ -9,10 +9,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::join::{Credentials, JoinError, api};
-use super::{FIRST_WAIT, LONGEST_WAIT, message};
+use super::wait::Wait;
+use super::{FIRST_WAIT, LONGEST_WAIT};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::{AGENT_CLAIM, AGENT_SECRET_ANNOTATION, APPLIED_WORK_FINALIZER};
 use api::work::v1::AppliedManifestWork;
+use object::text::with_causes;
 use object::{Key, Metadata as _};
 
 const LIST_APPLIED: &str = "list the AppliedManifestWorks of the cluster";
@@ -34,13 +36,12 @@ pub struct Leaver<'a> {
 ///
 /// The agent itself must have ended: it would write them again.
 pub async fn leave(leaver: &Leaver<'_>, stop: &CancellationToken) {
-    let mut wait = FIRST_WAIT;
+    let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
     while let Err(error) = leaver.attempt().await {
-        warn!(error = message(&error), "cannot leave the cluster yet; the agent tries again");
-        if stop.run_until_cancelled(sleep(wait)).await.is_none() {
+        warn!(error = with_causes(&error), "cannot leave the cluster yet; the agent tries again");
+        if stop.run_until_cancelled(sleep(wait.take())).await.is_none() {
             return;
         }
-        wait = LONGEST_WAIT.min(wait * 2);
     }
     info!(secret = %leaver.secret, "the agent has left the cluster; its identity is deleted");
     stop.cancelled().await;

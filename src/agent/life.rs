@@ -17,13 +17,15 @@ use tracing::{info, warn};
 
 use super::hub::{Bootstrap, Hub};
 use super::join::{self, Credentials, JoinError};
-use super::{AgentOptions, join_anew, message, spoke, switch};
+use super::wait::Wait;
+use super::{AgentOptions, join_anew, spoke, switch};
 use crate::shell::{Handle, now};
+use object::text::with_causes;
 
-/// First wait after a renewal that failed. It doubles with each failure, up to [`LONGEST_WAIT`], because each
-/// renewal makes a new request.
+/// First wait after a renewal or an attempt to join that failed; it doubles with each failure.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_mins(10);
+/// Longest wait between two renewals: each makes a new request.
+const LONGEST_WAIT_TO_RENEW: Duration = Duration::from_mins(10);
 /// Longest wait between two attempts to join with an expired certificate.
 const LONGEST_WAIT_TO_JOIN: Duration = Duration::from_secs(30);
 /// Longest time between two readings of the clock that a certificate ends by.
@@ -91,12 +93,11 @@ impl IdentityUse<'_> {
         if !self.options.registers() {
             return self.replaced().await;
         }
-        let mut wait = FIRST_WAIT;
+        let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT_TO_JOIN);
         let agent = Some(self.credentials.agent.as_str());
         while let Err(error) = join_anew(self.options, self.hub, agent, stop).await {
-            warn!(cluster, error = message(&error), "cannot join the hub again yet");
-            sleep(wait).await;
-            wait = LONGEST_WAIT_TO_JOIN.min(wait * 2);
+            warn!(cluster, error = with_causes(&error), "cannot join the hub again yet");
+            sleep(wait.take()).await;
         }
     }
 
@@ -107,15 +108,14 @@ impl IdentityUse<'_> {
         }
         until(self.credentials.renew_at()).await;
         info!(cluster = self.options.cluster, "renewing the certificate");
-        let mut wait = FIRST_WAIT;
+        let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT_TO_RENEW);
         while let Err(error) = self.renew(stop).await {
             warn!(
                 cluster = self.options.cluster,
-                error = message(&error),
+                error = with_causes(&error),
                 "cannot renew the certificate yet"
             );
-            sleep(wait).await;
-            wait = LONGEST_WAIT.min(wait * 2);
+            sleep(wait.take()).await;
         }
     }
 

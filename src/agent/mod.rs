@@ -12,6 +12,7 @@ mod leave;
 mod life;
 mod spoke;
 mod switch;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ use tracing::{error, info, warn};
 use self::hub::Hub;
 use self::join::Credentials;
 use self::life::{End, IdentityUse};
+use self::wait::Wait;
 use crate::serve::{self, Listen};
 use crate::shell::{self, Handle, Selection, Shell, ShellOptions, now};
 use api::addon::v1alpha1::KubeClientDriver;
@@ -34,6 +36,7 @@ use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use controllers::agent_identity::{ClaimOptions, Identity};
 use object::Key;
+use object::text::with_causes;
 use reconcile::{Controller, Register, Scope};
 
 pub use hub::Bootstrap;
@@ -151,13 +154,13 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
         });
     }
     switch::to_kept(&mut options).await;
-    let mut wait = FIRST_WAIT;
+    let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
     // A certificate that the hub refuses is not used again, however long it is valid.
     let mut refused = String::new();
     while !stop.is_cancelled() {
         let began = Instant::now();
         let end = live(&options, &refused, &running, &stop).await;
-        wait = wait_after(began.elapsed(), wait);
+        wait.next = wait_after(began.elapsed(), wait.next);
         let waits = match end {
             Ok(End::Over) => true,
             Ok(End::Refused(certificate)) => {
@@ -171,11 +174,11 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
                 false
             }
             Err(error) => {
-                let error = message(&error);
+                let error = with_causes(&error);
                 warn!(
                     cluster = options.cluster,
                     error,
-                    wait_seconds = wait.as_secs_f32(),
+                    wait_seconds = wait.next.as_secs_f32(),
                     "cannot join or serve the hub; the agent tries again"
                 );
                 running.send_modify(|state| {
@@ -186,8 +189,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
             }
         };
         if waits {
-            stop.run_until_cancelled(sleep(wait)).await;
-            wait = LONGEST_WAIT.min(wait * 2);
+            stop.run_until_cancelled(sleep(wait.take())).await;
         }
     }
 }
@@ -196,17 +198,6 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
 /// that ends at once again and again, as with a wrong clock, is a request to the hub each time.
 fn wait_after(used: Duration, wait: Duration) -> Duration {
     if used > LONGEST_WAIT * 2 { FIRST_WAIT } else { wait }
-}
-
-/// Returns an error with its causes.
-fn message(error: &JoinError) -> String {
-    let mut why = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        why = format!("{why}: {cause}");
-        source = cause.source();
-    }
-    why
 }
 
 /// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends.
@@ -261,7 +252,7 @@ async fn live(
         if options.registers()
             && let Err(error) = join::write_addresses(&client, options).await
         {
-            warn!(error = message(&error), "cannot write the addresses of the cluster to the hub");
+            warn!(error = with_causes(&error), "cannot write the addresses of the cluster to the hub");
         }
     };
     let keep_works = async {

@@ -18,6 +18,7 @@ use super::join::{Credentials, JoinError, api};
 use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
+use api::crds;
 use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, AGENT_SECRET_ANNOTATION, EVICTION_ANNOTATION};
 use controllers::agent_identity::{ClaimOptions, Identity};
 use object::{Key, Metadata as _};
@@ -62,8 +63,8 @@ pub async fn install_definitions(
     Ok(())
 }
 
-/// Returns whether the cluster serves every version of a definition. Everybody may ask this; the role of
-/// OCM's registration agent reads no definitions.
+/// Returns whether the cluster serves every version of a definition now. Everybody may ask this; the role of
+/// OCM's registration agent reads no definitions. A shell asks for one version of a kind, and keeps the answer.
 async fn is_served(spoke: &kube::Client, wanted: &CustomResourceDefinition) -> bool {
     for version in wanted.spec.versions.iter().filter(|version| version.served) {
         let version = format!("{}/{}", wanted.spec.group, version.name);
@@ -99,8 +100,7 @@ fn serves_all(held: &CustomResourceDefinition, wanted: &CustomResourceDefinition
 async fn established(definitions: &Api<CustomResourceDefinition>, name: &str) -> Result<(), JoinError> {
     for _ in 0..POLLS {
         let now = definitions.get(name).await.map_err(api(READ_DEFINITIONS))?;
-        let mut conditions = now.status.into_iter().flat_map(|status| status.conditions.unwrap_or_default());
-        if conditions.any(|condition| condition.type_ == "Established" && condition.status == "True") {
+        if crds::is_established(&now) {
             return Ok(());
         }
         sleep(POLL).await;

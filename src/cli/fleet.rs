@@ -8,6 +8,7 @@ use controllers::hub::overview::{ClusterSummary, Clusters, Group, Mark, Overview
 
 use super::output::Style;
 use engine::plural::counted;
+use object::text::short_commit;
 
 /// Largest group whose clusters get a cell each; larger groups are counted by state.
 const CELLS: usize = 48;
@@ -191,7 +192,7 @@ fn colour(mark: Mark) -> &'static str {
 }
 
 fn short(commit: &str) -> &str {
-    match commit.get(..12).unwrap_or(commit) {
+    match short_commit(commit) {
         "" => "-",
         commit => commit,
     }

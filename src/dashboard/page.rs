@@ -8,6 +8,7 @@ use controllers::hub::overview::{
     ClusterSummary, Clusters, Group, Mark, Overview, ReportSummary, Repository, WorkloadSummary,
 };
 use engine::plural::counted;
+use object::text::short_commit;
 
 /// Limit of the clusters of a group that are shown one by one. Of a larger group, clusters with problems come
 /// first, and the rest is counted.
@@ -340,7 +341,7 @@ pub(super) fn no_placement(name: &str) -> String {
 }
 
 fn short(commit: &str) -> &str {
-    match commit.get(..12).unwrap_or(commit) {
+    match short_commit(commit) {
         "" => "none",
         commit => commit,
     }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::{AddOn, health, hub};
+use object::text::with_causes;
 use reconcile::Scope;
 use shell::{Election, ElectionOptions, Shell, ShellOptions};
 
@@ -104,11 +105,5 @@ pub(crate) fn unusable(kubeconfig: Option<&Path>, error: &dyn std::error::Error)
         || "KUBECONFIG, ~/.kube/config or the service account of the pod".to_owned(),
         |path| path.display().to_string(),
     );
-    let mut why = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        why = format!("{why}: {cause}");
-        source = cause.source();
-    }
-    Error::Kubeconfig { file, why }
+    Error::Kubeconfig { file, why: with_causes(error) }
 }

@@ -8,6 +8,12 @@ use serde_json::{Map, Value, json};
 use super::kind::Crd;
 use super::{addon, cluster, gitops, operator, work};
 
+/// Returns whether an API server has accepted a definition, and serves its kind or is about to.
+pub fn is_established(definition: &CustomResourceDefinition) -> bool {
+    let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
+}
+
 /// Returns every definition, sorted by name.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut all: Vec<_> = hub().into_iter().chain(spoke()).chain(operator()).collect();

@@ -8,6 +8,7 @@ pub mod date_time;
 mod diff;
 pub mod duration;
 pub mod fields;
+pub mod go_json;
 mod hex;
 pub mod jsonpath;
 mod key;

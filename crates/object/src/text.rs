@@ -10,6 +10,22 @@ use regex::Regex;
 /// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
 
+/// Returns the first twelve digits of a commit.
+pub fn short_commit(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+/// Returns an error with its causes.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
 /// Returns one line of plain text of at most `max` characters, without secrets and control characters.
 pub fn plain(text: &str, max: usize) -> String {
     // Patterns search a bounded prefix only, because the rest is cut off anyway. Eight bytes for each

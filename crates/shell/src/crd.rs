@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::execute::ApiServer;
@@ -50,7 +49,5 @@ fn status<'a>(crd: &'a Object, condition: &str) -> Option<&'a str> {
 }
 
 fn field<'a>(crd: &'a Object, condition: &str, field: &str) -> Option<&'a str> {
-    let conditions = crd.at(&["status", "conditions"]).and_then(Value::as_array)?;
-    let found = conditions.iter().find(|c| c.get("type").is_some_and(|held| held == condition))?;
-    found.get(field)?.as_str()
+    crd.condition(condition)?.get(field)?.as_str()
 }

@@ -65,7 +65,7 @@ async fn serve_local(args: &Args, ui: &mut Ui) -> CommandResult {
     })?;
     ui.line(format!("dashboard at {}", dashboard.url))?;
     let shell = follow_with_placements(hub);
-    let reader = Arc::new(Followed(shell.handle()));
+    let reader = Arc::new(FollowedFleet(shell.handle()));
     let stop = stop_on_signal();
     let ((), served) = tokio::join!(shell.run(stop.clone()), dashboard.serve(reader, stop.clone()));
     served.context("the dashboard cannot be served")?;
@@ -84,7 +84,7 @@ async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResu
     };
     let secret = ServerSecret { namespace: args.namespace.clone(), name: DASHBOARD.into(), hosts };
     let shell = follow_with_placements(client.clone());
-    let reader = Arc::new(Followed(shell.handle()));
+    let reader = Arc::new(FollowedFleet(shell.handle()));
     let stop = stop_on_signal();
     let dashboard = HubDashboard { client, config, secret };
     tokio::join!(shell.run(stop.clone()), dashboard.serve(listener, reader, stop.clone()));
@@ -92,9 +92,9 @@ async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResu
 }
 
 /// The caches of a shell that follows a hub.
-struct Followed(Handle);
+struct FollowedFleet(Handle);
 
-impl ReadFleet for Followed {
+impl ReadFleet for FollowedFleet {
     fn overview(&self) -> Result<Overview, String> {
         Overview::read(&self.0.caches(), now()).map_err(|unread| unread.to_string())
     }

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::Installer;
 use crate::cli::writer::failed;
 use crate::cli::{CommandError, deadline};
+use api::crds;
 use engine::installation::OPERATOR;
 use engine::plural::counted;
 
@@ -65,11 +66,10 @@ pub(in crate::cli) async fn definitions_served(
 async fn is_served(hub: &kube::Client, name: &str) -> Result<bool, CommandError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
     let definition = definitions.get(name).await.map_err(failed(format!("read the definition {name}")))?;
-    let spec = definition.spec;
-    let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
-    if !conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
+    if !crds::is_established(&definition) {
         return Ok(false);
     }
+    let spec = definition.spec;
     let Some(version) = spec.versions.iter().find(|version| version.storage) else { return Ok(false) };
     let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);

@@ -46,7 +46,7 @@ pub fn pack<'a>(
     order.sort_unstable();
     let mut chosen: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut used: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut homeless = Vec::new();
+    let mut unplaced = Vec::new();
     for i in order {
         let Some(manifest) = manifests.get(i) else { continue };
         let object = manifest.reference();
@@ -61,10 +61,10 @@ pub fn pack<'a>(
             held.iter().find(|(index, objects)| objects.contains(&object) && fits(&used, **index, size));
         match home {
             Some((index, _)) => place(&mut chosen, &mut used, (*index, i, size)),
-            None => homeless.push((i, size)),
+            None => unplaced.push((i, size)),
         }
     }
-    for (i, size) in homeless {
+    for (i, size) in unplaced {
         let open = used.keys().copied().find(|index| fits(&used, *index, size));
         let index = open.or_else(|| (0..).find(|index| !used.contains_key(index))).unwrap_or_default();
         place(&mut chosen, &mut used, (index, i, size));

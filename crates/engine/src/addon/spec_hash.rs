@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
+use object::go_json::write_string;
 use object::{Object, hex};
 
 /// Fields that identify the object or report its state, and are no part of its content.
@@ -68,26 +69,6 @@ fn write_map(json: &mut String, fields: &Map<String, Value>) {
         write_value(json, value);
     }
     json.push('}');
-}
-
-fn write_string(json: &mut String, text: &str) {
-    json.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            '\n' => json.push_str("\\n"),
-            '\r' => json.push_str("\\r"),
-            '\t' => json.push_str("\\t"),
-            '\u{8}' => json.push_str("\\b"),
-            '\u{c}' => json.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                let _ = write!(json, "\\u{:04x}", u32::from(c));
-            }
-            c => json.push(c),
-        }
-    }
-    json.push('"');
 }
 
 /// Prints a number as Go does (`encoding/json`, `floatEncoder`): an integer that fits 64 bits as an integer,

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{FleetReport, Rollout, Workload, exceptions, placement, timeline};
 use exceptions::CLUSTERS;
 use object::hex;
-use object::text::{clip, markdown, plain};
+use object::text::{clip, markdown, plain, short_commit};
 
 /// Directory of the pages of add-ons.
 const ADD_ONS: &str = "addons";
@@ -74,7 +74,7 @@ fn picture_of(page: &str) -> String {
 fn short(commit: &str) -> &str {
     match commit {
         "" => "none",
-        commit => commit.get(..12).unwrap_or(commit),
+        commit => short_commit(commit),
     }
 }
 

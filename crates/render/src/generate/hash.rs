@@ -1,11 +1,10 @@
 //! The hash of the content of a generated object, which is the end of its name.
 
-use std::fmt::Write;
-
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
 use crate::yaml::{Node, Reading, Unreadable};
+use object::go_json::write_string;
 use object::hex;
 
 /// Returns the hash that kustomize puts behind the name of an object.
@@ -89,25 +88,4 @@ pub(crate) fn write_json(out: &mut String, json: &Json) {
             out.push('}');
         }
     }
-}
-
-fn write_string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }

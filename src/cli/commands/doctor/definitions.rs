@@ -47,15 +47,13 @@ fn missing_finding(names: &[&str]) -> Option<Finding> {
 /// Returns the problem of a definition.
 fn compare(wanted: &CustomResourceDefinition, present: &CustomResourceDefinition) -> Option<Finding> {
     let name = wanted.name();
-    let conditions = present.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    if let Some(refused) =
-        conditions.clone().find(|one| one.type_ == "NamesAccepted" && one.status == "False")
-    {
+    let mut conditions = present.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    if let Some(refused) = conditions.find(|one| one.type_ == "NamesAccepted" && one.status == "False") {
         let why = refused.message.as_deref().unwrap_or_default();
         let advice = "another definition has its names; delete the one that is not needed";
         return Some(Finding::bad(CHECK, format!("{name}: its names are not accepted: {why}"), advice));
     }
-    if !conditions.clone().any(|one| one.type_ == "Established" && one.status == "True") {
+    if !crds::is_established(present) {
         return Some(Finding::bad(
             CHECK,
             format!("{name} is not served"),

@@ -9,7 +9,7 @@ use crate::cli::writer::find;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, gitops_conditions};
-use object::text::plain;
+use object::text::{plain, short_commit};
 
 const CHECK: &str = "repositories";
 /// Longest message of a condition that is shown.
@@ -94,7 +94,7 @@ fn condition(repo: &ConfigRepo) -> Finding {
         );
     };
     let commit = status.applied.map(|applied| applied.commit).unwrap_or_default();
-    let commit = commit.get(..12).unwrap_or(&commit);
+    let commit = short_commit(&commit);
     let message = plain(&ready.message, LONGEST_MESSAGE);
     if !ready.is_true() {
         let message = format!("{key}: {}: {message}", ready.reason);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use api::names::APPROVE_PLAN_ANNOTATION;
 use engine::plural::counted;
 use object::duration;
-use object::text::plain;
+use object::text::{plain, short_commit};
 use sim::preview::{
     Change, FieldChange, HeldRemoval, ObjectChange, PlacementPreview, Preview, Verdict, WorkChange,
     WorkloadPreview,
@@ -41,7 +41,7 @@ pub(in crate::cli::commands) fn page(preview: &Preview) -> String {
 pub(super) fn title(preview: &Preview) -> String {
     let short = |commit: &str| match commit {
         "" => "nothing".to_owned(),
-        commit => commit.get(..12).unwrap_or(commit).to_owned(),
+        commit => short_commit(commit).to_owned(),
     };
     format!("ConfigRepo {}: {} to {}", preview.repo, short(&preview.applied), short(&preview.commit))
 }

@@ -7,10 +7,10 @@
 //! Kinds, objects and permissions are looked up one by one, so a change of any of them wakes the works that
 //! ask for it, including works that lost an object to another work.
 
+mod decision;
 mod plan;
 mod removal;
 mod status;
-mod verdict;
 
 use jiff::Timestamp;
 

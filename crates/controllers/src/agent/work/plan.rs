@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
-use super::verdict::{self, ManifestDecision, served};
+use super::decision::{self, ManifestDecision, served};
 use crate::agent_identity::{self, Identity};
 use api::condition::Conditions as _;
 use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
@@ -73,7 +73,7 @@ impl WorkOnSpoke {
                 let applied = Object::from_typed(&self.new_applied(work));
                 plan.step([Action::create(applied).on(Site::Spoke)]);
                 // The next plan applies, and finds the answers.
-                self.wanted.iter().for_each(|wanted| drop(verdict::read(wanted, view)));
+                self.wanted.iter().for_each(|wanted| drop(decision::read(wanted, view)));
             }
             (Some(work), Some(applied)) => {
                 plan.step(Action::add_finalizers(work.as_ref(), &[WORK_FINALIZER]));
@@ -126,11 +126,11 @@ impl WorkOnSpoke {
         if Self::is_complete(work) {
             return;
         }
-        let verdicts: Vec<ManifestDecision> =
+        let decisions: Vec<ManifestDecision> =
             self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
         let live = |object: &ObjectRef| {
-            let mut all = self.wanted.iter().zip(&verdicts);
-            all.find(|(wanted, _)| wanted.reference == *object).and_then(|(_, verdict)| verdict.live())
+            let mut all = self.wanted.iter().zip(&decisions);
+            all.find(|(wanted, _)| wanted.reference == *object).and_then(|(_, decision)| decision.live())
         };
         let mut entries = inventory(&self.before, &self.wanted, live);
         let (mut removals, mut gone) = (Vec::new(), Vec::new());
@@ -143,10 +143,10 @@ impl WorkOnSpoke {
         }
         entries.retain(|entry| !gone.contains(&entry));
         plan.step(self.record(applied, &entries));
-        let created = self.created_namespaces(&verdicts);
+        let created = self.created_namespaces(&decisions);
         let mut writes: Vec<(&Wanted, Action)> = Vec::new();
-        for (wanted, verdict) in self.wanted.iter().zip(verdicts) {
-            writes.extend(action(wanted, verdict).map(|action| (wanted, action)));
+        for (wanted, decision) in self.wanted.iter().zip(decisions) {
+            writes.extend(action(wanted, decision).map(|action| (wanted, action)));
         }
         writes.sort_by_key(|(wanted, _)| spoke_rank(&wanted.meta.kind));
         let (later, first): (Vec<_>, Vec<_>) =
@@ -158,13 +158,13 @@ impl WorkOnSpoke {
     }
 
     /// Returns the missing namespaces of the work, which this plan creates; objects in them wait.
-    fn created_namespaces(&self, verdicts: &[ManifestDecision]) -> BTreeSet<String> {
-        let is_created = |(wanted, verdict): &(&Wanted, &ManifestDecision)| {
+    fn created_namespaces(&self, decisions: &[ManifestDecision]) -> BTreeSet<String> {
+        let is_created = |(wanted, decision): &(&Wanted, &ManifestDecision)| {
             wanted.is_namespace()
-                && verdict.live().is_none()
-                && matches!(verdict.decision, Some(Decision::Apply { .. } | Decision::Create(_)))
+                && decision.live().is_none()
+                && matches!(decision.decision, Some(Decision::Apply { .. } | Decision::Create(_)))
         };
-        let created = self.wanted.iter().zip(verdicts).filter(is_created);
+        let created = self.wanted.iter().zip(decisions).filter(is_created);
         created.map(|(wanted, _)| wanted.meta.name.clone()).collect()
     }
 
@@ -220,13 +220,13 @@ impl WorkOnSpoke {
     }
 }
 
-/// Returns the write that a verdict asks for.
-fn action(wanted: &Wanted, verdict: ManifestDecision) -> Option<Action> {
-    let precondition = verdict.live().map(|live| Precondition {
+/// Returns the write that a decision asks for.
+fn action(wanted: &Wanted, decision: ManifestDecision) -> Option<Action> {
+    let precondition = decision.live().map(|live| Precondition {
         uid: live.uid().to_owned(),
         resource_version: live.resource_version().to_owned(),
     });
-    match verdict.decision? {
+    match decision.decision? {
         Decision::Leave | Decision::Refuse(_) => None,
         Decision::Create(object) => Some(Action::Create { site: Site::Spoke, object }),
         Decision::Apply { object, force, manager } => {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::decision::ManifestDecision;
 use super::plan::WorkOnSpoke;
-use super::verdict::ManifestDecision;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{WORK_FINALIZER, work_conditions};
@@ -36,19 +36,19 @@ impl WorkOnSpoke {
         if done.outcomes.len() < done.plan.steps.len() && !is_reached {
             return None;
         }
-        let verdicts: Vec<ManifestDecision> =
+        let decisions: Vec<ManifestDecision> =
             self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
         // One status write reports all manifests, as soon as all outcomes are known. A write that this plan
         // could not make yet, as without the inventory, is made and reported by the next one.
-        if !is_reached && verdicts.iter().any(|verdict| matches!(verdict.attempt(), Attempt::None)) {
+        if !is_reached && decisions.iter().any(|decision| matches!(decision.attempt(), Attempt::None)) {
             return None;
         }
-        let seen = self.wanted.iter().zip(&verdicts).map(|(wanted, verdict)| {
-            let attempt = self.attempt(wanted, &writes).unwrap_or_else(|| verdict.attempt());
+        let seen = self.wanted.iter().zip(&decisions).map(|(wanted, decision)| {
+            let attempt = self.attempt(wanted, &writes).unwrap_or_else(|| decision.attempt());
             // The object that a write returned is newer than the one that the plan read.
             let outcome = writes.get(&wanted.reference).and_then(|(_, outcome)| *outcome);
             let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Answer::object);
-            let live = returned.map_or_else(|| verdict.live_state(), |returned| Live::Read(Some(returned)));
+            let live = returned.map_or_else(|| decision.live_state(), |returned| Live::Read(Some(returned)));
             ManifestResult { live, attempt }
         });
         Some(work_status(work, &self.wanted, &seen.collect::<Vec<_>>(), now))

@@ -1,10 +1,11 @@
 //! The approval of a plan by a person, where the ConfigRepo asks for it.
 
 use super::plan::{Commit, Draft};
-use super::status::{Phase, Readiness, short_commit, still_applied};
+use super::status::{Phase, Readiness, still_applied};
 use api::gitops::v1alpha1::PlanApproval;
 use api::names::APPROVE_PLAN_ANNOTATION;
 use object::Metadata as _;
+use object::text::short_commit;
 
 /// Says that a commit waits for the approval of its plan. A commit with the objects that are applied already
 /// changes nothing and needs none.

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::health;
-use super::status::{Phase, Readiness, short_commit, still_applied};
+use super::status::{Phase, Readiness, still_applied};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, Dependency};
 use api::names::{self, gitops_conditions::READY};
 use engine::sync::Unhealthy;
+use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};

@@ -1,9 +1,10 @@
 //! Freeze windows of a ConfigRepo, in which no new commit is applied.
 
 use super::plan::{Commit, Draft};
-use super::status::{Phase, Readiness, short_commit, still_applied};
+use super::status::{Phase, Readiness, still_applied};
 use engine::rollout;
 use engine::sync::Problem;
+use object::text::short_commit;
 
 /// Says that a commit waits until a freeze window ends. A commit with the objects that are applied already
 /// changes nothing and does not wait.

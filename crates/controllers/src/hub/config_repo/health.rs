@@ -4,11 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::plan::{Commit, Draft, MAX_LISTED};
-use super::status::{Phase, Readiness, revision, short_commit};
+use super::status::{Phase, Readiness, revision};
 use api::gitops::v1alpha1::{ConfigRepo, UnhealthyObjects};
 use engine::sync::{ObjectHealth, ObjectId, Unhealthy};
 use object::duration;
 use object::duration::later;
+use object::text::short_commit;
 
 /// The default of `spec.healthTimeout`. It also replaces a text that is no duration.
 const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use engine::plural::counted;
 use engine::sync::{self, ApplyRule, DesiredObject, IgnoreRule, ObjectHealth, Problem, Unhealthy};
 use object::fields::covers;
+use object::text::short_commit;
 use reconcile::View;
 
 use super::health::{self, Found};
 use super::identity::RepoIdentity;
 use super::plan::{Commit, Draft};
-use super::status::{Phase, Readiness, revision, short_commit};
+use super::status::{Phase, Readiness, revision};
 
 /// Compares the hub with a commit and drafts the status.
 pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[IgnoreRule], view: &impl View) {

@@ -12,14 +12,13 @@ use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
 use super::policy::sync_policy;
-use super::status::{
-    Phase, Readiness, conclude, is_about, is_waiting, revision, short_commit, still_applied,
-};
+use super::status::{Phase, Readiness, conclude, is_about, is_waiting, revision, still_applied};
 use super::{approval, commit, deletion, depends, drift, event, freeze, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
 use api::names;
 use engine::sync::{self, Claimant, Desired, Inventory, ObjectId, Problem, SyncInput, SyncPlan, SyncPolicy};
 use object::duration::later;
+use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};

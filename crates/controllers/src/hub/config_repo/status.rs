@@ -11,6 +11,7 @@ use api::condition::{Conditions as _, Observation, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision, UnchangeableObject};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, Desired, DesiredObject, Problem};
+use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Object, text};
 use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
@@ -59,11 +60,6 @@ pub(super) fn still_applied(applied: Option<&Revision>) -> String {
         Some(applied) => format!("{} stays applied", short_commit(&applied.commit)),
         None => "nothing has been applied yet".into(),
     }
-}
-
-/// Returns the first twelve digits of a commit.
-pub(super) fn short_commit(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
 }
 
 /// Returns whether the status is about a commit (an empty one means any), and about the present spec.

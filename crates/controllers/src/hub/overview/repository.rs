@@ -8,7 +8,7 @@ use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, PushedReport, ReportStatus, Revision};
 use api::names::gitops_conditions;
 use object::Key;
-use object::text::plain;
+use object::text::{plain, short_commit};
 
 /// A ConfigRepo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -89,19 +89,15 @@ fn report(report: &ReportStatus) -> String {
         return String::new();
     }
     let directory = if path.is_empty() { String::new() } else { format!(" in {path}") };
-    let commit = short(commit);
+    let commit = short_commit(commit);
     plain(&format!("{commit} on {branch}{directory}"), MESSAGE)
 }
 
 fn pushed(report: &PushedReport) -> ReportSummary {
     let PushedReport { commit, time, summary, unknown: _ } = report;
     ReportSummary {
-        commit: plain(short(commit), MESSAGE),
+        commit: plain(short_commit(commit), MESSAGE),
         time: time.as_ref().map(|time| time.0.to_string()).unwrap_or_default(),
         summary: plain(summary, MESSAGE),
     }
-}
-
-fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
 }

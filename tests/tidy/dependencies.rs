@@ -1,0 +1,108 @@
+//! Checks that each crate uses what its manifest names: its own code the dependencies, and its tests the
+//! others.
+
+use std::collections::BTreeMap;
+
+use super::{Files, assert_none, is_test, list, production, root, sources};
+
+/// Dependencies that a file outside of the crate names, and which.
+const UNNAMED: &[(&str, &str)] =
+    &[("base64", "tests/fuzz/driver.rs, which fuzz targets include, uses it"), ("libfuzzer-sys", "the same")];
+
+/// A dependency in a manifest.
+#[derive(Debug, PartialEq, Eq)]
+struct Dependency<'t> {
+    package: &'t str,
+    /// Whether only tests, benches and fuzz targets use it.
+    is_of_tests: bool,
+}
+
+/// Returns the dependencies that a manifest names.
+fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
+    let mut found = Vec::new();
+    let mut section = "";
+    for line in manifest.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        } else if section.ends_with("dependencies") && !section.starts_with("workspace") {
+            let is_of_tests = section.ends_with("dev-dependencies");
+            let named =
+                line.split(['.', ' ', '=']).next().filter(|name| !name.is_empty() && !line.starts_with('#'));
+            found.extend(named.map(|package| Dependency { package, is_of_tests }));
+        }
+    }
+    found
+}
+
+/// Returns the name of a package in code.
+fn name_in_code<'t>(package: &'t str, libraries: &BTreeMap<&str, &'t str>) -> String {
+    libraries.get(package).copied().unwrap_or(package).replace('-', "_")
+}
+
+/// Returns the libraries of the members by their packages.
+fn libraries(manifests: &Files) -> BTreeMap<&str, &str> {
+    manifests
+        .values()
+        .filter_map(|manifest| Some((quoted(manifest, "[package]")?, quoted(manifest, "[lib]")?)))
+        .collect()
+}
+
+/// Returns the `name` in a section of a manifest.
+fn quoted<'t>(manifest: &'t str, section: &str) -> Option<&'t str> {
+    let (_, rest) = manifest.split_once(section)?;
+    let (_, rest) = rest.split_once("name = \"")?;
+    rest.split('"').next()
+}
+
+/// Returns the dependencies of a package that its sources do not name.
+fn unused(manifest: &str, own: &Files, libraries: &BTreeMap<&str, &str>) -> Vec<String> {
+    let names = |text: &str, name: &str| {
+        let path = format!("{name}::");
+        text.contains(&path) || text.contains(&format!("use {name}")) || text.contains(&format!("{name}!"))
+    };
+    let is_used = |dependency: &Dependency<'_>| {
+        let name = name_in_code(dependency.package, libraries);
+        own.iter().any(|(path, text)| match dependency.is_of_tests {
+            true => names(text, &name),
+            false => !is_test(path) && !path.contains("benches/") && names(production(text), &name),
+        })
+    };
+    let found = dependencies(manifest);
+    let unused = found.iter().filter(|dependency| !is_used(dependency));
+    unused.map(|dependency| dependency.package.to_owned()).collect()
+}
+
+#[test]
+fn every_dependency_is_used_by_its_crate() {
+    let manifests: Files = list("")
+        .into_iter()
+        .filter(|path| path.ends_with("Cargo.toml") && !path.contains("fuzz/") && !path.starts_with("tests/"))
+        .map(|path| (path.clone(), std::fs::read_to_string(root().join(path)).unwrap()))
+        .collect();
+    let (libraries, sources) = (libraries(&manifests), sources());
+    assert_none(manifests.iter().flat_map(|(path, manifest)| {
+        let directory = path.trim_end_matches("Cargo.toml");
+        let is_own = |file: &String| match directory {
+            "" => ["src/", "tests/", "benches/"].iter().any(|part| file.starts_with(part)),
+            directory => file.starts_with(directory),
+        };
+        let own: Files =
+            sources.iter().filter(|(file, _)| is_own(file)).map(|(a, b)| (a.clone(), b.clone())).collect();
+        let unused = unused(manifest, &own, &libraries).into_iter();
+        let unused = unused.filter(|package| !UNNAMED.iter().any(|(unnamed, _)| unnamed == package));
+        unused.map(|package| format!("{path}: nothing uses {package}")).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn a_dependency_that_nothing_or_only_a_test_uses_is_found() {
+    let manifest = "[package]\nname = \"a\"\n[dependencies]\n# a reason\nb.workspace = true\nc-d = \"1\"\ne = { f = 1 }\n\n[dev-dependencies]\ng.workspace = true\n";
+    let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let own = [
+        file("crates/a/src/lib.rs", "use b::B;\n#[cfg(test)]\nmod tests {\n    use e::E;\n}\n"),
+        file("crates/a/src/tests/c.rs", "c_d::f();"),
+    ];
+    let own: Files = own.into_iter().collect();
+    assert_eq!(unused(manifest, &own, &BTreeMap::new()), ["c-d", "e", "g"]);
+    assert_eq!(unused(manifest, &own, &BTreeMap::from([("c-d", "b")])), ["e", "g"]);
+}
