@@ -110,18 +110,23 @@ pub(super) async fn config(
 fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
     const CONTEXTS: &str =
         "`kubectl config get-contexts` lists the contexts of a kubeconfig, and --context chooses one";
-    const OTHER: &str = "name a kubeconfig with --kubeconfig, or set KUBECONFIG";
+    let other = match path {
+        Some(_) => {
+            "name another file, or write this one anew, such as with `kubectl config view --raw --minify`"
+        }
+        None => "name a kubeconfig with --kubeconfig, or set KUBECONFIG",
+    };
     let name =
         path.map_or_else(|| "the kubeconfig".to_owned(), |path| format!("the kubeconfig {}", path.display()));
     let (why, hint) = match error {
         KubeconfigError::ReadConfig(error, path) => {
-            (format!("cannot read the kubeconfig {}: {error}", path.display()), OTHER)
+            (format!("cannot read the kubeconfig {}: {error}", path.display()), other)
         }
         KubeconfigError::CurrentContextNotSet => (format!("{name} has no current context"), CONTEXTS),
         KubeconfigError::LoadContext(context) => (format!("{name} has no context {context}"), CONTEXTS),
         error => {
             let error = error.to_string();
-            (format!("cannot use {name}: {}", error.lines().next().unwrap_or_default()), OTHER)
+            (format!("cannot use {name}: {}", error.lines().next().unwrap_or_default()), other)
         }
     };
     CommandError::hinted(anyhow::anyhow!(why), hint)
@@ -150,12 +155,12 @@ mod tests {
             assert!(shown.starts_with(&expected) && advice.contains(hint), "{shown}; {advice}");
             assert!(!shown.contains("s3cret") && !shown.contains('\n'), "{shown}");
         };
-        check(None, None, "cannot read the kubeconfig PATH: No such file", "--kubeconfig").await;
+        check(None, None, "cannot read the kubeconfig PATH: No such file", "name another file").await;
         check(
             Some("users: [{user: {token: s3cret"),
             None,
             "cannot use the kubeconfig PATH: failed",
-            "--kubeconfig",
+            "name another file",
         )
         .await;
         check(Some("kind: Config"), None, "the kubeconfig PATH has no current context", "--context").await;

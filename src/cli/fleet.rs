@@ -29,10 +29,8 @@ pub(super) fn page(overview: &Overview, style: Style) -> String {
 
 /// Returns the text for an add-on or a set: its clusters group by group, in the order in which they start.
 pub(super) fn workload(summary: &WorkloadSummary, style: Style) -> String {
-    let WorkloadSummary { name, settled, failed, total, holds, paused: _, approvals: _, groups } = summary;
-    let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
-    let mut page =
-        format!("{}  {settled} of {} done{failures}\n", style.bold(name), counted(total, "cluster"));
+    let WorkloadSummary { name, holds, groups, .. } = summary;
+    let mut page = format!("{}  {}\n", style.bold(name), summary.progress());
     for hold in holds {
         let _ = writeln!(page, "  {hold}");
     }

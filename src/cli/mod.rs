@@ -105,11 +105,25 @@ pub fn main() -> ExitCode {
             let mut stderr = std::io::stderr().lock();
             // A closed standard error leaves no place to report it.
             let _ = writeln!(stderr, "error: {error:#}");
-            if let Some(hint) = hint {
+            if let Some(hint) = hint.as_deref().or(hint_about_file(&error)) {
                 let _ = writeln!(stderr, "hint: {hint}");
             }
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Returns the hint for a file that cannot be read or written, when the error has no other.
+fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
+    let kind = error.chain().find_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()))?;
+    match kind {
+        std::io::ErrorKind::NotFound => {
+            Some("check the path; one without a leading / begins in the current directory")
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            Some("check who may read and write the file and its directory")
+        }
+        _ => None,
     }
 }
 

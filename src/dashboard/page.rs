@@ -7,7 +7,6 @@ use super::shown::Shown;
 use controllers::hub::overview::{
     ClusterSummary, Clusters, Group, Mark, Overview, ReportSummary, Repository, WorkloadSummary,
 };
-use engine::plural::counted;
 use object::text::short_commit;
 
 /// Limit of the clusters of a group that are shown one by one. Of a larger group, clusters with problems come
@@ -177,8 +176,11 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
     if !held_plan.is_empty() {
         let _ = write!(
             html,
-            "<p class=\"hold\">The plan waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code></p>",
-            escape(held_plan)
+            "<p class=\"hold\">The plan of commit {} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
+             In a clone, <code>wheelwright plan --head {}</code> shows it.</p>",
+            escape(short(seen)),
+            escape(held_plan),
+            escape(short(seen))
         );
         if has_buttons {
             button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);
@@ -206,15 +208,14 @@ fn reports(html: &mut String, error: &str, reports: &[ReportSummary]) {
 }
 
 fn workload(html: &mut String, number: usize, workload: &WorkloadSummary, has_buttons: bool) {
-    let WorkloadSummary { name, settled, failed, total, holds, paused, approvals, groups } = workload;
-    let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
-    let clusters = counted(total, "cluster");
+    let WorkloadSummary { name, settled, total, holds, paused, approvals, groups, .. } = workload;
     let _ = write!(
         html,
         "<section aria-labelledby=\"rollout-{number}\"><h2 id=\"rollout-{number}\">{}</h2>\
-         <p>{settled} of {clusters} done{failures}</p>\
+         <p>{}</p>\
          <progress max=\"{total}\" value=\"{settled}\" aria-labelledby=\"rollout-{number}\"></progress>",
-        escape(name)
+        escape(name),
+        workload.progress()
     );
     for hold in holds {
         let _ = write!(html, "<p class=\"hold\">{}</p>", escape(hold));
@@ -324,7 +325,11 @@ fn placements(html: &mut String, overview: &Overview, has_reasons: bool) {
         let (class, state) =
             if placement.satisfied { ("good", "satisfied") } else { ("bad", placement.message.as_str()) };
         let name = escape(&placement.name);
-        let name = if has_reasons { format!("<a href=\"placement?of={name}\">{name}</a>") } else { name };
+        let name = if has_reasons {
+            format!("<a id=\"placement:{name}\" href=\"placement?of={name}\">{name}</a>")
+        } else {
+            name
+        };
         let _ = write!(
             html,
             "<tr><th scope=\"row\">{name}</th><td>{}</td><td class=\"{class}\">{}</td></tr>",

@@ -11,7 +11,7 @@ events.onopen = () => {
 events.onmessage = (event) => {
   const focused = document.activeElement.id;
   fleet.innerHTML = event.data;
-  // A button that had the focus keeps it, so that the keyboard stays where it was.
+  // A button or link that had the focus keeps it, so that the keyboard stays where it was.
   if (focused) document.getElementById(focused)?.focus();
 };
 events.onerror = () => {

@@ -66,15 +66,8 @@ pub(super) fn namespace(name: &str) -> &str {
 /// Returns an add-on or a set on the clusters on which a right lets a visitor see it. Counts are those of
 /// these clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
-    let WorkloadSummary { name, settled: _, failed: _, total: _, holds, paused, approvals, groups } =
-        workload;
-    let groups: Vec<Group> = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
-    let clusters = || groups.iter().flat_map(|group| &group.clusters);
-    let (settled, failed, total) = (
-        clusters().filter(|cluster| cluster.state.is_settled()).count(),
-        clusters().filter(|cluster| cluster.state.has_failed()).count(),
-        clusters().count(),
-    );
+    let WorkloadSummary { name, holds, paused, approvals, groups, .. } = workload;
+    let groups = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let may_list_policies = rights.may(Right::ListPolicies, "");
     // The text of an approval names clusters and placements.
     let names_all = [right, Right::ListPlacements].iter().all(|one| rights.may(*one, ""));
@@ -83,13 +76,10 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
     };
     WorkloadSummary {
         name: name.clone(),
-        settled,
-        failed,
-        total,
         holds: if may_list_policies { holds.clone() } else { Vec::new() },
         paused: *paused && may_list_policies,
         approvals: approvals.iter().filter(|_| may_list_policies).map(about).collect(),
-        groups,
+        ..WorkloadSummary::of(groups)
     }
 }
 

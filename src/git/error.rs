@@ -22,9 +22,7 @@ pub enum Error {
     #[error("{0}")]
     Credentials(String),
     /// The server does not answer, or its answer cannot be read.
-    #[error(
-        "cannot reach {url}: {why}; the operator tries again; check the address and the network if this stays"
-    )]
+    #[error("cannot reach {url}: {why}; check the address and the network if this stays")]
     Unreachable {
         /// The remote.
         url: String,
@@ -87,7 +85,9 @@ pub enum Error {
     #[error("{0}")]
     Content(String),
     /// The operation took too long in total, or the process ends.
-    #[error("the operation on {url} took longer than allowed and was stopped; the operator tries again")]
+    #[error(
+        "the operation on {url} took longer than allowed and was stopped; look at the load of the server if this stays"
+    )]
     Cancelled {
         /// The remote.
         url: String,

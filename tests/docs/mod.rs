@@ -48,8 +48,8 @@ const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
 const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
     ("docs/rendering.md", "wheelwright render overlays/prod --watch", "kind: "),
     ("docs/operating.md", "wheelwright dashboard", "http://127.0.0.1:"),
-    ("README.md", "wheelwright operator", ""),
-    ("README.md", "wheelwright agent", ""),
+    ("README.md", "wheelwright operator", "started"),
+    ("README.md", "wheelwright agent", "joining the hub"),
 ];
 
 /// Blocks that do not run: page, start of the first line, and reason.
@@ -128,7 +128,9 @@ struct Block {
 impl Block {
     fn is_commands(&self) -> bool {
         let first = self.text.split_whitespace().next().unwrap_or_default();
-        self.language.is_empty() && PROGRAMS.contains(&first)
+        // A block may begin with an assignment of what a command says.
+        let program = first.split_once("=$(").map_or(first, |(_, program)| program);
+        self.language.is_empty() && PROGRAMS.contains(&program)
     }
 
     /// Returns what a list says of this block.

@@ -6,6 +6,7 @@
 mod repository;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -27,6 +28,7 @@ use api::names::{cluster_conditions, placement_conditions};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
+use engine::plural::counted;
 use engine::report::{self, Workload};
 use engine::rollout::ClusterState;
 use object::text::plain;
@@ -123,6 +125,8 @@ pub struct WorkloadSummary {
     pub settled: usize,
     /// Number of clusters on which it failed.
     pub failed: usize,
+    /// Number of clusters that keep another revision, because this one failed.
+    pub quarantined: usize,
     /// Number of clusters that have it or get it; of a set, those that its placements select.
     pub total: usize,
     /// The reasons why its rollouts are held, and the approvals that they wait for.
@@ -313,6 +317,35 @@ fn replica_sets(
     Ok(replica_sets)
 }
 
+impl WorkloadSummary {
+    /// Returns groups of clusters with their counts.
+    pub fn of(groups: Vec<Group>) -> Self {
+        let count = |is_counted: fn(&ClusterState) -> bool| {
+            let clusters = groups.iter().flat_map(|group| &group.clusters);
+            clusters.filter(|cluster| is_counted(&cluster.state)).count()
+        };
+        Self {
+            settled: count(ClusterState::is_settled),
+            failed: count(ClusterState::is_failure),
+            quarantined: count(|state| matches!(state, ClusterState::Quarantined { .. })),
+            total: count(|_| true),
+            groups,
+            ..Self::default()
+        }
+    }
+
+    /// Returns in a line on how many clusters it is done.
+    pub fn progress(&self) -> String {
+        let mut line = format!("{} of {} done", self.settled, counted(self.total, "cluster"));
+        for (number, what) in [(self.failed, "failed"), (self.quarantined, "quarantined")] {
+            if number > 0 {
+                let _ = write!(line, ", {number} {what}");
+            }
+        }
+        line
+    }
+}
+
 /// Returns the clusters of a workload by their groups, and what holds its rollouts.
 fn summary(
     workload: &Workload,
@@ -338,13 +371,10 @@ fn summary(
     };
     WorkloadSummary {
         name: workload.name.clone(),
-        settled: workload.clusters.iter().filter(|cluster| cluster.is_settled()).count(),
-        failed: workload.clusters.iter().filter(|cluster| cluster.has_failed()).count(),
-        total: workload.clusters.len(),
         holds: workload.holds.iter().map(|hold| plain(hold, MESSAGE * 2)).collect(),
         paused: policy.is_some_and(|policy| policy.spec.paused),
         approvals: waiting_approvals(rollouts, removal),
-        groups: groups.into_iter().map(group).collect(),
+        ..WorkloadSummary::of(groups.into_iter().map(group).collect())
     }
 }
 

@@ -146,7 +146,7 @@ impl ClusterState {
     }
 
     /// Returns whether the cluster counts against `maxFailures`.
-    pub(crate) fn is_failure(&self) -> bool {
+    pub fn is_failure(&self) -> bool {
         match self {
             Self::Failed { .. } | Self::TimedOut => true,
             Self::Done

@@ -147,7 +147,8 @@ fn end(summary: &WorkloadSummary) -> Option<ExitCode> {
         return Some(ExitCode::SUCCESS);
     }
     let mut clusters = summary.groups.iter().flat_map(|group| &group.clusters);
-    (summary.failed > 0 && clusters.all(|cluster| stands_still(&cluster.state))).then_some(ExitCode::FAILURE)
+    (summary.failed + summary.quarantined > 0 && clusters.all(|cluster| stands_still(&cluster.state)))
+        .then_some(ExitCode::FAILURE)
 }
 
 /// Returns whether the state of a cluster lasts until a person acts.
