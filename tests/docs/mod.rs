@@ -134,6 +134,8 @@ struct Block {
 impl Block {
     fn is_commands(&self) -> bool {
         let first = self.text.split_whitespace().next().unwrap_or_default();
+        // A variable may come first, as in `kinds=$(kubectl`.
+        let first = first.split_once("=$(").map_or(first, |(_, program)| program);
         self.language.is_empty() && PROGRAMS.split(' ').any(|program| program == first)
     }
 
