@@ -55,9 +55,11 @@ const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
 /// Blocks that do not run: page, start of the first line, and reason.
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "make demo", "a step of .ci/run"),
+    ("README.md", "cargo install", "no test runs it; the tests have built the program"),
     ("README.md", "make test", "it is what runs this test"),
     ("README.md", "wheelwright crds |", "this hub has the operator already; helm:: runs it"),
     ("docs/tutorial.md", "make demo", "a step of .ci/run"),
+    ("docs/tutorial.md", "cargo install", "no test runs it; the tests have built the program"),
     ("docs/how-to.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
     ("docs/how-to.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
     (
@@ -108,8 +110,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
 ];
 
 /// The programs that a block of commands begins with.
-const PROGRAMS: &[&str] =
-    &["wheelwright", "kubectl", "helm", "make", "cp", "etcdctl", "podman", "ssh-keygen", "git", "curl"];
+const PROGRAMS: &str = "wheelwright kubectl helm make cargo cp etcdctl podman ssh-keygen git curl";
 
 /// A plan with changes exits with 10, as its page says.
 const PLANS_OF_CHANGES_SUCCEED: &str =
@@ -128,7 +129,7 @@ struct Block {
 impl Block {
     fn is_commands(&self) -> bool {
         let first = self.text.split_whitespace().next().unwrap_or_default();
-        self.language.is_empty() && PROGRAMS.contains(&first)
+        self.language.is_empty() && PROGRAMS.split(' ').any(|program| program == first)
     }
 
     /// Returns what a list says of this block.
