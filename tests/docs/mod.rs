@@ -67,6 +67,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "etcdctl",
         "etcdctl is not part of the tests; faults:: restores a copy of etcd's files",
     ),
+    (
+        "docs/how-to.md",
+        "kubectl scale deployment wheelwright-operator",
+        "etcdutl is not part of the tests; faults:: restores a copy of etcd's files",
+    ),
     ("docs/operating.md", "podman build", "no daemon and no registry; image:: makes the image"),
     ("docs/operating.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
     ("docs/operating.md", "wheelwright crds |", "helm has installed nothing here; helm:: runs it"),
