@@ -133,10 +133,10 @@ struct Block {
 
 impl Block {
     fn is_commands(&self) -> bool {
-        let first = self.text.split_whitespace().next().unwrap_or_default();
+        let word = self.text.split_whitespace().next().unwrap_or_default();
         // A variable may come first, as in `kinds=$(kubectl`.
-        let first = first.split_once("=$(").map_or(first, |(_, program)| program);
-        self.language.is_empty() && PROGRAMS.split(' ').any(|program| program == first)
+        let program = word.split_once("=$(").map_or(word, |(_, program)| program);
+        self.language.is_empty() && PROGRAMS.split(' ').any(|known| known == program)
     }
 
     /// Returns what a list says of this block.
