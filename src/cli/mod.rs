@@ -5,6 +5,7 @@ mod bootstrap;
 mod checkout;
 mod commands;
 mod connect;
+mod error;
 mod fleet;
 mod follow;
 mod installation;
@@ -25,7 +26,10 @@ use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
+use error::{hint_about_file, is_closed_pipe};
 use output::Ui;
+
+pub use error::{CommandError, CommandResult};
 
 /// Most seconds that a command waits: a year.
 const LONGEST_WAIT: u64 = 365 * 24 * 3600;
@@ -69,31 +73,6 @@ enum LogFormat {
     Json,
 }
 
-/// The failure of a command.
-#[derive(Debug)]
-pub struct CommandError {
-    /// What was attempted and why it failed; the innermost cause is last.
-    error: anyhow::Error,
-    /// The hint for the user.
-    hint: Option<String>,
-}
-
-impl CommandError {
-    /// Returns a mistake of the user, with a hint.
-    pub fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Self {
-        Self { error: error.into(), hint: Some(hint.into()) }
-    }
-}
-
-impl<E: Into<anyhow::Error>> From<E> for CommandError {
-    fn from(error: E) -> Self {
-        Self { error: error.into(), hint: None }
-    }
-}
-
-/// The result of a command: its exit code, or its failure.
-pub type CommandResult = Result<ExitCode, CommandError>;
-
 /// Runs the process: parses arguments, dispatches, prints an error and its hint.
 pub fn main() -> ExitCode {
     let cli = Cli::parse_from(commands::agent_flags::translated(std::env::args_os().collect()));
@@ -111,27 +90,6 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Returns the hint for a file that cannot be read or written, when the error has no other.
-fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
-    let kind = error.chain().find_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()))?;
-    match kind {
-        std::io::ErrorKind::NotFound => {
-            Some("check the path; one without a leading / begins in the current directory")
-        }
-        std::io::ErrorKind::PermissionDenied => {
-            Some("check who may read and write the file and its directory")
-        }
-        _ => None,
-    }
-}
-
-/// Returns whether the reader of the output has closed it: `wheelwright … | head` is not an error.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-    })
 }
 
 /// Sends log lines to standard error. The demo runs the parts of a whole fleet in one process and sends them

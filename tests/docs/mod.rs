@@ -101,6 +101,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "wheelwright get token --output kubeconfig > new-hub",
         "there is one hub; switch_hub:: goes to another one",
     ),
+    ("docs/simulate.md", "kinds=$(kubectl", "the add-on of the fleet here has no template"),
     ("docs/plan.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
     (
         "docs/repositories.md",

@@ -72,12 +72,10 @@ impl Controller for AddonDeployController {
             if !differs {
                 return Vec::new();
             }
-            match rollout_policy::add_ons_of(change) {
-                Some(names) => {
-                    names.iter().flat_map(|name| addon_reads::keys_of_clusters(name, view)).collect()
-                }
-                None => view.keys::<ManagedClusterAddOn>(Query::ALL),
-            }
+            let of_all = || view.keys::<ManagedClusterAddOn>(Query::ALL);
+            let of = |name: &&str| addon_reads::keys_of_clusters(name, view);
+            rollout_policy::add_ons_of(change)
+                .map_or_else(of_all, |names| names.iter().flat_map(of).collect())
         });
         watches.keep::<DeployIndex>();
     }

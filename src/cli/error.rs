@@ -1,0 +1,49 @@
+//! The failure of a command, with a hint for the user.
+
+use std::process::ExitCode;
+
+/// The failure of a command.
+#[derive(Debug)]
+pub struct CommandError {
+    /// What was attempted and why it failed; the innermost cause is last.
+    pub(super) error: anyhow::Error,
+    /// The hint for the user.
+    pub(super) hint: Option<String>,
+}
+
+impl CommandError {
+    /// Returns a mistake of the user, with a hint.
+    pub fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Self {
+        Self { error: error.into(), hint: Some(hint.into()) }
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for CommandError {
+    fn from(error: E) -> Self {
+        Self { error: error.into(), hint: None }
+    }
+}
+
+/// The result of a command: its exit code, or its failure.
+pub type CommandResult = Result<ExitCode, CommandError>;
+
+/// Returns the hint for a file that cannot be read or written, when the error has no other.
+pub(super) fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
+    let kind = error.chain().find_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()))?;
+    match kind {
+        std::io::ErrorKind::NotFound => {
+            Some("check the path; one without a leading / begins in the current directory")
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            Some("check who may read and write the file and its directory")
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether the reader of the output has closed it: `wheelwright … | head` is not an error.
+pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
