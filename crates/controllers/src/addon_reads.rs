@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::placement_reads::placement_of;
+use crate::rollout_policy;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn, PlacementStrategy};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
@@ -29,14 +30,17 @@ pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
     });
 }
 
-/// Wakes every add-on when a policy changes.
+/// Wakes the add-ons that a policy is or was for when it changes.
 pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
     watches.on::<RolloutPolicy>(|change, view| {
-        if change.differs_in(|policy| &policy.spec) {
-            view.keys::<ClusterManagementAddOn>(Query::ALL)
-        } else {
-            Vec::new()
+        if !change.differs_in(|policy| &policy.spec) {
+            return Vec::new();
         }
+        let mut keys = view.keys::<ClusterManagementAddOn>(Query::ALL);
+        if let Some(names) = rollout_policy::add_ons_of(change) {
+            keys.retain(|key| names.contains(key.name.as_str()));
+        }
+        keys
     });
 }
 

@@ -28,7 +28,7 @@ use self::deployment::{Deployment, registries};
 use self::hosting::FINALIZERS;
 use self::index::DeployIndex;
 pub(crate) use self::takeover::AddonTakeoverController;
-use crate::addon_reads;
+use crate::{addon_reads, rollout_policy};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::set_condition;
@@ -67,8 +67,17 @@ impl Controller for AddonDeployController {
             change.latest().and_then(registration::addon_of_binding).into_iter().collect()
         });
         watches.on::<RolloutPolicy>(|change, view| {
-            let fields = |policy: &RolloutPolicy| (policy.spec.add_ons.clone(), policy.spec.success.clone());
-            if change.differs_in(fields) { view.keys::<ManagedClusterAddOn>(Query::ALL) } else { Vec::new() }
+            let differs = change
+                .differs_in(|RolloutPolicy { spec, .. }| (&spec.add_ons, &spec.replica_sets, &spec.success));
+            if !differs {
+                return Vec::new();
+            }
+            match rollout_policy::add_ons_of(change) {
+                Some(names) => {
+                    names.iter().flat_map(|name| addon_reads::keys_of_clusters(name, view)).collect()
+                }
+                None => view.keys::<ManagedClusterAddOn>(Query::ALL),
+            }
         });
         watches.keep::<DeployIndex>();
     }

@@ -11,18 +11,11 @@ use crate::hub::addon_config::AddonConfigController;
 use crate::hub::addon_install::AddonInstallController;
 use crate::hub::placement::PlacementController;
 use object::{Key, Object};
-use reconcile::{Command, Dispatcher, Limits, Register as _};
+use reconcile::{Dispatcher, Limits, Register as _};
 
 const CLUSTERS: usize = 10_000;
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const ADDON: &str = "addon.open-cluster-management.io";
-
-/// What happened: the reconciliations by controller and key, and the writes by kind.
-#[derive(Debug, Default)]
-struct Work {
-    plans: BTreeMap<String, usize>,
-    writes: BTreeMap<String, usize>,
-}
 
 fn hub() -> MemoryHub {
     let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
@@ -31,30 +24,6 @@ fn hub() -> MemoryHub {
     dispatcher.add::<AddonInstallController>();
     dispatcher.add::<AddonConfigController>();
     MemoryHub::new(dispatcher, fleet())
-}
-
-/// Lets a second pass, and plans and writes what is due in it.
-fn advance_a_second(hub: &mut MemoryHub) -> Work {
-    let mut work = Work::default();
-    for _ in 0..10 {
-        hub.now += SignedDuration::from_millis(100);
-        loop {
-            let commands = hub.dispatcher.due(hub.now);
-            if commands.is_empty() {
-                break;
-            }
-            for command in commands {
-                if let Command::Reconciled(ended) = &command {
-                    assert!(ended.failure.is_none(), "{:?}", ended.failure);
-                    *work.plans.entry(format!("{} {}", ended.controller, ended.key)).or_default() += 1;
-                }
-                if let Some(written) = hub.execute(command) {
-                    *work.writes.entry(written.gvk().kind).or_default() += 1;
-                }
-            }
-        }
-    }
-    work
 }
 
 /// Returns the number of keys that wait.
@@ -136,12 +105,12 @@ fn another(name: &str) -> (Object, String) {
 #[test]
 fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_each_key() {
     let mut hub = hub();
-    let first = advance_a_second(&mut hub);
+    let first = hub.advance_a_second();
     let slices = CLUSTERS / 100;
     assert_eq!(first.writes["PlacementDecision"], 2 * (slices + 1), "created, then filled: {first:?}");
     assert_eq!(first.writes["ManagedClusterAddOn"], CLUSTERS, "{first:?}");
     assert!(first.plans.values().all(|plans| *plans <= 3), "{first:?}");
-    assert!(advance_a_second(&mut hub).plans.is_empty(), "the fleet rests");
+    assert!(hub.advance_a_second().plans.is_empty(), "the fleet rests");
 
     let all = |((kind, key), _): &(&(String, Key), &Object)| {
         kind == "PlacementDecision" && key.name.starts_with("all-")
@@ -159,7 +128,7 @@ fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_
     assert!((1..=3).contains(&keys), "the queue has keys, not changes: {keys}");
     let (other, planned) = another("other");
     hub.put(other);
-    let flood = advance_a_second(&mut hub);
+    let flood = hub.advance_a_second();
     // The new placement creates a list of decisions and fills it.
     let writes = BTreeMap::from([("Placement".to_owned(), 1), ("PlacementDecision".to_owned(), 2)]);
     assert!(flood.plans.contains_key(&planned), "no key starves: {flood:?}");
@@ -170,7 +139,7 @@ fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_
         hub.patch("ManagedCluster", &Key::cluster(name(0)), &available(["Unknown", "True"][second % 2]));
         let (other, planned) = another(&format!("other-{second}"));
         hub.put(other);
-        let work = advance_a_second(&mut hub);
+        let work = hub.advance_a_second();
         assert!(work.plans.values().all(|plans| *plans <= 2), "{second}: {work:?}");
         assert!(work.plans.contains_key(&planned), "{second}: {work:?}");
         assert_eq!(work.writes, writes, "{second}: {work:?}");

@@ -5,3 +5,4 @@ mod floods;
 mod kept;
 pub(crate) mod memory_hub;
 mod unreadable;
+mod wakes;
