@@ -56,7 +56,7 @@ fn a_change_of_a_policy_wakes_the_add_ons_that_it_is_or_was_for() {
         objects.extend(["c1", "c2"].map(|cluster| {
             json!({
                 "apiVersion": format!("{ADDON}/v1alpha1"), "kind": "ManagedClusterAddOn",
-                "metadata": {"namespace": cluster, "name": name, "uid": format!("{cluster}-{name}")}, "spec": {},
+                "metadata": {"namespace": cluster, "name": name, "uid": cluster}, "spec": {},
             })
         }));
     }
