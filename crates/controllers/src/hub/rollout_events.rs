@@ -4,11 +4,15 @@
 //! that decides the same again has no event.
 
 use api::cluster::v1beta1::Placement;
+use api::gitops::v1alpha1::RolloutPolicy;
 use engine::plural::counted;
 use engine::rollout::state::{ClusterState, Wait};
 use engine::rollout::{Input, RolloutDecision};
-use object::{Key, Kind, ObjectRef};
-use reconcile::{Event, EventType, Plan, StatusWrite};
+use object::{Gvk, Key, Kind, ObjectRef};
+use reconcile::{Action, Event, EventType, Executed, Plan, StatusWrite};
+
+/// Reason of the event about a revision that is quarantined.
+pub(super) const ROLLED_BACK: &str = "RolledBack";
 
 /// The rollout of a revision on the clusters of a placement, before and after a decision.
 pub(super) struct RolloutChange<'a> {
@@ -41,7 +45,7 @@ impl RolloutChange<'_> {
             related: Some((ObjectRef::of::<Placement>(self.placement.clone()), String::new())),
             ..event(object, event_type, reason, format!("on placement {}: {message}", self.placement))
         };
-        let rolled_back = self.rolled_back().map(|message| (EventType::Warning, "RolledBack", message));
+        let rolled_back = self.rolled_back().map(|message| (EventType::Warning, ROLLED_BACK, message));
         let started = self.starts.then(|| (EventType::Normal, "RolloutStarted", self.state()));
         let completed = self.completes.then(|| (EventType::Normal, "RolloutCompleted", self.state()));
         let stages = rolled_back.into_iter().chain(started).chain(self.stopped()).chain(self.held());
@@ -123,16 +127,22 @@ pub(super) fn draft(plan: &mut Plan, status: Option<StatusWrite>, events: Vec<Ev
     }
 }
 
-/// Returns whether an event tells of what is written to clusters, not of what the status says.
-pub(super) fn is_of_works(event: &Event) -> bool {
-    matches!(event.reason.as_str(), "RolloutStarted" | "RolledBack")
+/// Returns whether a plan has recorded its rollouts in their policy. A plan tells of a quarantine that the
+/// policy does not have yet, so the one that records it is the last that does.
+pub(super) fn has_recorded(done: &Executed) -> bool {
+    let is_policy = |action: &Action| action.gvk() == Some(Gvk::of::<RolloutPolicy>());
+    done.results().any(|(action, outcome)| outcome.is_ok() && is_policy(action))
 }
 
 /// Returns an event of an object that is rolled out.
 pub(super) fn event<K: Kind>(object: &K, event_type: EventType, reason: &str, message: String) -> Event {
     let action = match reason {
-        "RolledBack" => "Rollback",
+        ROLLED_BACK => "Rollback",
         _ => "RollOut",
     };
     Event::new(object, event_type, reason, action, message)
 }
+
+#[cfg(test)]
+#[path = "tests/rollout_events.rs"]
+mod tests;
