@@ -10,7 +10,7 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::RolloutPolicy;
 use object::{Key, Metadata as _};
-use reconcile::{Query, Read, View, Watches};
+use reconcile::{Change, Query, Read, View, Watches};
 
 /// Returns the key of the ClusterManagementAddOn that a cluster's add-on belongs to; it has the same name.
 pub(super) fn key_of_addon(addon: &ManagedClusterAddOn) -> Key {
@@ -118,4 +118,12 @@ pub(super) fn keys_of_clusters(addon: &str, view: &impl View) -> Vec<Key> {
     let clusters = view.keys::<ManagedCluster>(Query::ALL).into_iter();
     let keys = clusters.map(|cluster| Key::namespaced(cluster.name, addon));
     keys.filter(|key| !matches!(view.get::<ManagedClusterAddOn>(key), Ok(None))).collect()
+}
+
+/// Returns the keys of the add-ons that a policy is or was for on all clusters, to wake them.
+pub(super) fn keys_of_policy(change: &Change<RolloutPolicy>, view: &impl View) -> Vec<Key> {
+    match rollout_policy::add_ons_of(change) {
+        Some(names) => names.iter().flat_map(|name| keys_of_clusters(name, view)).collect(),
+        None => view.keys::<ManagedClusterAddOn>(Query::ALL),
+    }
 }

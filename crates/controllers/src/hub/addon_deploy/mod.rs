@@ -28,7 +28,7 @@ use self::deployment::{Deployment, registries};
 use self::hosting::FINALIZERS;
 use self::index::DeployIndex;
 pub(crate) use self::takeover::AddonTakeoverController;
-use crate::{addon_reads, rollout_policy};
+use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::set_condition;
@@ -69,13 +69,7 @@ impl Controller for AddonDeployController {
         watches.on::<RolloutPolicy>(|change, view| {
             let differs = change
                 .differs_in(|RolloutPolicy { spec, .. }| (&spec.add_ons, &spec.replica_sets, &spec.success));
-            if !differs {
-                return Vec::new();
-            }
-            let of_all = || view.keys::<ManagedClusterAddOn>(Query::ALL);
-            let of = |name: &&str| addon_reads::keys_of_clusters(name, view);
-            rollout_policy::add_ons_of(change)
-                .map_or_else(of_all, |names| names.iter().flat_map(of).collect())
+            if differs { addon_reads::keys_of_policy(change, view) } else { Vec::new() }
         });
         watches.keep::<DeployIndex>();
     }

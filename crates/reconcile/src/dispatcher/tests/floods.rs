@@ -10,8 +10,8 @@ use object::{Key, Metadata as _};
 
 const CHANGES: usize = 10_000;
 
-/// A controller whose key is in a label of Secrets, as the placement is in a label of its decisions. It writes
-/// the first time that it sees a key.
+/// A controller whose key is in a label of Secrets, as the placement is in a label of its decisions. It
+/// writes the first time that it sees a key.
 struct Summary;
 
 impl Controller for Summary {
