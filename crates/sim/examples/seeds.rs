@@ -1,5 +1,6 @@
 //! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed
-//! alone is told in full. With `--jumps`, clocks jump in all of them.
+//! alone is told in full. With `--jumps`, clocks jump in all of them; with `--sets`, all have a
+//! ManifestWorkReplicaSet.
 
 use std::process::ExitCode;
 
@@ -9,11 +10,15 @@ use sim::history::{self, Event};
 fn main() -> ExitCode {
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|number| number.parse().ok()).collect();
     let [from, rest @ ..] = numbers.as_slice() else {
-        eprintln!("usage: seeds FROM [TO] [--jumps]");
+        eprintln!("usage: seeds FROM [TO] [--jumps | --sets]");
         return ExitCode::FAILURE;
     };
-    let draw =
-        if std::env::args().any(|word| word == "--jumps") { history::draw_with_jumps } else { history::draw };
+    let has = |option: &str| std::env::args().any(|word| word == option);
+    let draw = match () {
+        () if has("--jumps") => history::draw_with_jumps,
+        () if has("--sets") => history::draw_with_sets,
+        () => history::draw,
+    };
     let Some(to) = rest.first() else { return print_history(*from, &draw(*from)) };
     let mut broken = 0;
     for seed in *from..*to {

@@ -229,7 +229,7 @@ impl Process {
         let outcome = sites.act(author, self.world_time(now));
         self.left = self.left.map(|left| left.saturating_sub(1));
         let is_lost = random.chance(sites.faults.answer_lost);
-        sites.checker.answered(act.action(), !is_lost && outcome.is_ok());
+        sites.checker.answered(&author, !is_lost && outcome.is_ok());
         if is_lost {
             return Err(unavailable("the connection was lost before the answer"));
         }

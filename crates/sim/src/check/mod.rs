@@ -11,6 +11,7 @@ mod invariant;
 mod inventory;
 mod mirror;
 mod ownership;
+mod replica_set;
 mod rest;
 mod rollout;
 
@@ -80,7 +81,8 @@ pub(crate) struct Checker {
     pruned: BTreeMap<(Key, String), BTreeSet<ObjectId>>,
     /// The clusters that lost an add-on without an approval, and when, by add-on.
     removed: BTreeMap<String, BTreeMap<String, Timestamp>>,
-    /// Add-ons of clusters with a write whose answer was lost, until the next one that was answered.
+    /// Add-ons and works of clusters with a write whose answer was lost, until the next one that was
+    /// answered.
     unanswered: BTreeSet<Key>,
     /// Whether the world is at rest, so that no controller has anything to write.
     at_rest: bool,
@@ -95,16 +97,26 @@ impl Checker {
         self.note(checked, decided.now);
     }
 
-    /// Records whether a process received the outcome of a write to an add-on of a cluster.
-    pub(crate) fn answered(&mut self, action: &Action, is_heard: bool) {
-        let Action::Patch { target, .. } = action else { return };
-        if target.gvk.kind != "ManagedClusterAddOn" {
+    /// Records whether a process received the outcome of a write to an add-on of a cluster, or of the
+    /// controller of sets to a work.
+    pub(crate) fn answered(&mut self, author: &Author<'_>, is_heard: bool) {
+        let target = match author.action {
+            Action::Patch { target, .. } => target.clone(),
+            Action::Create { object, .. } => object.reference(),
+            _ => return,
+        };
+        let is_followed = match target.gvk.kind.as_str() {
+            "ManagedClusterAddOn" => matches!(author.action, Action::Patch { .. }),
+            "ManifestWork" => author.controller == "replica-set",
+            _ => false,
+        };
+        if !is_followed {
             return;
         }
         if is_heard {
             self.unanswered.remove(&target.key);
         } else {
-            self.unanswered.insert(target.key.clone());
+            self.unanswered.insert(target.key);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Checks that clusters change only as the oracle of the rollout engine allows.
+//! Checks that clusters change only as the oracle of the rollout engine allows: those of add-ons here, those
+//! of sets in `replica_set.rs`.
 //!
 //! The oracle gets the objects that the controller read, and the assignments that the plan writes. How the
 //! controller made the plan does not matter.
@@ -6,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::budget::policy;
@@ -23,9 +25,15 @@ use reconcile::{Action, Plan, Subresource, View};
 impl Checker {
     /// Checks that the assignments of one plan keep the promises of a rollout.
     pub(super) fn rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
-        let CheckedDecision { controller: "addon-config", key, view, plan, now, .. } = decided else {
-            return Ok(());
-        };
+        match decided.controller {
+            "addon-config" => self.addon_rollout(decided),
+            "replica-set" => self.set_rollout(decided),
+            _ => Ok(()),
+        }
+    }
+
+    fn addon_rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
+        let CheckedDecision { key, view, plan, now, .. } = decided;
         let Ok(Some(explanation)) = explain(&key.name, *view, *now) else { return Ok(()) };
         self.installs_in_turn(decided, &explanation)?;
         let moves = moves(plan, *view);
@@ -37,10 +45,7 @@ impl Checker {
                 addon.is_ok_and(|addon| addon.is_some())
             };
             replace_assignments(Arc::make_mut(&mut decision), &input, &moves, has_addon);
-            oracle::check(&input, &decision, *now).map_err(|broken| {
-                let blames = Key::namespaced(broken.subject, &key.name);
-                Broken::new(Invariant::RolloutPromise, blames, broken.promise)
-            })?;
+            promise(&input, &decision, *now, &key.name)?;
         }
         Ok(())
     }
@@ -78,18 +83,32 @@ impl Checker {
     fn own_writes_are_seen(&self, addon: &str, input: &Input) -> CheckResult {
         for cluster in &input.clusters {
             let key = Key::namespaced(&cluster.name, addon);
-            let Some(written) = self.hub.typed::<ManagedClusterAddOn>(&key).as_ref().and_then(assigned)
-            else {
-                continue;
-            };
-            if cluster.runs.as_ref() != Some(&written) && !self.unanswered.contains(&key) {
-                let why =
-                    format!("a plan is made of {:?}, and {} was written", cluster.runs, written.short());
-                return Err(Broken::new(Invariant::OwnWritesAreSeen, key, why));
-            }
+            let written = self.hub.typed::<ManagedClusterAddOn>(&key).as_ref().and_then(assigned);
+            self.own_write_is_seen(key, written, cluster.runs.as_ref())?;
         }
         Ok(())
     }
+
+    /// Checks that a plan is made of the assignment that the object of a cluster holds.
+    pub(super) fn own_write_is_seen(
+        &self,
+        key: Key,
+        written: Option<Hash>,
+        runs: Option<&Hash>,
+    ) -> CheckResult {
+        let unseen = written.filter(|written| runs != Some(written) && !self.unanswered.contains(&key));
+        let Some(written) = unseen else { return Ok(()) };
+        let why = format!("a plan is made of {runs:?}, and {} was written", written.short());
+        Err(Broken::new(Invariant::OwnWritesAreSeen, key, why))
+    }
+}
+
+/// Asks the oracle about a decision; a broken promise blames the object of that name of a cluster.
+pub(super) fn promise(input: &Input, decision: &RolloutDecision, now: Timestamp, name: &str) -> CheckResult {
+    oracle::check(input, decision, now).map_err(|broken| {
+        let blames = Key::namespaced(broken.subject, name);
+        Broken::new(Invariant::RolloutPromise, blames, broken.promise)
+    })
 }
 
 /// Returns the clusters on which a plan installs the add-on.
@@ -139,7 +158,7 @@ fn assigned(addon: &ManagedClusterAddOn) -> Option<Hash> {
 }
 
 /// Returns an object with a patch applied.
-fn after<K: Kind + Clone>(before: &K, patch: &Map<String, Value>) -> K {
+pub(super) fn after<K: Kind + Clone>(before: &K, patch: &Map<String, Value>) -> K {
     let mut value = Object::from_typed(before).into_value();
     json_patch::merge(&mut value, &Value::Object(patch.clone()));
     serde_json::from_value(value).unwrap_or_else(|_| before.clone())

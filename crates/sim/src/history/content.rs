@@ -113,7 +113,7 @@ impl Content {
     }
 }
 
-fn deployment(name: &str, version: u8) -> Value {
+pub(super) fn deployment(name: &str, version: u8) -> Value {
     let labels = json!({ "app": name });
     let container = json!({"name": "app", "image": format!("app:{version}")});
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
@@ -122,9 +122,9 @@ fn deployment(name: &str, version: u8) -> Value {
 }
 
 /// Number of strategies.
-const STRATEGIES: u64 = 7;
+pub(super) const STRATEGIES: u64 = 7;
 
-fn strategy(number: u8) -> Value {
+pub(super) fn strategy(number: u8) -> Value {
     let progressive = |options: Value| json!({"type": "Progressive", "progressive": options});
     let per_group = |options: Value| json!({"type": "ProgressivePerGroup", "progressivePerGroup": options});
     let canary = json!([{"groupName": "canary"}]);
@@ -145,6 +145,6 @@ fn strategy(number: u8) -> Value {
     }
 }
 
-fn below(random: &mut Random, bound: u64) -> u8 {
+pub(super) fn below(random: &mut Random, bound: u64) -> u8 {
     u8::try_from(random.below(bound)).unwrap_or_default()
 }

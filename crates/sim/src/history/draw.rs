@@ -1,6 +1,6 @@
 //! Draws events.
 
-use super::{Content, Edit, Event};
+use super::{Content, Edit, Event, SetContent};
 use crate::Faults;
 use object::Random;
 
@@ -31,6 +31,19 @@ pub(super) fn jumps(random: &mut Random, events: &mut Vec<Event>) {
         let ahead = AHEAD.get(usize::from(small(random, 9))).copied().unwrap_or_default();
         let at = usize::try_from(random.below(events.len() as u64)).unwrap_or_default();
         events.insert(at, Event::Clock { cluster, ahead });
+    }
+}
+
+/// Adds the creation of a set, changes of it, its deletion and its creation anew.
+pub(super) fn sets(random: &mut Random, events: &mut Vec<Event>) {
+    let mut places: Vec<u64> = (0..4 + random.below(6)).map(|_| random.below(events.len() as u64)).collect();
+    places.sort_unstable();
+    let (mut content, mut exists) = (SetContent::first(random), false);
+    for (earlier, place) in places.into_iter().enumerate() {
+        exists = !exists || random.chance(850);
+        let at = usize::try_from(place).unwrap_or_default() + earlier;
+        events.insert(at, Event::Set(exists.then_some(content)));
+        content.change(random);
     }
 }
 

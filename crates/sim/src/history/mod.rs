@@ -7,9 +7,11 @@
 mod content;
 mod draw;
 mod play;
+mod set;
 
 pub use content::Content;
 pub use play::{HistoryResult, play};
+pub use set::SetContent;
 
 use object::Random;
 
@@ -72,6 +74,8 @@ pub enum Event {
         /// Their content.
         value: u8,
     },
+    /// A person applies the set, or deletes it.
+    Set(Option<SetContent>),
     /// Another client edits an object.
     ExternalEdit(Edit),
     /// The operator crashes after this number of further writes.
@@ -126,5 +130,13 @@ pub fn draw_with_jumps(seed: u64) -> Vec<Event> {
     let mut random = Random::new(seed ^ 0x5157_0000);
     let mut events = draw::history(&mut random);
     draw::jumps(&mut random, &mut events);
+    events
+}
+
+/// Draws the events of a history with a ManifestWorkReplicaSet: those of [`draw`], and among them those of
+/// the set. They come from a generator of their own, so that a seed has the same other events in both.
+pub fn draw_with_sets(seed: u64) -> Vec<Event> {
+    let mut events = draw(seed);
+    draw::sets(&mut Random::new(seed ^ 0x5e75_0000), &mut events);
     events
 }

@@ -13,6 +13,7 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::{APPROVE_DELETION_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
 use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use object::{Key, Kind, Object};
@@ -102,6 +103,8 @@ impl Player {
             Event::Policy(policy) => self.policy(*policy),
             Event::DeletePlacement => self.delete::<Placement>(&Key::namespaced("config", "fleet")),
             Event::Work { cluster, maps, value } => self.work(&name(*cluster), *maps, *value),
+            Event::Set(Some(content)) => self.apply(content.object()),
+            Event::Set(None) => self.delete::<ManifestWorkReplicaSet>(&Key::namespaced("config", "set")),
             Event::ExternalEdit(edit) => self.external_edit(*edit),
             Event::KillOperator(writes) => self.world.kill_operator_after(usize::from(*writes)),
             Event::RestartOperator => self.world.restart_operator(),

@@ -1,5 +1,7 @@
 //! Controllers and executors with one bug each. The checker must find every bug.
 
+mod sets;
+
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +16,7 @@ use crate::removals;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, RollOut, RolloutPolicy, Takeover};
 use api::names::INSTALLED_BY_ANNOTATION;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::duration::later;
 use object::{Key, Object};
 use reconcile::{Action, Answer, Outcome, Plan, Precondition, Site, Subresource};
@@ -37,8 +40,7 @@ fn check(setup: Setup, events: fn(u64) -> Vec<Event>, likely: u64, expected: &[I
 }
 
 /// Returns a history with constant faults.
-fn with_faults(seed: u64, faults: Faults) -> Vec<Event> {
-    let mut events = history::draw(seed);
+fn with_faults(mut events: Vec<Event>, faults: Faults) -> Vec<Event> {
     events.retain(|event| !matches!(event, Event::Faults(_)));
     events.insert(0, Event::Faults(faults));
     events
@@ -227,6 +229,9 @@ fn for_each_strategy(object: &mut dyn Any, change: impl Fn(&mut api::cluster::v1
     if let Some(cma) = object.downcast_mut::<ClusterManagementAddOn>() {
         cma.spec.install_strategy.placements.iter_mut().for_each(|p| change(&mut p.rollout_strategy));
     }
+    if let Some(set) = object.downcast_mut::<ManifestWorkReplicaSet>() {
+        set.spec.placement_refs.iter_mut().for_each(|p| change(&mut p.rollout_strategy));
+    }
 }
 
 fn removes_finalizers(action: &Action) -> bool {
@@ -368,7 +373,7 @@ fn an_executor_without_preconditions_is_found() {
 #[test]
 fn an_executor_that_drops_own_writes_is_found() {
     // A watch without delay shows every write before the next plan.
-    let late = |seed| with_faults(seed, Faults { stale: 700, ..Faults::default() });
+    let late = |seed| with_faults(history::draw(seed), Faults { stale: 700, ..Faults::default() });
     let setup = Setup { execute: without_feedback, ..Setup::default() };
     check(setup, late, 1_000_000, &[Invariant::OwnWritesAreSeen]);
 }
@@ -377,7 +382,7 @@ fn an_executor_that_drops_own_writes_is_found() {
 fn an_executor_that_goes_on_after_a_failure_is_found() {
     // Only the operator writes the inventories, so only a refused write prevents one. A refused write that
     // counts as done is also still wanted when the fleet is at rest.
-    let refused = |seed| with_faults(seed, Faults { refused: 300, ..Faults::default() });
+    let refused = |seed| with_faults(history::draw(seed), Faults { refused: 300, ..Faults::default() });
     let setup = Setup { execute: without_failures, ..Setup::default() };
     check(setup, refused, 81, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);
 }

@@ -21,6 +21,9 @@ fn known() -> Vec<u64> {
 /// rollouts soaked again.
 const KNOWN_WITH_JUMPS: [u64; 5] = [10, 22, 23, 36, 56];
 
+/// Number of seeds of a run with a ManifestWorkReplicaSet; `--sets` plays more.
+const SEEDS_WITH_SETS: u64 = 40;
+
 /// Plays seeds on all cores and returns the failures.
 fn play(seeds: &[u64], draw: fn(u64) -> Vec<Event>) -> Vec<String> {
     let next = AtomicUsize::new(0);
@@ -49,6 +52,13 @@ fn random_histories_keep_every_invariant() {
 #[test]
 fn clocks_that_jump_break_no_invariant() {
     let failures = play(&KNOWN_WITH_JUMPS, history::draw_with_jumps);
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn histories_with_sets_keep_every_invariant() {
+    let seeds: Vec<u64> = (0..SEEDS_WITH_SETS).collect();
+    let failures = play(&seeds, history::draw_with_sets);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
