@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::placement_reads::placement_of;
+use crate::rollout_policy;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn, PlacementStrategy};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::RolloutPolicy;
 use object::{Key, Metadata as _};
-use reconcile::{Query, Read, View, Watches};
+use reconcile::{Change, Query, Read, View, Watches};
 
 /// Returns the key of the ClusterManagementAddOn that a cluster's add-on belongs to; it has the same name.
 pub(super) fn key_of_addon(addon: &ManagedClusterAddOn) -> Key {
@@ -29,14 +30,17 @@ pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
     });
 }
 
-/// Wakes every add-on when a policy changes.
+/// Wakes the add-ons that a policy is or was for when it changes.
 pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
     watches.on::<RolloutPolicy>(|change, view| {
-        if change.differs_in(|policy| &policy.spec) {
-            view.keys::<ClusterManagementAddOn>(Query::ALL)
-        } else {
-            Vec::new()
+        if !change.differs_in(|policy| &policy.spec) {
+            return Vec::new();
         }
+        let mut keys = view.keys::<ClusterManagementAddOn>(Query::ALL);
+        if let Some(names) = rollout_policy::add_ons_of(change) {
+            keys.retain(|key| names.contains(key.name.as_str()));
+        }
+        keys
     });
 }
 
@@ -114,4 +118,12 @@ pub(super) fn keys_of_clusters(addon: &str, view: &impl View) -> Vec<Key> {
     let clusters = view.keys::<ManagedCluster>(Query::ALL).into_iter();
     let keys = clusters.map(|cluster| Key::namespaced(cluster.name, addon));
     keys.filter(|key| !matches!(view.get::<ManagedClusterAddOn>(key), Ok(None))).collect()
+}
+
+/// Returns the keys of the add-ons that a policy is or was for on all clusters, to wake them.
+pub(super) fn keys_of_policy(change: &Change<RolloutPolicy>, view: &impl View) -> Vec<Key> {
+    match rollout_policy::add_ons_of(change) {
+        Some(names) => names.iter().flat_map(|name| keys_of_clusters(name, view)).collect(),
+        None => view.keys::<ManagedClusterAddOn>(Query::ALL),
+    }
 }

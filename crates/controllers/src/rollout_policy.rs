@@ -15,7 +15,7 @@ use engine::rollout::decision::Counts;
 use engine::rollout::state::Breach;
 use engine::rollout::{Input, Policy, Refused, RolloutDecision};
 use object::{Key, Kind, Metadata as _, Object};
-use reconcile::{Action, Query, Read, ReadError, ReadErrorReason, StatusWrite, View};
+use reconcile::{Action, Change, Query, Read, ReadError, ReadErrorReason, StatusWrite, View};
 
 /// The subject of a rollout.
 #[derive(Clone, Copy, Debug)]
@@ -48,14 +48,23 @@ pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
     policies: &'a [P],
     subject: RolloutOwner<'_>,
 ) -> Option<&'a P> {
-    let is_for_all =
-        |policy: &RolloutPolicy| policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty();
     let is_made = |policy: &RolloutPolicy| policy.name() == DEFAULT_ROLLOUT_POLICY;
     let find =
         |fits: &dyn Fn(&RolloutPolicy) -> bool| policies.iter().find(|policy| fits((*policy).borrow()));
     let named = find(&|policy| subject.is_named_by(&policy.spec));
     let of_people = || find(&|policy| is_for_all(policy) && !is_made(policy));
     named.or_else(of_people).or_else(|| find(&|policy| is_for_all(policy) && is_made(policy)))
+}
+
+/// Returns whether a policy names no subject and so is for all of them.
+fn is_for_all(policy: &RolloutPolicy) -> bool {
+    policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty()
+}
+
+/// Returns the add-ons that a policy is for after a change of it, or was for before; `None` for all add-ons.
+pub(super) fn add_ons_of(change: &Change<RolloutPolicy>) -> Option<BTreeSet<&str>> {
+    let is_for_some = change.sides().all(|policy| !is_for_all(policy));
+    is_for_some.then(|| change.sides().flat_map(|policy| &policy.spec.add_ons).map(String::as_str).collect())
 }
 
 /// Returns the policy in effect for a subject, see [`choose`].

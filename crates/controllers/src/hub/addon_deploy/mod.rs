@@ -67,8 +67,9 @@ impl Controller for AddonDeployController {
             change.latest().and_then(registration::addon_of_binding).into_iter().collect()
         });
         watches.on::<RolloutPolicy>(|change, view| {
-            let fields = |policy: &RolloutPolicy| (policy.spec.add_ons.clone(), policy.spec.success.clone());
-            if change.differs_in(fields) { view.keys::<ManagedClusterAddOn>(Query::ALL) } else { Vec::new() }
+            let differs = change
+                .differs_in(|RolloutPolicy { spec, .. }| (&spec.add_ons, &spec.replica_sets, &spec.success));
+            if differs { addon_reads::keys_of_policy(change, view) } else { Vec::new() }
         });
         watches.keep::<DeployIndex>();
     }

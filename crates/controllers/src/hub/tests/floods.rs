@@ -7,22 +7,16 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::memory_hub::MemoryHub;
+use super::work::advance_a_second;
 use crate::hub::addon_config::AddonConfigController;
 use crate::hub::addon_install::AddonInstallController;
 use crate::hub::placement::PlacementController;
 use object::{Key, Object};
-use reconcile::{Command, Dispatcher, Limits, Register as _};
+use reconcile::{Dispatcher, Limits, Register as _};
 
 const CLUSTERS: usize = 10_000;
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const ADDON: &str = "addon.open-cluster-management.io";
-
-/// What happened: the reconciliations by controller and key, and the writes by kind.
-#[derive(Debug, Default)]
-struct Work {
-    plans: BTreeMap<String, usize>,
-    writes: BTreeMap<String, usize>,
-}
 
 fn hub() -> MemoryHub {
     let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
@@ -31,30 +25,6 @@ fn hub() -> MemoryHub {
     dispatcher.add::<AddonInstallController>();
     dispatcher.add::<AddonConfigController>();
     MemoryHub::new(dispatcher, fleet())
-}
-
-/// Lets a second pass, and plans and writes what is due in it.
-fn advance_a_second(hub: &mut MemoryHub) -> Work {
-    let mut work = Work::default();
-    for _ in 0..10 {
-        hub.now += SignedDuration::from_millis(100);
-        loop {
-            let commands = hub.dispatcher.due(hub.now);
-            if commands.is_empty() {
-                break;
-            }
-            for command in commands {
-                if let Command::Reconciled(ended) = &command {
-                    assert!(ended.failure.is_none(), "{:?}", ended.failure);
-                    *work.plans.entry(format!("{} {}", ended.controller, ended.key)).or_default() += 1;
-                }
-                if let Some(written) = hub.execute(command) {
-                    *work.writes.entry(written.gvk().kind).or_default() += 1;
-                }
-            }
-        }
-    }
-    work
 }
 
 /// Returns the number of keys that wait.

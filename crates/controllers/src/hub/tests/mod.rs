@@ -5,3 +5,5 @@ mod floods;
 mod kept;
 pub(crate) mod memory_hub;
 mod unreadable;
+mod wakes;
+pub(crate) mod work;

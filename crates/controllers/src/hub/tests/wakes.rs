@@ -1,0 +1,92 @@
+//! A change wakes the keys that it concerns, and no others.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::memory_hub::MemoryHub;
+use super::work::advance_a_second;
+use crate::hub::addon_config::AddonConfigController;
+use crate::hub::addon_deploy::AddonDeployController;
+use object::{Key, Object};
+use reconcile::{Dispatcher, Limits, Register as _};
+
+const CLUSTER: &str = "cluster.open-cluster-management.io";
+const ADDON: &str = "addon.open-cluster-management.io";
+
+/// Returns a hub at rest.
+fn hub(register: impl FnOnce(&mut Dispatcher), objects: Vec<Value>) -> MemoryHub {
+    let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
+    let mut dispatcher = Dispatcher::new(limits, false);
+    register(&mut dispatcher);
+    let mut hub = MemoryHub::new(dispatcher, objects);
+    while !advance_a_second(&mut hub).plans.is_empty() {}
+    hub
+}
+
+/// Returns the controllers and keys that are planned after a change.
+fn woken(hub: &mut MemoryHub) -> BTreeSet<String> {
+    advance_a_second(hub).plans.into_keys().collect()
+}
+
+fn put(hub: &mut MemoryHub, object: Value) {
+    hub.put(Object::from_value(object).unwrap());
+}
+
+fn cluster(name: &str, labels: Value) -> Value {
+    json!({
+        "apiVersion": format!("{CLUSTER}/v1"), "kind": "ManagedCluster",
+        "metadata": {"name": name, "uid": name, "labels": labels}, "spec": {"hubAcceptsClient": true},
+    })
+}
+
+#[test]
+fn a_change_of_a_policy_wakes_the_add_ons_that_it_is_or_was_for() {
+    let mut objects = vec![cluster("c1", json!({})), cluster("c2", json!({}))];
+    for name in ["a", "b", "c"] {
+        objects.push(json!({
+            "apiVersion": format!("{ADDON}/v1alpha1"), "kind": "ClusterManagementAddOn",
+            "metadata": {"name": name, "uid": name}, "spec": {},
+        }));
+        objects.extend(["c1", "c2"].map(|cluster| {
+            json!({
+                "apiVersion": format!("{ADDON}/v1alpha1"), "kind": "ManagedClusterAddOn",
+                "metadata": {"namespace": cluster, "name": name, "uid": cluster}, "spec": {},
+            })
+        }));
+    }
+    let register = |dispatcher: &mut Dispatcher| {
+        dispatcher.add::<AddonDeployController>();
+        dispatcher.add::<AddonConfigController>();
+    };
+    let mut hub = hub(register, objects);
+    let of = |name: &str| {
+        [format!("addon-config {name}"), format!("addon-deploy c1/{name}"), format!("addon-deploy c2/{name}")]
+    };
+    let (a, b): (BTreeSet<String>, BTreeSet<String>) = (of("a").into(), of("b").into());
+    let all: BTreeSet<String> = ["a", "b", "c"].into_iter().flat_map(of).collect();
+    put(
+        &mut hub,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
+            "metadata": {"name": "p", "uid": "p"}, "spec": {"addOns": ["a"]},
+        }),
+    );
+    assert_eq!(woken(&mut hub), a, "a new policy");
+    for (change, concerned) in [
+        (json!({"success": "Applied"}), &a),
+        (json!({"addOns": ["b"]}), &(&a | &b)),
+        (json!({"addOns": []}), &all),
+        (json!({"success": "Available"}), &all),
+        (json!({"replicaSets": ["ns/s"]}), &all),
+        (json!({"success": "Applied"}), &BTreeSet::new()),
+    ] {
+        hub.patch("RolloutPolicy", &Key::cluster("p"), &json!({"spec": change}));
+        assert_eq!(woken(&mut hub), *concerned, "{change}");
+    }
+    hub.patch("RolloutPolicy", &Key::cluster("p"), &json!({"spec": {"addOns": ["b"]}}));
+    assert_eq!(woken(&mut hub), b);
+    hub.delete("RolloutPolicy", &Key::cluster("p"));
+    assert_eq!(woken(&mut hub), b, "the policy is gone");
+}
