@@ -3,6 +3,8 @@
 //! The list is in the status of the ManagedCluster, sorted by set and name. The agent creates the namespaces
 //! and reports a condition for each, which stays when the list changes.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use api::cluster::v1::{ManagedCluster, ManagedNamespaceStatus};
@@ -20,13 +22,17 @@ impl Controller for ManagedNamespacesController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedClusterSet>(|change, view| {
-            let fields = |set: &ManagedClusterSet| set.spec.clone();
-            let wants = |set: &ManagedClusterSet| !set.spec.managed_namespaces.is_empty();
-            if change.differs_in(fields) && change.sides().any(wants) {
-                view.keys::<ManagedCluster>(Query::ALL)
-            } else {
-                Vec::new()
+            let wants = |set: &&ManagedClusterSet| !set.spec.managed_namespaces.is_empty();
+            let sides: Vec<_> = change.sides().filter(wants).map(SetMembers::of).collect();
+            if sides.is_empty() || !change.differs_in(|set| &set.spec) {
+                return Vec::new();
             }
+            let is_member = |cluster: &&Arc<ManagedCluster>| {
+                let attributes = ClusterAttributes::of(cluster);
+                sides.iter().any(|members| members.contains(&attributes))
+            };
+            let clusters = view.readable::<ManagedCluster>(Query::ALL);
+            clusters.iter().filter(is_member).map(|cluster| Key::of(cluster.as_ref())).collect()
         });
     }
 

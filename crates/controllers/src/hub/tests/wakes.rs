@@ -9,6 +9,7 @@ use super::memory_hub::MemoryHub;
 use super::work::advance_a_second;
 use crate::hub::addon_config::AddonConfigController;
 use crate::hub::addon_deploy::AddonDeployController;
+use crate::hub::managed_namespaces::ManagedNamespacesController;
 use object::{Key, Object};
 use reconcile::{Dispatcher, Limits, Register as _};
 
@@ -39,6 +40,10 @@ fn cluster(name: &str, labels: Value) -> Value {
         "apiVersion": format!("{CLUSTER}/v1"), "kind": "ManagedCluster",
         "metadata": {"name": name, "uid": name, "labels": labels}, "spec": {"hubAcceptsClient": true},
     })
+}
+
+fn keys(keys: &[&str]) -> BTreeSet<String> {
+    keys.iter().map(|key| (*key).to_owned()).collect()
 }
 
 #[test]
@@ -89,4 +94,39 @@ fn a_change_of_a_policy_wakes_the_add_ons_that_it_is_or_was_for() {
     assert_eq!(woken(&mut hub), b);
     hub.delete("RolloutPolicy", &Key::cluster("p"));
     assert_eq!(woken(&mut hub), b, "the policy is gone");
+}
+
+#[test]
+fn a_change_of_a_set_wakes_the_clusters_that_it_wants_namespaces_on_or_wanted() {
+    let in_set = |name: &str, set: &str| cluster(name, json!({(format!("{CLUSTER}/clusterset")): set}));
+    let objects = vec![
+        in_set("c1", "team"),
+        in_set("c2", "team"),
+        in_set("c3", "other"),
+        cluster("c4", json!({"zone": "north"})),
+        json!({
+            "apiVersion": format!("{CLUSTER}/v1beta2"), "kind": "ManagedClusterSet",
+            "metadata": {"name": "team", "uid": "team"}, "spec": {},
+        }),
+    ];
+    let mut hub = hub(Dispatcher::add::<ManagedNamespacesController>, objects);
+    let north = json!({"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"zone": "north"}}});
+    for (change, concerned) in [
+        (json!({"managedNamespaces": [{"name": "a"}]}), keys(&["c1", "c2"])),
+        (json!({"clusterSelector": north}), keys(&["c1", "c2", "c4"])),
+        (json!({"managedNamespaces": []}), keys(&["c4"])),
+        (json!({"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}}), keys(&[])),
+    ] {
+        hub.patch("ManagedClusterSet", &Key::cluster("team"), &json!({"spec": change}));
+        let concerned = concerned.iter().map(|name| format!("managed-namespaces {name}")).collect();
+        assert_eq!(woken(&mut hub), concerned, "{change}");
+    }
+    hub.patch(
+        "ManagedClusterSet",
+        &Key::cluster("team"),
+        &json!({"spec": {"managedNamespaces": [{"name": "a"}]}}),
+    );
+    assert_eq!(woken(&mut hub).len(), 2);
+    hub.delete("ManagedClusterSet", &Key::cluster("team"));
+    assert_eq!(woken(&mut hub).len(), 2);
 }
