@@ -38,8 +38,8 @@ impl Controller for ClusterSecretController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ClusterDecision>(|change, _| {
-            let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(listed));
-            let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+            let [old, new] = [&change.old, &change.new]
+                .map(|side| side.iter().flat_map(|decision| listed(decision)).collect::<BTreeSet<_>>());
             old.symmetric_difference(&new).map(|name| Key::cluster(*name)).collect()
         });
         watches.on::<Placement>(|change, view| {
@@ -57,14 +57,15 @@ impl Controller for ClusterSecretController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
         let secrets = view.list::<Secret>(Query::label(ARGO_SECRET_TYPE_LABEL, "cluster"))?;
+        let name = cluster_secret_name(&key.name);
         let mut asking = asking(&key.name, view)?;
-        for secret in secrets.iter().filter(|secret| cluster_of(secret).as_ref() == Some(key)) {
+        let is_own = |secret: &&Arc<Secret>| secret.name() == name && cluster_of(secret).is_some();
+        for secret in secrets.iter().filter(is_own) {
             asking.entry(secret.namespace().to_owned()).or_default();
         }
         for (namespace, placements) in &asking {
             let within: Vec<&Secret> =
                 secrets.iter().map(Arc::as_ref).filter(|secret| secret.namespace() == namespace).collect();
-            let name = cluster_secret_name(&key.name);
             let live = within.iter().find(|secret| secret.name() == name).copied();
             if placements.is_empty() {
                 leave(&mut plan, live, view, now)?;
@@ -88,16 +89,16 @@ fn cluster_of(secret: &Secret) -> Option<Key> {
 }
 
 /// Returns the clusters of a list.
-fn listed(decision: &ClusterDecision) -> BTreeSet<&str> {
+fn listed(decision: &ClusterDecision) -> impl Iterator<Item = &str> {
     let entries = decision.status.iter().flat_map(|status| &status.decisions);
-    entries.filter_map(|entry| entry.get("clusterName")).map(String::as_str).collect()
+    entries.filter_map(|entry| entry.get("clusterName")).map(String::as_str)
 }
 
 /// Returns the placements that ask for the secret of a cluster, by namespace.
 fn asking(cluster: &str, view: &impl View) -> Read<BTreeMap<String, Vec<Arc<Placement>>>> {
     let mut asking: BTreeMap<String, Vec<Arc<Placement>>> = BTreeMap::new();
     for decision in view.list::<ClusterDecision>(Query::ALL)? {
-        if !listed(&decision).contains(cluster) {
+        if listed(&decision).all(|name| name != cluster) {
             continue;
         }
         let placement = view.get::<Placement>(&Key::of(&*decision))?;

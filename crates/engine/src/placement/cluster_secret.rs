@@ -93,9 +93,9 @@ impl ClusterAccess {
                 .and_then(|data| data.get(name))
                 .is_some_and(|held| held.0 == value.as_bytes())
         };
+        let own = cluster_secret_name(cluster);
         secrets.find(|secret| {
-            secret.name() != cluster_secret_name(cluster)
-                && (same(secret, "name", cluster) || same(secret, "server", &self.server))
+            secret.name() != own && (same(secret, "name", cluster) || same(secret, "server", &self.server))
         })
     }
 }
