@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Caches, Executed, Index, Plan, Read, Site, Snapshot, StatusWrite, View};
 use object::{Key, Kind, Object};
@@ -31,6 +31,11 @@ pub trait Controller: 'static {
     /// The limit of keys that are planned or executed at the same time. It is 1 if the decision for one key
     /// changes the decision for the next.
     const MAX_CONCURRENT_RECONCILES: usize = 16;
+
+    /// The least time from the end of a plan of a key to the next one that a change of a typed object causes.
+    /// A controller whose plans go over a whole fleet sets it, so that a rollout does not cost the fleet for
+    /// each cluster that moves. The time that a plan asks for ([`Plan::wake`]) is kept all the same.
+    const SPACING: SignedDuration = SignedDuration::ZERO;
 
     /// Whether it decides by objects of the hub that an earlier process kept, while the hub cannot be read.
     /// The absence of an object then means nothing, so a controller that decides by absence must not set it.

@@ -40,6 +40,9 @@ pub(crate) struct CommitStatusController;
 impl Controller for CommitStatusController {
     const NAME: &'static str = "commit-status";
     type Primary = ConfigRepo;
+    /// A plan goes over the fleet. A final state has to hold for [`DEBOUNCE`] and the plan that finds it asks
+    /// for the end of that, so a look in each such time has none told later.
+    const SPACING: SignedDuration = DEBOUNCE;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_source(|repo| vec![repo.clone()]);

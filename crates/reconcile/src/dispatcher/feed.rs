@@ -206,14 +206,14 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
             };
             let Some(registered) = controllers.get_mut(route.controller_id) else { continue };
             for key in (route.wakes)(change, caches) {
-                registered.queue.wake(key, Wake { at, priority, restarts, on_spoke });
+                registered.queue.wake_spaced(key, Wake { at, priority, restarts, on_spoke });
             }
         }
     }
     for (controller_id, wakes) in routes.readability.iter().filter(|_| is_readability_changed) {
         let Some(registered) = controllers.get_mut(*controller_id) else { continue };
         for key in wakes(caches) {
-            registered.queue.wake(key, Wake { at, priority, restarts: false, on_spoke });
+            registered.queue.wake_spaced(key, Wake { at, priority, restarts: false, on_spoke });
         }
     }
 }

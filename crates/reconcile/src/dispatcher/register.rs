@@ -82,7 +82,7 @@ impl Dispatcher {
 
 impl Register for Dispatcher {
     fn add<C: Controller>(&mut self) {
-        let mut registered = RegisteredController::of::<C>(self.limits.coalesce);
+        let mut registered = RegisteredController::of::<C>(self.limits.coalesce.max(C::SPACING));
         for name in C::EXPECTED {
             let first = Wake { priority: Priority::Initial, ..Wake::changed(Timestamp::MIN) };
             registered.queue.wake(Key::cluster(*name), first);

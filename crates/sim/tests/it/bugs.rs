@@ -4,7 +4,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
@@ -38,6 +38,7 @@ impl<B: Bug, C: Controller> Controller for Broken<B, C> {
     const PRIMARY_SITE: Site = C::PRIMARY_SITE;
     const EXPECTED: &'static [&'static str] = C::EXPECTED;
     const REPORTER: &'static str = C::REPORTER;
+    const SPACING: SignedDuration = C::SPACING;
     const USES_KEPT: bool = C::USES_KEPT;
     const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
 

@@ -45,6 +45,7 @@ impl<C: Controller> Controller for Unanswered<C> {
     const PRIMARY_SITE: Site = C::PRIMARY_SITE;
     const EXPECTED: &'static [&'static str] = C::EXPECTED;
     const REPORTER: &'static str = C::REPORTER;
+    const SPACING: SignedDuration = C::SPACING;
     const USES_KEPT: bool = C::USES_KEPT;
     const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
 

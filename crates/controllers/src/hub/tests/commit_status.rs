@@ -1,6 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::hub::tests::memory_hub::MemoryHub;
+use crate::hub::tests::work::advance_a_second;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
@@ -10,7 +12,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use k8s_openapi::api::core::v1::Namespace;
 use object::Object;
 use object::tree::{Checkout, FileTree};
-use reconcile::{Answer, Caches, Outcome, Site, SourceFailure};
+use reconcile::{Answer, Caches, Dispatcher, Limits, Outcome, Register as _, Site, SourceFailure};
 use sim::World;
 use std::sync::Arc;
 
@@ -147,4 +149,75 @@ fn a_commit_has_a_hundred_statuses_at_most() {
     assert!(plan.steps.is_empty());
     let written = serde_json::to_string(&plan.status.unwrap().patch).unwrap();
     assert!(written.contains("CommitStatusLimit") && written.contains("100 statuses"), "{written}");
+}
+
+/// Returns a hub at rest with a commit that is pending until a work has made its progress.
+fn pending() -> MemoryHub {
+    let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
+    let mut dispatcher = Dispatcher::new(limits, false);
+    dispatcher.add::<CommitStatusController>();
+    let world = world();
+    let [repo, namespace] = [
+        Object::from_typed(&world.get::<ConfigRepo>(&key()).unwrap()),
+        Object::from_typed(&world.get::<Namespace>(&Key::cluster("config")).unwrap()),
+    ];
+    let work = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {
+            "namespace": "c1", "name": "settings", "uid": "w",
+            "annotations": {"gitops.wheelwright.dev/config-repo": key().to_string()},
+        },
+        "spec": {"workload": {"manifests": []}},
+    });
+    let mut hub = MemoryHub::new(dispatcher, vec![repo.into_value(), namespace.into_value(), work]);
+    hub.now = world.now;
+    hub.patch("ConfigRepo", &key(), &json!({"status": {"commitStatus": null}}));
+    progresses(&mut hub, "True", "Begins");
+    advance_a_second(&mut hub);
+    let repo = world.get::<ConfigRepo>(&key()).unwrap();
+    hub.dispatcher.source_changed(&key(), newest(&repo), hub.now);
+    while !advance_a_second(&mut hub).plans.is_empty() {}
+    assert_eq!(state(&hub), "pending");
+    hub
+}
+
+/// Changes the progress of the work.
+fn progresses(hub: &mut MemoryHub, status: &str, reason: &str) {
+    let now = hub.now.to_string();
+    let condition = |type_: &str, status: &str, reason: &str| {
+        json!({
+            "type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": now,
+        })
+    };
+    let conditions = [
+        condition("Applied", "True", "Applied"),
+        condition("Available", "True", "Available"),
+        condition("Progressing", status, reason),
+    ];
+    let work = Key::namespaced("c1", "settings");
+    hub.patch("ManifestWork", &work, &json!({"status": {"conditions": conditions}}));
+}
+
+/// Returns the state that the provider has taken.
+fn state(hub: &MemoryHub) -> Value {
+    let repo = &hub.objects[&("ConfigRepo".to_owned(), key())];
+    repo.0["status"]["commitStatus"]["state"].clone()
+}
+
+#[test]
+fn the_fleet_is_looked_at_once_in_five_seconds_and_a_final_state_is_told_when_it_has_held_so_long() {
+    let mut hub = pending();
+    let mut looks = 0;
+    for second in 0..20 {
+        progresses(&mut hub, "True", &format!("Step{second}"));
+        looks += advance_a_second(&mut hub).plans.values().sum::<usize>();
+    }
+    assert!((4..=5).contains(&looks), "{looks}");
+    progresses(&mut hub, "False", "Done");
+    let ended = hub.now;
+    while state(&hub) == "pending" && hub.now < ended + minutes(1) {
+        advance_a_second(&mut hub);
+    }
+    assert_eq!(state(&hub), "success");
+    assert_eq!((hub.now - ended).get_seconds(), 5);
 }

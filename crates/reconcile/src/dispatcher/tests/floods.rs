@@ -1,6 +1,6 @@
 //! Thousands of changes at once, and objects that change all the time.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
@@ -10,8 +10,8 @@ use object::{Key, Metadata as _};
 
 const CHANGES: usize = 10_000;
 
-/// A controller whose key is in a label of Secrets, as the placement is in a label of its decisions. It writes
-/// the first time that it sees a key.
+/// A controller whose key is in a label of Secrets, as the placement is in a label of its decisions. It
+/// writes the first time that it sees a key.
 struct Summary;
 
 impl Controller for Summary {
@@ -81,6 +81,51 @@ fn an_object_that_changes_all_the_time_costs_one_plan_a_second_and_delays_no_oth
     assert_eq!((of("a"), of("c")), (10, 1), "{ended:?}");
     assert!(ended[5].contains(&"c".to_owned()), "{ended:?}");
     assert!(harness.acts.is_empty());
+}
+
+/// A controller whose plans are about all Secrets. One for `later` has it ask for a plan in five seconds.
+struct Overview;
+
+impl Controller for Overview {
+    const NAME: &'static str = "overview";
+    type Primary = Map;
+    const SPACING: SignedDuration = SignedDuration::from_mins(1);
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<Secret>(|_, view| view.keys::<Map>(Query::ALL));
+    }
+
+    fn plan(_: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        if !view.list::<Secret>(Query::label("of", "later"))?.is_empty() {
+            plan.wake(now + SignedDuration::from_secs(5));
+        }
+        Ok(plan)
+    }
+}
+
+#[test]
+fn a_controller_that_looks_at_everything_plans_a_key_once_in_its_spacing_unless_its_plan_asks_for_more() {
+    let mut harness = Harness::new::<Overview>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.listed("Secret", &[]);
+    harness.after(1);
+    assert_eq!(harness.ended(), ["a"]);
+    let mut plans = Vec::new();
+    for second in 0..200 {
+        harness.changed("Secret", secret(second, "b"));
+        harness.after(1);
+        plans.extend(harness.ended().iter().map(|_| second));
+    }
+    assert_eq!(plans, [59, 119, 179]);
+    harness.after(100);
+    assert_eq!(harness.ended(), ["a"], "the last changes are planned too");
+    harness.after(100);
+    harness.changed("Secret", secret(0, "later"));
+    harness.after(1);
+    assert_eq!(harness.ended(), ["a"], "a lone change does not wait");
+    harness.after(5);
+    assert_eq!(harness.ended(), ["a"], "nor does a plan that the last one asked for");
 }
 
 /// A controller whose writes are never as it wants them.
