@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::hub::tests::memory_hub::MemoryHub;
+use crate::hub::tests::work::advance_a_second;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
@@ -172,10 +173,10 @@ fn pending() -> MemoryHub {
     hub.now = world.now;
     hub.patch("ConfigRepo", &key(), &json!({"status": {"commitStatus": null}}));
     progresses(&mut hub, "True", "Begins");
-    hub.advance_a_second();
+    advance_a_second(&mut hub);
     let repo = world.get::<ConfigRepo>(&key()).unwrap();
     hub.dispatcher.source_changed(&key(), newest(&repo), hub.now);
-    while !hub.advance_a_second().plans.is_empty() {}
+    while !advance_a_second(&mut hub).plans.is_empty() {}
     assert_eq!(state(&hub), "pending");
     hub
 }
@@ -209,13 +210,13 @@ fn the_fleet_is_looked_at_once_in_five_seconds_and_a_final_state_is_told_when_it
     let mut looks = 0;
     for second in 0..20 {
         progresses(&mut hub, "True", &format!("Step{second}"));
-        looks += hub.advance_a_second().plans.values().sum::<usize>();
+        looks += advance_a_second(&mut hub).plans.values().sum::<usize>();
     }
     assert!((4..=5).contains(&looks), "{looks}");
     progresses(&mut hub, "False", "Done");
     let ended = hub.now;
     while state(&hub) == "pending" && hub.now < ended + minutes(1) {
-        hub.advance_a_second();
+        advance_a_second(&mut hub);
     }
     assert_eq!(state(&hub), "success");
     assert_eq!((hub.now - ended).get_seconds(), 5);

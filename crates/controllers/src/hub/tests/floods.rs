@@ -7,6 +7,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::memory_hub::MemoryHub;
+use super::work::advance_a_second;
 use crate::hub::addon_config::AddonConfigController;
 use crate::hub::addon_install::AddonInstallController;
 use crate::hub::placement::PlacementController;

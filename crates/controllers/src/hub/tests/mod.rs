@@ -6,3 +6,4 @@ mod kept;
 pub(crate) mod memory_hub;
 mod unreadable;
 mod wakes;
+pub(crate) mod work;

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::memory_hub::MemoryHub;
+use super::work::advance_a_second;
 use crate::hub::addon_config::AddonConfigController;
 use crate::hub::addon_deploy::AddonDeployController;
 use crate::hub::managed_namespaces::ManagedNamespacesController;
@@ -21,13 +22,13 @@ fn hub(register: impl FnOnce(&mut Dispatcher), objects: Vec<Value>) -> MemoryHub
     let mut dispatcher = Dispatcher::new(limits, false);
     register(&mut dispatcher);
     let mut hub = MemoryHub::new(dispatcher, objects);
-    while !hub.advance_a_second().plans.is_empty() {}
+    while !advance_a_second(&mut hub).plans.is_empty() {}
     hub
 }
 
 /// Returns the controllers and keys that are planned after a change.
 fn woken(hub: &mut MemoryHub) -> BTreeSet<String> {
-    hub.advance_a_second().plans.into_keys().collect()
+    advance_a_second(hub).plans.into_keys().collect()
 }
 
 fn put(hub: &mut MemoryHub, object: Value) {

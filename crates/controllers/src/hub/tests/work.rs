@@ -1,0 +1,39 @@
+//! The work of a hub in memory in a second.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+
+use super::memory_hub::MemoryHub;
+use reconcile::Command;
+
+/// What happened: the reconciliations by controller and key, and the writes by kind.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) plans: BTreeMap<String, usize>,
+    pub(crate) writes: BTreeMap<String, usize>,
+}
+
+/// Lets a second pass, and plans and writes what is due in it.
+pub(crate) fn advance_a_second(hub: &mut MemoryHub) -> Work {
+    let mut work = Work::default();
+    for _ in 0..10 {
+        hub.now += SignedDuration::from_millis(100);
+        loop {
+            let commands = hub.dispatcher.due(hub.now);
+            if commands.is_empty() {
+                break;
+            }
+            for command in commands {
+                if let Command::Reconciled(ended) = &command {
+                    assert!(ended.failure.is_none(), "{:?}", ended.failure);
+                    *work.plans.entry(format!("{} {}", ended.controller, ended.key)).or_default() += 1;
+                }
+                if let Some(written) = hub.execute(command) {
+                    *work.writes.entry(written.gvk().kind).or_default() += 1;
+                }
+            }
+        }
+    }
+    work
+}
