@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tracing::warn;
 
-use super::addons::{Addons, RETRY, Registration};
+use super::addons::{AddOns, RETRY, Registration};
 use super::join::{Credentials, JoinError, api};
 use crate::shell::now;
 use api::addon::token;
@@ -75,7 +75,7 @@ pub(super) fn refreshed(until: Timestamp) -> Observation {
 const CERTIFICATE: &str = "ClusterCertificateRotated";
 const TOKEN: &str = "TokenRefreshed";
 
-impl Addons<'_> {
+impl AddOns<'_> {
     /// Writes to the hub how the add-on proves its identity, so that it gets permissions under its name
     /// there.
     pub(super) async fn write_driver(&self, addon: &str) -> Result<Timestamp, JoinError> {

@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use serde::Deserialize;
 
 use super::addon_status::refreshed;
-use super::addons::{Addons, RETRY, Registration};
+use super::addons::{AddOns, RETRY, Registration};
 use super::join::{JoinError, api};
 use crate::shell::now;
 use api::addon::token;
@@ -57,7 +57,7 @@ fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
 }
 
-impl Addons<'_> {
+impl AddOns<'_> {
     /// Makes sure that an add-on has a token of its service account; returns when to check again.
     pub(super) async fn token(&self, registration: &Registration, uid: &str) -> Result<Timestamp, JoinError> {
         if !self.has_namespace(registration).await? {

@@ -35,7 +35,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const RETRY: SignedDuration = SignedDuration::from_secs(10);
 
 /// Keeps the identities of a cluster's add-ons.
-pub(super) struct Addons<'a> {
+pub(super) struct AddOns<'a> {
     pub(super) hub: &'a Hub,
     pub(super) client: &'a kube::Client,
     pub(super) spoke: &'a kube::Client,
@@ -56,7 +56,7 @@ pub(super) struct Registration {
     pub(super) proof: Proof,
 }
 
-impl Addons<'_> {
+impl AddOns<'_> {
     /// Gets credentials for add-ons without fresh ones until `stop`, several at a time.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
         let mut due: BTreeMap<Registration, Timestamp> = BTreeMap::new();

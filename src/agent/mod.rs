@@ -240,7 +240,7 @@ async fn live(
         over.cancel();
         end.unwrap_or(End::Over)
     };
-    let addons = addons::Addons {
+    let addons = addons::AddOns {
         hub: &hub,
         client: &client,
         spoke: &options.spoke,

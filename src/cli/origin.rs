@@ -192,7 +192,7 @@ mod tests {
         let kinds = |kinds: Vec<KindToRead>| kinds.into_iter().map(|kind| kind.gvk.kind).collect::<Vec<_>>();
         let placement = kinds(read_by::<controllers::hub::placement::PlacementController>());
         assert!(placement.contains(&"AddOnPlacementScore".to_owned()), "of its index: {placement:?}");
-        let rollout = kinds(read_by::<controllers::hub::addon_config::AddonConfigController>());
+        let rollout = kinds(read_by::<controllers::hub::addon_config::AddOnConfigController>());
         assert!(rollout.contains(&"RolloutPolicy".to_owned()), "{rollout:?}");
         assert_eq!(rollout.iter().filter(|kind| *kind == "PlacementDecision").count(), 1, "{rollout:?}");
     }

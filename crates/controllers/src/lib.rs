@@ -29,14 +29,14 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::managed_namespaces::ManagedNamespacesController>();
     register.add::<hub::placement::PlacementController>();
     register.add::<hub::cluster_decision::ClusterDecisionController>();
-    register.add::<hub::addon_install::AddonInstallController>();
-    register.add::<hub::addon_annotation::AddonAnnotationController>();
-    register.add::<hub::addon_config::AddonConfigController>();
-    register.add::<hub::addon_deploy::AddonDeployController>();
-    register.add::<hub::addon_deploy::AddonTakeoverController>();
-    register.add::<hub::addon_health::AddonHealthController>();
-    register.add::<hub::addon_feature::AddonFeatureController>();
-    register.add::<hub::addon_token::AddonTokenController>();
+    register.add::<hub::addon_install::AddOnInstallController>();
+    register.add::<hub::addon_annotation::AddOnAnnotationController>();
+    register.add::<hub::addon_config::AddOnConfigController>();
+    register.add::<hub::addon_deploy::AddOnDeployController>();
+    register.add::<hub::addon_deploy::AddOnTakeoverController>();
+    register.add::<hub::addon_health::AddOnHealthController>();
+    register.add::<hub::addon_feature::AddOnFeatureController>();
+    register.add::<hub::addon_token::AddOnTokenController>();
     register.add::<hub::replica_set::ReplicaSetController>();
     register.add::<hub::policy_status::PolicyStatusController>();
     register.add::<hub::work_ttl::WorkTtlController>();
@@ -54,7 +54,7 @@ pub fn agent(register: &mut impl Register) {
     register.add::<agent::lease::LeaseController>();
     register.add::<agent::cluster_status::ClusterStatusController>();
     register.add::<agent::managed_namespace::ManagedNamespaceController>();
-    register.add::<agent::addon_lease::AddonLeaseController>();
+    register.add::<agent::addon_lease::AddOnLeaseController>();
     register.add::<agent::work::WorkController>();
     register.add::<agent::orphan::OrphanController>();
 }

@@ -94,7 +94,7 @@ async fn requests(
     requests.retain(|request| {
         let asks = requested(request).is_some_and(|certificate| match certificate {
             Certificate::Cluster { cluster: named, renewal: false } => named == cluster,
-            Certificate::Cluster { .. } | Certificate::Addon { .. } | Certificate::Custom { .. } => false,
+            Certificate::Cluster { .. } | Certificate::AddOn { .. } | Certificate::Custom { .. } => false,
         });
         // The agent of another cluster may make a request for this name too.
         let is_agent = request.spec.username.iter().any(|user| user.starts_with(SUBJECT_PREFIX));

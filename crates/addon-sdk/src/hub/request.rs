@@ -34,7 +34,7 @@ impl<A: AddOn> Controller for RequestController<A> {
         let Some(request) = view.get::<CertificateSigningRequest>(key)? else { return Ok(plan) };
         let options = A::options();
         let (cluster, signer) = match requested(&request) {
-            Some(Certificate::Addon { cluster, addon }) if addon == A::NAME => {
+            Some(Certificate::AddOn { cluster, addon }) if addon == A::NAME => {
                 if options.hub_permissions.is_none() {
                     return Ok(plan);
                 }
@@ -48,7 +48,7 @@ impl<A: AddOn> Controller for RequestController<A> {
                 (cluster, Some(signer))
             }
             None
-            | Some(Certificate::Cluster { .. } | Certificate::Addon { .. } | Certificate::Custom { .. }) => {
+            | Some(Certificate::Cluster { .. } | Certificate::AddOn { .. } | Certificate::Custom { .. }) => {
                 return Ok(plan);
             }
         };

@@ -17,9 +17,9 @@ use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches}
 /// The grace period: agents renew every minute, and may miss five renewals.
 const GRACE: SignedDuration = SignedDuration::from_secs(300);
 
-pub(crate) struct AddonLeaseController;
+pub(crate) struct AddOnLeaseController;
 
-impl Controller for AddonLeaseController {
+impl Controller for AddOnLeaseController {
     const NAME: &'static str = "addon-lease";
     type Primary = ManagedClusterAddOn;
 

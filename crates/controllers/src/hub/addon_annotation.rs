@@ -15,9 +15,9 @@ use api::names::{ADDON_ANNOTATION_PREFIX, COPIED_ANNOTATIONS_ANNOTATION};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Change, Controller, Plan, Query, Read, View, Watches};
 
-pub(crate) struct AddonAnnotationController;
+pub(crate) struct AddOnAnnotationController;
 
-impl Controller for AddonAnnotationController {
+impl Controller for AddOnAnnotationController {
     const NAME: &'static str = "addon-annotation";
     type Primary = ManagedClusterAddOn;
 

@@ -17,9 +17,9 @@ use reconcile::{Action, Controller, Plan, Query, Read, View, Watches};
 /// The name of a label, without its prefix, has at most 63 characters; `addon-` is part of it.
 const MAX_NAME: usize = 63 - "addon-".len();
 
-pub(crate) struct AddonFeatureController;
+pub(crate) struct AddOnFeatureController;
 
-impl Controller for AddonFeatureController {
+impl Controller for AddOnFeatureController {
     const NAME: &'static str = "addon-feature";
     type Primary = ManagedCluster;
 

@@ -13,9 +13,9 @@ use api::names::{addon_conditions, cluster_conditions};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
 
-pub(crate) struct AddonHealthController;
+pub(crate) struct AddOnHealthController;
 
-impl Controller for AddonHealthController {
+impl Controller for AddOnHealthController {
     const NAME: &'static str = "addon-health";
     type Primary = ManagedClusterAddOn;
 

@@ -30,9 +30,9 @@ use engine::addon::selection::Selection;
 use object::{Key, Metadata as _, Object, refers_to};
 use reconcile::{Action, Change, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
-pub(crate) struct AddonInstallController;
+pub(crate) struct AddOnInstallController;
 
-impl Controller for AddonInstallController {
+impl Controller for AddOnInstallController {
     const NAME: &'static str = "addon-install";
     type Primary = ClusterManagementAddOn;
 

@@ -21,9 +21,9 @@ use reconcile::{
     Action, Controller, Executed, Plan, Precondition, Query, Read, Site, StatusWrite, View, Watches,
 };
 
-pub(crate) struct AddonTokenController;
+pub(crate) struct AddOnTokenController;
 
-impl Controller for AddonTokenController {
+impl Controller for AddOnTokenController {
     const NAME: &'static str = "addon-token";
     type Primary = ManagedClusterAddOn;
 

@@ -90,7 +90,7 @@ impl Controller for CsrController {
             Some(Certificate::Cluster { cluster, renewal: false }) => {
                 join(&mut plan, &request, &cluster, view, now)?;
             }
-            Some(Certificate::Addon { cluster, addon })
+            Some(Certificate::AddOn { cluster, addon })
                 if is_accepted(&cluster, view)? && is_registered(&cluster, &addon, view)? =>
             {
                 approve(&mut plan, &request, Approval::ADDON, now);
@@ -102,7 +102,7 @@ impl Controller for CsrController {
                 }
             }
             None
-            | Some(Certificate::Cluster { .. } | Certificate::Addon { .. } | Certificate::Custom { .. }) => {}
+            | Some(Certificate::Cluster { .. } | Certificate::AddOn { .. } | Certificate::Custom { .. }) => {}
         }
         Ok(plan)
     }

@@ -22,7 +22,7 @@ pub(super) fn requested(request: &CertificateSigningRequest, view: &impl View) -
     let mut asked = request.clone();
     asked.spec.username = Some(user.to_owned());
     let of_addon = |certificate: &Certificate| match certificate {
-        Certificate::Addon { .. } | Certificate::Custom { .. } => true,
+        Certificate::AddOn { .. } | Certificate::Custom { .. } => true,
         Certificate::Cluster { .. } => false,
     };
     Ok(csr::requested(&asked).filter(of_addon))

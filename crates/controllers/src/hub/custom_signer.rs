@@ -40,7 +40,7 @@ pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Op
         Some(Certificate::Custom { cluster, addon, subject }) => {
             signer_for(&cluster, &addon, &subject, &request.spec.signer_name, view)
         }
-        None | Some(Certificate::Cluster { .. } | Certificate::Addon { .. }) => Ok(None),
+        None | Some(Certificate::Cluster { .. } | Certificate::AddOn { .. }) => Ok(None),
     }
 }
 

@@ -49,7 +49,7 @@ impl Controller for OverviewController {
     type Primary = ClusterManagementAddOn;
 
     fn watches<W: Watches>(watches: &mut W) {
-        super::addon_config::AddonConfigController::watches(watches);
+        super::addon_config::AddOnConfigController::watches(watches);
         watches.read::<ConfigRepo>();
         watches.read::<Placement>();
         watches.read::<ManifestWorkReplicaSet>();

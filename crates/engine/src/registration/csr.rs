@@ -32,7 +32,7 @@ pub enum Certificate {
         renewal: bool,
     },
     /// The certificate of an add-on's agent on a cluster.
-    Addon {
+    AddOn {
         /// The cluster.
         cluster: String,
         /// The add-on.
@@ -128,7 +128,7 @@ fn addon_certificate(
         .collect();
     let fits = groups == BTreeSet::from([group.as_str(), everywhere.as_str()]);
     (fits && subject.common_name == format!("{group}:agent:{addon}-agent"))
-        .then_some(Certificate::Addon { cluster, addon })
+        .then_some(Certificate::AddOn { cluster, addon })
 }
 
 /// Returns whether the agent of a cluster asks.
@@ -384,7 +384,7 @@ mod tests {
         };
         assert_eq!(
             requested("cluster1:agent"),
-            Some(Certificate::Addon { cluster: "cluster1".into(), addon: "a".into() })
+            Some(Certificate::AddOn { cluster: "cluster1".into(), addon: "a".into() })
         );
         for requester in
             ["cluster10:agent", "cluster1", "cluster:cluster1:addon:a:agent:a-agent", "cluster1:x:y"]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
+use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy};
 use api::names::{
@@ -74,7 +74,7 @@ impl Checker {
             return Ok(());
         }
         let why = format!("{} deletions for one commit, and {allowed} are allowed", pruned.len());
-        Err(Broken::new(Invariant::DeletionBudget, key, why))
+        Err(Violation::new(Invariant::DeletionBudget, key, why))
     }
 
     /// Checks that an add-on leaves no more clusters within the window than its policy allows, and none under
@@ -96,11 +96,11 @@ impl Checker {
         let policy = policy.map_or_else(|| Ok(Policy::default()), |policy| Policy::read(&policy.spec));
         let Ok(policy) = policy else {
             let why = "a policy that cannot be read allows no removal";
-            return Err(Broken::new(Invariant::DeletionBudget, key, why));
+            return Err(Violation::new(Invariant::DeletionBudget, key, why));
         };
         if policy.paused {
             let why = format!("{} clusters lose the add-on", removed.len());
-            return Err(Broken::new(Invariant::PauseHolds, key, why));
+            return Err(Violation::new(Invariant::PauseHolds, key, why));
         }
         let installed = view.list::<ManagedClusterAddOn>(Query::ALL).unwrap_or_default();
         let named =
@@ -111,7 +111,7 @@ impl Checker {
         if let (Some(addon), None) = (of_people, &cma) {
             let why =
                 format!("addon-install deletes the add-on that a person installed on {}", addon.namespace());
-            return Err(Broken::new(Invariant::NothingUnownedIsDeleted, key, why));
+            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, key, why));
         }
         let mut all: BTreeSet<String> =
             installed.iter().filter(named).filter_map(|addon| addon.metadata.namespace.clone()).collect();
@@ -128,6 +128,6 @@ impl Checker {
             return Ok(());
         }
         let why = format!("{lost} of {total} clusters lose the add-on within the window, and {allowed} may");
-        Err(Broken::new(Invariant::DeletionBudget, key, why))
+        Err(Violation::new(Invariant::DeletionBudget, key, why))
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Broken, CheckResult, Checker, Invariant, Write};
+use super::{CheckResult, Checker, Invariant, Violation, Write};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, DeletionPolicy};
 use api::names::{CONFIG_REPO_ANNOTATION, GITOPS_GROUP, PRUNE_ANNOTATION, WORK_GROUP};
 use api::work::v1::{AppliedManifestWork, AppliedResource};
@@ -21,7 +21,7 @@ impl Checker {
     /// Checks that an inventory lists an object before a repository creates it.
     pub(super) fn creation(&self, write: &Write) -> CheckResult {
         let (None, Some(object)) = (&write.before, &write.after) else { return Ok(()) };
-        let broken = |why: String| Err(Broken::new(Invariant::InventoryNamesEveryObject, &write.id, why));
+        let broken = |why: String| Err(Violation::new(Invariant::InventoryNamesEveryObject, &write.id, why));
         let repo = object.annotations().get(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/'));
         if let Some((namespace, name)) = repo {
             let key = Key::namespaced(namespace, name);
@@ -95,7 +95,7 @@ impl Checker {
                 || (id.kind == "Namespace" && id.key.name == key.namespace);
             if is_ours && !never_pruned {
                 let why = format!("ConfigRepo {key} forgets it while it exists");
-                return Err(Broken::new(Invariant::InventoryNamesEveryObject, id, why));
+                return Err(Violation::new(Invariant::InventoryNamesEveryObject, id, why));
             }
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Checker {
             let uid = before.metadata.uid.as_deref().unwrap_or_default();
             if applied_works(object).any(|(_, owner)| owner == uid) {
                 let why = format!("AppliedManifestWork {} forgets it while it exists", write.id.key);
-                return Err(Broken::new(Invariant::InventoryNamesEveryObject, object.reference(), why));
+                return Err(Violation::new(Invariant::InventoryNamesEveryObject, object.reference(), why));
             }
         }
         Ok(())

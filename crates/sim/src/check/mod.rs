@@ -28,16 +28,16 @@ use mirror::Mirror;
 pub use mirror::Write;
 
 /// The result of one check: the broken invariant, the object that shows it, and why.
-type CheckResult = Result<(), Broken>;
+type CheckResult = Result<(), Violation>;
 
 /// A broken invariant before the checker adds the time.
-struct Broken {
+struct Violation {
     invariant: Invariant,
     blames: String,
     why: String,
 }
 
-impl Broken {
+impl Violation {
     fn new(invariant: Invariant, blames: impl ToString, why: impl Into<String>) -> Self {
         Self { invariant, blames: blames.to_string(), why: why.into() }
     }
@@ -137,7 +137,7 @@ impl Checker {
 
     /// Records a broken invariant that the caller found.
     fn note(&mut self, checked: CheckResult, now: Timestamp) {
-        let Err(Broken { invariant, blames, why }) = checked else { return };
+        let Err(Violation { invariant, blames, why }) = checked else { return };
         if self.violation.is_none() {
             self.violation = Some(InvariantViolation { invariant, blames, why, at: now });
         }
@@ -155,7 +155,7 @@ impl Checker {
         if *decided.plan != decided.again {
             let CheckedDecision { controller, plan, again, .. } = decided;
             let why = format!("{controller} plans {plan:#?}, and again {again:#?}");
-            return Err(Broken::new(Invariant::SameInputSamePlan, decided.key, why));
+            return Err(Violation::new(Invariant::SameInputSamePlan, decided.key, why));
         }
         self.plans_nothing(decided)?;
         self.prunes_within_budget(decided)?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Author, Broken, CheckResult, Checker, Invariant, Write};
+use super::{Author, CheckResult, Checker, Invariant, Violation, Write};
 use api::gitops::v1alpha1::{ConfigRepo, Takeover};
 use api::names::{
     ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER,
@@ -40,7 +40,7 @@ impl Checker {
         let Some(before) = write.before.as_ref().filter(|_| is_same(&write.id, &target)) else {
             return Ok(());
         };
-        let broken = |why: String| Err(Broken::new(Invariant::Preconditions, &write.id, why));
+        let broken = |why: String| Err(Violation::new(Invariant::Preconditions, &write.id, why));
         let (controller, live) = (author.controller, before.resource_version());
         let Precondition { uid, resource_version } = wanted;
         // A later step may patch what an earlier step of the same plan created.
@@ -77,7 +77,7 @@ impl Checker {
         };
         if version.is_empty() {
             let why = format!("{} changes the work whatever its version is", author.controller);
-            return Err(Broken::new(Invariant::Preconditions, &write.id, why));
+            return Err(Violation::new(Invariant::Preconditions, &write.id, why));
         }
         Ok(())
     }
@@ -107,11 +107,11 @@ impl Checker {
         };
         if !is_ours {
             let why = format!("{} deletes an object of others", author.controller);
-            return Err(Broken::new(Invariant::NothingUnownedIsDeleted, &write.id, why));
+            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, &write.id, why));
         }
         if owners(before).filter(|kind| *kind == "AppliedManifestWork").count() > 1 {
             let why = format!("{} deletes an object that another work owns too", author.controller);
-            return Err(Broken::new(Invariant::NothingUnownedIsDeleted, &write.id, why));
+            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, &write.id, why));
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Checker {
         if manager != CONFIG_REPO_MANAGER {
             return Ok(());
         }
-        let broken = |why| Err(Broken::new(Invariant::NothingUnownedIsOverwritten, &write.id, why));
+        let broken = |why| Err(Violation::new(Invariant::NothingUnownedIsOverwritten, &write.id, why));
         match before.annotations().get(CONFIG_REPO_ANNOTATION) {
             Some(repo) if *repo == author.key.to_string() => return Ok(()),
             Some(repo) if self.is_in_inventory(repo, &write.id) => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::rollout::{after, promise};
-use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
+use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
 use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -67,7 +67,7 @@ impl Checker {
 }
 
 impl WorkChanges {
-    fn read(set: &Key, plan: &Plan, view: &impl View) -> Result<Self, Broken> {
+    fn read(set: &Key, plan: &Plan, view: &impl View) -> Result<Self, Violation> {
         let (mut changes, mut deleted) = (Self::default(), BTreeSet::new());
         for action in plan.steps.iter().flatten() {
             let work = match action {
@@ -127,6 +127,6 @@ fn is_live(set: &Key, work: &ManifestWork) -> bool {
     replica_set::is_owned(set, work) && !work.is_terminating()
 }
 
-fn broken(set: &Key, cluster: &str, why: &str) -> Broken {
-    Broken::new(Invariant::RolloutPromise, Key::namespaced(cluster, replica_set::name(set)), why)
+fn broken(set: &Key, cluster: &str, why: &str) -> Violation {
+    Violation::new(Invariant::RolloutPromise, Key::namespaced(cluster, replica_set::name(set)), why)
 }

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::mirror::{Mirror, Write};
-use super::{Author, Broken, CheckResult, CheckedDecision, Checker, Invariant, InvariantViolation};
+use super::{Author, CheckResult, CheckedDecision, Checker, Invariant, InvariantViolation, Violation};
 use crate::{Faults, World};
 use api::gitops::v1alpha1::RolloutPolicy;
 use engine::sync::ObjectId;
@@ -82,7 +82,7 @@ impl Checker {
             return Ok(());
         }
         let why = format!("{} of {} writes although nothing changed: {write}", author.controller, author.key);
-        Err(Broken::new(Invariant::NoWriteAtRest, &write.id, why))
+        Err(Violation::new(Invariant::NoWriteAtRest, &write.id, why))
     }
 
     /// Checks that a controller plans no write while the world is at rest, except leases.
@@ -94,7 +94,7 @@ impl Checker {
                 _ => Invariant::NoWriteAtRest,
             };
             let why = format!("{} plans a write although nothing changed", decided.controller);
-            return Err(Broken::new(invariant, decided.key, why));
+            return Err(Violation::new(invariant, decided.key, why));
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Checker {
             if let Some((id, object)) = terminating.find(|(id, _)| !is_held(mirror, id)) {
                 let finalizers = object.at(&["metadata", "finalizers"]);
                 let why = format!("on {place}, it is deleted and waits for {finalizers:?}");
-                return Err(Broken::new(Invariant::FinalizersDrain, id, why));
+                return Err(Violation::new(Invariant::FinalizersDrain, id, why));
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::budget::policy;
-use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
+use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::gitops::v1alpha1::RollOut;
 use controllers::hub::addon_config::{AddOnRollouts, explain};
@@ -57,7 +57,7 @@ impl Checker {
         match installed(decided.plan).find(|cluster| !starting.contains(cluster)) {
             Some(cluster) => {
                 let blames = Key::namespaced(cluster, &decided.key.name);
-                Err(Broken::new(Invariant::RolloutPromise, blames, "it is installed before its turn"))
+                Err(Violation::new(Invariant::RolloutPromise, blames, "it is installed before its turn"))
             }
             None => Ok(()),
         }
@@ -73,7 +73,7 @@ impl Checker {
         match installed(plan).next().filter(|_| is_rolled_out) {
             Some(cluster) => {
                 let blames = Key::namespaced(cluster, &key.name);
-                Err(Broken::new(Invariant::RolloutPromise, blames, "it is installed beside the rollout"))
+                Err(Violation::new(Invariant::RolloutPromise, blames, "it is installed beside the rollout"))
             }
             None => Ok(()),
         }
@@ -99,7 +99,7 @@ impl Checker {
         let unseen = written.filter(|written| runs != Some(written) && !self.unanswered.contains(&key));
         let Some(written) = unseen else { return Ok(()) };
         let why = format!("a plan is made of {runs:?}, and {} was written", written.short());
-        Err(Broken::new(Invariant::OwnWritesAreSeen, key, why))
+        Err(Violation::new(Invariant::OwnWritesAreSeen, key, why))
     }
 }
 
@@ -107,7 +107,7 @@ impl Checker {
 pub(super) fn promise(input: &Input, decision: &RolloutDecision, now: Timestamp, name: &str) -> CheckResult {
     oracle::check(input, decision, now).map_err(|broken| {
         let blames = Key::namespaced(broken.subject, name);
-        Broken::new(Invariant::RolloutPromise, blames, broken.promise)
+        Violation::new(Invariant::RolloutPromise, blames, broken.promise)
     })
 }
 

@@ -11,7 +11,7 @@ use crate::cli::origin::{Origin, read_by, read_by_rollouts};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
-use controllers::hub::addon_config::{self, AddonConfigController, PlacementRollout};
+use controllers::hub::addon_config::{self, AddOnConfigController, PlacementRollout};
 use controllers::hub::addon_removal::Removal;
 use controllers::hub::replica_set::{self, ReplicaSetController};
 use engine::addon::config::Config;
@@ -92,7 +92,7 @@ impl Explained {
     }
 
     fn of_addon(name: &str, origin: &Origin) -> Result<Self, CommandError> {
-        let caches = origin.read(&read_by_rollouts::<AddonConfigController>())?;
+        let caches = origin.read(&read_by_rollouts::<AddOnConfigController>())?;
         let addon_config::AddOnRollouts { rollouts, contents, states: _, removal, messages } =
             addon_config::explain(name, &caches, now())?.ok_or_else(|| missing(name))?;
         let contents = contents.into_iter().map(|(hash, configs)| (hash, names(&configs))).collect();

@@ -22,7 +22,7 @@ fn plan(status: &Value, cluster: &str, lease: Option<&Value>) -> Plan {
     let lease =
         lease.map(|spec| typed(json!({"metadata": {"name": "a", "namespace": "agents"}, "spec": spec})));
     caches.replace::<Lease>(Site::Spoke, lease.into_iter().collect(), "1");
-    AddonLeaseController::plan(&Key::namespaced("c1", "a"), &caches, NOW).unwrap()
+    AddOnLeaseController::plan(&Key::namespaced("c1", "a"), &caches, NOW).unwrap()
 }
 
 #[test]

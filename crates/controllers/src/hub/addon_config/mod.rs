@@ -43,9 +43,9 @@ pub(in crate::hub) use self::observed::{is_config, observing};
 pub(in crate::hub) use self::report::{last_change, report};
 
 /// Decides which cluster gets which configuration of an add-on, and when.
-pub struct AddonConfigController;
+pub struct AddOnConfigController;
 
-impl Controller for AddonConfigController {
+impl Controller for AddOnConfigController {
     const NAME: &'static str = "addon-config";
     type Primary = ClusterManagementAddOn;
 

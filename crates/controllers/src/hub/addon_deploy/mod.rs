@@ -27,7 +27,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use self::deployment::{Deployment, registries};
 use self::hosting::FINALIZERS;
 use self::index::DeployIndex;
-pub(crate) use self::takeover::AddonTakeoverController;
+pub(crate) use self::takeover::AddOnTakeoverController;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -40,9 +40,9 @@ use engine::addon::{config_refs, registration};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
-pub(crate) struct AddonDeployController;
+pub(crate) struct AddOnDeployController;
 
-impl Controller for AddonDeployController {
+impl Controller for AddOnDeployController {
     const NAME: &'static str = "addon-deploy";
     type Primary = ManagedClusterAddOn;
 

@@ -24,9 +24,9 @@ use reconcile::{Action, Controller, Plan, Read, View, Watches};
 /// How often it looks whether the permissions of all clusters are replaced.
 const RECHECK: SignedDuration = SignedDuration::from_mins(1);
 
-pub(crate) struct AddonTakeoverController;
+pub(crate) struct AddOnTakeoverController;
 
-impl Controller for AddonTakeoverController {
+impl Controller for AddOnTakeoverController {
     const NAME: &'static str = "addon-takeover";
     type Primary = RoleBinding;
 

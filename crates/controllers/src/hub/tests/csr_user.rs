@@ -52,7 +52,7 @@ fn asked(case: Case) -> &'static str {
                 "cluster"
             }
         }
-        Some(Certificate::Addon { .. }) => "addon",
+        Some(Certificate::AddOn { .. }) => "addon",
         Some(Certificate::Custom { .. }) => "custom",
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::memory_hub::MemoryHub;
 use super::work::advance_a_second;
-use crate::hub::addon_config::AddonConfigController;
-use crate::hub::addon_install::AddonInstallController;
+use crate::hub::addon_config::AddOnConfigController;
+use crate::hub::addon_install::AddOnInstallController;
 use crate::hub::placement::PlacementController;
 use object::{Key, Object};
 use reconcile::{Dispatcher, Limits, Register as _};
@@ -22,8 +22,8 @@ fn hub() -> MemoryHub {
     let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
     let mut dispatcher = Dispatcher::new(limits, false);
     dispatcher.add::<PlacementController>();
-    dispatcher.add::<AddonInstallController>();
-    dispatcher.add::<AddonConfigController>();
+    dispatcher.add::<AddOnInstallController>();
+    dispatcher.add::<AddOnConfigController>();
     MemoryHub::new(dispatcher, fleet())
 }
 
@@ -106,12 +106,12 @@ fn another(name: &str) -> (Object, String) {
 #[test]
 fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_each_key() {
     let mut hub = hub();
-    let first = hub.advance_a_second();
+    let first = advance_a_second(&mut hub);
     let slices = CLUSTERS / 100;
     assert_eq!(first.writes["PlacementDecision"], 2 * (slices + 1), "created, then filled: {first:?}");
     assert_eq!(first.writes["ManagedClusterAddOn"], CLUSTERS, "{first:?}");
     assert!(first.plans.values().all(|plans| *plans <= 3), "{first:?}");
-    assert!(hub.advance_a_second().plans.is_empty(), "the fleet rests");
+    assert!(advance_a_second(&mut hub).plans.is_empty(), "the fleet rests");
 
     let all = |((kind, key), _): &(&(String, Key), &Object)| {
         kind == "PlacementDecision" && key.name.starts_with("all-")
@@ -129,7 +129,7 @@ fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_
     assert!((1..=3).contains(&keys), "the queue has keys, not changes: {keys}");
     let (other, planned) = another("other");
     hub.put(other);
-    let flood = hub.advance_a_second();
+    let flood = advance_a_second(&mut hub);
     // The new placement creates a list of decisions and fills it.
     let writes = BTreeMap::from([("Placement".to_owned(), 1), ("PlacementDecision".to_owned(), 2)]);
     assert!(flood.plans.contains_key(&planned), "no key starves: {flood:?}");
@@ -140,7 +140,7 @@ fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_
         hub.patch("ManagedCluster", &Key::cluster(name(0)), &available(["Unknown", "True"][second % 2]));
         let (other, planned) = another(&format!("other-{second}"));
         hub.put(other);
-        let work = hub.advance_a_second();
+        let work = advance_a_second(&mut hub);
         assert!(work.plans.values().all(|plans| *plans <= 2), "{second}: {work:?}");
         assert!(work.plans.contains_key(&planned), "{second}: {work:?}");
         assert_eq!(work.writes, writes, "{second}: {work:?}");

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::memory_hub::MemoryHub;
-use crate::hub::addon_config::AddonConfigController;
+use crate::hub::addon_config::AddOnConfigController;
 use crate::hub::replica_set::ReplicaSetController;
 use object::{Key, Object, Random};
 use reconcile::{Command, Decoded, Dispatcher, Failure, FailureKind, Limits, Register as _, WatchEvent};
@@ -47,7 +47,7 @@ fn settle(hub: &mut MemoryHub, random: &mut Random, permille: u32) {
 
 fn hub(objects: Vec<Value>) -> MemoryHub {
     let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
-    dispatcher.add::<AddonConfigController>();
+    dispatcher.add::<AddOnConfigController>();
     dispatcher.add::<ReplicaSetController>();
     let mut hub = MemoryHub::new(dispatcher, Vec::new());
     settle(&mut hub, &mut Random::new(0), 0);

@@ -3,18 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use object::{Key, Object};
 use reconcile::{Action, Command, Dispatcher, Lookup, LookupAnswer, Site, WatchEvent, WatchedKind};
-
-/// What happened: the reconciliations by controller and key, and the writes by kind.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    pub(crate) plans: BTreeMap<String, usize>,
-    pub(crate) writes: BTreeMap<String, usize>,
-}
 
 pub(crate) struct MemoryHub {
     pub(crate) dispatcher: Dispatcher,
@@ -73,30 +66,6 @@ impl MemoryHub {
             Command::Reconciled(_) | Command::Compute(_) | Command::Unwatch(_) | Command::Refused(_) => {}
         }
         None
-    }
-
-    /// Lets a second pass, and plans and writes what is due in it.
-    pub(crate) fn advance_a_second(&mut self) -> Work {
-        let mut work = Work::default();
-        for _ in 0..10 {
-            self.now += SignedDuration::from_millis(100);
-            loop {
-                let commands = self.dispatcher.due(self.now);
-                if commands.is_empty() {
-                    break;
-                }
-                for command in commands {
-                    if let Command::Reconciled(ended) = &command {
-                        assert!(ended.failure.is_none(), "{:?}", ended.failure);
-                        *work.plans.entry(format!("{} {}", ended.controller, ended.key)).or_default() += 1;
-                    }
-                    if let Some(written) = self.execute(command) {
-                        *work.writes.entry(written.gvk().kind).or_default() += 1;
-                    }
-                }
-            }
-        }
-        work
     }
 
     fn list(&mut self, kind: Arc<WatchedKind>) {

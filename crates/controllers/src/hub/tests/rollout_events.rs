@@ -5,7 +5,7 @@ use reconcile::{Answer, Caches, Controller, Failure, FailureKind, Outcome, Site}
 use serde_json::json;
 
 use super::*;
-use crate::hub::addon_config::AddonConfigController;
+use crate::hub::addon_config::AddOnConfigController;
 use crate::hub::replica_set::ReplicaSetController;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::work::v1::ManifestWork;
@@ -53,7 +53,7 @@ fn a_rollback_is_told_once_its_quarantine_is_recorded_whatever_fails_after_that(
     let of_set =
         |outcomes: &[bool]| told::<ReplicaSetController, _, ManifestWork>(&set, outcomes).unwrap().join(",");
     let of_addon = |outcomes: &[bool]| {
-        told::<AddonConfigController, _, ManagedClusterAddOn>(&addon, outcomes).map(|told| told.join(","))
+        told::<AddOnConfigController, _, ManagedClusterAddOn>(&addon, outcomes).map(|told| told.join(","))
     };
     let all = "RolledBack,RolloutStarted,RolloutHeld";
     for (outcomes, set, addon) in [

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::hub::addon_config::{AddonConfigController, explain};
-use crate::hub::addon_install::AddonInstallController;
+use crate::hub::addon_config::{AddOnConfigController, explain};
+use crate::hub::addon_install::AddOnInstallController;
 use crate::hub::cluster_decision::ClusterDecisionController;
 use crate::hub::clusterset::ClusterSetController;
 use crate::hub::placement::PlacementController;
@@ -120,7 +120,7 @@ fn a_condition_names_the_clusters_that_cannot_be_read() {
         told(&set, "ClusterSetEmpty"),
         ["2 ManagedClusters selected. 1 of the clusters cannot be read, such as c2."]
     );
-    let addon = AddonConfigController::plan(&Key::cluster("a"), &caches, now).unwrap();
+    let addon = AddOnConfigController::plan(&Key::cluster("a"), &caches, now).unwrap();
     let rollout = told(&addon, "Progressing");
     assert!(
         rollout.iter().all(|message| message.ends_with(" 2 of the clusters cannot be read, such as c2."))
@@ -137,7 +137,7 @@ fn a_condition_names_the_clusters_that_cannot_be_read() {
 
 #[test]
 fn an_addon_is_installed_elsewhere_and_removed_from_no_cluster_that_cannot_be_read() {
-    let plan = AddonInstallController::plan(&Key::cluster("a"), &fleet(), Timestamp::UNIX_EPOCH).unwrap();
+    let plan = AddOnInstallController::plan(&Key::cluster("a"), &fleet(), Timestamp::UNIX_EPOCH).unwrap();
     let actions: Vec<_> =
         plan.steps.iter().flatten().map(|action| serde_json::to_value(action).unwrap()).collect();
     assert_eq!(actions.len(), 1, "{actions:?}");
@@ -176,9 +176,9 @@ fn a_placement_keeps_a_cluster_that_cannot_be_read_and_selects_none_anew() {
 fn an_add_on_or_a_placement_that_cannot_be_read_holds_back_no_other() {
     let decided = |caches: &Caches| {
         let now = Timestamp::UNIX_EPOCH;
-        let install = AddonInstallController::plan(&Key::cluster("a"), caches, now).unwrap();
+        let install = AddOnInstallController::plan(&Key::cluster("a"), caches, now).unwrap();
         let placement = PlacementController::plan(&Key::namespaced("default", "fleet"), caches, now).unwrap();
-        let config = AddonConfigController::plan(&Key::cluster("a"), caches, now).unwrap();
+        let config = AddOnConfigController::plan(&Key::cluster("a"), caches, now).unwrap();
         let states = explain("a", caches, now).unwrap().unwrap().states;
         assert_eq!(states.len(), CLUSTERS.len());
         format!("{install:?} {placement:?} {config:?} {states:?}")
@@ -190,7 +190,7 @@ fn an_add_on_or_a_placement_that_cannot_be_read_holds_back_no_other() {
     assert_eq!(decided(&caches), before);
 
     refuse::<ClusterManagementAddOn>(&mut caches, Key::cluster("a"));
-    let own = AddonInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH);
+    let own = AddOnInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH);
     assert!(own.unwrap_err().to_string().contains("not a map"), "it waits itself");
 }
 
@@ -257,7 +257,7 @@ fn removals_in_batches_go_on_although_a_cluster_that_the_addon_leaves_cannot_be_
     let cluster = |name| typed::<ManagedCluster>(json!({"metadata": {"name": name}}));
     caches.replace(Site::Hub, ["c1", "c4"].map(cluster).into(), "2");
     refuse::<ManagedCluster>(&mut caches, Key::cluster("c2"));
-    let plan = AddonInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH).unwrap();
+    let plan = AddOnInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH).unwrap();
     let written = serde_json::to_string(&plan).unwrap();
     assert!(written.contains(r#""cluster":"c4""#), "the removal is recorded: {written}");
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::memory_hub::MemoryHub;
 use super::work::advance_a_second;
-use crate::hub::addon_config::AddonConfigController;
-use crate::hub::addon_deploy::AddonDeployController;
+use crate::hub::addon_config::AddOnConfigController;
+use crate::hub::addon_deploy::AddOnDeployController;
 use crate::hub::managed_namespaces::ManagedNamespacesController;
 use object::{Key, Object};
 use reconcile::{Dispatcher, Limits, Register as _};
@@ -62,8 +62,8 @@ fn a_change_of_a_policy_wakes_the_add_ons_that_it_is_or_was_for() {
         }));
     }
     let register = |dispatcher: &mut Dispatcher| {
-        dispatcher.add::<AddonDeployController>();
-        dispatcher.add::<AddonConfigController>();
+        dispatcher.add::<AddOnDeployController>();
+        dispatcher.add::<AddOnConfigController>();
     };
     let mut hub = hub(register, objects);
     let of = |name: &str| {
