@@ -64,7 +64,7 @@ pub async fn install_definitions(
 }
 
 /// Returns whether the cluster serves every version of a definition now. Everybody may ask this; the role of
-/// OCM's registration agent reads no definitions. A shell asks for one version of a kind, and keeps the answer.
+/// OCM's registration agent reads no definitions. A shell asks for one version, and keeps the answer.
 async fn is_served(spoke: &kube::Client, wanted: &CustomResourceDefinition) -> bool {
     for version in wanted.spec.versions.iter().filter(|version| version.served) {
         let version = format!("{}/{}", wanted.spec.group, version.name);

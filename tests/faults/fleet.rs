@@ -41,7 +41,7 @@ pub(super) struct Fleet {
     agent: Option<Running>,
     /// git's own daemon with its port, where the repository is behind one.
     daemon: Option<(Child, u16)>,
-    /// Holds the logs of operator and agent, which print them when they are dropped: it is dropped after them.
+    /// The logs of operator and agent, which print them when they are dropped: it is dropped last.
     pub(super) dir: tempfile::TempDir,
 }
 

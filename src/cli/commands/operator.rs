@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use json_patch::merge;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -21,7 +20,7 @@ use crate::operator::webhook::{WebhookAddress, WebhookOptions};
 use crate::operator::{self, ArgoCd, Candidate, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
 use crate::shell::stop_on_signal;
-use crate::shell::{Election, ElectionOptions, Selection};
+use crate::shell::{self, Election, ElectionOptions, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 
@@ -224,17 +223,24 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": args.namespace, "labels": labels},
     });
     let namespaces: Api<Namespace> = Api::all(hub.clone());
-    namespaces
-        .patch(&args.namespace, &params, &Patch::Apply(namespace))
-        .await
-        .context("cannot create the namespace of the ConfigRepo")?;
+    let refused = |error: kube::Error| {
+        CommandError::hinted(
+            anyhow::anyhow!("cannot create the namespace {}: {}", args.namespace, shell::message(&error)),
+            format!(
+                "an administrator may: kubectl label namespace {} {OPERATOR_IDENTITY_LABEL}={OPERATOR_IDENTITY_ALLOWED}; \
+                 then apply a ConfigRepo in place of --repo",
+                args.namespace
+            ),
+        )
+    };
+    namespaces.patch(&args.namespace, &params, &Patch::Apply(namespace)).await.map_err(refused)?;
     let repo = json!({
         "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": name, "namespace": args.namespace}, "spec": spec,
     });
     let repos: Api<ConfigRepo> = Api::namespaced(hub.clone(), &args.namespace);
-    let missing = |e| {
+    let missing = |e: kube::Error| {
         CommandError::hinted(
-            anyhow::Error::new(e).context("cannot create the ConfigRepo"),
+            anyhow::anyhow!("cannot create the ConfigRepo: {}", shell::message(&e)),
             "wheelwright crds | kubectl apply --server-side -f -",
         )
     };

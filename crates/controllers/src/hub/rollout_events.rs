@@ -12,7 +12,7 @@ use object::{Gvk, Key, Kind, ObjectRef};
 use reconcile::{Action, Event, EventType, Executed, Plan, StatusWrite};
 
 /// Reason of the event about a revision that is quarantined.
-pub(super) const ROLLED_BACK: &str = "RolledBack";
+const ROLLED_BACK: &str = "RolledBack";
 
 /// The rollout of a revision on the clusters of a placement, before and after a decision.
 pub(super) struct RolloutChange<'a> {
@@ -129,9 +129,29 @@ pub(super) fn draft(plan: &mut Plan, status: Option<StatusWrite>, events: Vec<Ev
 
 /// Returns whether a plan has recorded its rollouts in their policy. A plan tells of a quarantine that the
 /// policy does not have yet, so the one that records it is the last that does.
-pub(super) fn has_recorded(done: &Executed) -> bool {
+fn has_recorded(done: &Executed) -> bool {
     let is_policy = |action: &Action| action.gvk() == Some(Gvk::of::<RolloutPolicy>());
     done.results().any(|(action, outcome)| outcome.is_ok() && is_policy(action))
+}
+
+/// Returns whether an event about a set is told after a plan of which some writes failed. A rollout has
+/// started once one of its works is written; until then each plan drafts that event. The other events tell
+/// what the status or the policy says from now on.
+pub(super) fn is_told_of_set(event: &Event, done: &Executed) -> bool {
+    match event.reason.as_str() {
+        "RolloutStarted" => done.outcomes.last().is_some_and(|step| step.iter().any(Result::is_ok)),
+        ROLLED_BACK => has_recorded(done),
+        _ => true,
+    }
+}
+
+/// Returns the status of an add-on after a plan: if every step was tried, or if a rollback was recorded.
+pub(super) fn status_of_addon(done: &Executed) -> Option<StatusWrite> {
+    let mut status = done.plan.status.clone()?;
+    status.events.retain(|event| event.reason != ROLLED_BACK || has_recorded(done));
+    let is_rollback = status.events.iter().any(|event| event.reason == ROLLED_BACK);
+    let is_reached = done.outcomes.len() == done.plan.steps.len();
+    (is_reached || is_rollback).then_some(status)
 }
 
 /// Returns an event of an object that is rolled out.

@@ -24,7 +24,7 @@ use self::decide::DecidedAddOn;
 use self::input::AddOnInput;
 use super::addon_deletion;
 use super::addon_removal::Removal;
-use super::rollout_events::{self, ROLLED_BACK};
+use super::rollout_events;
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -90,11 +90,7 @@ impl Controller for AddOnConfigController {
     /// Returns the status. It is about the rollout as a whole, so a failed write to one cluster does not
     /// delay it. A rollback is told with its record, whatever fails after that.
     fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
-        let mut status = done.plan.status.clone()?;
-        status.events.retain(|event| event.reason != ROLLED_BACK || rollout_events::has_recorded(done));
-        let is_rollback = status.events.iter().any(|event| event.reason == ROLLED_BACK);
-        let is_reached = done.outcomes.len() == done.plan.steps.len();
-        (is_reached || is_rollback).then_some(status)
+        rollout_events::status_of_addon(done)
     }
 }
 

@@ -25,7 +25,7 @@ use self::input::SetInput;
 use self::wakes::{all, relevant_fields, set_of, sets_of};
 use self::write::unnamable;
 use super::addon_config::PlacementRollout;
-use super::rollout_events::{self, ROLLED_BACK};
+use super::rollout_events;
 use crate::placement_reads::{is_unreachable, placement_of};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
@@ -110,15 +110,8 @@ impl Controller for ReplicaSetController {
         let observed = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected").at(generation);
         let observed = observed.message(text::plain(&failure.message, LONGEST_MESSAGE));
         set_condition(&mut new.status.get_or_insert_default().conditions, observed, now);
-        // A rollout has started once one of its works is written; until then each plan drafts that event. The
-        // other events tell what the status or the policy says from now on.
-        let has_written = done.outcomes.last().is_some_and(|step| step.iter().any(Result::is_ok));
         let mut events = done.plan.status.as_ref().map(|write| write.events.clone()).unwrap_or_default();
-        events.retain(|event| match event.reason.as_str() {
-            "RolloutStarted" => has_written,
-            ROLLED_BACK => rollout_events::has_recorded(done),
-            _ => true,
-        });
+        events.retain(|event| rollout_events::is_told_of_set(event, done));
         StatusWrite::between(set.as_ref(), &new).map(|write| StatusWrite { events, ..write })
     }
 }
