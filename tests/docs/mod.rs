@@ -298,8 +298,8 @@ async fn prepare_fleet(hub: &Cluster) {
 
 /// Returns bash with a block, as a reader of the pages runs it in a directory below `dir`.
 fn bash(hub: &Cluster, dir: &Path, below: &str, script: &str) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["180", "bash", "-euo", "pipefail", "-c", script]).current_dir(dir.join(below));
+    let mut command = Command::new("bash");
+    command.args(["-euo", "pipefail", "-c", script]).current_dir(dir.join(below));
     command.env("PATH", format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").unwrap()));
     command.env("KUBECONFIG", &hub.kubeconfig).env("HOME", dir).env("TOKEN", "token-of-a-git-server");
     command
@@ -308,7 +308,9 @@ fn bash(hub: &Cluster, dir: &Path, below: &str, script: &str) -> Command {
 /// Runs a block in a directory below `dir`; returns what it prints, and whether it succeeds.
 fn outcome(hub: &Cluster, dir: &Path, below: &str, block: &Block) -> (bool, String) {
     let script = format!("{PLANS_OF_CHANGES_SUCCEED}\n{}", block.text);
-    let output = bash(hub, dir, below, &script).output().unwrap();
+    // Not around commands that go on until they are killed: they would outlive it.
+    let limited = r#"exec timeout 180 bash -euo pipefail -c "$SCRIPT""#;
+    let output = bash(hub, dir, below, limited).env("SCRIPT", script).output().unwrap();
     let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.success(), printed)

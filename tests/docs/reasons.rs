@@ -116,6 +116,7 @@ const BEFORE_EVENT: &[&str] = &[
     "EventType::Warning,",
     "MISSING: &str =",
     "INVALID: &str =",
+    "ROLLED_BACK: &str =",
     "event:",
     "reason:",
     "has_failed {",

@@ -184,7 +184,10 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
     assert!(index.starts_with("HTTP/1.1 200"), "{index}");
     assert!(index.contains("content-security-policy: default-src 'none'"), "{index}");
     assert!(index.contains("cluster-0") && index.contains("TimedOut"), "{index}");
-    assert!(index.contains("<a href=\"placement?of=fleet/all\">fleet/all</a>"), "{index}");
+    assert!(
+        index.contains("<a id=\"placement:fleet/all\" href=\"placement?of=fleet/all\">fleet/all</a>"),
+        "{index}"
+    );
     let reasons = answer(&url, "/SECRET/placement?of=fleet/all", "").await;
     assert!(reasons.starts_with("HTTP/1.1 200") && reasons.contains("is not tolerated"), "{reasons}");
     for name in ["fleet/none", "nonsense", "%3Cb%3E/x"] {
@@ -235,7 +238,7 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     let buttons =
         ["Resume proxy", "Approve the start of canary", "Suspend a/fleet", "Approve the plan of a/fleet"];
     check(&Rights::every(), &buttons, &[]);
-    check(&Rights::every(), &["<a href=\"placement?of=fleet/all\">"], &[]);
+    check(&Rights::every(), &["<a id=\"placement:fleet/all\" href=\"placement?of=fleet/all\">"], &[]);
     check(&Rights::of(&[Right::ListPlacements], &[]), &["fleet/all"], &["<a href"]);
     check(&Rights::default(), &["You may not list managedclusters"], &everything);
     let one = Rights::of(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "cluster-1")]);

@@ -194,8 +194,8 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
     let overview = Overview::read(&caches(&world), world.now).unwrap();
     let [set] = overview.replica_sets.as_slice() else { panic!("{overview:?}") };
     assert_eq!(
-        (set.name.as_str(), set.failed, set.total, set.holds.len()),
-        ("default/settings", 4, 4, 1),
+        (set.name.as_str(), set.failed, set.quarantined, set.total, set.holds.len()),
+        ("default/settings", 0, 4, 4, 1),
         "{set:?}"
     );
     let hold = &set.holds[0];
