@@ -157,7 +157,7 @@ bugs! {
                 policy.spec.paused = false;
             }
         }
-    } a_pause_without_effect_is_found breaks RolloutPromise, 1_000_000;
+    } a_pause_without_effect_is_found breaks RolloutPromise, 19;
 
     /// An add-on is installed on all clusters at once, whatever the policy says.
     InstallsAtOnce in hub_with "addon-install" {
