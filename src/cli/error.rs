@@ -1,5 +1,6 @@
 //! The failure of a command, with a hint for the user.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// The failure of a command.
@@ -29,21 +30,21 @@ pub type CommandResult = Result<ExitCode, CommandError>;
 
 /// Returns the hint for a file that cannot be read or written, when the error has no other.
 pub(super) fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
-    let kind = error.chain().find_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()))?;
-    match kind {
-        std::io::ErrorKind::NotFound => {
+    match io_kinds(error).next()? {
+        ErrorKind::NotFound => {
             Some("check the path; one without a leading / begins in the current directory")
         }
-        std::io::ErrorKind::PermissionDenied => {
-            Some("check who may read and write the file and its directory")
-        }
+        ErrorKind::PermissionDenied => Some("check who may read and write the file and its directory"),
         _ => None,
     }
 }
 
 /// Returns whether the reader of the output has closed it: `wheelwright … | head` is not an error.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-    })
+    io_kinds(error).any(|kind| kind == ErrorKind::BrokenPipe)
+}
+
+/// Returns the failures of input and output among the causes of an error, the outermost first.
+fn io_kinds(error: &anyhow::Error) -> impl Iterator<Item = ErrorKind> {
+    error.chain().filter_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()))
 }

@@ -174,13 +174,14 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         }
     }
     if !held_plan.is_empty() {
+        let commit = escape(short(seen));
         let _ = write!(
             html,
             "<p class=\"hold\">The plan of commit {} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
              In a clone, <code>wheelwright plan --head {}</code> shows it.</p>",
-            escape(short(seen)),
+            commit,
             escape(held_plan),
-            escape(short(seen))
+            commit
         );
         if has_buttons {
             button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);

@@ -10,15 +10,14 @@ const UNNAMED: &[(&str, &str)] =
     &[("base64", "tests/fuzz/driver.rs, which fuzz targets include, uses it"), ("libfuzzer-sys", "the same")];
 
 /// A dependency in a manifest.
-#[derive(Debug, PartialEq, Eq)]
-struct Dependency<'t> {
-    package: &'t str,
+pub(super) struct Dependency<'t> {
+    pub(super) package: &'t str,
     /// Whether only tests, benches and fuzz targets use it.
-    is_of_tests: bool,
+    pub(super) is_of_tests: bool,
 }
 
 /// Returns the dependencies that a manifest names.
-fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
+pub(super) fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     let mut found = Vec::new();
     let mut section = "";
     for line in manifest.lines() {
@@ -55,7 +54,7 @@ fn quoted<'t>(manifest: &'t str, section: &str) -> Option<&'t str> {
 }
 
 /// Returns the dependencies of a package that its sources do not name.
-fn unused(manifest: &str, own: &Files, libraries: &BTreeMap<&str, &str>) -> Vec<String> {
+fn unused(manifest: &str, own: &[(&str, &str)], libraries: &BTreeMap<&str, &str>) -> Vec<String> {
     let names = |text: &str, name: &str| {
         let path = format!("{name}::");
         text.contains(&path) || text.contains(&format!("use {name}")) || text.contains(&format!("{name}!"))
@@ -82,12 +81,12 @@ fn every_dependency_is_used_by_its_crate() {
     let (libraries, sources) = (libraries(&manifests), sources());
     assert_none(manifests.iter().flat_map(|(path, manifest)| {
         let directory = path.trim_end_matches("Cargo.toml");
-        let is_own = |file: &String| match directory {
+        let is_own = |file: &str| match directory {
             "" => ["src/", "tests/", "benches/"].iter().any(|part| file.starts_with(part)),
             directory => file.starts_with(directory),
         };
-        let own: Files =
-            sources.iter().filter(|(file, _)| is_own(file)).map(|(a, b)| (a.clone(), b.clone())).collect();
+        let own = sources.iter().map(|(file, text)| (file.as_str(), text.as_str()));
+        let own: Vec<_> = own.filter(|(file, _)| is_own(file)).collect();
         let unused = unused(manifest, &own, &libraries).into_iter();
         let unused = unused.filter(|package| !UNNAMED.iter().any(|(unnamed, _)| unnamed == package));
         unused.map(|package| format!("{path}: nothing uses {package}")).collect::<Vec<_>>()
@@ -97,12 +96,10 @@ fn every_dependency_is_used_by_its_crate() {
 #[test]
 fn a_dependency_that_nothing_or_only_a_test_uses_is_found() {
     let manifest = "[package]\nname = \"a\"\n[dependencies]\n# a reason\nb.workspace = true\nc-d = \"1\"\ne = { f = 1 }\n\n[dev-dependencies]\ng.workspace = true\n";
-    let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
     let own = [
-        file("crates/a/src/lib.rs", "use b::B;\n#[cfg(test)]\nmod tests {\n    use e::E;\n}\n"),
-        file("crates/a/src/tests/c.rs", "c_d::f();"),
+        ("crates/a/src/lib.rs", "use b::B;\n#[cfg(test)]\nmod tests {\n    use e::E;\n}\n"),
+        ("crates/a/src/tests/c.rs", "c_d::f();"),
     ];
-    let own: Files = own.into_iter().collect();
     assert_eq!(unused(manifest, &own, &BTreeMap::new()), ["c-d", "e", "g"]);
     assert_eq!(unused(manifest, &own, &BTreeMap::from([("c-d", "b")])), ["e", "g"]);
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::dependencies::dependencies;
 use super::tokens::tokens;
 use super::{assert_none, is_test, read};
 
@@ -56,11 +57,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
 ];
 
-/// Returns the crates that a manifest's `[dependencies]` name.
-fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
-    let section =
-        manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]\n")).unwrap_or_default();
-    section.lines().filter_map(|line| line.strip_prefix("wheelwright-")?.split(['.', ' ']).next())
+/// Returns the crates that a member's own code depends on.
+fn crates(manifest: &str) -> impl Iterator<Item = &str> {
+    let own = dependencies(manifest).into_iter().filter(|dependency| !dependency.is_of_tests);
+    own.filter_map(|dependency| dependency.package.strip_prefix("wheelwright-"))
 }
 
 /// Returns the first names of all paths of a source text: `crate::a`, and `b` of `b::c` unless `b` is
@@ -150,8 +150,7 @@ fn manifests_name_only_the_crates_they_may() {
     for (path, manifest) in members {
         let name = path.split('/').nth(1).unwrap();
         seen.insert(name);
-        let wrong =
-            dependencies(manifest).filter(|used| !may.get(name).is_some_and(|may| may.contains(used)));
+        let wrong = crates(manifest).filter(|used| !may.get(name).is_some_and(|may| may.contains(used)));
         problems.extend(wrong.map(|used| format!("{path}: {name} must not use {used}")));
     }
     assert_eq!(seen, may.into_keys().collect(), "the table names every member");
@@ -169,7 +168,7 @@ fn modules_of_the_root_package_use_only_what_they_may() {
 #[test]
 fn a_wrong_manifest_and_a_wrong_import_are_found() {
     let manifest = "[package]\nname = \"x\"\n\n[dependencies]\nwheelwright-api.workspace = true\nserde = \"1\"\n\n[dev-dependencies]\nwheelwright-sim.workspace = true\n";
-    assert_eq!(dependencies(manifest).collect::<Vec<_>>(), ["api"]);
+    assert_eq!(crates(manifest).collect::<Vec<_>>(), ["api"]);
     let modules: BTreeMap<&str, &[&str]> = MODULES.iter().copied().collect();
     let count = |path, text| problems(path, text, &modules).len();
     assert_eq!(count("src/git/push.rs", "use object::Key; use crate::git::{push, error::Error};"), 0);

@@ -2,6 +2,7 @@
 //!
 //! Condition messages, events, reports and logs quote such text. Before that, secrets are redacted by
 //! pattern, characters that control terminals or reorder lines are dropped, and the length is limited.
+//! [`short_commit`] and [`with_causes`] make nothing safe.
 
 use std::sync::LazyLock;
 

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::hub::tests::memory_hub::MemoryHub;
-use crate::hub::tests::work::advance_a_second;
+use crate::hub::tests::work::{advance_a_second, hub_with};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
@@ -12,7 +12,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use k8s_openapi::api::core::v1::Namespace;
 use object::Object;
 use object::tree::{Checkout, FileTree};
-use reconcile::{Answer, Caches, Dispatcher, Limits, Outcome, Register as _, Site, SourceFailure};
+use reconcile::{Answer, Caches, Dispatcher, Outcome, Register as _, Site, SourceFailure};
 use sim::World;
 use std::sync::Arc;
 
@@ -153,9 +153,6 @@ fn a_commit_has_a_hundred_statuses_at_most() {
 
 /// Returns a hub at rest with a commit that is pending until a work has made its progress.
 fn pending() -> MemoryHub {
-    let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
-    let mut dispatcher = Dispatcher::new(limits, false);
-    dispatcher.add::<CommitStatusController>();
     let world = world();
     let [repo, namespace] = [
         Object::from_typed(&world.get::<ConfigRepo>(&key()).unwrap()),
@@ -169,7 +166,10 @@ fn pending() -> MemoryHub {
         },
         "spec": {"workload": {"manifests": []}},
     });
-    let mut hub = MemoryHub::new(dispatcher, vec![repo.into_value(), namespace.into_value(), work]);
+    let mut hub = hub_with(
+        Dispatcher::add::<CommitStatusController>,
+        vec![repo.into_value(), namespace.into_value(), work],
+    );
     hub.now = world.now;
     hub.patch("ConfigRepo", &key(), &json!({"status": {"commitStatus": null}}));
     progresses(&mut hub, "True", "Begins");

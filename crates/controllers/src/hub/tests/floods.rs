@@ -3,28 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::memory_hub::MemoryHub;
-use super::work::advance_a_second;
+use super::work::{advance_a_second, hub_with};
 use crate::hub::addon_config::AddOnConfigController;
 use crate::hub::addon_install::AddOnInstallController;
 use crate::hub::placement::PlacementController;
 use object::{Key, Object};
-use reconcile::{Dispatcher, Limits, Register as _};
+use reconcile::{Dispatcher, Register as _};
 
 const CLUSTERS: usize = 10_000;
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const ADDON: &str = "addon.open-cluster-management.io";
 
 fn hub() -> MemoryHub {
-    let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
-    let mut dispatcher = Dispatcher::new(limits, false);
-    dispatcher.add::<PlacementController>();
-    dispatcher.add::<AddOnInstallController>();
-    dispatcher.add::<AddOnConfigController>();
-    MemoryHub::new(dispatcher, fleet())
+    let register = |dispatcher: &mut Dispatcher| {
+        dispatcher.add::<PlacementController>();
+        dispatcher.add::<AddOnInstallController>();
+        dispatcher.add::<AddOnConfigController>();
+    };
+    hub_with(register, fleet())
 }
 
 /// Returns the number of keys that wait.

@@ -2,26 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::memory_hub::MemoryHub;
-use super::work::advance_a_second;
+use super::work::{advance_a_second, hub_with};
 use crate::hub::addon_config::AddOnConfigController;
 use crate::hub::addon_deploy::AddOnDeployController;
 use crate::hub::managed_namespaces::ManagedNamespacesController;
 use object::{Key, Object};
-use reconcile::{Dispatcher, Limits, Register as _};
+use reconcile::{Dispatcher, Register as _};
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const ADDON: &str = "addon.open-cluster-management.io";
 
 /// Returns a hub at rest.
 fn hub(register: impl FnOnce(&mut Dispatcher), objects: Vec<Value>) -> MemoryHub {
-    let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
-    let mut dispatcher = Dispatcher::new(limits, false);
-    register(&mut dispatcher);
-    let mut hub = MemoryHub::new(dispatcher, objects);
+    let mut hub = hub_with(register, objects);
     while !advance_a_second(&mut hub).plans.is_empty() {}
     hub
 }

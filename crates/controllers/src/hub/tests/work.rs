@@ -1,17 +1,26 @@
-//! The work of a hub in memory in a second.
+//! A hub in memory with controllers of the operator, and its work in a second.
 
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use super::memory_hub::MemoryHub;
-use reconcile::Command;
+use reconcile::{Command, Dispatcher, Limits};
 
 /// What happened: the reconciliations by controller and key, and the writes by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) plans: BTreeMap<String, usize>,
     pub(crate) writes: BTreeMap<String, usize>,
+}
+
+/// Returns a hub with controllers of the operator, which take the changes of 50 ms together.
+pub(crate) fn hub_with(register: impl FnOnce(&mut Dispatcher), objects: Vec<Value>) -> MemoryHub {
+    let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
+    let mut dispatcher = Dispatcher::new(limits, false);
+    register(&mut dispatcher);
+    MemoryHub::new(dispatcher, objects)
 }
 
 /// Lets a second pass, and plans and writes what is due in it.
