@@ -350,17 +350,18 @@ pub(super) fn local_tip(repo: &Repository, reference: &str) -> Result<Option<Oid
     }
 }
 
-/// Moves a reference of a local repository from its tip to a commit.
+/// Moves a reference of a local repository from its tip to a commit. Without a tip, it creates the reference.
+///
+/// It compares the reference with the zero id then, because libgit2 compares under the lock of the reference and
+/// looks for an existing one before that: two writers would both create it.
 pub(super) fn swap(
     repo: &Repository,
     reference: &str,
     tip: Option<Oid>,
     commit: Oid,
 ) -> Result<Attempt, git2::Error> {
-    let moved = match tip {
-        Some(tip) => repo.reference_matching(reference, commit, true, tip, "wheelwright: report"),
-        None => repo.reference(reference, commit, false, "wheelwright: report"),
-    };
+    let expected = tip.unwrap_or(Oid::ZERO_SHA1);
+    let moved = repo.reference_matching(reference, commit, true, expected, "wheelwright: report");
     swapped(moved, commit)
 }
 

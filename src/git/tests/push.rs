@@ -4,6 +4,7 @@ use git2::{Oid, Repository};
 
 use super::forge::{Forge, Server};
 use crate::git::commit::{Written, write_commit};
+use crate::git::push::{Attempt, swap};
 use crate::git::{Commit, LastPush, Mirror, Retry};
 
 /// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
@@ -144,6 +145,29 @@ fn no_writer_loses_an_update() {
             assert_eq!(forge.file(BRANCH, &format!("hub-{writer}/state")), Some(format!("{}", UPDATES - 1)));
         }
     });
+}
+
+#[test]
+fn one_of_two_writers_creates_a_branch_of_a_local_repository() {
+    let forge = Forge::new();
+    let commits = ["1", "2"].map(|number| forge.commit_on(None, "main", &[("x", number)]).parse().unwrap());
+    let start = std::sync::Barrier::new(commits.len());
+    let create = |commit: Oid| {
+        let (repo, start) = (forge.repo(), &start);
+        move || {
+            let names = (0..5_000).map(|number| format!("refs/heads/{number}"));
+            let swapped = names.map(|name| {
+                start.wait();
+                matches!(swap(&repo, &name, None, commit), Ok(Attempt::Pushed(_)))
+            });
+            swapped.collect::<Vec<_>>()
+        }
+    };
+    let [one, other] = std::thread::scope(|scope| {
+        commits.map(|commit| scope.spawn(create(commit))).map(|thread| thread.join().unwrap())
+    });
+    let both: Vec<_> = (0..one.len()).filter(|at| one[*at] && other[*at]).collect();
+    assert_eq!(both, Vec::<usize>::new(), "branches that two writers created");
 }
 
 #[test]
