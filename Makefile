@@ -19,7 +19,7 @@ test: ## Run every test, those against a real Kubernetes API server included
 lint: ## Check format, lints, and the dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
-	tests/rings
+	tests/pure
 	tests/deny
 
 .PHONY: mutants

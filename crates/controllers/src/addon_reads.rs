@@ -74,8 +74,9 @@ pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<OnClusters> {
     let mut found = OnClusters::default();
     found.unreadable.extend(refused.iter().map(|refused| refused.key.name.clone()));
     let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
+    let read: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name()).collect();
     let refused = refused.iter().map(|refused| refused.key.name.as_str());
-    let never_read = refused.filter(|name| clusters.iter().all(|cluster| cluster.name() != *name));
+    let never_read = refused.filter(|name| !read.contains(name));
     for cluster in clusters.iter().map(|cluster| cluster.name()).chain(never_read) {
         match view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, addon)) {
             Ok(addon) => found.addons.extend(addon),

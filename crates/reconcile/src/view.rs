@@ -326,7 +326,7 @@ impl<'a> Query<'a> {
     }
 
     /// Selects the objects with one label.
-    pub fn label(key: &'a str, value: &'a str) -> Self {
+    pub const fn label(key: &'a str, value: &'a str) -> Self {
         Self { namespace: None, label: Some((key, value)) }
     }
 

@@ -5,7 +5,7 @@
 //! API server ──watch──▶ Dispatcher ──▶ threads: plan, conclude, compute ──▶ Dispatcher
 //!                           └────────▶ tasks: requests to the API server, pushes ──▶ Dispatcher
 //! ```
-//! The shell decides nothing about a fleet, and knows none of our kinds. `clock.rs` reads the only clock.
+//! The shell decides nothing about a fleet, and knows none of our kinds. `clock.rs` reads the only clock that decides.
 
 mod activity;
 mod attempts;

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use crate::placement_reads::{placement_of, selection};
-use api::cluster::v1::ManagedCluster;
+use api::cluster::v1::{ManagedCluster, ManagedClusterClaim};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{ClusterDecision, ClusterDecisionStatus, ConfigRepo};
 use api::names::{
@@ -41,14 +41,16 @@ impl Controller for ClusterDecisionController {
         watches.on::<PlacementDecision>(|change, _| change.sides().filter_map(placement_of).collect());
         watches.on::<ClusterDecision>(|change, _| change.sides().map(Key::of).collect());
         watches.on::<ManagedCluster>(|change, view| {
-            let fields = |cluster: &ManagedCluster| {
-                let claims = cluster.status.as_ref().map(|status| status.cluster_claims.clone());
-                (cluster.metadata.labels.clone(), claims)
-            };
-            if change.differs_in(fields) { placements_with_list(view) } else { Vec::new() }
+            if !change.differs_in(|cluster| (&cluster.metadata.labels, claims(cluster))) {
+                return Vec::new();
+            }
+            let lists = placements_with_list(view).into_iter();
+            let names_it = |wanted: &str| change.differs_in(|cluster| description(cluster, wanted));
+            lists.filter(|(_, wanted)| names_it(wanted)).map(|(placement, _)| placement).collect()
         });
         watches.on::<ConfigRepo>(|change, view| {
-            if change.differs_in(applied) { placements_with_list(view) } else { Vec::new() }
+            let lists = placements_with_list(view).into_iter().filter(|_| change.differs_in(applied));
+            lists.map(|(placement, _)| placement).collect()
         });
     }
 
@@ -112,16 +114,18 @@ fn applied(repo: &ConfigRepo) -> Option<String> {
     Some(repo.status.as_ref()?.applied.as_ref()?.commit.clone())
 }
 
-/// Returns every placement that asks for a list.
-fn placements_with_list(view: &impl View) -> Vec<Key> {
+/// Returns every placement that asks for a list, and the names of the labels and claims that it wants in it.
+fn placements_with_list(view: &impl View) -> Vec<(Key, String)> {
     let all = view.readable::<Placement>(Query::ALL);
-    let asks = |placement: &&Arc<Placement>| placement.annotation(CLUSTER_DECISION_ANNOTATION).is_some();
-    all.iter().filter(asks).map(|placement| Key::of(&**placement)).collect()
+    let asks = |placement: &Arc<Placement>| {
+        Some((Key::of(&**placement), placement.annotation(CLUSTER_DECISION_ANNOTATION)?.to_owned()))
+    };
+    all.iter().filter_map(asks).collect()
 }
 
 /// Returns the entries of the selected clusters, by name. A cluster that is gone or cannot be read keeps
-/// the entry that it has in `before`, and all keep their revision while their ConfigRepo has none: an application that gets
-/// another name is deleted and created, and one without a revision follows HEAD.
+/// the entry that it has in `before`, and all keep their revision while their ConfigRepo has none: an
+/// application that gets another name is deleted and created, and one without a revision follows HEAD.
 fn entries(
     placement: &Placement,
     selection: &Selection,
@@ -129,7 +133,6 @@ fn entries(
     before: &[Entry],
     view: &impl View,
 ) -> Read<BTreeMap<String, Entry>> {
-    let wanted: Vec<&str> = wanted.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     let repo = placement.annotation(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/'));
     let is_from_repo = repo.is_some();
     let revision = match repo {
@@ -153,24 +156,29 @@ fn entries(
             entry.insert("group".into(), group.key.name.clone());
             entry.insert("wave".into(), group.key.index.to_string());
             entry.insert("revision".into(), revision.clone().or_else(kept).unwrap_or_default());
-            describe(&mut entry, &cluster, &wanted);
+            entry.extend(description(&cluster, wanted));
             entries.insert(name.clone(), entry);
         }
     }
     Ok(entries)
 }
 
-/// Adds the wanted labels and claims of a cluster.
-fn describe(entry: &mut Entry, cluster: &ManagedCluster, wanted: &[&str]) {
-    let claims = cluster.status.iter().flat_map(|status| &status.cluster_claims);
-    let claims: BTreeMap<&str, &str> =
-        claims.map(|claim| (claim.name.as_str(), claim.value.as_str())).collect();
-    for name in wanted {
+/// Returns the claims of a cluster.
+fn claims(cluster: &ManagedCluster) -> &[ManagedClusterClaim] {
+    cluster.status.as_ref().map_or(&[], |status| &status.cluster_claims)
+}
+
+/// Returns the labels and claims of a cluster that an annotation names, as fields of its entry.
+fn description(cluster: &ManagedCluster, wanted: &str) -> Entry {
+    let mut description = Entry::new();
+    for name in wanted.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let label = cluster.label(name).map(|value| (format!("labels.{name}"), value));
-        let claim = claims.get(name).map(|value| (format!("claims.{name}"), *value));
+        let claim = claims(cluster).iter().rfind(|claim| claim.name == name);
+        let claim = claim.map(|claim| (format!("claims.{name}"), claim.value.as_str()));
         let values = label.into_iter().chain(claim).filter(|(_, value)| value.chars().count() <= VALUE);
-        entry.extend(values.map(|(field, value)| (field, value.to_owned())));
+        description.extend(values.map(|(field, value)| (field, value.to_owned())));
     }
+    description
 }
 
 /// Reports that the list stays as it is.

@@ -5,6 +5,7 @@
 //! for an hour after its cluster left, because Argo CD needs it to delete what the application made.
 //! A Secret that this controller did not write is never changed.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,10 +22,14 @@ use api::names::{
 use engine::placement::cluster_secret::{ClusterAccess, cluster_secret_name};
 use object::duration::later;
 use object::{Key, Metadata as _, Object, ObjectRef};
-use reconcile::{Action, Change, Controller, Event, EventType, Plan, Query, Read, View, Watches};
+use reconcile::{
+    Action, Change, Controller, Event, EventType, Index, Observes, Plan, Query, Read, View, Watches,
+};
 
 /// How long Argo CD has to delete the application of a cluster that left.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
+
+const CLUSTER_SECRETS: Query<'_> = Query::label(ARGO_SECRET_TYPE_LABEL, "cluster");
 
 pub(crate) struct ClusterSecretController;
 
@@ -52,25 +57,25 @@ impl Controller for ClusterSecretController {
             decision.iter().flat_map(|decision| listed(decision)).map(Key::cluster).collect()
         });
         watches.on::<Secret>(|change, _| change.sides().filter_map(cluster_of).collect());
+        watches.keep::<ClusterIndex>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
-        let secrets = view.list::<Secret>(Query::label(ARGO_SECRET_TYPE_LABEL, "cluster"))?;
         let name = cluster_secret_name(&key.name);
         let mut asking = asking(&key.name, view)?;
-        let is_own = |secret: &&Arc<Secret>| secret.name() == name && cluster_of(secret).is_some();
-        for secret in secrets.iter().filter(is_own) {
-            asking.entry(secret.namespace().to_owned()).or_default();
+        for secret in secrets_with(view, "name", &key.name)? {
+            if secret.name() == name && cluster_of(&secret).is_some() {
+                asking.entry(secret.namespace().to_owned()).or_default();
+            }
         }
         for (namespace, placements) in &asking {
-            let within: Vec<&Secret> =
-                secrets.iter().map(Arc::as_ref).filter(|secret| secret.namespace() == namespace).collect();
-            let live = within.iter().find(|secret| secret.name() == name).copied();
+            let live = view.get::<Secret>(&Key::namespaced(namespace.as_str(), name.as_str()))?;
+            let live = live.filter(|live| is_cluster_secret(live));
             if placements.is_empty() {
-                leave(&mut plan, live, view, now)?;
-            } else if live.is_none_or(|live| cluster_of(live).is_some()) {
-                match keep(key, placements, &within, view)? {
+                leave(&mut plan, live.as_deref(), view, now)?;
+            } else if live.as_deref().is_none_or(|live| cluster_of(live).is_some()) {
+                match keep(key, placements, live.as_deref(), view)? {
                     Ok(actions) => plan.step(actions),
                     Err(why) => plan.events.extend(refused(key, why, view)?),
                 }
@@ -78,6 +83,91 @@ impl Controller for ClusterSecretController {
         }
         Ok(plan)
     }
+}
+
+/// The lists by the clusters in them, and the cluster secrets by the clusters and addresses in them. Without it,
+/// a plan for one cluster would go over those of the whole fleet.
+#[derive(Default)]
+struct ClusterIndex {
+    decisions: BTreeMap<String, BTreeSet<Key>>,
+    /// The secrets that have a value in a field.
+    secrets: BTreeMap<(&'static str, Vec<u8>), BTreeSet<Key>>,
+}
+
+impl Index for ClusterIndex {
+    fn build(view: &impl View) -> Read<Self> {
+        let mut index = Self::default();
+        for decision in view.list_readable::<ClusterDecision>(Query::ALL)? {
+            index.list(&decision);
+        }
+        for secret in view.list_readable::<Secret>(CLUSTER_SECRETS)? {
+            index.secret(&secret);
+        }
+        Ok(index)
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ClusterDecision>(|index, change| {
+            if let Some(decision) = &change.old {
+                let key = Key::of(decision.as_ref());
+                listed(decision).for_each(|cluster| withdraw(&mut index.decisions, cluster, &key));
+            }
+            change.new.iter().for_each(|decision| index.list(decision));
+            Vec::new()
+        });
+        observes.on::<Secret>(|index, change| {
+            if let Some(secret) = &change.old {
+                let key = Key::of(secret.as_ref());
+                identities(secret).for_each(|identity| withdraw(&mut index.secrets, &identity, &key));
+            }
+            change.new.iter().for_each(|secret| index.secret(secret));
+            Vec::new()
+        });
+    }
+}
+
+impl ClusterIndex {
+    fn list(&mut self, decision: &ClusterDecision) {
+        for cluster in listed(decision) {
+            self.decisions.entry(cluster.to_owned()).or_default().insert(Key::of(decision));
+        }
+    }
+
+    fn secret(&mut self, secret: &Secret) {
+        for identity in identities(secret) {
+            self.secrets.entry(identity).or_default().insert(Key::of(secret));
+        }
+    }
+}
+
+/// Removes a key from those of a value.
+fn withdraw<V, Q>(keys: &mut BTreeMap<V, BTreeSet<Key>>, value: &Q, key: &Key)
+where
+    V: Ord + Borrow<Q>,
+    Q: Ord + ?Sized,
+{
+    let Some(held) = keys.get_mut(value) else { return };
+    held.remove(key);
+    if held.is_empty() {
+        keys.remove(value);
+    }
+}
+
+/// Returns the values of a cluster secret by which Argo CD looks a cluster up; none for another Secret.
+fn identities(secret: &Secret) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    let data = secret.data.as_ref().filter(|_| is_cluster_secret(secret));
+    ["name", "server"].into_iter().filter_map(move |field| Some((field, data?.get(field)?.0.clone())))
+}
+
+fn is_cluster_secret(secret: &Secret) -> bool {
+    secret.label(ARGO_SECRET_TYPE_LABEL) == Some("cluster")
+}
+
+/// Returns the cluster secrets that have a value in a field.
+fn secrets_with(view: &impl View, field: &'static str, value: &str) -> Read<Vec<Arc<Secret>>> {
+    let identity = (field, value.as_bytes().to_vec());
+    let keys = view.index(|index: &mut ClusterIndex| index.secrets.get(&identity).cloned())?;
+    keys.iter().flatten().filter_map(|key| view.get(key).transpose()).collect()
 }
 
 /// Returns the cluster of a secret that this controller wrote.
@@ -97,25 +187,23 @@ fn listed(decision: &ClusterDecision) -> impl Iterator<Item = &str> {
 /// Returns the placements that ask for the secret of a cluster, by namespace.
 fn asking(cluster: &str, view: &impl View) -> Read<BTreeMap<String, Vec<Arc<Placement>>>> {
     let mut asking: BTreeMap<String, Vec<Arc<Placement>>> = BTreeMap::new();
-    for decision in view.list::<ClusterDecision>(Query::ALL)? {
-        if listed(&decision).all(|name| name != cluster) {
-            continue;
-        }
-        let placement = view.get::<Placement>(&Key::of(&*decision))?;
+    let lists = view.index(|index: &mut ClusterIndex| index.decisions.get(cluster).cloned())?;
+    for list in lists.into_iter().flatten() {
         let asks = |placement: &Arc<Placement>| placement.annotation(CLUSTER_SECRETS_ANNOTATION).is_some();
-        if let Some(placement) = placement.filter(asks) {
-            asking.entry(decision.namespace().to_owned()).or_default().push(placement);
+        let is_there = view.get::<ClusterDecision>(&list)?.is_some();
+        if let Some(placement) = view.get::<Placement>(&list)?.filter(|it| is_there && asks(it)) {
+            asking.entry(list.namespace).or_default().push(placement);
         }
     }
     Ok(asking)
 }
 
 /// Returns the write to the secret of a cluster that `placements` of a namespace select, or why it gets none.
-/// `within` are the cluster secrets of the namespace.
+/// `live` is the secret as it is.
 fn keep(
     key: &Key,
     placements: &[Arc<Placement>],
-    within: &[&Secret],
+    live: Option<&Secret>,
     view: &impl View,
 ) -> Read<Result<Vec<Action>, String>> {
     let accounts = placements.iter().filter_map(|placement| placement.annotation(CLUSTER_SECRETS_ANNOTATION));
@@ -128,15 +216,24 @@ fn keep(
             Some(Err(why)) => return Ok(Err(why)),
         },
     };
-    if let Some(rival) = access.rival(&key.name, within.iter().copied()) {
-        return Ok(Err(format!("the secret {} has the cluster or its address already", Key::of(rival))));
-    }
     let Some(namespace) = placements.first().map(|placement| placement.namespace()) else {
         return Ok(Ok(Vec::new()));
     };
+    // One that cannot be read may be a rival.
+    for unread in view.unreadable::<Secret>(CLUSTER_SECRETS.within(namespace))? {
+        view.get::<Secret>(&unread.key)?;
+    }
+    // With two such secrets in a namespace, Argo CD would take the credentials of one for the other.
+    let mut rivals = secrets_with(view, "name", &key.name)?;
+    rivals.extend(secrets_with(view, "server", access.server())?);
+    let is_rival = |secret: &&Arc<Secret>| {
+        secret.namespace() == namespace && secret.name() != cluster_secret_name(&key.name)
+    };
+    if let Some(rival) = rivals.iter().find(is_rival) {
+        return Ok(Err(format!("the secret {} has the cluster or its address already", Key::of(&**rival))));
+    }
     let names = placements.iter().map(|placement| placement.name().to_owned()).collect();
     let wanted = access.secret(namespace, &key.name, &names);
-    let live = within.iter().find(|live| live.name() == wanted.name());
     // A Secret of this name that is no cluster secret is left as it is.
     let write =
         live.map_or_else(|| Some(Action::create(Object::from_typed(&wanted))), |live| update(live, &wanted));

@@ -79,24 +79,9 @@ impl ClusterAccess {
         }
     }
 
-    /// Returns the other secret of the namespace that names the cluster or its address. Argo CD looks
-    /// clusters up by either, so with two of them it would take the credentials of one for the other.
-    pub fn rival<'a>(
-        &self,
-        cluster: &str,
-        mut secrets: impl Iterator<Item = &'a Secret>,
-    ) -> Option<&'a Secret> {
-        let same = |secret: &Secret, name: &str, value: &str| {
-            secret
-                .data
-                .as_ref()
-                .and_then(|data| data.get(name))
-                .is_some_and(|held| held.0 == value.as_bytes())
-        };
-        let own = cluster_secret_name(cluster);
-        secrets.find(|secret| {
-            secret.name() != own && (same(secret, "name", cluster) || same(secret, "server", &self.server))
-        })
+    /// Returns the address of its API server.
+    pub fn server(&self) -> &str {
+        &self.server
     }
 }
 
@@ -213,16 +198,5 @@ mod tests {
         {
             assert!(ClusterAccess::with_token(server, None, &account).is_ok(), "{server}");
         }
-    }
-
-    #[test]
-    fn another_secret_with_the_name_or_the_address_of_a_cluster_is_a_rival() {
-        let (none, other) = (BTreeSet::new(), ClusterAccess::none("c2"));
-        let own = ClusterAccess::none("c1");
-        let mut held = [own.secret("argocd", "c1", &none), other.secret("argocd", "c2", &none)];
-        assert_eq!(own.rival("c1", held.iter()), None);
-        let manual = held.last_mut().unwrap();
-        manual.data.as_mut().unwrap().insert("server".into(), ByteString(own.server.clone().into_bytes()));
-        assert_eq!(own.rival("c1", held.iter()).map(|rival| rival.name()), Some("c2-cluster-secret"));
     }
 }

@@ -149,20 +149,25 @@ fn address(world: &mut World, url: &str) {
 
 #[test]
 fn a_secret_of_somebody_else_stays_and_has_no_rival() {
-    let mut world = clusters(controllers_with_argo_cd);
     let labels = json!({"labels": {"argocd.argoproj.io/secret-type": "cluster"}});
-    secret(
-        &mut world,
-        "default",
-        "manual",
-        labels.clone(),
-        json!({"name": "cluster1", "server": "https://a"}),
-    );
-    secret(&mut world, "default", BOTH[1], labels, json!({"name": "cluster2", "server": "https://b"}));
-    ask(&mut world, Some(""));
-    assert_eq!(names(&world), [BOTH[1], "manual"]);
-    assert_eq!(secrets(&world)[BOTH[1]]["server"], "https://b");
-    ask(&mut world, None);
-    world.run_for(seconds(7200)).unwrap();
-    assert_eq!(names(&world), [BOTH[1], "manual"]);
+    for (name, server) in [("cluster1", "https://a"), ("other", "https://cluster1-control-plane:6443")] {
+        let mut world = clusters(controllers_with_argo_cd);
+        let manual = json!({"name": name, "server": server});
+        secret(&mut world, "default", "manual", labels.clone(), manual.clone());
+        let taken = json!({"name": "cluster2", "server": "https://b"});
+        secret(&mut world, "default", BOTH[1], labels.clone(), taken);
+        secret(
+            &mut world,
+            "kube-system",
+            "manual",
+            labels.clone(),
+            json!({"name": "cluster2", "server": "https://c"}),
+        );
+        ask(&mut world, Some(""));
+        assert_eq!(names(&world), [BOTH[1], "manual"], "{manual}");
+        assert_eq!(secrets(&world)[BOTH[1]]["server"], "https://b");
+        ask(&mut world, None);
+        world.run_for(seconds(7200)).unwrap();
+        assert_eq!(names(&world), [BOTH[1], "manual"]);
+    }
 }

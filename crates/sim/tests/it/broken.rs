@@ -353,14 +353,21 @@ fn a_removal_of_an_addon_that_a_person_installed_is_found() {
 
 #[test]
 fn every_invariant_has_a_bug_that_breaks_it() {
-    let words = |text: &'static str| text.split(|c: char| !c.is_alphanumeric()).collect::<BTreeSet<_>>();
-    let here = words(include_str!("broken.rs"));
+    // Where a bug may break one of several, it shows nothing about each.
+    let alone = |line: &'static str| {
+        let (_, rest) = ["breaks ", "&[Invariant::", "invariant, Invariant::"]
+            .iter()
+            .find_map(|it| line.split_once(it))?;
+        let (invariant, end) = rest.split_at_checked(rest.find(|c: char| !c.is_alphanumeric())?)?;
+        end.starts_with([',', ']']).then_some(invariant)
+    };
+    let broken: BTreeSet<_> = include_str!("broken.rs").lines().filter_map(alone).collect();
     let sentences = include_str!("../../src/check/invariant.rs").lines();
     let invariants = sentences.filter_map(|line| line.trim().strip_prefix("Self::")?.split(' ').next());
     let invariants: Vec<_> = invariants.collect();
     assert!(invariants.contains(&"DeletionBudget"), "{invariants:?}");
     for invariant in invariants {
-        assert!(here.contains(invariant), "no bug breaks {invariant}");
+        assert!(broken.contains(invariant), "no bug breaks {invariant} alone");
     }
 }
 

@@ -29,14 +29,14 @@ use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::condition::find_condition;
+use api::condition::Conditions as _;
 use api::names::addon_conditions;
 use engine::addon::config::Config;
 use engine::addon::config_refs;
 use engine::rollout::input::Hash;
 use engine::rollout::{ClusterState, Input, RolloutDecision};
-use object::Key;
-use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
+use object::{Key, Metadata as _};
+use reconcile::{Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
 pub(in crate::hub) use self::fleet::AddOnFleets;
 pub(in crate::hub) use self::observed::{is_config, observing};
@@ -51,18 +51,12 @@ impl Controller for AddOnConfigController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedClusterAddOn>(|change, _| {
-            if concerns(change) {
-                change.sides().take(1).map(addon_reads::key_of_addon).collect()
-            } else {
-                Vec::new()
-            }
+            let addon = change.latest().filter(|_| change.differs_in(read_fields));
+            addon.map(addon_reads::key_of_addon).into_iter().collect()
         });
         watches.on::<ManagedCluster>(|change, view| {
-            let reachable = |cluster: &ManagedCluster| is_unreachable(cluster);
-            let [old, new] =
-                [&change.old, &change.new].map(|side| side.as_ref().map(|cluster| reachable(cluster)));
-            let same = old.is_some() && old == new;
-            if same { Vec::new() } else { view.keys::<ClusterManagementAddOn>(Query::ALL) }
+            let differs = change.differs_in(is_unreachable);
+            if differs { view.keys::<ClusterManagementAddOn>(Query::ALL) } else { Vec::new() }
         });
         addon_reads::wake_on_readability(watches);
         addon_reads::wake_on_policies(watches);
@@ -151,20 +145,10 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddO
     Ok(Some(AddOnRollouts { rollouts, contents, states, removal, messages }))
 }
 
-/// Returns whether a change of a cluster's add-on can change what the rollout decides.
-fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
-    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
-    let fields = |addon: &ManagedClusterAddOn| {
-        let status = addon.status.clone().unwrap_or_default();
-        let progressing = find_condition(&status.conditions, addon_conditions::PROGRESSING).cloned();
-        let configured = find_condition(&status.conditions, addon_conditions::CONFIGURED).cloned();
-        (
-            addon.spec.clone(),
-            addon.metadata.deletion_timestamp.clone(),
-            status.config_references,
-            progressing,
-            configured,
-        )
-    };
-    fields(old) != fields(new)
+/// Returns the fields of a cluster's add-on that a decision reads.
+fn read_fields(addon: &ManagedClusterAddOn) -> impl PartialEq + '_ {
+    let condition = |type_| addon.condition(type_);
+    let references = addon.status.as_ref().map(|status| &status.config_references);
+    let conditions = [addon_conditions::PROGRESSING, addon_conditions::CONFIGURED].map(condition);
+    (&addon.spec, addon.is_terminating(), references, conditions)
 }

@@ -178,7 +178,8 @@ fn patch(
 /// its own.
 fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<String>) -> ConfigRepoInventory {
     let Key { namespace, name } = Key::of(repo);
-    let prefix = name.get(..MAX_PREFIX).unwrap_or(&name);
+    // After a dot, a name goes on with a letter or a digit.
+    let prefix = name.get(..MAX_PREFIX).unwrap_or(&name).trim_end_matches('.');
     let digest = sync::digest_of_paths(spec.objects.keys().chain(spec.requested.keys()));
     let candidate = |attempt: usize| match attempt {
         0 => format!("{prefix}-{digest}"),
@@ -253,4 +254,19 @@ pub(super) fn wake<V: View>(change: &Change<ConfigRepoInventory>, view: &V) -> V
         Some(Key::namespaced(part.metadata.namespace.clone()?, sync::owner(part)?.name.clone()))
     });
     owners.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_names_of_repositories_give_inventories_valid_names() {
+        for long in ["a".repeat(253), format!("{}.{}", "a".repeat(MAX_PREFIX - 1), "b".repeat(23))] {
+            let metadata = ObjectMeta { name: Some(long), ..ObjectMeta::default() };
+            let repo = ConfigRepo { metadata, ..ConfigRepo::default() };
+            let part = part(&repo, ConfigRepoInventorySpec::default(), &BTreeSet::new());
+            assert!(part.name().len() <= 253 && !part.name().contains(".-"), "{}", part.name());
+        }
+    }
 }

@@ -22,41 +22,31 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
 use engine::report::{self, FleetReport, PlacementState, Workload};
 use object::{Key, Kind, Metadata as _};
-use reconcile::{Change, Plan, Query, Read, View, Watches};
+use reconcile::{Plan, Query, Read, View, Watches};
 
 /// Registers the kinds that a fleet is read from. Their changes wake every repository that reports.
 pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
     watches.on::<ClusterManagementAddOn>(|change, view| {
-        all_repositories(change, view, |cma| cma.status.clone())
+        reporting_where(change.differs_in(|cma| &cma.status), view)
     });
-    watches.on::<ManagedClusterAddOn>(|change, view| {
-        all_repositories(change, view, |addon| {
-            let status = addon.status.clone().unwrap_or_default();
-            (condition_summaries(&status.conditions), status.config_references)
-        })
-    });
+    watches.on::<ManagedClusterAddOn>(|change, view| reporting_where(change.differs_in(add_on_facts), view));
     watches.on::<ManagedCluster>(|change, view| {
-        all_repositories(change, view, |cluster| {
-            condition_summaries(&cluster.status.clone().map(|status| status.conditions).unwrap_or_default())
-        })
+        reporting_where(change.differs_in(|cluster| condition_summaries(cluster.conditions())), view)
     });
-    watches
-        .on::<RolloutPolicy>(|change, view| all_repositories(change, view, |policy| policy.status.clone()));
+    watches.on::<RolloutPolicy>(|change, view| {
+        reporting_where(change.differs_in(|policy| &policy.status), view)
+    });
     watches.on::<ManifestWorkReplicaSet>(|change, view| {
-        all_repositories(change, view, |set| condition_summaries(set.conditions()))
+        reporting_where(change.differs_in(|set| condition_summaries(set.conditions())), view)
     });
     watches.on::<ManifestWork>(|change, view| {
         let is_told = |work: &ManifestWork| is_plain(work) || work.label(WORK_REPLICA_SET_LABEL).is_some();
         if !change.sides().any(is_told) {
             return Vec::new();
         }
-        all_repositories(change, view, |work| {
-            let generations = work.conditions().iter().map(|condition| condition.observed_generation);
-            let seen = is_plain(work).then(|| (work.metadata.generation, generations.collect::<Vec<_>>()));
-            (seen, condition_summaries(work.conditions()))
-        })
+        reporting_where(change.differs_in(work_facts), view)
     });
-    watches.on::<Placement>(|change, view| all_repositories(change, view, PlacementState::read));
+    watches.on::<Placement>(|change, view| reporting_where(change.differs_in(PlacementState::read), view));
     // The states of clusters depend on these too; the status of the add-on changes with them.
     watches.read::<PlacementDecision>();
     watches.read::<Namespace>();
@@ -215,18 +205,9 @@ fn set_states(
     Ok(read)
 }
 
-/// Wakes every repository that reports, if the content of a report has changed.
-fn all_repositories<K: Kind, V: View, F: PartialEq>(
-    change: &Change<K>,
-    view: &V,
-    content: impl Fn(&K) -> F,
-) -> Vec<Key> {
-    if let (Some(old), Some(new)) = (&change.old, &change.new)
-        && content(old) == content(new)
-    {
-        return Vec::new();
-    }
-    reporting(view)
+/// Returns every repository that reports, where the content of a report differs.
+fn reporting_where(differs: bool, view: &impl View) -> Vec<Key> {
+    if differs { reporting(view) } else { Vec::new() }
 }
 
 /// Returns every repository that reports.
@@ -235,7 +216,20 @@ fn reporting(view: &impl View) -> Vec<Key> {
     repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
 }
 
+/// Returns the facts of a cluster's add-on that a report tells.
+fn add_on_facts(addon: &ManagedClusterAddOn) -> impl PartialEq + '_ {
+    let references = addon.status.as_ref().map(|status| &status.config_references);
+    (condition_summaries(addon.conditions()), references)
+}
+
+/// Returns the facts of a work that a report tells.
+fn work_facts(work: &ManifestWork) -> impl PartialEq + '_ {
+    let generations = work.conditions().iter().map(|condition| condition.observed_generation);
+    let seen = is_plain(work).then(|| (work.metadata.generation, generations.collect::<Vec<_>>()));
+    (seen, condition_summaries(work.conditions()))
+}
+
 /// Returns the text of conditions, without the parts that change by the minute.
-fn condition_summaries(conditions: &[Condition]) -> Vec<(String, ConditionStatus, String)> {
-    conditions.iter().map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone())).collect()
+fn condition_summaries(conditions: &[Condition]) -> Vec<(&str, &ConditionStatus, &str)> {
+    conditions.iter().map(|c| (c.type_.as_str(), &c.status, c.reason.as_str())).collect()
 }

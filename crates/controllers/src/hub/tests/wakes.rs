@@ -8,6 +8,7 @@ use super::memory_hub::MemoryHub;
 use super::work::{advance_a_second, hub_with};
 use crate::hub::addon_config::AddOnConfigController;
 use crate::hub::addon_deploy::AddOnDeployController;
+use crate::hub::cluster_decision::ClusterDecisionController;
 use crate::hub::managed_namespaces::ManagedNamespacesController;
 use object::{Key, Object};
 use reconcile::{Dispatcher, Register as _};
@@ -124,5 +125,38 @@ fn a_change_of_a_set_wakes_the_clusters_that_it_wants_namespaces_on_or_wanted() 
     );
     assert_eq!(woken(&mut hub).len(), 2);
     hub.delete("ManagedClusterSet", &Key::cluster("team"));
+    assert_eq!(woken(&mut hub).len(), 2);
+}
+
+#[test]
+fn a_change_of_a_cluster_wakes_the_placements_whose_list_names_the_label_or_claim() {
+    let placement = |name: &str, wanted: &str| {
+        json!({
+            "apiVersion": format!("{CLUSTER}/v1beta1"), "kind": "Placement",
+            "metadata": {
+                "namespace": "default", "name": name, "uid": name,
+                "annotations": {"gitops.wheelwright.dev/cluster-decision": wanted},
+            },
+            "spec": {},
+        })
+    };
+    let objects = vec![
+        cluster("c1", json!({"region": "eu", "feature": "x"})),
+        placement("regions", "zone, region"),
+        placement("names", ""),
+    ];
+    let mut hub = hub(Dispatcher::add::<ClusterDecisionController>, objects);
+    for (change, concerned) in [
+        (json!({"metadata": {"labels": {"feature": "y"}}}), &[][..]),
+        (json!({"metadata": {"labels": {"region": "us"}}}), &["regions"]),
+        (json!({"status": {"clusterClaims": [{"name": "other", "value": "a"}]}}), &[]),
+        (json!({"status": {"clusterClaims": [{"name": "zone", "value": "a"}]}}), &["regions"]),
+        (json!({"spec": {"leaseDurationSeconds": 30}}), &[]),
+    ] {
+        hub.patch("ManagedCluster", &Key::cluster("c1"), &change);
+        let concerned = concerned.iter().map(|name| format!("cluster-decision default/{name}")).collect();
+        assert_eq!(woken(&mut hub), concerned, "{change}");
+    }
+    hub.delete("ManagedCluster", &Key::cluster("c1"));
     assert_eq!(woken(&mut hub).len(), 2);
 }
