@@ -34,7 +34,7 @@ const EDITS: usize = 10;
 /// Time without a write after which the operator is at rest.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// What one change of the whole fleet cost, until all is quiet.
+/// The cost of one change of the whole fleet, until all is quiet.
 struct Cost {
     took: Duration,
     writes: f64,
@@ -145,7 +145,7 @@ fn template(word: &str) -> Value {
         "spec": {"addonName": "bench", "agentSpec": {"workload": {"manifests": manifests}}}})
 }
 
-/// An add-on that goes to every cluster at once.
+/// Returns an add-on that goes to every cluster at once.
 fn objects(word: &str) -> [Value; 5] {
     let placement = json!({"namespace": "fleet", "name": "all", "rolloutStrategy": {"type": "All"}});
     let config = json!({"group": GROUP, "resource": "addontemplates", "defaultConfig": {"name": "bench"}});
@@ -175,8 +175,8 @@ async fn apply(client: &::kube::Client, object: &Value) {
     api.patch(object.name(), &params, &Patch::Apply(object.clone().into_value())).await.unwrap();
 }
 
-/// Writes copies of what the operator wrote, while it does not run: an install is an add-on, its status and a
-/// work for each cluster, an edit is the status and the work. Returns how long both took.
+/// Writes copies of the operator's writes, while it does not run. An install is an add-on, its status and a
+/// work for each cluster; an edit is the status and the work. Returns how long both took.
 async fn bare_loops(client: &::kube::Client) -> [Duration; 2] {
     let works = Api::<ManifestWork>::all(client.clone()).list(&ListParams::default()).await.unwrap().items;
     let addons: Api<ManagedClusterAddOn> = Api::all(client.clone());

@@ -276,7 +276,8 @@ async fn versions(spoke: &Client, hub: &Client) -> BTreeMap<String, String> {
     all.collect()
 }
 
-/// The requests that the API server has answered, by verb and resource. It counts a watch when it ends.
+/// Returns the requests that the API server has answered, by verb and resource. It counts a watch when it
+/// ends.
 async fn requests(client: &Client) -> BTreeMap<String, f64> {
     let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
     let text = client.request_text(request).await.unwrap();

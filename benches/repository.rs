@@ -112,7 +112,7 @@ async fn main() {
     println!("API calls per object-hour: {:.3}", calls / object_hours);
 }
 
-/// The requests that the API server has answered, by verb. It counts a watch when it ends.
+/// Returns the requests that the API server has answered, by verb. It counts a watch when it ends.
 async fn requests(client: &Client) -> BTreeMap<String, f64> {
     let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
     let text = client.request_text(request).await.unwrap();
@@ -128,7 +128,7 @@ async fn requests(client: &Client) -> BTreeMap<String, f64> {
     counts
 }
 
-/// The requests since an earlier count, without the counts of themselves.
+/// Returns the requests since an earlier count, without the counts of themselves.
 fn since(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let new = after.iter().map(|(verb, count)| (verb.clone(), count - before.get(verb).unwrap_or(&0.0)));
     new.filter(|(_, count)| *count > 0.0).collect()

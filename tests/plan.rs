@@ -74,7 +74,7 @@ fn join(store: &mut Store, name: &str) {
     store.patch(&target.sub("status"), &Patch::Merge(available), &options, now()).unwrap();
 }
 
-/// The plan of a commit without a signature, on a hub whose ConfigRepo asks for one.
+/// Checks the plan of a commit without a signature, on a hub whose ConfigRepo asks for one.
 fn refuses_commits_without_signatures(dir: &Path, objects: &[Object]) {
     let mut items = serde_json::to_value(objects).unwrap();
     let repo = items.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();

@@ -39,7 +39,7 @@ impl Running {
         Self::spawn(&mut git_daemon(dir, port), "git-daemon", dir, dir)
     }
 
-    /// Starts a process with another home directory than that of its log.
+    /// Starts a process whose home directory is not that of its log.
     pub(crate) fn start_at_home(name: &str, dir: &Path, home: &Path, args: &[&str]) -> Self {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_wheelwright")).args(args), name, dir, home)
     }

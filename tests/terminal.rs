@@ -94,7 +94,7 @@ fn set_size(terminal: impl std::os::fd::AsFd, rows: u16, columns: u16) {
 }
 
 fn wheelwright(arguments: &[&str]) -> Command {
-    // Ctrl-C reaches the programs of which the terminal is the controlling one.
+    // Ctrl-C reaches the programs with this controlling terminal.
     let mut command = Command::new("setsid");
     command.args(["--ctty", env!("CARGO_BIN_EXE_wheelwright")]).args(arguments);
     command.env("TERM", "xterm").env_remove("NO_COLOR");

@@ -24,9 +24,9 @@ const MAX_KNOWN_PEERS: u64 = 65_536;
 
 /// The open connections.
 ///
-/// One of an unknown peer above the limit closes the oldest of them, so that a flood of silent connections
-/// cannot keep out a client that sends a request at once. Those with a valid certificate or token have a
-/// [`Place`] of their user.
+/// One of an unknown peer above the limit closes the oldest of them. So a flood of silent connections cannot
+/// keep out a client that sends a request at once. Those with a valid certificate or token have a [`Place`]
+/// of their user.
 #[derive(Debug)]
 pub(super) struct Connections {
     /// Of peers without a valid certificate or token so far, oldest first.

@@ -14,7 +14,7 @@ use super::hub::Hub;
 use super::respond::{self, HandlerResult};
 use store::{self, ApiError, ApiResource, Store, Version};
 
-/// The documents made so far, by path and by what they were made from.
+/// The documents made so far, by path.
 #[derive(Debug, Default)]
 pub(super) struct Documents(Mutex<BTreeMap<String, Document>>);
 

@@ -1,4 +1,4 @@
-//! Why a server cannot start.
+//! The error of a server that cannot start.
 
 use std::net::SocketAddr;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 /// The failure of a command.
 #[derive(Debug)]
 pub struct CommandError {
-    /// What was attempted and why it failed; the innermost cause is last.
+    /// The attempt that failed and its causes; the innermost is last.
     pub(super) error: anyhow::Error,
     /// The hint for the user.
     pub(super) hint: Option<String>,

@@ -100,7 +100,7 @@ impl KindToRead {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load::<K> }
     }
 
-    /// Returns a kind of which only the content is read.
+    /// Returns a kind whose content alone is read.
     pub(super) fn observed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load_observed::<K> }
     }

@@ -66,7 +66,7 @@ pub(super) fn document(head: &str, header: &str, main: &str) -> String {
     )
 }
 
-/// The form of a button: its verb, what it is about, and an approval.
+/// Writes the form of a button: its verb, what it is about, and an approval.
 fn button(html: &mut String, verb: &str, label: &str, subject: &str, token: &str) {
     // The label identifies the button, so that the script finds the focused button again after an update.
     let id = format!("{verb} {subject} {token}");

@@ -26,7 +26,7 @@ pub(super) enum Right {
     /// The writes of pauses, resumptions and approvals.
     ChangePolicies,
     ListPlacements,
-    /// The reads of what decides a placement, beside the placement itself.
+    /// The reads of the objects that decide a placement, beside the placement itself.
     ExplainPlacements,
     ListAddOnsOfClusters,
     ListReplicaSets,

@@ -13,7 +13,7 @@ use http::{HeaderName, HeaderValue};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::transport::{Answer, Session, TransportLimits, post};
+use super::transport::{Answer, Session, SessionLimits, TransportLimits, post};
 use super::{Cancel, Credentials, Egress, Error, Remote};
 use object::text;
 
@@ -66,12 +66,14 @@ impl StatusRequest {
     pub fn send(
         &self,
         credentials: Credentials,
-        (egress, cancel): (Egress, Cancel),
+        egress: Egress,
+        cancel: Cancel,
         now: Timestamp,
     ) -> Result<(), Error> {
         let endpoint = self.endpoint()?;
         let arrivals = Arc::default();
-        let limits = (TransportLimits::default(), egress, &arrivals);
+        let transport = TransportLimits::default();
+        let limits = SessionLimits { transport, egress, arrivals: &arrivals };
         let secret = credentials.token().map(str::to_owned);
         let session = Session::new(endpoint.clone(), credentials, limits, cancel)?;
         let mut answer = post(&session, &self.body(), |token| self.headers(token))?;

@@ -14,7 +14,7 @@ use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
 use super::report_history::Counted;
 use super::signature::{self, RefTarget, Verification};
-use super::transport::Session;
+use super::transport::{Session, SessionLimits};
 use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
@@ -50,9 +50,9 @@ pub struct Mirror {
     pub limits: Limits,
     /// Limits of the connections.
     pub transport: TransportLimits,
-    /// Where connections may lead.
+    /// The addresses that connections may lead to.
     pub egress: Egress,
-    /// What arrives from all servers at once.
+    /// The bytes that arrive from all servers at once.
     pub(crate) arrivals: Arc<Arrivals>,
     /// Ends the running operation.
     pub cancel: Cancel,
@@ -124,7 +124,8 @@ impl Mirror {
 
     /// Begins the connections of one fetch or push.
     pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
-        let limits = (self.transport, self.egress.clone(), &self.arrivals);
+        let (transport, egress) = (self.transport, self.egress.clone());
+        let limits = SessionLimits { transport, egress, arrivals: &self.arrivals };
         Session::new(self.remote.clone(), self.credentials.clone(), limits, self.cancel.clone())
     }
 

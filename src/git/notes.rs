@@ -54,7 +54,7 @@ impl Mirror {
                 let repo = self.repository()?;
                 let tip = self.tip(&repo, NOTES)?;
                 match write(&repo, tip, note).map_err(|e| Error::cache(&e))? {
-                    Some(id) => self.send_commit(&repo, (NOTES, NOTES), tip, id),
+                    Some(id) => self.send_commit(&repo, NOTES, tip, id),
                     None => Ok(Attempt::Unchanged),
                 }
             }

@@ -13,8 +13,8 @@ pub(super) const MAX_OBJECT_BYTES: usize = 32 << 20;
 /// Most objects of a pack. The index of a pack costs about 100 bytes of memory for each.
 pub(super) const MAX_PACK_OBJECTS: usize = 2_000_000;
 
-/// Sets limits of packs, installs our transports, and hides the configuration of the user and the machine, so
-/// that neither `url.*.insteadOf` nor a credential helper changes what a repository's address means.
+/// Sets limits of packs, and installs our transports. Hides the configuration of the user and the machine:
+/// neither `url.*.insteadOf` nor a credential helper changes what a repository's address means.
 pub(super) fn set_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -223,14 +223,14 @@ impl Mirror {
                 return Err(self.rejected(&commit.branch, "no archive"));
             }
         }
-        self.send_commit(repo, (&commit.reference(), &commit.branch), tip, id)
+        self.send_commit(repo, &commit.reference(), tip, id)
     }
 
-    /// Sends a commit, and finds out whether the reference is at it then. `branch` is what errors call it.
+    /// Sends a commit, and finds out whether the reference is at it then.
     pub(super) fn send_commit(
         &self,
         repo: &Repository,
-        (reference, branch): (&str, &str),
+        reference: &str,
         tip: Option<Oid>,
         id: Oid,
     ) -> Result<Attempt, Error> {
@@ -240,7 +240,10 @@ impl Mirror {
             // The reference on the server shows whether the push succeeded. The text of a message does not.
             PushAnswer::Rejected(why) => match self.remote_tip(repo, reference)? {
                 now if now == Some(id) => Ok(Attempt::Pushed(id)),
-                now if now == tip => Err(self.rejected(branch, &why)),
+                now if now == tip => {
+                    let branch = reference.strip_prefix("refs/heads/").unwrap_or(reference);
+                    Err(self.rejected(branch, &why))
+                }
                 _ => Ok(Attempt::Stale(id)),
             },
             PushAnswer::Unknown(error) => match self.remote_tip(repo, reference) {

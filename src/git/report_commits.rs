@@ -43,7 +43,7 @@ fn changes_reports_only(
 ) -> Result<bool, git2::Error> {
     let (old, new) = (parent.tree()?, commit.tree()?);
     let mut changes = Changes::default();
-    if !find_changes(repo, (Some(&old), Some(&new)), "", &mut changes)? {
+    if !find_changes(repo, [Some(&old), Some(&new)], "", &mut changes)? {
         return Ok(false);
     }
     let of_directory = |directory: &str| {
@@ -66,7 +66,7 @@ fn changes_reports_only(
 /// An entry of a tree: its object, its mode, and whether it is a tree.
 type Entry = (Oid, i32, bool);
 
-/// What differs between two trees.
+/// The differences between two trees.
 #[derive(Default)]
 struct Changes {
     /// The paths of files.
@@ -75,10 +75,10 @@ struct Changes {
     entries: usize,
 }
 
-/// Collects what differs between two directories; returns false where there are too many.
+/// Collects the differences between two directories; returns false where there are too many.
 fn find_changes(
     repo: &Repository,
-    (old, new): (Option<&Tree<'_>>, Option<&Tree<'_>>),
+    trees: [Option<&Tree<'_>>; 2],
     directory: &str,
     changes: &mut Changes,
 ) -> Result<bool, git2::Error> {
@@ -86,7 +86,7 @@ fn find_changes(
         return Ok(false);
     }
     let mut entries: BTreeMap<Vec<u8>, [Option<Entry>; 2]> = BTreeMap::new();
-    for (side, tree) in [old, new].into_iter().enumerate() {
+    for (side, tree) in trees.into_iter().enumerate() {
         for entry in tree.into_iter().flat_map(Tree::iter) {
             let is_tree = entry.kind() == Some(ObjectType::Tree);
             let sides = entries.entry(entry.name_bytes().to_vec()).or_default();
@@ -109,7 +109,7 @@ fn find_changes(
         };
         let (old, new) = (tree(old)?, tree(new)?);
         let is_within = (old.is_none() && new.is_none())
-            || find_changes(repo, (old.as_ref(), new.as_ref()), &format!("{path}/"), changes)?;
+            || find_changes(repo, [old.as_ref(), new.as_ref()], &format!("{path}/"), changes)?;
         if !is_within || changes.entries > MAX_CHANGES {
             return Ok(false);
         }

@@ -1,8 +1,8 @@
 //! Signs certificates of the signers that the templates of add-ons name, with the authorities that they name.
 //!
 //! A request is signed when it is approved and the template allows it, whichever client approved it. The
-//! certificate is for clients only, has the subject of the registration, and ends when the request asks, but
-//! not later than a day from now and not later than its authority. See docs/hazards.md#any-subject.
+//! certificate is for clients only and has the subject of the registration. It ends when the request asks,
+//! but at most a day from now, and not after its authority. See docs/hazards.md#any-subject.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use super::{Error, Subject};
 /// The subject and the validity of a certificate. Nothing is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Who it speaks for.
+    /// The identity that it speaks for.
     pub subject: Subject,
     /// When it becomes valid.
     pub not_before: Timestamp,

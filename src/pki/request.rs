@@ -77,8 +77,8 @@ impl CertificateRequest {
     }
 }
 
-/// Verifies the signature over the request as it was parsed, so that a request that was parsed differently
-/// than it was written does not pass.
+/// Verifies the signature over the parsed request: one that was parsed otherwise than it was written does not
+/// pass.
 fn verify(request: &CertReq) -> Result<(), Error> {
     let attempt = "read a certificate request";
     let CertReq { info, algorithm, signature } = request;

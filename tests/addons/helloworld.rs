@@ -16,7 +16,7 @@ fn image(hub: &Hub, installed: &Installed) -> String {
     container["image"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The ConfigMaps of the cluster's namespace on the hub arrive, change and go.
+/// Checks that the ConfigMaps of the cluster's namespace on the hub arrive, change and go.
 async fn copies(hub: &Hub, installed: &Installed) {
     let copies: Api<ConfigMap> = Api::namespaced(installed.spoke.clone(), NAME);
     let text = async || {

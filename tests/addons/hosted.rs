@@ -1,4 +1,4 @@
-//! An add-on of which a part runs on another cluster of the hub, from its template to its end.
+//! An add-on with a part that runs on another cluster of the hub, from its template to its end.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;

@@ -44,7 +44,7 @@ impl Installed {
         hub.get(&["managedclusteraddon", self.addon, "-n", self.cluster])
     }
 
-    /// The reason of a condition; empty where it is not set.
+    /// Returns the reason of a condition; empty where it is not set.
     pub(super) fn reason(&self, hub: &Hub, type_: &str) -> String {
         let addon = self.on_hub(hub);
         let conditions = addon["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -62,7 +62,7 @@ impl Installed {
         hub.get(&["manifestwork", &format!("addon-{}-deploy-0", self.addon), "-n", self.cluster])
     }
 
-    /// The Deployment of the agent in the work.
+    /// Returns the Deployment of the agent in the work.
     pub(super) fn deployment(&self, hub: &Hub) -> Value {
         let work = self.work(hub);
         let manifests = work["spec"]["workload"]["manifests"].as_array().cloned().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! A hub with the chart's roles, two clusters and a few users.
 
 use ::kube::client::Body;
-use axum::http::{Method, Request};
+use axum::http::{Method, Request, request};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
@@ -125,7 +125,8 @@ impl Hub {
         let body: Option<Value> = (!row.body.is_empty()).then(|| serde_json::from_str(row.body).unwrap());
         if method == "APPLY" {
             let path = format!("{path}?dryRun=All&fieldManager=test&force=true");
-            return self.send_as(Some(identity), (Method::PATCH, APPLY), &path, body.as_ref()).await;
+            let request = Request::patch(path).header("content-type", APPLY);
+            return self.send_as(Some(identity), request, body.as_ref()).await;
         }
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         // A PUT merges the row's body into the live object.
@@ -149,17 +150,16 @@ impl Hub {
     ) -> (u16, Value) {
         let content =
             if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        self.send_as(identity, (method, content), path, body).await
+        let request = Request::builder().method(method).uri(path).header("content-type", content);
+        self.send_as(identity, request, body).await
     }
 
     async fn send_as(
         &self,
         identity: Option<&Identity>,
-        (method, content): (Method, &str),
-        path: &str,
+        mut request: request::Builder,
         body: Option<&Value>,
     ) -> (u16, Value) {
-        let mut request = Request::builder().method(method).uri(path).header("content-type", content);
         if let Some(identity) = identity {
             request = request.header("impersonate-user", identity.user);
             for group in identity.groups {

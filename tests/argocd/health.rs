@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::golden;
 
 const CHECKS: &str = "examples/argocd/resource_customizations";
-/// What Argo CD shows of a resource (gitops-engine `health`). The status Missing is for objects that do not
-/// exist.
+/// The health statuses that Argo CD shows (gitops-engine `health`). The status Missing is for objects that do
+/// not exist.
 const STATUSES: [&str; 4] = ["Healthy", "Progressing", "Degraded", "Suspended"];
 
 #[derive(Deserialize)]

@@ -192,7 +192,7 @@ fn fleet(done: usize) -> Overview {
     Overview { clusters, add_ons: vec![add_on], ..Overview::default() }
 }
 
-/// A fleet of which so many clusters are done.
+/// A fleet with so many clusters that are done.
 struct Progress(Arc<Mutex<usize>>);
 
 impl ReadFleet for Progress {

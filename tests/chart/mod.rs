@@ -38,7 +38,7 @@ const REACHED: &[&str] = &[
     "register.open-cluster-management.io/managedclusters/clientcertificates: update,renew",
 ];
 
-/// What it may do beyond that in the namespace of the release.
+/// Its further permissions in the namespace of the release.
 const REACHED_IN_RELEASE: &[&str] = &[
     "coordination.k8s.io/leases[wheelwright-operator]: update,patch",
     "core/secrets: create",
@@ -46,13 +46,13 @@ const REACHED_IN_RELEASE: &[&str] = &[
     "core/secrets[wheelwright-webhook]: get,update",
 ];
 
-/// What it may do beyond that in a namespace of `configNamespaces`.
+/// Its further permissions in a namespace of `configNamespaces`.
 const REACHED_IN_CONFIG: &[&str] = &["core/secrets: get"];
 
 /// The same with `configSecrets`.
 const REACHED_IN_CONFIG_WITH_SECRETS: &[&str] = &["core/secrets[git]: get"];
 
-/// What it may do beyond that, everywhere, with `addonRoles`, `tokenAddOns` and `customSigners`.
+/// Its further permissions, everywhere, with `addonRoles`, `tokenAddOns` and `customSigners`.
 const REACHED_WITH_VALUES: &[&str] = &[
     "certificates.k8s.io/certificatesigningrequests/status: patch",
     "certificates.k8s.io/signers[example.com/foo]: approve,sign",

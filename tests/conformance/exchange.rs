@@ -195,8 +195,8 @@ impl Exchange {
         self.api.send(method, &path, &headers, text).await
     }
 
-    /// Waits until the server's cache has the writes before: a read at version 0, which is any version,
-    /// is answered from the cache of kube-apiserver as it is.
+    /// Waits until the server's cache has the writes before: kube-apiserver answers a read at version 0,
+    /// which is any version, from its present cache.
     async fn catch_up(&self, list: &str) {
         let latest = self.api.get(list).await.is(200);
         let version = latest.body["metadata"]["resourceVersion"].as_str().expect("a list has a version");

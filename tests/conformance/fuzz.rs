@@ -21,7 +21,7 @@ const SEQUENCES: u64 = 200;
 /// The first seed of the sequences with users.
 const WITH_USERS: u64 = 1_000_000;
 
-/// What the user `bob` of a sequence may do.
+/// The rules of the user `bob` of a sequence.
 const RULES: &str = r#"[
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"]},
     {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"], "verbs": ["*"]},

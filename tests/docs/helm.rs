@@ -18,7 +18,7 @@ const OLD: &str = "gitops.wheelwright.dev_configrepos.yaml";
 const KINDS: &str = "deployments,services,serviceaccounts,configmaps,secrets,leases,roles,rolebindings,\
     networkpolicies,poddisruptionbudgets,clusterroles,clusterrolebindings,validatingadmissionpolicies,\
     validatingadmissionpolicybindings,servicemonitors,prometheusrules";
-/// What a repository and people have on a hub.
+/// The objects of a repository and of people on a hub.
 const FLEET: &[&[&str]] = &[
     &["managedcluster", "c1"],
     &["clustermanagementaddon", "logging"],

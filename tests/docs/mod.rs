@@ -250,7 +250,7 @@ async fn prepare(hub: &Cluster, dir: &Path) -> Server {
     cluster
 }
 
-/// Makes two clusters that have joined, or says of those that exist that they have.
+/// Makes two clusters that have joined, or marks existing ones as joined.
 fn join(kubectl: &Kubectl) {
     let clusters = ["aws-1", "aws-2"].map(|name| {
         json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::chain::CLUSTERS;
 use super::fleet::Fleet;
 
-/// Number of kills in one run; `make chaos` sets more.
+/// Returns the number of kills in one run; `make chaos` sets more.
 fn kills() -> usize {
     std::env::var("CHAIN_KILLS").map_or(5, |text| text.parse().expect("CHAIN_KILLS is a number"))
 }

@@ -1,4 +1,4 @@
-//! Runs a fuzz target: a test of what takes bytes from outside.
+//! Runs a fuzz target: a test of code that takes bytes from outside.
 //!
 //! In a usual build a target takes its seeds and its corpus. A build with `--cfg fuzzing`, as
 //! `tests/fuzz/run` makes it, hands them to libFuzzer, which changes them and keeps what reaches other code.
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 
 /// A target, and the material for its inputs.
 pub(crate) struct Target<'a> {
-    /// What the name of the test has between `any_bytes_are_` and `_or_`, without an article.
+    /// The part of the test's name between `any_bytes_are_` and `_or_`, without an article.
     pub(crate) name: &'a str,
     /// Panics if it handles the input wrongly.
     pub(crate) run: &'a dyn Fn(&[u8]),

@@ -1,4 +1,4 @@
-//! What one identity may take of the hub's requests, watches and connections.
+//! The share of one identity in the hub's requests, watches and connections.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -153,7 +153,7 @@ impl Fleet {
         .await;
     }
 
-    /// Writes a work, and waits until its agent feeds back what it says.
+    /// Writes a work, and waits until its agent feeds its values back.
     pub(super) async fn works(&self, cluster: &str, name: &str, text: &str) {
         self.apply(&work(cluster, name, text));
         eventually(&format!("work {name} feeds back {text}"), async || {

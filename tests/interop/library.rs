@@ -44,7 +44,8 @@ fn start_agent(hub: &OcmHub, spoke: &Cluster) -> Running {
     start(hub, "helloworld-agent", &[&args[..], &more].concat())
 }
 
-/// The add-on is installed, works, changes with its configuration and leaves, on a cluster that has joined.
+/// Checks that the add-on is installed, works, changes with its configuration and leaves, on a cluster that
+/// has joined.
 pub(super) async fn lives_and_goes(hub: &OcmHub, fleet: &Fleet, spoke: &Cluster) {
     let on_spoke = spoke.kubectl();
     fleet.apply(HUB);

@@ -17,7 +17,7 @@ const NAMESPACE: &str = "open-cluster-management-hub";
 const IMAGE: &str = "registry.example.com/wheelwright:1";
 const THEIRS: &str = "quay.io/open-cluster-management/registration:v1";
 
-/// A ClusterManager as OCM's operator leaves it, with the defaults of OCM's definition.
+/// Returns a ClusterManager as OCM's operator leaves it, with the defaults of OCM's definition.
 fn left() -> Value {
     let gates = json!([{"feature": "ManagedClusterAutoApproval", "mode": "Enable"}, {"feature": "Nothing", "mode": "Enable"}]);
     json!({"apiVersion": "operator.open-cluster-management.io/v1", "kind": "ClusterManager",
@@ -32,7 +32,7 @@ fn left() -> Value {
     }})
 }
 
-/// A part of OCM's hub side: a Deployment, and a webhook that it serves.
+/// Returns a part of OCM's hub side: a Deployment, and a webhook that it serves.
 fn theirs() -> [Value; 2] {
     let labels = json!({"app": "clustermanager-registration-controller"});
     let container = json!({"name": "hub", "image": THEIRS});

@@ -1,5 +1,5 @@
-//! Klusterlets and ClusterManagers on a real API server: what a registration operator makes of them, started as a kubelet would
-//! start it, and what it takes over from OCM's.
+//! Klusterlets and ClusterManagers on a real API server: the objects that a registration operator makes of
+//! them, and those that it takes over from OCM's. The operator is started as a kubelet would start it.
 
 mod hosted;
 mod hub;
@@ -57,7 +57,7 @@ fn start_operator(spoke: &Cluster, dir: &Directory, component: &str) -> Running 
     Running::start("registration-operator", &dir.path(""), &args)
 }
 
-/// `status reason` of a condition of the only Klusterlet.
+/// Returns `status reason` of a condition of the only Klusterlet.
 async fn condition(klusterlets: &Api<Klusterlet>, type_: &str) -> String {
     let found = klusterlets.list(&ListParams::default()).await.unwrap().items.remove(0);
     found.condition(type_).map(|one| format!("{} {}", one.status, one.reason)).unwrap_or_default()
@@ -71,7 +71,8 @@ pub(crate) fn exists(kubectl: &Kubectl, target: &[&str]) -> bool {
     kubectl.command(&[&["get"], target].concat()).output().unwrap().status.success()
 }
 
-/// The credentials of registries reach the namespaces of the agent and of add-ons, and go with the original.
+/// Checks that the credentials of registries reach the namespaces of the agent and of add-ons, and go with
+/// the original.
 async fn check_pull_secret(kubectl: &Kubectl) {
     const NAME: &str = "open-cluster-management-image-pull-credentials";
     let read = |namespace: &str| {
@@ -101,7 +102,7 @@ fn names(deployments: &[Value]) -> Vec<&str> {
     deployments.iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-/// A hub with our operator.
+/// Starts a hub with our operator.
 pub(crate) async fn embedded_hub(dir: &Directory, stop: &CancellationToken) -> Server {
     let objects = crds::hub().iter().map(Object::from_typed).collect();
     let hub = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
@@ -198,7 +199,8 @@ async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_
     stop.cancel();
 }
 
-/// A Deployment as OCM's registration operator writes it: another strategy, another container, and no mark of ours.
+/// Returns a Deployment as OCM's registration operator writes it: another strategy, another container, and no
+/// mark of ours.
 fn ocms(name: &str, label: &str) -> Value {
     let container = json!({"name": "controller", "image": "quay.io/open-cluster-management/registration:v1",
         "args": ["/registration", "agent"], "env": [{"name": "THEIRS", "value": "1"}]});

@@ -51,7 +51,7 @@ impl Pod {
 /// Starts the container of a Deployment with its arguments, its files, and the token of its service account.
 pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
     let Pod { root, mut args } = Pod::new(spoke, dir, namespace, name);
-    // What is else at a fixed place of the pod. The service account stands in the home directory.
+    // A pod has these at fixed places. The service account is in the home directory.
     args.push(format!("--namespace={namespace}"));
     args.push(format!("--listen=127.0.0.1:{}", free_port()));
     args.push("--listen-tls".into());
@@ -68,7 +68,7 @@ pub(crate) fn write_account(home: &Path, cluster: &Cluster, account: &str, names
     fs::write(home.join(".kube/config"), account_kubeconfig(cluster, account, namespace)).unwrap();
 }
 
-/// A kubeconfig with a token of a service account.
+/// Returns a kubeconfig with a token of a service account.
 pub(crate) fn account_kubeconfig(cluster: &Cluster, account: &str, namespace: &str) -> String {
     let token = cluster.kubectl().run(&["create", "token", account, "-n", namespace]);
     format!(

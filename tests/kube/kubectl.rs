@@ -15,7 +15,7 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    /// kubectl keeps its discovery cache in `home`, which is created if it does not exist.
+    /// Creates `home`, where kubectl keeps its discovery cache, if it does not exist.
     pub(crate) fn new(kubeconfig: &Path, home: PathBuf) -> Self {
         std::fs::create_dir_all(&home).unwrap();
         Self { kubeconfig: kubeconfig.to_owned(), home }

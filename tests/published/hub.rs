@@ -185,7 +185,7 @@ impl Hub {
         file
     }
 
-    /// A path in the directory of the test. The kubeconfig of a cluster with an agent has its name.
+    /// Returns a path in the directory of the test. The kubeconfig of a cluster with an agent has its name.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{assert_none, list, root, sources};
 
-/// Pages of which every path is checked.
+/// Pages whose paths are all checked.
 const PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 /// Returns texts in backticks outside of code blocks, and the targets of links.

@@ -1,4 +1,4 @@
-//! What the author of an add-on writes.
+//! The trait that the author of an add-on implements.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub trait AddOn: Send + Sync + 'static {
     /// Name of the ClusterManagementAddOn.
     const NAME: &'static str;
 
-    /// The objects of the add-on on one cluster. Each has apiVersion, kind and name.
+    /// Returns the objects of the add-on on one cluster. Each has apiVersion, kind and name.
     ///
     /// A Job or Pod with the annotation `addon.open-cluster-management.io/addon-pre-delete` runs when the add-on
     /// is deleted, and the add-on stays until it is complete.
@@ -29,18 +29,19 @@ pub trait AddOn: Send + Sync + 'static {
     /// cluster stays.
     fn manifests(installation: &Installation<'_>) -> Result<Vec<Object>, String>;
 
-    /// The rest; by default the agent has an identity without permissions, and a lease says that it is alive.
+    /// Returns the settings beside the objects. By default the agent has an identity without permissions, and
+    /// a lease says that it is alive.
     fn options() -> Options {
         Options::default()
     }
 }
 
-/// What the manager does for an add-on beside its objects.
+/// The settings of an add-on beside its objects.
 pub struct Options {
     /// How the health of the add-on is found.
     pub health: Health,
-    /// What the agent may do on the hub, in the namespace of its cluster; `None` if it has no identity there.
-    /// The manager needs these permissions itself to give them.
+    /// Permissions of the agent on the hub, in the namespace of its cluster; `None` if it has no identity
+    /// there. The manager needs these permissions itself to give them.
     pub hub_permissions: Option<Vec<PolicyRule>>,
     /// Signers of further certificates of the agent.
     pub signers: Vec<Signer>,
@@ -75,7 +76,7 @@ pub enum Health {
 pub struct Signer {
     /// Its name, such as `example.com/agents`.
     pub name: &'static str,
-    /// The subject on a cluster, of which the manager approves requests; `None` for OCM's default.
+    /// The subject on a cluster whose requests the manager approves; `None` for OCM's default.
     pub subject: Option<fn(cluster: &str) -> Subject>,
     /// Signs an approved request: a certificate in PEM. `None` if another process signs.
     pub sign: Option<SignFn>,
@@ -99,17 +100,17 @@ pub struct Installation<'a> {
 }
 
 impl Installation<'_> {
-    /// Name of the cluster.
+    /// Returns the name of the cluster.
     pub fn cluster_name(&self) -> &str {
         self.cluster.name()
     }
 
-    /// Name of the Secret on the cluster with the agent's kubeconfig for the hub.
+    /// Returns the name of the Secret on the cluster with the agent's kubeconfig for the hub.
     pub fn hub_kubeconfig_secret(&self) -> String {
         format!("{}-hub-kubeconfig", self.addon.name())
     }
 
-    /// The namespace of the agent and of its Secret.
+    /// Returns the namespace of the agent and of its Secret.
     pub fn namespace(&self) -> &str {
         if self.config.agent_install_namespace.is_empty() {
             api::names::DEFAULT_ADDON_NAMESPACE
@@ -118,7 +119,7 @@ impl Installation<'_> {
         }
     }
 
-    /// The variables by name: those of the configuration, then those of the annotation
+    /// Returns the variables by name: those of the configuration, then those of the annotation
     /// `addon.open-cluster-management.io/values` of the add-on.
     pub fn values(&self) -> BTreeMap<&str, &str> {
         let variables = self.config.customized_variables.iter();

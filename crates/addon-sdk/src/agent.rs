@@ -94,7 +94,7 @@ async fn client(kubeconfig: &Path) -> Result<kube::Client, Error> {
     shell::client(config).map_err(|error| unusable(Some(kubeconfig), &error))
 }
 
-/// The contents of the files of an identity, of those that exist.
+/// Returns the contents of those files of an identity that exist.
 fn read(kubeconfig: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     let file = |name| Some((name, std::fs::read(kubeconfig.with_file_name(name)).ok()?));
     FILES.into_iter().filter_map(file).collect()

@@ -22,19 +22,19 @@ pub(crate) enum Assigned {
     Content(Box<AddOnDeploymentConfigSpec>),
 }
 
-/// The kind whose content is read.
+/// Returns the kind whose content is read.
 pub(crate) fn config_gvk() -> Gvk {
     let kind = ConfigKind { group: ADDON_GROUP.into(), resource: config_refs::DEPLOYMENT_CONFIGS.into() };
     config_refs::config_gvk(&kind).unwrap_or_default()
 }
 
-/// Whether a configuration object is named in the spec of the add-on on the cluster.
+/// Returns whether a configuration object is named in the spec of the add-on on the cluster.
 fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
     config_refs::named(&addon.spec.configs, &[]).iter().any(|own| own.is_same_object(config))
 }
 
-/// The configuration that the rollout assigned, if it is what the hub has: a cluster never gets a content before
-/// its turn.
+/// Returns the configuration that the rollout assigned, if it is what the hub has: a cluster never gets a
+/// content before its turn.
 ///
 /// A configuration that the add-on on this cluster names itself concerns no other cluster, and is taken as it is.
 /// Without its definition, which may be deleted first, an add-on has what was assigned to it last.
@@ -95,7 +95,8 @@ pub(crate) fn with_values(
     Ok(config)
 }
 
-/// The hash of a configuration; `None` if the hub does not have it, or the library does not read its kind.
+/// Returns the hash of a configuration; `None` if the hub does not have it, or the library does not read its
+/// kind.
 ///
 /// # Errors
 /// The configurations have not been read.

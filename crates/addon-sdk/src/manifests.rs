@@ -46,7 +46,7 @@ pub fn render(files: &[&str], installation: &Installation<'_>) -> Result<Vec<Obj
     template::render(&input).map_err(|error| error.to_string())
 }
 
-/// A template of these manifests.
+/// Returns a template of these manifests.
 pub(crate) fn template(
     addon: &str,
     manifests: Vec<Map<String, Value>>,
@@ -61,7 +61,7 @@ pub(crate) fn template(
     }
 }
 
-/// A registration in the status of an add-on, as the template of the add-on has it.
+/// Returns a registration in the status of an add-on, as the template of the add-on has it.
 fn registration(registration: &RegistrationConfig) -> RegistrationSpec {
     let custom_signer = (registration.signer_name != KUBE_CLIENT_SIGNER).then(|| {
         api::addon::v1alpha1::CustomSignerRegistration {

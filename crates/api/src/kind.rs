@@ -1,8 +1,8 @@
 //! Declares Kubernetes kinds as structs.
 //!
-//! kube's derive is not used: it drops unknown fields of the root, needs a `spec` where upstream has none,
-//! and marks every optional field `nullable`, so that an explicit `null`, which Go clients send, would be
-//! stored instead of dropped.
+//! kube's derive is not used: it drops unknown fields of the root and needs a `spec` where upstream has none.
+//! It marks every optional field `nullable`, so an explicit `null`, which Go clients send, would be stored
+//! instead of dropped.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -93,12 +93,12 @@ macro_rules! kind {
             #[serde(default)]
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
             $(
-                /// What is wanted.
+                /// The desired state.
                 #[serde(default)]
                 pub spec: $spec,
             )?
             $(
-                /// What was observed.
+                /// The observed state.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub status: Option<$status>,
             )?

@@ -78,7 +78,7 @@ pub const CLUSTER_SET_AUTO_UPDATE_ANNOTATION: &str = "cluster.open-cluster-manag
 /// Hashes of the configurations a work was rendered from, as a JSON map; on spoke objects the hash of what
 /// was applied.
 pub const CONFIG_SPEC_HASH_ANNOTATION: &str = "open-cluster-management.io/config-spec-hash";
-/// Who manages an add-on's lifecycle: `addon-manager` (also when absent) or `self`.
+/// The manager of an add-on's lifecycle: `addon-manager` (also when absent) or `self`.
 pub const ADDON_LIFECYCLE_ANNOTATION: &str = "addon.open-cluster-management.io/lifecycle";
 /// The value of the lifecycle annotation for add-ons the add-on manager manages.
 pub const ADDON_LIFECYCLE_ADDON_MANAGER: &str = "addon-manager";
@@ -191,8 +191,8 @@ pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
 pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";
 /// Annotation on a ClusterManagementAddOn: `"true"` refuses a template with a variable that nothing defines.
 pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-variables";
-/// Annotation on a manifest of an AddOnTemplate: with `"true"` its pods get the environment, mirrors and so
-/// on that OCM gives to Deployments and DaemonSets, whatever its kind, and so do its init containers.
+/// Annotation on a manifest of an AddOnTemplate of any kind: with `"true"` its pods, also their init
+/// containers, get the environment, mirrors and so on that OCM gives to Deployments and DaemonSets.
 pub const DECORATE_ANNOTATION: &str = "gitops.wheelwright.dev/decorate";
 /// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the
 /// cluster any more.

@@ -1,8 +1,8 @@
 //! CEL expressions from outside: read within limits, and evaluated on a stack that suffices.
 //!
-//! Parser, evaluator and whatever walks an expression recurse, and a stack that ends takes the process with
-//! it. So every expression of a Placement, a ManifestWork, an admission policy and a
-//! CustomResourceDefinition goes through [`parse`], and every evaluation through [`evaluate`].
+//! Parser, evaluator and all code that walks an expression recurse, and a stack overflow ends the process. So
+//! every expression of a Placement, a ManifestWork, an admission policy and a CustomResourceDefinition goes
+//! through [`parse`], and every evaluation through [`evaluate`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a parsed expression may not have, because its evaluation could take long or grow large at once.
+//! Refuses parsed expressions whose evaluation could take long or grow large at once.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

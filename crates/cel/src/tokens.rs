@@ -1,4 +1,4 @@
-//! What an expression may not have, found before the CEL crate parses it.
+//! Refuses expressions before the CEL crate parses them.
 
 use std::sync::LazyLock;
 

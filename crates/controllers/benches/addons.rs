@@ -1,4 +1,5 @@
-//! What one change costs the controllers of add-ons: `cargo bench -p wheelwright-controllers --bench addons`.
+//! Measures the cost of one change for the controllers of add-ons: `cargo bench -p wheelwright-controllers
+//! --bench addons`.
 //!
 //! One add-on on every cluster of a fleet, with two thirds of the clusters done, through the controllers and
 //! their caches without an API server: Progressive with a template, Progressive with a manager of its own,
@@ -47,7 +48,7 @@ fn addon(i: usize) -> Value {
     })
 }
 
-/// The specs of the add-on that are measured.
+/// Returns the specs of the add-on that are measured.
 fn specs() -> [(&'static str, Value); 3] {
     let config = |resource: &str| json!({"group": ADDON_GROUP, "resource": resource, "defaultConfig": {"name": "msa-1"}});
     let progressive = json!({"type": "Placements", "placements": [{
@@ -64,7 +65,7 @@ fn specs() -> [(&'static str, Value); 3] {
     ]
 }
 
-/// The add-on, and everything that it needs.
+/// Returns the add-on, and everything that it needs.
 fn objects(clusters: usize, spec: &Value) -> Vec<Value> {
     let mut objects: Vec<Value> = (0..clusters).map(addon).collect();
     objects.extend([
@@ -100,7 +101,7 @@ fn objects(clusters: usize, spec: &Value) -> Vec<Value> {
     objects
 }
 
-/// The status of an add-on that arrived on its cluster.
+/// Returns the status of an add-on that arrived on its cluster.
 fn arrived(hub: &MemoryHub, key: &Key, at: Timestamp) -> Value {
     let addon = &hub.objects[&("ManagedClusterAddOn".to_owned(), key.clone())];
     let mut references = addon.0["status"]["configReferences"].clone();
@@ -112,7 +113,7 @@ fn arrived(hub: &MemoryHub, key: &Key, at: Timestamp) -> Value {
     patch
 }
 
-/// The status of an add-on with another condition `Progressing`.
+/// Returns the status of an add-on with another condition `Progressing`.
 fn progress(hub: &MemoryHub, key: &Key, status: &str, reason: &str, at: Timestamp) -> Value {
     let addon = &hub.objects[&("ManagedClusterAddOn".to_owned(), key.clone())];
     let mut conditions = addon.0["status"]["conditions"].clone();

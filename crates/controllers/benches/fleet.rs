@@ -123,7 +123,7 @@ fn cluster(i: usize) -> Value {
     })
 }
 
-/// A page of decisions.
+/// Returns a page of decisions.
 fn decision(clusters: Range<usize>) -> Value {
     let group = CLUSTER_GROUP;
     let name_of_page = format!("all-decision-{}", clusters.start);

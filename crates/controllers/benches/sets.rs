@@ -1,5 +1,5 @@
-//! What one change costs the controller of ManifestWorkReplicaSets: `cargo bench -p wheelwright-controllers
-//! --bench sets`.
+//! Measures the cost of one change for the controller of ManifestWorkReplicaSets: `cargo bench -p
+//! wheelwright-controllers --bench sets`.
 //!
 //! One set on every cluster of a fleet, with two thirds of the clusters done, Progressive, through the
 //! controller and its caches without an API server. It fails if one change grows as the fleet does.
@@ -26,7 +26,6 @@ const WORK_GROUP: &str = "work.open-cluster-management.io";
 /// Limit of the time of one change, in times of one change in a fleet of a tenth of the clusters.
 const LIMIT: f64 = 8.0;
 
-/// The set.
 fn set() -> Value {
     let strategy = json!({"type": "Progressive", "progressive": {
         "maxConcurrency": "100%", "progressDeadline": "10m", "minSuccessTime": "1m", "maxFailures": "10%",
@@ -48,7 +47,7 @@ fn works(hub: &MemoryHub) -> Vec<Key> {
     hub.objects.keys().filter(|(kind, _)| kind == "ManifestWork").map(|(_, key)| key.clone()).collect()
 }
 
-/// The status of a work that the agent applied.
+/// Returns the status of a work that the agent applied.
 fn applied(is_degraded: bool) -> Value {
     let condition = |type_: &str, is_true: bool| {
         let status = if is_true { "True" } else { "False" };

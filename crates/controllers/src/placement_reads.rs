@@ -92,7 +92,7 @@ pub(super) fn taken<'a>(
     (taken, all)
 }
 
-/// Whether two lists hold the same selections.
+/// Returns whether two lists hold the same selections.
 pub(super) fn are_same(held: &[Arc<Selection>], new: &[Arc<Selection>]) -> bool {
     held.len() == new.len() && held.iter().zip(new).all(|(held, new)| Arc::ptr_eq(held, new))
 }

@@ -2,8 +2,8 @@
 //! it concerns.
 //!
 //! A cluster is read again when something of it changed, or when the time decides what is known of it.
-//! Another selection reads the clusters that come. What all clusters share is compared by the controllers,
-//! which begin with nothing when it is another.
+//! Another selection reads the clusters that come. The controllers compare what all clusters share, and begin
+//! with nothing when it has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,14 +39,14 @@ pub(super) struct RolloutMember {
     pub(super) is_timed: bool,
 }
 
-/// What the next decision about a rollout is made of.
+/// The input of the next decision about a rollout.
 pub(super) struct NextRollout<'a> {
     pub(super) clusters: &'a PlacementClusters,
     /// Clusters that have the content and that no placement selects.
     pub(super) left: BTreeSet<String>,
     /// The input without groups and clusters.
     pub(super) rules: Input,
-    /// The clusters of which something changed since the last decision.
+    /// The clusters that changed since the last decision.
     pub(super) changed: &'a BTreeSet<String>,
 }
 
@@ -73,12 +73,12 @@ impl MemberRollout {
         }
     }
 
-    /// Whether the rollout leaves a cluster of the placement out.
+    /// Returns whether the rollout leaves a cluster of the placement out.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.absent.contains(name)
     }
 
-    /// Takes in what changed. `read` returns a cluster of the placement; `None` for one that the rollout
+    /// Takes in the changes. `read` returns a cluster of the placement; `None` for one that the rollout
     /// leaves out.
     pub(super) fn update(
         &mut self,

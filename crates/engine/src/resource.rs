@@ -1,6 +1,6 @@
-//! Names of resources that no discovery and no definition gives: those in works of add-ons, because the hub
-//! does not know which resources a cluster serves. The name is a guess, as in Open Cluster Management. The
-//! agent compares it with the discovery of the spoke. Nothing else guesses.
+//! Names of resources without discovery or definitions, for works of add-ons: the hub does not know which
+//! resources a cluster serves. The name is a guess, as in Open Cluster Management. The agent compares it with
+//! the discovery of the spoke. Nothing else guesses.
 
 /// Returns the plural name of a kind. It is right for every built-in kind, and for every custom kind that has
 /// a regular plural.

@@ -4,11 +4,11 @@ use regex::{Error, Regex, RegexBuilder};
 
 /// Bytes of the largest compiled pattern.
 const MAX: usize = 1 << 20;
-/// Bytes of the smallest compiled pattern that is told from a smaller one.
+/// The least size that counts for a compiled pattern, in bytes.
 const MIN: usize = 512;
 
-/// Compiles a pattern, and takes what it takes from the bytes that are left for all patterns of an object: a
-/// power of two, or all of them.
+/// Compiles a pattern, and takes its size from the bytes that are left for all patterns of an object: a power
+/// of two, or all of them.
 ///
 /// # Errors
 /// Says what is wrong with the pattern, or that it is too large.

@@ -41,8 +41,9 @@ pub trait Controller: 'static {
     /// The absence of an object then means nothing, so a controller that decides by absence must not set it.
     const USES_KEPT: bool = false;
 
-    /// Whether a change of a primary can change its plan, as a predicate of controller-runtime says. The
-    /// default takes every change for one; a controller that does not read the status ignores those of it.
+    /// Returns whether a change of a primary can change its plan, as a predicate of controller-runtime says.
+    /// The default takes every change for one; a controller that does not read the status ignores those of
+    /// it.
     fn concerns(change: &Change<Self::Primary>) -> bool {
         let _ = change;
         true
@@ -67,7 +68,7 @@ pub trait Controller: 'static {
     }
 }
 
-/// Where controllers are registered.
+/// A registry of controllers.
 pub trait Register {
     /// Adds a controller.
     fn add<C: Controller>(&mut self);
@@ -76,7 +77,7 @@ pub trait Register {
 /// Names the keys of a controller that a change concerns.
 pub type Wakes<K, V> = fn(&Change<K>, &V) -> Vec<Key>;
 
-/// Where a [`Controller`] registers the kinds that wake it.
+/// A registry of the kinds that wake a [`Controller`].
 ///
 /// A mapping function only reads: it finds the keys in the change and in the caches, never in the
 /// controller's index. An index names the keys that a change concerns when it takes the change
@@ -103,7 +104,7 @@ pub trait Watches {
     /// stops to be.
     fn on_readability<K: Kind>(&mut self, wakes: fn(&Self::View) -> Vec<Key>);
 
-    /// [`Watches::on_site`] for the hub.
+    /// Calls [`Watches::on_site`] for the hub.
     fn on<K: Kind>(&mut self, wakes: Wakes<K, Self::View>) {
         self.on_site(Site::Hub, wakes);
     }

@@ -28,7 +28,7 @@ pub trait Index: Send + Sized + 'static {
     fn observes<O: Observes<Self>>(observes: &mut O);
 }
 
-/// Where an [`Index`] registers the kinds whose changes it applies.
+/// A registry of the kinds whose changes an [`Index`] applies.
 pub trait Observes<I> {
     /// Passes every change of an object of kind `K` on the hub to `observe`, which applies it and names the
     /// keys of the controller that it concerns.

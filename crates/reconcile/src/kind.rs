@@ -36,11 +36,11 @@ pub enum Representation {
     Typed,
     /// Everything; a plan asked for the kind at run time, so it has no type here.
     Whole,
-    /// Which objects there are, in which versions: `PartialObjectMetadata` of the API.
+    /// The keys and versions of the objects: `PartialObjectMetadata` of the API.
     Metadata,
 }
 
-/// What a watch of metadata tells of an object. A cluster may have many, so it is small.
+/// The key and version of an object, from a watch of metadata. A cluster may have many, so it is small.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) key: Key,
@@ -70,7 +70,7 @@ pub enum WatchEvent {
     Applied(Decoded),
     /// An object was deleted.
     Deleted {
-        /// Which object.
+        /// The key of the object.
         key: Key,
         /// The resource version of the deletion.
         resource_version: String,

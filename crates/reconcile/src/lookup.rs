@@ -16,8 +16,8 @@ use object::{Gvk, Key, Object, ObjectRef};
 pub enum Lookup {
     /// How a kind is served. The dispatcher asks again while the kind is not served.
     Mapping(Gvk),
-    /// Which kind a resource has, in its version or else in another that the server serves: an object exists
-    /// in all of them. The dispatcher asks again while the resource is not served.
+    /// The kind of a resource, in its version or else in another that the server serves: an object exists in
+    /// all of them. The dispatcher asks again while the resource is not served.
     KindFor(Gvr),
     /// An object. The dispatcher watches the metadata of its kind, and reads the object again when it
     /// changes.

@@ -56,7 +56,7 @@ impl Plan {
     }
 }
 
-/// Which API server an action writes to.
+/// The API server that an action writes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Site {
     /// The hub.

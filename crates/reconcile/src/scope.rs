@@ -23,7 +23,7 @@ pub enum Scope {
     OneCluster(String),
     /// The objects of one add-on on all clusters, and every object that no add-on has a name or a label for.
     OneAddOn(String),
-    /// What rollouts are decided from: of the ManifestWorks, those of a ManifestWorkReplicaSet.
+    /// The objects that rollouts are decided from: of the ManifestWorks, those of a ManifestWorkReplicaSet.
     Rollouts,
 }
 

@@ -306,7 +306,7 @@ impl ReadError {
     }
 }
 
-/// Which objects of a kind to list.
+/// A selection of the objects of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
     /// The namespace of the objects; absent for all.

@@ -1,4 +1,5 @@
-//! What of the renderer takes bytes from outside: no input may panic, take long or grow (`tests/fuzz/run`).
+//! The parts of the renderer that take bytes from outside. No input may panic, take long or grow
+//! (`tests/fuzz/run`).
 #![allow(clippy::panic, clippy::expect_used, reason = "a finding is a panic")]
 
 #[path = "../../../tests/fuzz/driver.rs"]
@@ -85,7 +86,7 @@ fn any_bytes_are_replacements_or_refused() {
 
 const OBJECTS: &str = include_str!("objects.yaml");
 
-/// The YAML door: what is read is printed, and the print reads as the same again.
+/// Checks that what is read as YAML is printed, and that the print reads as the same again.
 fn yaml(data: &[u8]) {
     let Ok(nodes) = documents(data) else { return };
     for node in nodes {
@@ -102,12 +103,12 @@ fn yaml(data: &[u8]) {
     }
 }
 
-/// Any bytes as the kustomization of a directory with a base, a component and other files.
+/// Reads any bytes as the kustomization of a directory with a base, a component and other files.
 fn kustomization(data: &[u8]) {
     rendered(&[("overlay/kustomization.yaml", data)]);
 }
 
-/// Any bytes as a patch, by the names it carries and by a target.
+/// Reads any bytes as a patch, by the names it carries and by a target.
 fn patch_strategic(data: &[u8]) {
     let by_name = b"resources: [../base]\npatches: [{path: p.yaml}]\n";
     rendered(&[("overlay/kustomization.yaml", by_name), ("overlay/p.yaml", data)]);
@@ -120,13 +121,13 @@ fn patch_strategic(data: &[u8]) {
     ]);
 }
 
-/// Any bytes as a JSON patch.
+/// Reads any bytes as a JSON patch.
 fn patch_json(data: &[u8]) {
     let text = b"resources: [../base]\npatchesJson6902: [{path: p.yaml, target: {kind: Deployment, name: web, version: v1}}]\n";
     rendered(&[("overlay/kustomization.yaml", text), ("overlay/p.yaml", data)]);
 }
 
-/// Any bytes as a file of replacements.
+/// Reads any bytes as a file of replacements.
 fn replacements(data: &[u8]) {
     rendered(&[
         ("overlay/kustomization.yaml", b"resources: [../base]\nreplacements: [{path: r.yaml}]\n"),

@@ -41,7 +41,7 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// [`Budget::spend`] for something at a place, which the error names.
+    /// Calls [`Budget::spend`] for something at a place, which the error names.
     ///
     /// # Errors
     /// As [`Budget::spend`].

@@ -27,7 +27,7 @@ pub enum PathEntry {
     Submodule,
     /// Neither file, link nor submodule.
     Absent,
-    /// A directory of which the names of the files were read.
+    /// A directory whose file names were read.
     Names(Vec<String>),
 }
 

@@ -181,7 +181,7 @@ impl Config {
     }
 }
 
-/// First by the rank of the kind, then by name.
+/// Orders by the rank of the kind, then by name.
 fn order(gvk: &Gvk) -> (isize, String) {
     let rank_in = |kinds: &[&str]| {
         kinds.iter().position(|kind| *kind == gvk.kind).and_then(|at| isize::try_from(at).ok())
@@ -216,7 +216,7 @@ pub(super) fn merge_specs(mine: &mut Vec<FieldSpec>, theirs: &[FieldSpec]) -> Re
     Ok(())
 }
 
-/// Returns whether a selector, of which empty parts mean any, selects a kind.
+/// Returns whether a selector, whose empty parts mean any, selects a kind.
 pub(super) fn is_selected(gvk: &Gvk, selector: &Gvk) -> bool {
     let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
     fits(&selector.group, &gvk.group)

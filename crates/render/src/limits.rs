@@ -31,8 +31,8 @@ pub(crate) const MAX_LINK_BYTES: usize = 4096;
 pub const MAX_OBJECTS: usize = 100_000;
 /// Memory that one rendering spends on texts and values, freed memory included: bases that are read again,
 /// and everything that patches, replacements, labels and variables make. 5,000 objects of 100 values and 5 KB
-/// take 75 MiB, and maps take up to three times what is counted, so a rendering stays within the 512 MiB of
-/// the chart.
+/// take 75 MiB. Maps take up to three times what is counted, so a rendering stays within the 512 MiB of the
+/// chart.
 pub(crate) const MAX_RENDER_BYTES: usize = 128 << 20;
 /// Memory of one value beside its text.
 pub(crate) const VALUE_BYTES: usize = 100;

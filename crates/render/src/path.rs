@@ -119,7 +119,7 @@ pub(super) fn at_mut<'a>(node: &'a mut Node, steps: &[Step]) -> Option<&'a mut N
     })
 }
 
-/// Returns the shape of what a part leads from, by the part that follows it.
+/// Returns the shape of the value that a part leads from, by the part that follows it.
 fn shape_before(next: Option<&String>, last: Shape) -> Shape {
     match next {
         None => last,
@@ -158,7 +158,7 @@ impl Search {
             return self.deeper(item, Step::Item(index), rest);
         }
         if let Some((key, pattern)) = item_condition(part)? {
-            return self.walk_matching(node, (key, pattern), rest);
+            return self.walk_matching(node, key, pattern, rest);
         }
         if part == "*" {
             for (index, item) in items_of(node)?.iter_mut().enumerate() {
@@ -214,7 +214,8 @@ impl Search {
     fn walk_matching(
         &mut self,
         node: &mut Node,
-        (key, pattern): (&str, &str),
+        key: &str,
+        pattern: &str,
         rest: &[String],
     ) -> Result<(), String> {
         let matcher = compile(pattern)?;

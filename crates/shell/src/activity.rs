@@ -1,4 +1,4 @@
-//! What a shell does for a key, told to an observer, such as one that makes traces of it.
+//! The activities of a shell for a key, reported to an observer, such as one that makes traces of them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Activity<'a> {
     pub began: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
-    /// What was done.
+    /// The kind of the activity.
     pub kind: ActivityKind<'a>,
 }
 
@@ -37,7 +37,7 @@ pub enum ActivityKind<'a> {
         /// Its outcome.
         outcome: &'a Outcome,
     },
-    /// A reconciliation ended. Its writes were told before.
+    /// A reconciliation ended. Its writes were observed before.
     Reconciled(&'a ReconcileResult),
 }
 

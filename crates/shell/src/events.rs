@@ -37,7 +37,7 @@ pub(super) struct EventRecorder {
     correlator: Mutex<EventCorrelator>,
 }
 
-/// What becomes of an event.
+/// The way an event is published.
 #[derive(Debug, PartialEq)]
 enum Publication {
     /// An object of this name.

@@ -204,7 +204,7 @@ impl Shell {
     }
 }
 
-/// Where controllers are registered with a [`Shell`].
+/// The registry of the controllers of a [`Shell`].
 pub struct Registrar {
     selection: Selection,
     dispatcher: Dispatcher,

@@ -1,8 +1,8 @@
 //! Reads the objects that plans ask for: one by one, or many of a collection with one list.
 //!
 //! At its start, an agent asks for every object of its works. A list of their collection costs a fraction of
-//! as many requests. But a collection may be full of objects of others, so a list is given up on when it is
-//! long for what is looked for, and only what is looked for is kept of a page.
+//! as many requests. But a collection may be full of objects of others. So a list that is too long for the
+//! wanted objects is given up on, and only wanted objects are kept of a page.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -48,7 +48,7 @@ pub(super) struct Runtime {
     reads: Reads,
     /// The computations that have begun; absent if no computation reads input from outside.
     pub(super) attempts: Option<Attempts>,
-    /// Takes what was done; without it nothing is told.
+    /// Takes the activities; without it there is no observer.
     pub(super) observer: OnceLock<ObserveFn>,
     /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half changed.
     pub(super) broken: CancellationToken,

@@ -34,8 +34,8 @@ use reconcile::{Decoded, Representation, WatchEvent, WatchedKind};
 const PAGE: u32 = 500;
 /// Longest list: 300,000 add-ons of 7 KiB.
 const LIST_BYTES: usize = 2 << 30;
-/// What a page counts for at least. A server whose pages do not end sends 2,048 of them; those of 500 small
-/// objects are a million objects.
+/// The least size that a page counts for. A server whose pages do not end sends 2,048 of them; those of 500
+/// small objects are a million objects.
 const PAGE_BYTES: usize = 1 << 20;
 /// Longest event. etcd takes objects of 1.5 MiB, and API servers requests of 3 MiB; JSON may be longer than
 /// either.

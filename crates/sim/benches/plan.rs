@@ -1,4 +1,4 @@
-//! What a plan costs: `cargo bench -p wheelwright-sim --bench plan [-- CLUSTERS [ADDONS]]`.
+//! Measures the cost of a plan: `cargo bench -p wheelwright-sim --bench plan [-- CLUSTERS [ADDONS]]`.
 //!
 //! Every cluster has every add-on, at rest. The commit gives one add-on another image, in a Progressive
 //! rollout. A small fleet is brought to rest in the simulator and its last cluster is copied, so the objects

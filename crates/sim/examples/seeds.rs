@@ -1,5 +1,5 @@
 //! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed
-//! alone is told in full. With `--jumps`, clocks jump in all of them; with `--sets`, all have a
+//! alone prints its whole history. With `--jumps`, clocks jump in all of them; with `--sets`, all have a
 //! ManifestWorkReplicaSet.
 
 use std::process::ExitCode;

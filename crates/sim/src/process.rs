@@ -1,9 +1,8 @@
 //! An operator or agent inside the simulator: the dispatcher that production runs, over stores and virtual
 //! time.
 //!
-//! The dispatcher hands out commands. A process keeps those that wait and picks the next one by seed, so the
-//! decisions, the single actions, the answers and the computations of concurrent reconciliations happen in
-//! any order that the dispatcher allows.
+//! The dispatcher hands out commands. A process picks the next one by seed, so concurrent reconciliations
+//! decide, act, compute and get answers in any order that the dispatcher allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -308,8 +307,8 @@ pub(super) fn read(
     vec![WatchEvent::Listed { objects, resource_version: list.resource_version }]
 }
 
-/// Whether a controller keeps when it first saw something, which no object tells: a lease, a work that an
-/// agent refuses, or the decisions of another scheduler.
+/// Returns whether a controller keeps the time when it first saw something, which no object tells: a lease, a
+/// work that an agent refuses, or the decisions of another scheduler.
 fn keeps_times(controller: &str, view: &impl View) -> bool {
     let is_elsewhere =
         |placement: Arc<Placement>| placement.annotation(SCHEDULING_DISABLED_ANNOTATION).is_some();

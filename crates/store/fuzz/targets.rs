@@ -1,4 +1,4 @@
-//! What of the API machine takes bytes from outside: no input may panic, take long or grow
+//! The parts of the API machine that take bytes from outside. No input may panic, take long or grow
 //! (`tests/fuzz/run`).
 #![allow(
     clippy::expect_used,
@@ -108,7 +108,7 @@ thread_local! {
     static STORE: OnceCell<Store> = const { OnceCell::new() };
 }
 
-/// Returns a store of its own, with a kind that has most of what a schema can have.
+/// Returns a new store, with a kind whose schema has most keywords.
 fn store() -> Store {
     let made = || {
         let mut store = Store::new(1, now());
@@ -162,7 +162,7 @@ fn things() -> ResourcePath {
     ResourcePath::resource("fuzz.dev", "v1", "things").within("default").named("a")
 }
 
-/// What a store keeps can be read back from its journal, from a watch and from a list.
+/// Checks that a store can be read back from its journal, from a watch and from a list.
 fn check(store: &mut Store) {
     for entry in store.snapshot() {
         let Some(object) = entry.object else { continue };
@@ -178,7 +178,7 @@ fn halves(data: &[u8]) -> Option<(&str, &str)> {
     std::str::from_utf8(data).ok()?.split_once('\n')
 }
 
-/// A path, and a value that it is looked up in.
+/// Looks up a path in a value.
 fn jsonpath(data: &[u8]) {
     let Some((path, value)) = halves(data) else { return };
     let value = serde_json::from_str(value)
@@ -189,7 +189,7 @@ fn jsonpath(data: &[u8]) {
     }
 }
 
-/// Label selectors as text, and field selectors through a list.
+/// Reads label selectors as text, and field selectors through a list.
 fn selector(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(selector) = text.parse::<Selector>() {
@@ -203,7 +203,7 @@ fn selector(data: &[u8]) {
     let _ = store().list(&target, &pages);
 }
 
-/// Durations, quantities, names, labels and times.
+/// Reads durations, quantities, names, labels and times.
 fn text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(duration) = object::duration::parse(text) {
@@ -225,7 +225,7 @@ fn protobufs(data: &[u8]) {
     let _ = protobuf::decode(&body);
 }
 
-/// A rule in CEL on the values of a kind, and a value.
+/// Evaluates a rule in CEL on the values of a kind.
 fn rule(data: &[u8]) {
     let Some((rule, value)) = halves(data) else { return };
     let value = serde_json::from_str(value).unwrap_or_else(|_| {
@@ -252,7 +252,7 @@ fn rule(data: &[u8]) {
     let _ = store.patch(&things(), &merge, &WriteOptions::manager("fuzz"), now());
 }
 
-/// An expression of an admission policy.
+/// Evaluates an expression of an admission policy.
 fn admission(data: &[u8]) {
     let Some((first, second)) = halves(data) else { return };
     let mut store = store();
@@ -280,7 +280,7 @@ fn admission(data: &[u8]) {
     let _ = create(&mut store, "", "v1", "configmaps", map);
 }
 
-/// The schema of a definition, and an object of it.
+/// Reads the schema of a definition, and an object of it.
 fn schema(data: &[u8]) {
     let Some((schema, value)) = halves(data) else { return };
     let Ok(schema) = serde_json::from_str(schema) else { return };
@@ -291,7 +291,7 @@ fn schema(data: &[u8]) {
     check(&mut store);
 }
 
-/// A patch of each type, on a custom object and on a service.
+/// Applies a patch of each type to a custom object and to a service.
 fn patch(data: &[u8]) {
     let Ok(body) = serde_json::from_slice::<Value>(data) else { return };
     let mut store = store();

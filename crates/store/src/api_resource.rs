@@ -28,7 +28,7 @@ impl GroupResource {
         Self::new("", "namespaces")
     }
 
-    /// CustomResourceDefinitions, which decide what is served.
+    /// Returns the resource of the CustomResourceDefinitions, which decide what is served.
     pub(super) fn definitions() -> Self {
         Self::new("apiextensions.k8s.io", "customresourcedefinitions")
     }

@@ -63,16 +63,17 @@ fn zero(request: &WriteRequest<'_>) -> Value {
 pub(super) fn apply(
     request: &WriteRequest<'_>,
     old: Option<&Object>,
-    (config, named): (&Object, &Object),
+    config: &Object,
+    named: &Object,
 ) -> Result<Applied, ApiError> {
     let (live, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
     let config = Value::Object(covered(request, config).0);
     let named = Value::Object(covered(request, named).0);
     let manager = manager(request, Operation::Apply);
-    let how = (request.options.force, time(request));
     let zero = zero(request);
-    let applying = Applying { zero: &zero, live: &live, config: &config, named: &named };
-    let applied = owners.applied(&manager, applying, position(&request.scope), (how.0, &how.1));
+    let force = request.options.force;
+    let applying = Applying { zero: &zero, live: &live, config: &config, named: &named, force };
+    let applied = owners.applied(&manager, applying, position(&request.scope), &time(request));
     let (value, owners) = applied.map_err(|conflicts| {
         let fields = conflicts
             .iter()

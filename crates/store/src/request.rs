@@ -128,7 +128,7 @@ impl User {
     }
 }
 
-/// What happens to fields that the schema does not have.
+/// The treatment of fields that the schema does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// They are dropped silently.
@@ -152,7 +152,7 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// Take fields from other managers (server-side apply only).
     pub force: bool,
-    /// What happens to unknown fields.
+    /// The treatment of unknown fields.
     pub field_validation: FieldValidation,
 }
 

@@ -105,9 +105,9 @@ pub struct Checks {
     pub max_properties: Option<u64>,
     /// Schemas that must all hold.
     pub all_of: Vec<Schema>,
-    /// Schemas of which at least one must hold.
+    /// Alternatives: at least one must hold.
     pub any_of: Vec<Schema>,
-    /// Schemas of which exactly one must hold.
+    /// Alternatives: exactly one must hold.
     pub one_of: Vec<Schema>,
     /// Schema that must not hold.
     pub not: Option<Schema>,

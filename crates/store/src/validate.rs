@@ -85,7 +85,7 @@ struct Size {
     least: Option<u64>,
     most: Option<u64>,
     found: usize,
-    /// What the parts are.
+    /// The name of the parts.
     what: &'static str,
 }
 

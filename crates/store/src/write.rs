@@ -182,7 +182,7 @@ impl Store {
         request.reading = Reading::Apply;
         let named = config.clone();
         let config = request.read_body(config)?;
-        let applied = ownership::apply(&request, old.as_deref(), (&config, &named))?;
+        let applied = ownership::apply(&request, old.as_deref(), &config, &named)?;
         request.check_name(config.name())?;
         match old {
             Some(old) => self.replace(request, &old, applied.object, Owning::Apply(applied.managed_fields)),

@@ -1,6 +1,6 @@
 //! An add-on that copies the ConfigMaps of its cluster's namespace on the hub to the cluster.
 //!
-//! `addon.rs` is what the manager deploys, `sync.rs` is what the agent does.
+//! `addon.rs` has the objects that the manager deploys, `sync.rs` the work of the agent.
 
 mod addon;
 mod sync;

@@ -1,5 +1,5 @@
-//! What the agent does: for each ConfigMap in the namespace of its cluster on the hub there is a copy in its own
-//! namespace on the cluster.
+//! The agent copies each ConfigMap in the namespace of its cluster on the hub to its own namespace on the
+//! cluster.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;

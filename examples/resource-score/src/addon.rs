@@ -1,4 +1,4 @@
-//! What the manager deploys.
+//! The objects that the manager deploys.
 
 use addon_sdk::{AddOn, Installation, Options, render};
 use k8s_openapi::api::rbac::v1::PolicyRule;

@@ -1,6 +1,6 @@
 //! An add-on that scores clusters by their free CPU and memory, for placements.
 //!
-//! `addon.rs` is what the manager deploys, `score.rs` is what the agent does.
+//! `addon.rs` has the objects that the manager deploys, `score.rs` the work of the agent.
 
 mod addon;
 mod score;

@@ -1,4 +1,4 @@
-//! What the agent does: it publishes which part of the CPU and the memory of its cluster no pod has requested.
+//! The agent publishes which part of the CPU and the memory of its cluster no pod has requested.
 //!
 //! The scores are valid for a while only, so that a cluster that went silent does not attract work.
 
@@ -19,7 +19,7 @@ use crate::addon::ResourceScore;
 
 /// How long a score is valid.
 const VALID: SignedDuration = SignedDuration::from_mins(5);
-/// How long before its end a score is renewed.
+/// The time before its end at which a score is renewed.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(2);
 /// The scores and the resources that they are about.
 const SCORES: [(&str, &str); 2] = [("cpuFree", "cpu"), ("memoryFree", "memory")];
@@ -73,7 +73,7 @@ impl Controller for ScoreController {
     }
 }
 
-/// A score without values. The garbage collector of the hub deletes it after the add-on.
+/// Returns a score without values. The garbage collector of the hub deletes it after the add-on.
 fn empty(addon: &ManagedClusterAddOn) -> AddOnPlacementScore {
     let metadata = ObjectMeta {
         namespace: Some(addon.namespace().to_owned()),
@@ -103,7 +103,7 @@ fn sum<'a>(parts: impl Iterator<Item = &'a BTreeMap<String, Quantity>>) -> BTree
     sums
 }
 
-/// The free part as a score: 100 for an idle cluster, -100 for a full one or one without nodes.
+/// Returns the free part as a score: 100 for an idle cluster, -100 for a full one or one without nodes.
 fn free(capacity: Option<i128>, requested: Option<i128>) -> i32 {
     let Some(capacity) = capacity.filter(|capacity| *capacity > 0) else { return -100 };
     let used = requested.unwrap_or_default().clamp(0, capacity);

@@ -5,8 +5,8 @@
 //! beyond the initial content, a new file is written beside it, and an atomic rename replaces the old one.
 //!
 //! Every batch of writes that is synced together begins with a [`line::Line::Mark`], which records that
-//! everything before it was synced. So a batch that a crash tore, in whatever order its pages reached the
-//! disk, is distinguished from damage: no mark follows it. It was never acknowledged, and is dropped. Damage
+//! everything before it was synced. So a batch that a crash tore is distinguished from damage, whatever the
+//! order of its pages on the disk: no mark follows it. It was never acknowledged, and is dropped. Damage
 //! before the last mark is an error that names file and line.
 //!
 //! If the disk refuses a batch, the batch is cut off again, and its writes are undone before they are

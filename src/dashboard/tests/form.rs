@@ -1,4 +1,4 @@
-//! What browsers send.
+//! The requests of browsers.
 
 use axum::body::Body;
 

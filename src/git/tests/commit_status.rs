@@ -29,7 +29,7 @@ fn now() -> Timestamp {
 fn send(request: &StatusRequest) -> Result<(), Error> {
     let data = BTreeMap::from([("token".to_owned(), ByteString(TOKEN.into()))]);
     let credentials = Credentials::from_secret(&data).unwrap();
-    request.send(credentials, (Egress::Anywhere, Cancel::new()), now())
+    request.send(credentials, Egress::Anywhere, Cancel::new(), now())
 }
 
 #[test]

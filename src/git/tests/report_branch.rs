@@ -1,4 +1,4 @@
-//! What people do to the branch of a report.
+//! Changes of people to the branch of a report.
 
 use std::path::PathBuf;
 

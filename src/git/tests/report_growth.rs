@@ -1,4 +1,4 @@
-//! What a fleet that changes all the time adds to a repository.
+//! The growth of a repository whose fleet changes all the time.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use engine::rollout::ClusterState;
 /// Most commits in ten minutes: one in 30 seconds.
 const COMMITS: usize = 20;
 
-/// Returns a fleet of three thousand clusters, a third of which changed since the commit before.
+/// Returns a fleet of three thousand clusters. A third of them changed since the commit before.
 fn fleet(commit: usize) -> FleetReport {
     let cluster = |i: usize| {
         let fails = (i + commit / 3) % 3 == commit % 3;

@@ -70,13 +70,13 @@ pub(crate) struct Behaviour {
     pub(crate) client_certificate: bool,
     /// The GitHub App that it issues tokens to.
     pub(crate) app: Option<App>,
-    /// Where it redirects every request to.
+    /// The URL that it redirects every request to.
     pub(crate) redirect: Option<String>,
     /// How long ago its certificate was issued, for an hour.
     pub(crate) issued_ago: Duration,
     /// The status that it answers a push with.
     pub(crate) push_status: Option<u16>,
-    /// What it makes of an answer with a pack.
+    /// Changes an answer with a pack.
     pub(crate) damage: Option<fn(Vec<u8>) -> Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! The bytes that arrive from all servers at once, which are on disk before they belong to a mirror.
+//! The bytes that arrive from all servers at once. They are on disk before they belong to a mirror.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +8,8 @@ const MAX_ARRIVING_BYTES: u64 = 10 << 30;
 
 /// The answers that arrive.
 ///
-/// From three quarters of the limit on, only the answers go on that are smaller than the average, so that a
-/// few large ones keep no small one out.
+/// From three quarters of the limit on, only answers smaller than the average go on. So a few large ones keep
+/// no small one out.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     limit: u64,

@@ -26,6 +26,6 @@ pub(super) use api::{Answer, post};
 pub(crate) use arrivals::Arrivals;
 pub use egress::Egress;
 pub(super) use proxy::Proxy;
-pub(super) use session::Session;
 pub use session::TransportLimits;
+pub(super) use session::{Session, SessionLimits};
 pub(super) use subtransport::register;

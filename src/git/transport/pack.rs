@@ -14,7 +14,7 @@ const NAME_BYTES: usize = 20;
 const OFS_DELTA: u8 = 6;
 const REF_DELTA: u8 = 7;
 
-/// Reads the answer to a request for a pack: lines, of which those of one band carry the pack.
+/// Reads the answer to a request for a pack. Its lines of one band carry the pack.
 #[derive(Debug)]
 pub(super) struct PackReader {
     /// The digits of the length of the next line that have arrived.

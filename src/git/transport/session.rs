@@ -58,6 +58,15 @@ pub(super) enum Part {
     PackReader,
 }
 
+/// The limits of a session.
+pub(in crate::git) struct SessionLimits<'a> {
+    pub(in crate::git) transport: TransportLimits,
+    /// The addresses that it may connect to.
+    pub(in crate::git) egress: Egress,
+    /// The bytes that arrive from all servers at once.
+    pub(in crate::git) arrivals: &'a Arc<Arrivals>,
+}
+
 /// One fetch or push.
 #[derive(Debug)]
 pub(in crate::git) struct Session {
@@ -83,12 +92,13 @@ impl Session {
     pub(in crate::git) fn new(
         remote: Remote,
         credentials: Credentials,
-        (limits, egress, arrivals): (TransportLimits, Egress, &Arc<Arrivals>),
+        limits: SessionLimits<'_>,
         cancel: Cancel,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Error::Cache(format!("cannot start a runtime: {e}")))?;
         let received = [AtomicU64::new(0), AtomicU64::new(0)];
+        let SessionLimits { transport: limits, egress, arrivals } = limits;
         let ends = Instant::now() + limits.total;
         let (arrival, failure) = (Arrivals::begin(arrivals), Mutex::new(None));
         Ok(Arc::new(Self {

@@ -68,7 +68,7 @@ impl CommitStatuses {
         let request = StatusRequest { provider, address, repository, commit, context, state, description };
         let (egress, cancel) = (self.mirrors.egress(), Cancel::new());
         let _cancels = cancel.clone().drop_guard();
-        let sent = spawn_blocking(move || request.send(credentials, (egress, cancel), now)).await;
+        let sent = spawn_blocking(move || request.send(credentials, egress, cancel, now)).await;
         let sent = sent.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
         if let Err(Error::Throttled { until, .. }) = &sent {
             self.paused.lock().expect("no task panics while it holds the map").insert(service, *until);

@@ -218,7 +218,7 @@ impl Mirrors {
     /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`OPERATION_TIMEOUT`] at
     /// most.
     ///
-    /// An operation waits for its mirror before it takes one of the places for fetches, so a slow remote
+    /// An operation waits for its mirror before it takes one of the places for fetches. So a slow remote
     /// holds one place at most, and that of the hub for [`TURN`] at most. The operation is cancelled when its
     /// caller goes away.
     pub(super) async fn with_mirror<T: Send + 'static>(
@@ -348,7 +348,7 @@ impl Mirrors {
     }
 }
 
-/// The signatures that commits after the accepted one must have, with the keys of a Secret.
+/// Returns the signatures that commits after the accepted one must have, with the keys of a Secret.
 ///
 /// # Errors
 /// A key of the Secret cannot be read.

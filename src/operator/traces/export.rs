@@ -40,7 +40,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The service if the environment names none.
 const SERVICE: &str = "wheelwright-operator";
 
-/// Where spans are sent, and what is sent along.
+/// The address of a collector, and what is sent along with spans.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
     endpoint: Uri,

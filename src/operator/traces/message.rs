@@ -68,7 +68,7 @@ pub(super) struct Span {
     pub(super) status: Option<Status>,
 }
 
-/// Where the work is done.
+/// The side of a call on which the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub(super) enum SpanKind {

@@ -23,7 +23,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Kind};
 use reconcile::{Act, Action, Caches, Failure, FailureKind, Outcome, Source, View as _};
 
-/// Makes spans of what an operator does for commits.
+/// Makes spans of the operator's work for commits.
 pub(crate) struct Tracer {
     queue: SpanQueue,
     /// Makes the span ids of this process differ from those of others.
@@ -110,7 +110,7 @@ impl Tracer {
             ActivityKind::Acted { act, outcome } => {
                 self.applies(caches, act);
                 let Some(context) = self.context(caches, act.controller, &act.key) else { return };
-                self.acted(context, act, outcome, (began, ended));
+                self.acted(context, activity, act, outcome);
             }
             ActivityKind::Reconciled(result) => {
                 let Some(context) = self.lock(|state| state.written.remove(&result.reconcile_id)) else {
@@ -126,7 +126,7 @@ impl Tracer {
     }
 
     /// Makes a span of a write, as a child of its reconciliation.
-    fn acted(&self, context: TraceContext, act: &Act, outcome: &Outcome, time: (Timestamp, Timestamp)) {
+    fn acted(&self, context: TraceContext, activity: &Activity<'_>, act: &Act, outcome: &Outcome) {
         let (verb, object) = match act.action() {
             Action::Apply { dry_run: true, .. } => return,
             action @ Action::Apply { dry_run: false, .. } => ("apply", action.target()),
@@ -143,7 +143,7 @@ impl Tracer {
         };
         let object = object.map(|object| KeyValue::new("wheelwright.object", object.key.to_string()));
         let status = outcome.as_ref().err().and_then(status);
-        let ((began, ended), kind) = (time, SpanKind::Client);
+        let (began, ended, kind) = (activity.began, activity.ended, SpanKind::Client);
         let attributes = object.into_iter().collect();
         let parent = self.reconcile_id(act.reconcile_id);
         let id = self.next_id();

@@ -79,7 +79,7 @@ impl<A: AddOn> Controller for DeployController<A> {
     }
 }
 
-/// The add-on on every cluster that has it.
+/// Returns the add-on on every cluster that has it.
 fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
     let mut keys = view.keys::<ManagedClusterAddOn>(Query::ALL);
     keys.retain(|key| key.name == A::NAME);
@@ -111,8 +111,8 @@ pub(super) struct Deployment<A> {
 }
 
 impl<A: AddOn> Deployment<A> {
-    /// `None` where the hub lacks the add-on, its cluster, or the definition of an add-on that is not
-    /// deleted: there is nothing to deploy.
+    /// Reads the add-on. Returns `None` where the hub lacks the add-on or its cluster, or where it lacks the
+    /// definition and the add-on is not deleted.
     fn read(key: &Key, view: &impl View) -> Read<Option<Self>> {
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(A::NAME))?;
@@ -163,7 +163,8 @@ impl<A: AddOn> Deployment<A> {
         plan
     }
 
-    /// The works of the add-on. Fills in the part of its status that the agent of the cluster waits for.
+    /// Returns the works of the add-on. Fills in the part of its status that the agent of the cluster waits
+    /// for.
     ///
     /// # Errors
     /// Says why there are none, in OCM's words.
@@ -214,8 +215,8 @@ impl<A: AddOn> Deployment<A> {
         };
     }
 
-    /// The finalizer is there as long as jobs run before the deletion; its write changes the version of the
-    /// add-on, so it comes alone.
+    /// Returns the write of the finalizer, which stays while jobs run before the deletion. It changes the
+    /// version of the add-on, so it comes alone.
     fn hold(&self, has_hook: bool) -> Option<Action> {
         if has_hook {
             Action::add_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
@@ -237,7 +238,7 @@ impl<A: AddOn> Deployment<A> {
         plan.step(self.works.iter().filter(is_surplus).map(|work| Action::delete(work.as_ref())));
     }
 
-    /// The jobs that run before the deletion, as far as they can be made now.
+    /// Returns the jobs that run before the deletion, as far as they can be made now.
     pub(super) fn hook(&self) -> Result<Option<ManifestWork>, String> {
         match &self.config {
             Assigned::Waits => Err("its configuration is not the assigned one".to_owned()),
@@ -260,7 +261,7 @@ fn is_incomplete(manifest: &Object) -> bool {
     manifest.api_version().is_empty() || manifest.kind().is_empty() || manifest.name().is_empty()
 }
 
-/// The identities of the agent, as a template has them.
+/// Returns the identities of the agent, as a template has them.
 fn registrations(options: &Options, cluster: &str) -> Vec<RegistrationSpec> {
     let kube_client = options
         .hub_permissions

@@ -1,4 +1,5 @@
-//! What the agent of an add-on may do on the hub: a Role and its RoleBinding in the namespace of the cluster.
+//! The permissions of the agent of an add-on on the hub: a Role and its RoleBinding in the namespace of the
+//! cluster.
 //!
 //! Both belong to the add-on on the cluster, and the garbage collector deletes them after it.
 
@@ -19,12 +20,12 @@ pub(super) struct Held {
     binding: Option<Arc<RoleBinding>>,
 }
 
-/// The name of both objects.
+/// Returns the name of both objects.
 fn name(addon: &str) -> String {
     format!("open-cluster-management:{addon}:agent")
 }
 
-/// The add-on on a cluster that a Role or a RoleBinding is for.
+/// Returns the add-on on a cluster that a Role or a RoleBinding is for.
 pub(super) fn addon_of<K: Kind>(object: &K) -> Option<Key> {
     let addon = object.label(ADDON_NAME_LABEL)?;
     (object.name() == name(addon)).then(|| Key::namespaced(object.namespace(), addon))

@@ -66,14 +66,14 @@ impl<A: AddOn> Controller for RequestController<A> {
     }
 }
 
-/// Whether a signer is for exactly this subject.
+/// Returns whether a signer is for exactly this subject.
 fn allows(signer: &Signer, cluster: &str, addon: &str, subject: &RequestedSubject) -> bool {
     let registered =
         signer.subject.map_or_else(|| default_subject(cluster, addon), |subject| subject(cluster));
     subject.is(&registered.completed(cluster, addon))
 }
 
-/// Whether the cluster is accepted and has the add-on.
+/// Returns whether the cluster is accepted and has the add-on.
 fn is_installed<A: AddOn>(cluster: &str, view: &impl View) -> Read<bool> {
     let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, A::NAME))?;
     let cluster = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
@@ -81,7 +81,7 @@ fn is_installed<A: AddOn>(cluster: &str, view: &impl View) -> Read<bool> {
     Ok(is_accepted && addon.is_some())
 }
 
-/// Whether a request is approved and has no certificate yet.
+/// Returns whether a request is approved and has no certificate yet.
 fn is_open(request: &CertificateSigningRequest) -> bool {
     let Some(status) = &request.status else { return false };
     let mut conditions = status.conditions.iter().flatten();

@@ -51,7 +51,7 @@ impl<A: AddOn> Deployment<A> {
         }
     }
 
-    /// The health of the add-on; `None` if its agent reports it.
+    /// Returns the health of the add-on; `None` if its agent reports it.
     fn availability(&self, works: &[&ManifestWork]) -> Option<Observation> {
         let available = health::availability(A::NAME, works);
         match self.options.health {

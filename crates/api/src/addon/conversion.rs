@@ -1,7 +1,7 @@
 //! Converts between v1alpha1, which is stored, and v1beta1, which OCM's controllers read and write.
 //!
 //! A write of v1beta1 is a read-modify-write of a stored v1alpha1 object, so what a conversion drops is lost.
-//! What cannot be carried is what OCM's conversion does not carry either:
+//! It does not carry what OCM's conversion does not carry either:
 //!
 //! | field of v1alpha1 | in v1beta1 |
 //! |---|---|

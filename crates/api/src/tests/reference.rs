@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use crate::{crds, golden};
 
-/// A row for each field, in the order of their paths.
+/// Writes a row for each field, in the order of their paths.
 fn rows(schema: &JSONSchemaProps, path: &str, page: &mut String) {
     for (name, field) in schema.properties.iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };

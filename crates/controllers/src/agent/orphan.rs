@@ -1,10 +1,10 @@
 //! Deletes AppliedManifestWorks without a work on the hub.
 //!
-//! Open Cluster Management calls these unmanaged applied works. This controller marks one that this agent
-//! applied with the time at which its work was first missed, so that people see it (`kubectl get
-//! appliedmanifestworks`), and deletes it after an hour, or
-//! after the grace period of the agent. A hub without a single work for the cluster may have
-//! been restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
+//! Open Cluster Management calls these unmanaged applied works. This controller marks those of this agent
+//! with the time at which the work was first missed, for people to see (`kubectl get appliedmanifestworks`).
+//! It deletes them after an hour, or after the grace period of the agent. A hub without a single work for the
+//! cluster may have been restored from a backup; then the controller deletes nothing. See
+//! docs/hazards.md#restored-hub.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl Controller for OrphanController {
     }
 }
 
-/// What the hub has of an applied work, and how long the agent waits for it.
+/// The state of an applied work on the hub, and how long the agent waits for it.
 struct Management {
     /// Whether the hub has the work, or the agent deletes none.
     stays: bool,

@@ -29,8 +29,8 @@ use reconcile::{
 };
 
 const FINALIZERS: [&str; 2] = [CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_RESOURCE_FINALIZER];
-/// The age of permissions from which their cluster is known to be gone, and not to be missing in a cache or
-/// after a restore that brings it last. Twice the time for which a kind counts that cannot be listed.
+/// Permissions of this age without their cluster show that it is gone, and not missing in a cache or after a
+/// restore that brings it last. The age is twice the time for which a kind counts that cannot be listed.
 const GONE_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 pub(crate) struct ClusterController;
@@ -259,8 +259,8 @@ fn delete_content(plan: &mut Plan, name: &str, view: &impl View) -> Read<Option<
     Ok((!works.is_empty()).then(|| remaining("manifestworks", &works)))
 }
 
-/// Deletes the permissions of a cluster, and with those of the last one the shared roles; returns whether
-/// those in its namespace are gone.
+/// Deletes the permissions of a cluster; with the last cluster, also the shared roles. Returns whether the
+/// permissions in its namespace are gone.
 fn delete_permissions(plan: &mut Plan, name: &str, view: &impl View) -> Read<bool> {
     if !delete_bindings(plan, name, view)? {
         return Ok(false);

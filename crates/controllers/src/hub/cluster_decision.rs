@@ -123,9 +123,9 @@ fn placements_with_list(view: &impl View) -> Vec<(Key, String)> {
     all.iter().filter_map(asks).collect()
 }
 
-/// Returns the entries of the selected clusters, by name. A cluster that is gone or cannot be read keeps
-/// the entry that it has in `before`, and all keep their revision while their ConfigRepo has none: an
-/// application that gets another name is deleted and created, and one without a revision follows HEAD.
+/// Returns the entries of the selected clusters, by name. A cluster that is gone or cannot be read keeps its
+/// entry of `before`: an application that gets another name is deleted and created. All keep their revision
+/// while their ConfigRepo has none: an application without a revision follows HEAD.
 fn entries(
     placement: &Placement,
     selection: &Selection,

@@ -40,8 +40,8 @@ pub(crate) struct CommitStatusController;
 impl Controller for CommitStatusController {
     const NAME: &'static str = "commit-status";
     type Primary = ConfigRepo;
-    /// A plan goes over the fleet. A final state has to hold for [`DEBOUNCE`] and the plan that finds it asks
-    /// for the end of that, so a look in each such time has none told later.
+    /// A plan goes over the fleet. A final state has to hold for [`DEBOUNCE`], and the plan that finds it
+    /// asks to be woken then. So a plan in each such time delays no status.
     const SPACING: SignedDuration = DEBOUNCE;
 
     fn watches<W: Watches>(watches: &mut W) {
@@ -111,7 +111,7 @@ fn judged_commit(repo: &ConfigRepo, view: &impl View) -> Option<String> {
     (is_newest && is_judged && *identity == SourceIdentity::of(repo)).then(|| seen.commit.clone())
 }
 
-/// Removes what is told of commit statuses, once no provider is named.
+/// Removes the record of commit statuses, once no provider is named.
 fn without_status(repo: &ConfigRepo) -> Option<StatusWrite> {
     let mut new = repo.clone();
     let status = new.status.as_mut()?;
@@ -144,8 +144,8 @@ fn plan(
 ) -> Read<Plan> {
     let Ok(identity) = RepoIdentity::of(repo, view)? else { return Ok(Plan::nothing()) };
     let (workloads, mut plan) = (Workloads::read(repo, &identity, view)?, Plan::default());
-    let changed = workloads.last_change(repo, view, now)?;
-    let fleet = workloads.fleet((repo, &identity), &mut plan, view, now)?;
+    let changed = workloads.last_change(view, now)?;
+    let fleet = workloads.fleet(&mut plan, view, now)?;
     let is_stalled = repo.condition(STALLED).is_some_and(api::Condition::is_true);
     let (state, description) = commit_state(&fleet, is_stalled);
     let key = Key::of(repo);

@@ -15,7 +15,7 @@ use object::{Key, Metadata as _, merge_diff};
 /// Clusters of a removal that are named.
 const NAMED: usize = 5;
 
-/// Which policy a change is for.
+/// The policy that a change is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyScope {
     /// The one in effect. The change is about revisions of the subject, so it concerns nothing else.

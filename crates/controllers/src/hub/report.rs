@@ -181,7 +181,7 @@ fn plan(
         return Ok(plan);
     }
     let workloads = Workloads::read(repo, &identity, view)?;
-    let changed = workloads.last_change(repo, view, now)?;
+    let changed = workloads.last_change(view, now)?;
     // Changes that keep arriving delay a report by an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
@@ -191,7 +191,7 @@ fn plan(
         plan.wake(debounced.min(deadline));
         return Ok(plan);
     }
-    let fleet = workloads.fleet((repo, &identity), &mut plan, view, now)?;
+    let fleet = workloads.fleet(&mut plan, view, now)?;
     let mut files = report::files(&fleet);
     if spec.snapshot && identity == RepoIdentity::Operator {
         files.extend(fleet_snapshot::snapshot(view)?.map(|text| (report::SNAPSHOT_FILE.to_owned(), text)));
@@ -261,8 +261,8 @@ fn to_branch(repo: &ConfigRepo, spec: &Report, hub: &str) -> Push {
     }
 }
 
-/// Returns the directory of the branch that reports go to. It follows from the uid of the hub, so that hubs
-/// that share a branch write apart, and a copy of a hub writes to the same directory and is noticed there.
+/// Returns the directory of the branch that reports go to. It follows from the uid of the hub: hubs that
+/// share a branch write apart, and a copy of a hub writes to the same directory and is noticed there.
 fn directory(spec: &Report, hub: &str) -> String {
     match (spec.path.as_str(), hub.get(..8)) {
         ("", Some(short)) => format!("hubs/{short}"),

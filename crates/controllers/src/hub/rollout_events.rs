@@ -134,9 +134,9 @@ fn has_recorded(done: &Executed) -> bool {
     done.results().any(|(action, outcome)| outcome.is_ok() && is_policy(action))
 }
 
-/// Returns whether an event about a set is told after a plan of which some writes failed. A rollout has
-/// started once one of its works is written; until then each plan drafts that event. The other events tell
-/// what the status or the policy says from now on.
+/// Returns whether an event about a set is published after a plan with failed writes. A rollout has started
+/// once one of its works is written; until then each plan drafts that event. The other events tell what the
+/// status or the policy says from now on.
 pub(super) fn is_told_of_set(event: &Event, done: &Executed) -> bool {
     match event.reason.as_str() {
         "RolloutStarted" => done.outcomes.last().is_some_and(|step| step.iter().any(Result::is_ok)),

@@ -19,7 +19,7 @@ use object::Object;
 use object::pattern::compile_within;
 use object::text::clip;
 
-/// Where the hub kubeconfig of an add-on is mounted.
+/// The directory where the hub kubeconfig of an add-on is mounted.
 pub(crate) const HUB_KUBECONFIG_PATH: &str = "/managed/hub-kubeconfig";
 /// Bytes of the compiled patterns of containers of a configuration: 5 ms for each cluster.
 pub(super) const MAX_PATTERNS: usize = 1 << 20;
@@ -63,7 +63,7 @@ pub(super) struct SecretVolume {
     pub path: String,
 }
 
-/// Which containers get which resources.
+/// The resources of some containers.
 #[derive(Clone, Debug)]
 pub(super) struct ResourceRule {
     containers: Regex,

@@ -76,8 +76,7 @@ fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
     (condition.observed_generation == work.metadata.generation).then_some(condition)
 }
 
-/// Returns why not every object of a work exists: the agent has not said so about this generation, or it
-/// names the object that does not.
+/// Returns why objects of a work are missing: the agent names one, or has not reported about this generation.
 fn not_ready(work: &ManifestWork) -> Option<WorksStatus> {
     let name = work.metadata.name.as_deref().unwrap_or_default();
     for type_ in [work_conditions::APPLIED, work_conditions::AVAILABLE] {

@@ -17,9 +17,9 @@ use object::{Key, Metadata as _, Object};
 /// The part of an add-on that a work deploys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// What runs on the cluster of the add-on.
+    /// The part that runs on the cluster of the add-on.
     Managed,
-    /// What runs on the cluster that hosts the add-on.
+    /// The part that runs on the cluster that hosts the add-on.
     Hosting,
 }
 
@@ -58,7 +58,7 @@ pub struct Target<'a> {
     pub addon: &'a ManagedClusterAddOn,
     /// The configurations that its manifests are rendered from.
     pub configs: &'a [Config],
-    /// Which part of the add-on goes to the cluster.
+    /// The part of the add-on that goes to the cluster.
     pub place: Place,
     /// The name of the cluster.
     pub cluster: &'a str,

@@ -2,8 +2,8 @@
 //! the result.
 //!
 //! The functions read no view and write nothing. They take the content of a configuration by hash and never
-//! by name, so that a cluster gets what the rollout decided for it, even if the object of that name has
-//! changed since.
+//! by name. So a cluster gets what the rollout decided for it, even if the object of that name has changed
+//! since.
 
 pub mod check;
 pub mod config;

@@ -44,8 +44,7 @@ pub fn pack<'a>(
         manifests.iter().enumerate().map(|(i, manifest)| (manifest.reference(), i)).collect();
     let mut order: Vec<usize> = last.values().copied().collect();
     order.sort_unstable();
-    let mut chosen: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    let mut used: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut works: BTreeMap<u32, WorkContent> = BTreeMap::new();
     let mut unplaced = Vec::new();
     for i in order {
         let Some(manifest) = manifests.get(i) else { continue };
@@ -58,34 +57,38 @@ pub fn pack<'a>(
             return Err(PackError::TooLarge { object: object.to_string(), size });
         }
         let home =
-            held.iter().find(|(index, objects)| objects.contains(&object) && fits(&used, **index, size));
+            held.iter().find(|(index, objects)| objects.contains(&object) && fits(&works, **index, size));
         match home {
-            Some((index, _)) => place(&mut chosen, &mut used, (*index, i, size)),
+            Some((index, _)) => place(&mut works, *index, i, size),
             None => unplaced.push((i, size)),
         }
     }
     for (i, size) in unplaced {
-        let open = used.keys().copied().find(|index| fits(&used, *index, size));
-        let index = open.or_else(|| (0..).find(|index| !used.contains_key(index))).unwrap_or_default();
-        place(&mut chosen, &mut used, (index, i, size));
+        let open = works.keys().copied().find(|index| fits(&works, *index, size));
+        let index = open.or_else(|| (0..).find(|index| !works.contains_key(index))).unwrap_or_default();
+        place(&mut works, index, i, size);
     }
-    Ok(chosen.into_iter().map(|(index, mut order)| (index, in_order(manifests, &mut order))).collect())
+    Ok(works.into_iter().map(|(index, work)| (index, in_order(manifests, work.manifests))).collect())
 }
 
-fn fits(used: &BTreeMap<u32, usize>, index: u32, size: usize) -> bool {
-    used.get(&index).copied().unwrap_or_default() + size < LIMIT
+/// The manifests of a work, and their size.
+#[derive(Default)]
+struct WorkContent {
+    manifests: Vec<usize>,
+    size: usize,
 }
 
-fn place(
-    chosen: &mut BTreeMap<u32, Vec<usize>>,
-    used: &mut BTreeMap<u32, usize>,
-    (index, manifest, size): (u32, usize, usize),
-) {
-    chosen.entry(index).or_default().push(manifest);
-    *used.entry(index).or_default() += size;
+fn fits(works: &BTreeMap<u32, WorkContent>, index: u32, size: usize) -> bool {
+    works.get(&index).map_or(0, |work| work.size) + size < LIMIT
 }
 
-fn in_order<'a>(manifests: &'a [Object], order: &mut [usize]) -> Vec<&'a Object> {
+fn place(works: &mut BTreeMap<u32, WorkContent>, index: u32, manifest: usize, size: usize) {
+    let work = works.entry(index).or_default();
+    work.manifests.push(manifest);
+    work.size += size;
+}
+
+fn in_order(manifests: &[Object], mut order: Vec<usize>) -> Vec<&Object> {
     order.sort_unstable();
     order.iter().filter_map(|i| manifests.get(*i)).collect()
 }

@@ -106,9 +106,9 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
 ///
 /// The subject is the agent of this one cluster, under the name that the hub gives it, because the cluster
 /// can write the status of the add-on. Of the status, only the driver counts: it chooses between the two
-/// names of this agent. OCM takes the subject from the status, and binds the group of the agents of all
-/// clusters as well, so that each may act in the namespace of every other cluster. It names bindings without
-/// the role or the cluster, so that two of them collide. See docs/hazards.md#subject-of-the-spoke,
+/// names of this agent. OCM takes the subject from the status. It also binds the group of the agents of all
+/// clusters, so each may act in the namespace of every other cluster. Its names of bindings lack the role and
+/// the cluster, so two of them collide. See docs/hazards.md#subject-of-the-spoke,
 /// docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
 ///
 /// # Errors

@@ -71,9 +71,8 @@ fn write_map(json: &mut String, fields: &Map<String, Value>) {
     json.push('}');
 }
 
-/// Prints a number as Go does (`encoding/json`, `floatEncoder`): an integer that fits 64 bits as an integer,
-/// any other number as a float in the shortest digits that read back the same, with an exponent below 1e-6
-/// and from 1e21 on.
+/// Prints a number as Go does (`encoding/json`, `floatEncoder`): an integer of 64 bits as an integer, any
+/// other number as the shortest float that reads back the same, with an exponent below 1e-6 and from 1e21 on.
 fn write_number(json: &mut String, number: &Number) {
     if let Some(integer) = number.as_i64() {
         let _ = write!(json, "{integer}");

@@ -73,7 +73,7 @@ pub enum RenderError {
     NoSigner,
 }
 
-/// What the rest of the manifests of a cluster may take.
+/// The space and comparisons that are left for the manifests of a cluster.
 pub(super) struct Room {
     bytes: usize,
     comparisons: usize,

@@ -17,7 +17,7 @@ pub use options::InstallationOptions;
 
 /// The chart as helm renders it for the namespace [`PLACEHOLDER`].
 const RENDERED: &str = include_str!("operator.yaml");
-/// What helm renders more with `dashboard.enabled`.
+/// The objects that helm adds with `dashboard.enabled`.
 const RENDERED_DASHBOARD: &str = include_str!("dashboard.yaml");
 /// Stands for the namespace in [`RENDERED`].
 const PLACEHOLDER: &str = "release-namespace";

@@ -1,8 +1,8 @@
 //! The installation of an agent from a Klusterlet: the wanted objects and the status.
 //!
-//! [`KlusterletSettings::read`] parses the spec once, and lists the fields that change nothing. The names of objects,
-//! the command lines and the labels of pods are those of OCM's registration operator, so that either operator
-//! can take over an installation of the other, with OCM's images or ours.
+//! [`KlusterletSettings::read`] parses the spec once, and lists the fields that change nothing. The names of
+//! objects, the command lines and the labels of pods are those of OCM's registration operator: either
+//! operator can take over an installation of the other, with OCM's images or ours.
 
 mod access;
 mod conditions;

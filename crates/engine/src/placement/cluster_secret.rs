@@ -10,7 +10,7 @@ use serde_json::json;
 use api::names::{ARGO_SECRET_TYPE_LABEL, MANAGED_SERVICE_ACCOUNT_LABEL, PLACEMENTS_ANNOTATION};
 use object::{Key, Metadata as _};
 
-/// What Argo CD reaches a cluster with.
+/// The address and credentials with which Argo CD reaches a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterAccess {
     /// Address of its API server.
@@ -30,8 +30,8 @@ impl ClusterAccess {
         Self { server: format!("https://{cluster}-control-plane:6443"), config: None }
     }
 
-    /// Returns the access with the token of a ManagedServiceAccount. `authority` is that of the server, as
-    /// PEM in base64; without it, that of the account counts.
+    /// Returns the access with the token of a ManagedServiceAccount. `authority` is the authority of the
+    /// server, as PEM in base64; without it, the authority of the account counts.
     ///
     /// # Errors
     /// The address is none that a cluster may choose, or the Secret has no token of such an account.

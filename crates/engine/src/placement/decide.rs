@@ -87,7 +87,7 @@ struct LayoutBuilder<'a> {
     input: &'a ScheduleInput<'a>,
     selection: &'a CycleSelection,
     removals: BTreeMap<Id, ClusterRemoval>,
-    /// Whether to write entries of which only the scores changed.
+    /// Whether to write entries where only the scores changed.
     refreshes: bool,
     ranges: OnceCell<Vec<Range>>,
 }

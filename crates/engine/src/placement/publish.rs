@@ -1,8 +1,8 @@
 //! The publish stage: writes decisions in an order in which a reader always sees every cluster.
 //!
-//! A cluster that moves is written to its new slice before it is taken from the old one; objects are deleted
-//! last; labels move one group index at a time, upwards from the lowest when indexes grow and downwards from
-//! the highest when they shrink, so that there is no gap between indexes that was not there before.
+//! A cluster that moves is written to its new slice before it is taken from the old one. Objects are deleted
+//! last. Labels move one group index at a time, upwards from the lowest when indexes grow and downwards from
+//! the highest when they shrink. So no new gap appears between indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,8 @@ fn plain(fleet: &Fleet, id: Id) -> ClusterDecision {
 mod tests {
     use super::*;
 
-    /// The indexes readers see after every step, where slices of one cluster go from these indexes to those.
+    /// Checks the indexes that readers see after every step, where slices of one cluster go from these
+    /// indexes to those.
     fn check(moves: &[(Option<u32>, Option<u32>)]) {
         let name = |i: usize| format!("p-decision-{i}");
         let id = |i: usize| Id::try_from(i).unwrap();

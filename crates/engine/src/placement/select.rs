@@ -144,10 +144,10 @@ impl CycleSelection {
 
     /// Finds the place of a key in the ranking, or where it would be.
     fn position(&self, fleet: &Fleet, key: RankKey, id: Id) -> Result<usize, usize> {
-        self.ranking.binary_search_by(|other| self.compare(fleet, *other, (key, id)))
+        self.ranking.binary_search_by(|other| self.compare(fleet, *other, key, id))
     }
 
-    fn compare(&self, fleet: &Fleet, ranked: Id, (key, id): (RankKey, Id)) -> Ordering {
+    fn compare(&self, fleet: &Fleet, ranked: Id, key: RankKey, id: Id) -> Ordering {
         let ranked_key = self.candidates.get(ranked as usize).and_then(|candidate| candidate.key);
         ranked_key.cmp(&Some(key)).then_with(|| fleet.name(ranked).cmp(fleet.name(id)))
     }
@@ -194,7 +194,7 @@ impl CycleSelection {
         let Some(last) = wanted.checked_sub(1) else { return false };
         let Some(last) = self.ranking.get(last) else { return true };
         let key = self.candidates.get(id as usize).and_then(|candidate| candidate.key);
-        key.is_some_and(|key| self.compare(fleet, *last, (key, id)) != Ordering::Less)
+        key.is_some_and(|key| self.compare(fleet, *last, key, id) != Ordering::Less)
     }
 
     /// Returns how many clusters should be in the decisions.

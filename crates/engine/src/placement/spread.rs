@@ -1,7 +1,7 @@
 //! The select stage for clusters that are spread over topology domains.
 //!
-//! Without constraints the best `numberOfClusters` are taken. With them, clusters are taken one by one: the
-//! best of those that break no hard constraint, and among these one that breaks the soft ones least.
+//! Without constraints the best `numberOfClusters` are taken. With them, clusters are taken one by one. Each
+//! breaks no hard constraint, breaks the soft ones least, and is the best of those.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

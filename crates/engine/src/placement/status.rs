@@ -78,8 +78,9 @@ pub(super) fn scheduled(
     set_condition(&mut status.conditions, satisfied(cycle, input, selection), cycle.now);
 }
 
-/// Returns the schedule of a placement that cannot be scheduled: its decisions stay. One that has none gets
-/// an empty one, as in OCM; if there is one that was not read, the creation fails and harms nothing.
+/// Returns the schedule of a placement that cannot be scheduled: its decisions stay. A placement without
+/// decisions gets an empty one, as in OCM. If it has one that was not read, the creation fails and harms
+/// nothing.
 pub(super) fn misconfigured(
     input: &ScheduleInput<'_>,
     published: &Published,

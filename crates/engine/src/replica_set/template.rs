@@ -27,8 +27,8 @@ pub fn content(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     spec
 }
 
-/// Drops it from an object, its spec and its template. What is dropped decides what the hash is, so no other
-/// place can be added without a rollout of every set that has it there.
+/// Drops it from an object, its spec and its template. The dropped places decide the hash, so another place
+/// cannot be added without a rollout of every set that has it.
 fn drop_null_times(fields: &mut Map<String, Value>) {
     if fields.get("creationTimestamp").is_some_and(Value::is_null) {
         fields.remove("creationTimestamp");

@@ -18,14 +18,14 @@ const MAX_WORKLOADS: usize = 20;
 /// Limit of the bytes of all files.
 const MAX_BYTES: usize = 2 << 20;
 
-/// What needs attention on a cluster, by kind, and the rank of the worst.
+/// The workloads that need attention on a cluster, by kind, and the rank of the worst.
 #[derive(Default)]
 pub(super) struct Exceptions<'a> {
     rank: u8,
     of: BTreeMap<&'static str, Vec<(&'a Workload, &'a Cluster)>>,
 }
 
-/// Returns what needs attention, by cluster.
+/// Returns the workloads that need attention, by cluster.
 pub(super) fn exceptions(fleet: &FleetReport) -> BTreeMap<&str, Exceptions<'_>> {
     let mut exceptions: BTreeMap<&str, Exceptions<'_>> = BTreeMap::new();
     let FleetReport { add_ons, replica_sets, works, .. } = fleet;

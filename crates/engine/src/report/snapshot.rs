@@ -29,8 +29,8 @@ pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<String> {
     Some(format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{}\n]}}\n", lines.join(",\n")))
 }
 
-/// Returns an object without the values of Secrets, without the fields that the API server counts up, and
-/// without the status of the report, which changes with every report.
+/// Returns an object without the values of Secrets, the fields that the API server counts up, and the status
+/// of the report, which changes with every report.
 fn stripped(mut object: Object) -> Value {
     for counted in ["managedFields", "resourceVersion"] {
         object.metadata_mut().remove(counted);

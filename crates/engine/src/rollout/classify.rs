@@ -86,7 +86,7 @@ pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> 
     }
 }
 
-/// Whether the time is known from which the deadline and the soak of the wanted hash count.
+/// Returns whether the start of the deadline and of the soak of the wanted hash is known.
 pub(super) fn has_begun(cluster: &Cluster) -> bool {
     report_on(cluster, &cluster.wants).1.is_some()
 }

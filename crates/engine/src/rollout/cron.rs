@@ -3,7 +3,7 @@
 //! A freeze window needs the last time an expression was due. Of the crates on `jiff`, `cronexpr` finds the
 //! next time only, and `jiff-cron` reads seconds as the first field. `croner` 4 finds the last time as well
 //! and gave the results of the tests below, with these differences: its errors do not name the field ("Number
-//! out of bounds"), it refuses `5/20`, a skipped local time is due at the end of the gap, and an expression
+//! out of bounds"), and it refuses `5/20`. A skipped local time is due at the end of the gap. An expression
 //! that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each decision. The search here ends where
 //! the window does.
 

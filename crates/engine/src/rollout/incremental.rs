@@ -30,7 +30,7 @@ pub struct IncrementalRollout {
     kept: Option<Kept>,
 }
 
-/// What follows from the input; `None` in its place is computed anew.
+/// The results of the input. Where there are none, they are computed anew.
 #[derive(Debug)]
 struct Kept {
     stages: Vec<KeptStage>,
@@ -64,7 +64,7 @@ struct KeptMember {
     cluster: Option<usize>,
     /// Its state, judged without the other clusters.
     judged: Option<ClusterState>,
-    /// Whether it is judged again at the next decision, whatever the time is.
+    /// Whether it is judged again at the next decision, at any time.
     is_due: bool,
     /// Its state in the decision; `None` if the assignment is to be made anew.
     shown: Option<ClusterState>,
@@ -149,7 +149,7 @@ impl IncrementalRollout {
         self.kept.iter().flat_map(|kept| &kept.moves).map(String::as_str)
     }
 
-    /// Whether the last decision assigns a cluster another hash than it runs.
+    /// Returns whether the last decision assigns a cluster another hash than it runs.
     pub fn is_moved(&self, name: &str) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.moves.contains(name))
     }

@@ -328,7 +328,7 @@ impl<'a> Checker<'a> {
         ensure(assigned == member.runs() || may_change, "an assignment is never invented", member.name)
     }
 
-    /// Promise 6.
+    /// Checks promise 6.
     fn check_breach(&self, decision: &RolloutDecision) -> CheckResult {
         let revision = &self.input.revision;
         let is_released = self.policy.released.contains(revision);
@@ -427,7 +427,7 @@ impl<'a> Checker<'a> {
         !waited_for().any(is_open) && soaked.is_none_or(|soaked| soaked <= self.now)
     }
 
-    /// Promise 9.
+    /// Checks promise 9.
     fn check_removals(&self, decision: &RolloutDecision) -> CheckResult {
         let budget = self.policy.removals.of(self.members().count() + self.left.len());
         let is_granted = self.input.granted.contains(&removal_token(&self.left));

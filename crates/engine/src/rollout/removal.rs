@@ -111,7 +111,7 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// Decides for 100 clusters, of which two may leave within an hour; `recent` left at the minutes given.
+    /// Decides for 100 clusters, where two may leave within an hour; `recent` left at the minutes given.
     fn decide(left: &[&str], recent: &[(&str, i64)], granted: &[String], minute: i64) -> RemovalDecision {
         let recent = recent.iter().map(|(name, minute)| ((*name).to_owned(), at(*minute))).collect();
         let input = RemovalInput {

@@ -214,7 +214,7 @@ impl ClusterState {
         }
     }
 
-    /// Whether both have the same label.
+    /// Returns whether both have the same label.
     pub(crate) fn has_label_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Waiting(wait), Self::Waiting(other)) => wait.reason() == other.reason(),

@@ -16,7 +16,7 @@ use api::names;
 use object::fields::{is_as_applied, owned_by_others};
 use object::{Object, ObjectRef};
 
-/// What happens to one object of the commit.
+/// The decision about one object of the commit.
 pub(super) enum ObjectDecision<'a> {
     /// Its annotation leaves it to others.
     Leave,

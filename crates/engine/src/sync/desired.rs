@@ -175,8 +175,8 @@ impl Desired {
         Ok(Self { digest: digest(&objects), objects, scopes })
     }
 
-    /// Returns the objects by the address of what they were completed from. They hold it, so no other object
-    /// has the address.
+    /// Returns the objects by the address of their rendered object. They hold it, so no other object has the
+    /// address.
     fn by_rendered(last: Option<&Self>) -> BTreeMap<*const RenderedObject, &Arc<DesiredObject>> {
         let objects = last.into_iter().flat_map(|last| &last.objects);
         objects.map(|object| (Arc::as_ptr(&object.rendered), object)).collect()

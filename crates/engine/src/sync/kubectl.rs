@@ -32,8 +32,8 @@ pub(super) fn take_over(live: &Object, desired: &Object) -> Option<ManagedFields
     })
 }
 
-/// Returns the fields of a live object that our field manager owns, with those of kubectl: an apply removes
-/// those that it does not have and that nobody else owns.
+/// Returns the fields of a live object that our field manager or kubectl owns. An apply removes those that it
+/// does not have and that nobody else owns.
 pub(super) fn applied_fields(live: &Object, desired: &Object) -> FieldSet {
     let ours = our_manager(desired);
     let owners = taken_over(live, &ours);

@@ -51,7 +51,7 @@ pub struct Claimant {
 /// The settings of the user of a ConfigRepo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncPolicy {
-    /// What happens to objects that others created.
+    /// The rule for objects that others created.
     pub takeover: Takeover,
     /// Whether Secrets of others are not compared: the user may not learn what the operator can read.
     pub is_blind_to_secrets: bool,

@@ -159,8 +159,7 @@ impl Wanted {
     }
 
     /// Returns whether an entry of an inventory may be the object of the manifest. A kind that is not known
-    /// to be served has no resource, so it may be any resource of its group, and objects that may be wanted
-    /// are not removed.
+    /// to be served may be any resource of its group. So objects that may be wanted are not removed.
     pub fn may_be(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let meta = &self.meta;
         let is_named = (meta.group.as_str(), meta.name.as_str()) == (group, name);

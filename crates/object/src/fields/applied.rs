@@ -182,7 +182,7 @@ mod tests {
         object
     }
 
-    /// Where a Deployment's, a Service's, a Pod's or a custom object's value differs from what is wanted.
+    /// Checks the first difference between an object and what is wanted of it.
     fn check(api_version: &str, kind: &str, live: Value, desired: Value, difference: Option<&str>) {
         let (live, desired) = (object(api_version, kind, live), object(api_version, kind, desired));
         assert_eq!(first_difference(&live, &desired).as_deref(), difference, "{desired:?} on {live:?}");
@@ -285,8 +285,9 @@ mod tests {
         };
         let config = Value::Object(desired.0.clone());
         let us = manager(Operation::Apply, MANAGER);
-        let applying = Applying { zero: &json!({}), live: &json!({}), config: &config, named: &config };
-        let (value, owners) = Owners::default().applied(&us, applying, at, (false, "")).unwrap();
+        let (zero, config) = (json!({}), &config);
+        let applying = Applying { zero: &zero, live: &zero, config, named: config, force: false };
+        let (value, owners) = Owners::default().applied(&us, applying, at, "").unwrap();
         let mut after = value.clone();
         changes(&mut after);
         let owners = owners.updated(&manager(Operation::Update, "other"), (&value, &after), at, "");

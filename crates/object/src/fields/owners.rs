@@ -93,7 +93,7 @@ pub struct Owners {
 /// The values of an apply.
 #[derive(Clone, Copy, Debug)]
 pub struct Applying<'v> {
-    /// What an object of the kind has before anybody writes to it.
+    /// The value of an object of the kind before anybody writes to it.
     pub zero: &'v Value,
     /// The object as it is.
     pub live: &'v Value,
@@ -102,6 +102,8 @@ pub struct Applying<'v> {
     /// The configuration as it was sent. All its fields are owned, and taken from others, also those that are
     /// null or empty and not merged.
     pub named: &'v Value,
+    /// Whether it takes the fields of other owners.
+    pub force: bool,
 }
 
 /// Fields that an apply would change although others own them.
@@ -217,9 +219,9 @@ impl Owners {
     pub fn applied(
         mut self,
         manager: &Manager,
-        Applying { zero, live, config, named }: Applying<'_>,
+        Applying { zero, live, config, named, force }: Applying<'_>,
         at: Position<'_>,
-        (force, time): (bool, &str),
+        time: &str,
     ) -> Result<(Value, Self), Vec<Conflict>> {
         if self.is_empty() && live.as_object().is_some_and(|live| !live.is_empty()) {
             let all = without_system_fields(&compare(zero, live, at).added);

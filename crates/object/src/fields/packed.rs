@@ -17,7 +17,7 @@ pub(crate) fn pack(object: &mut Object) {
     }
 }
 
-/// The fields of an entry of `managedFields`, also of a cached object.
+/// Returns the fields of an entry of `managedFields`, also of a cached object.
 pub fn fields_v1(entry: &Value) -> Option<Cow<'_, Value>> {
     match entry.get("fieldsV1")? {
         Value::String(text) => serde_json::from_str(text).ok().map(Cow::Owned),

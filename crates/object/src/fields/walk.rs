@@ -43,8 +43,7 @@ fn parts<'a>(value: &'a Value, at: Position<'_>) -> Parts<'a> {
     }
 }
 
-/// Returns the identity of an item of a keyed list; without the keys that the item does not have and that
-/// have no default.
+/// Returns the identity of an item of a keyed list: the keys that the item has or that have a default.
 pub(super) fn key_of(item: &Value, keys: &[MapKey<'_>]) -> Element {
     let field = |key: &MapKey<'_>| {
         item.get(key.name).filter(|value| !value.is_null()).or(key.default.as_ref()).cloned()

@@ -158,11 +158,9 @@ impl Merge {
             if matches!(patch.get(&list), Some(Value::Null)) {
                 continue;
             }
-            let strategy = at.field(&list).patch_strategy();
             let items = patch.remove(&list);
             self.path.push(list.clone());
-            let merged =
-                self.ordered_list(original.get(&list), items, &order, (&strategy, at.field(&list).items()))?;
+            let merged = self.ordered_list(original.get(&list), items, &order, at.field(&list))?;
             self.path.pop();
             original.extend(merged.map(|merged| (list, Value::Array(merged))));
         }
@@ -174,8 +172,9 @@ impl Merge {
         original: Option<&Value>,
         patch: Option<Value>,
         order: &[Value],
-        (strategy, at): (&PatchStrategy<'_>, Position<'_>),
+        at: Position<'_>,
     ) -> Result<Option<Vec<Value>>> {
+        let strategy = at.patch_strategy();
         let before = match original {
             Some(Value::Array(items)) => Some(items.clone()),
             Some(_) => return Err(self.here("is not a list in the object")),
@@ -191,7 +190,9 @@ impl Merge {
             (None, None) => return Ok(None),
             (Some(before), None) => before,
             (None, Some(patch)) => patch.into_iter().filter_map(fresh).collect(),
-            (Some(before), Some(patch)) if strategy.merge => self.list(before, patch, strategy, at)?,
+            (Some(before), Some(patch)) if strategy.merge => {
+                self.list(before, patch, &strategy, at.items())?
+            }
             (Some(_), Some(patch)) => patch,
         };
         Ok(Some(in_order(merged, order, &before.unwrap_or_default(), strategy.merge_key)))

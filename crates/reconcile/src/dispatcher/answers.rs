@@ -114,13 +114,13 @@ impl Dispatcher {
         }
     }
 
-    /// The wake for a change of an observed object by another client.
+    /// Returns the wake for a change of an observed object by another client.
     pub(super) fn wake_of_others(&self, now: Timestamp) -> Wake {
         Wake { on_spoke: self.has_spoke, ..Wake::changed(self.coalesced(now)) }
     }
 
-    /// The wake for an answer. A change of what a plan has read is planned at once; the answers that it waits
-    /// for come together.
+    /// Returns the wake for an answer. A change of what a plan has read is planned at once; the answers that
+    /// it waits for come together.
     fn wake_of_answer(&self, lookup: &Lookup, now: Timestamp) -> Wake {
         let wake = self.wake_of_others(now);
         if self.caches.answer(lookup).is_some() { Wake { at: now, ..wake } } else { wake }

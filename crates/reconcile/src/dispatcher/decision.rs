@@ -100,7 +100,7 @@ impl Decided {
     }
 }
 
-/// Where a decision is made.
+/// The controller, snapshot and time of a decision.
 pub(super) struct DecisionContext<'a> {
     pub(super) controller_id: usize,
     pub(super) controller: &'a ErasedController,

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use object::Key;
 
-/// Names of a kind that are remembered: hashes of 8 bytes, of which a set holds a kind in less than 1 MiB. Of
-/// more, none is, so others cannot fill the memory with objects.
+/// Most names of a kind that are remembered: a set of as many hashes of 8 bytes takes less than 1 MiB. If
+/// there are more, none is remembered, so others cannot fill the memory with objects.
 const MAX_NAMES: usize = 65_536;
 
 /// The names of all objects that a watch has reported, as hashes.
@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    /// Returns those of which nothing is known.
+    /// Returns names that rule out no object.
     pub(super) fn partial() -> Self {
         Self { hashes: BTreeSet::new(), is_partial: true }
     }

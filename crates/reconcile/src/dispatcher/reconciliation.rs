@@ -25,7 +25,7 @@ pub(super) struct Reconciliation {
     set_back: SignedDuration,
     steps: usize,
     wake_at: Option<Timestamp>,
-    /// What it has written so far.
+    /// The content that it has written so far.
     writes: WrittenContent,
     events: Vec<Event>,
     /// Events of the status that is being written, or has been.
@@ -371,7 +371,7 @@ impl Dispatcher {
         let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
         // A write that failed is repeated until it succeeds; nobody has undone it.
-        let failure = failure.or_else(|| registered.undone.record(&key, writes, (began, now)));
+        let failure = failure.or_else(|| registered.undone.record(&key, writes, began, now));
         let undecided = panicked || (read_error.is_some() && !is_coming);
         let cause = if undecided {
             Some(Cause { kind: FailureKind::Unavailable, is_hub_away: false })

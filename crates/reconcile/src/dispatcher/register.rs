@@ -31,7 +31,7 @@ pub(super) struct KindRoutes<K> {
     pub(super) wakes: Vec<Route<K>>,
     /// The indexes that apply its changes, by controller.
     pub(super) logs: Vec<(usize, Log<K>)>,
-    /// What is woken when one of its objects becomes unreadable, or stops to be, by controller.
+    /// The keys to wake when one of its objects becomes unreadable or readable, by controller.
     pub(super) readability: Vec<(usize, ReadabilityWakes)>,
 }
 

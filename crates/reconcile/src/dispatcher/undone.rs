@@ -22,8 +22,7 @@ const REPETITION: SignedDuration = SignedDuration::from_secs(1);
 /// cause some.
 const TOLERATED: u32 = 5;
 
-/// What a reconciliation has written: a hash of the writes without times and preconditions; `None` without
-/// writes.
+/// The hash of the writes of a reconciliation, without times and preconditions; `None` without writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WrittenContent(Option<u64>);
 
@@ -75,7 +74,8 @@ impl LastWrites {
         &mut self,
         key: &Key,
         content: WrittenContent,
-        (began, now): (Timestamp, Timestamp),
+        began: Timestamp,
+        now: Timestamp,
     ) -> Option<Failure> {
         let last = self.by_key.remove(key);
         if content == WrittenContent::default() {

@@ -60,7 +60,7 @@ pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, Unreadable)> {
     Ok(digits.chars().take(10).map(replaced).collect())
 }
 
-/// JSON as Go writes it: keys in order, `<`, `>` and `&` escaped.
+/// Writes JSON as Go does: keys in order, `<`, `>` and `&` escaped.
 pub(crate) fn write_json(out: &mut String, json: &Json) {
     match json {
         Json::Null | Json::Bool(_) | Json::Number(_) => out.push_str(&json.to_string()),

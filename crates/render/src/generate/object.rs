@@ -100,7 +100,7 @@ pub(crate) fn merge_data(generated: &mut Node, old: &Node) {
     }
 }
 
-/// Encodes bytes as Base64, in lines of 70 characters if it is longer than one.
+/// Encodes bytes as Base64, in lines of 70 characters if the text is longer than one line.
 fn base64_lines(bytes: &[u8]) -> String {
     const LINE: usize = 70;
     let text = STANDARD.encode(bytes);

@@ -74,8 +74,8 @@ pub(crate) fn fix(
     Ok(())
 }
 
-/// The fields of objects of a kind that name others, with the kinds that they name. A specification is chosen
-/// by what an object was at first; it applies to what it is now.
+/// Returns the fields of objects of a kind that name others, with the kinds that they name. The first kind of
+/// an object chooses the specification, which applies to the object as it is now.
 fn referring<'a>(kind: &Gvk, references: &'a [NameReference]) -> Vec<(&'a Gvk, FieldSpec)> {
     let mut found = Vec::new();
     for reference in references {

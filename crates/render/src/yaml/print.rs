@@ -306,10 +306,9 @@ impl Printer {
     }
 }
 
-/// Folds a text as kustomize does when it writes and reads a folded block once more, which it does with every
-/// object.
+/// Folds a text as kustomize does: it writes and reads the folded blocks of every object once more.
 ///
-/// Its emitter decides by the start of the text where lines need a second break to stay apart, and so adds
+/// Its emitter decides by the start of the text where lines need a second break to stay apart. So it adds
 /// breaks before indented lines and at the end, or joins lines where the text starts with an indented one.
 pub(super) fn refolded(text: &str) -> String {
     // Unlike the printing emitter, this one does not treat tabs specially.
@@ -348,8 +347,7 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// Returns the shortest text of a float: exponents from 1e+21 down to 1e-05 outside of which digits would be
-/// mostly zeros.
+/// Returns the shortest text of a float in Go's format `g`: with an exponent from 1e+06 on and below 1e-04.
 pub(crate) fn float_text(float: f64) -> String {
     // Rust's `{:e}` is the shortest text that reads back as the same float: digits, maybe a fraction, and the
     // exponent.

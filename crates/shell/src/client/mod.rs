@@ -1,8 +1,8 @@
 //! The clients of API servers. The process makes every client here.
 //!
 //! kube's own clients speak HTTP/1 and have no time limit. These differ:
-//! - With a server that offers HTTP/2 they use one connection for requests, and others for watches, so that
-//!   the watches never use up the streams that a server allows on a connection (`connections.rs`).
+//! - With HTTP/2 they use one connection for requests and others for watches: watches never use up the
+//!   streams that a server allows on a connection (`connections.rs`).
 //! - They ping a connection, so that a dead one ends within half a minute, with its watches.
 //! - A request has a time limit, and its answer a limit in bytes (`answers.rs`).
 //! - `Retry-After` becomes part of the refusal that kube's errors carry.

@@ -24,8 +24,7 @@ fn deleted(plan: &Plan) -> impl Iterator<Item = &ObjectRef> {
     })
 }
 
-/// Finds the policy of an add-on: the one that names it, else one that names none, last the one of the
-/// operator.
+/// Finds the policy of an add-on: one that names it, else one that names none, else that of the operator.
 pub(super) fn policy(addon: &str, view: &impl View) -> Option<RolloutPolicy> {
     let policies = view.list::<RolloutPolicy>(Query::ALL).ok()?;
     let named = policies.iter().find(|policy| policy.spec.add_ons.iter().any(|name| name == addon));

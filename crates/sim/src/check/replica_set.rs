@@ -15,7 +15,7 @@ use engine::rollout::input::{Cluster, Hash, Input};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Subresource, View};
 
-/// What a plan does to the works of a set, by cluster.
+/// The changes of a plan to the works of a set, by cluster.
 #[derive(Default)]
 struct WorkChanges {
     /// The templates of the works that the plan writes.

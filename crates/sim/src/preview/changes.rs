@@ -21,7 +21,7 @@ use engine::sync::ObjectId;
 use object::{Key, Metadata as _, Object};
 use store::Store;
 
-/// Returns the objects that are created, changed and deleted. One that is written as it was is none of them.
+/// Returns the objects that are created, changed and deleted. A write of the same content does not count.
 pub(super) fn objects(applied: &BTreeMap<ObjectId, Sides>) -> Vec<ObjectChange> {
     applied.iter().filter_map(|(id, sides)| object(id, sides)).collect()
 }
@@ -199,7 +199,7 @@ mod tests {
         hub.patch(&target, &Patch::Apply(work), &WriteOptions::manager("test").forced(), NOW).unwrap();
     }
 
-    /// Returns a hub with equal objects, of which none is shared.
+    /// Returns a hub with equal objects that share nothing.
     fn unshared(hub: &Store) -> Store {
         let copied =
             |entry: Entry| Entry { object: entry.object.map(|it| Arc::new(Object::clone(&it))), ..entry };

@@ -41,7 +41,7 @@ pub(super) fn decisions(hub: &Store) -> BTreeMap<Key, BTreeMap<String, String>> 
     placements
 }
 
-/// What rolls out to clusters.
+/// A workload that rolls out to clusters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Workload {
     /// An add-on, by name.

@@ -56,7 +56,7 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// A commit that is not applied, whatever the hub is.
+    /// Returns the result of a commit that is not applied, whatever the hub is.
     pub fn refused(repo: &Key, applied: String, commit: String, why: String) -> Self {
         Self {
             repo: repo.to_string(),

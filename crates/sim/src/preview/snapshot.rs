@@ -20,9 +20,9 @@ pub(super) const SEED: u64 = 0x7072_6576_6965_7701;
 /// The objects of a hub at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct HubSnapshot {
-    /// The objects. Those that lack nothing are not copied.
+    /// The objects. Complete ones are not copied.
     pub objects: Vec<Arc<Object>>,
-    /// The kinds of which every object was read; absent where that is not known, as in a file.
+    /// The kinds whose objects were all read; absent where that is not known, as in a file.
     pub kinds: Option<BTreeSet<Gvk>>,
 }
 

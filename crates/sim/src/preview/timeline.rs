@@ -49,7 +49,7 @@ impl Timeline {
         Self { start, on_clusters: BTreeMap::new(), starts: Vec::new() }
     }
 
-    /// Takes the writes of an instant. `before` is the hub at the start: the state of what nobody writes is not
+    /// Takes the writes of an instant. `before` is the hub at the start: only the state of written objects is
     /// read.
     pub(super) fn observe(&mut self, entries: &[Entry], before: &Store, hub: &Store, now: Timestamp) {
         let after = now.duration_since(self.start).as_secs();

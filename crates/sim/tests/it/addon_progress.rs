@@ -1,4 +1,4 @@
-//! What the condition `Progressing` of an add-on on a cluster says before and without a rollout.
+//! The condition `Progressing` of an add-on on a cluster, before and without a rollout.
 
 use serde_json::{Value, json};
 

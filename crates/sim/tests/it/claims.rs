@@ -1,4 +1,4 @@
-//! What a cluster reports of itself: its claims and its version.
+//! The reports of a cluster about itself: its claims and its version.
 
 use serde_json::json;
 

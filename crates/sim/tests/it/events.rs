@@ -1,4 +1,4 @@
-//! Events of rollouts: each change of a state is told once, whatever is planned in between.
+//! Events of rollouts: each change of a state has one event, whatever is planned in between.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Add-ons of which a part runs on another cluster. The hub collects no garbage.
+//! Add-ons with a part that runs on another cluster. The hub collects no garbage.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;

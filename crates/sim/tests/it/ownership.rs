@@ -1,4 +1,4 @@
-//! What belongs to a work: who wins a conflict about a field, what stays when the work goes, and in which
+//! The ownership of a work: who wins a conflict about a field, what stays when the work goes, and in which
 //! order the works of a leaving cluster go.
 
 use serde_json::{Value, json};

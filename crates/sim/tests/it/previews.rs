@@ -251,7 +251,7 @@ fn a_plan_from_a_report_is_the_plan_from_the_hub() {
     }
 }
 
-/// The hash of the plan that the operator holds.
+/// Returns the hash of the plan that the operator holds.
 fn held_plan(world: &World) -> String {
     world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap_or_default().held_plan
 }

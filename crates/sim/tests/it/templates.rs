@@ -1,4 +1,4 @@
-//! What an add-on reports before its rollout, and the snapshots of its configurations.
+//! The status of an add-on before its rollout, and the snapshots of its configurations.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};

@@ -92,7 +92,7 @@ mod tests {
     /// Kinds that are refused because the API server cannot act upon them.
     const REFUSED: &[&str] =
         &["MutatingAdmissionPolicy", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-    /// Kinds that promise a limit or a protection, of which a warning says that there is none.
+    /// Kinds that promise a limit or a protection. There is none, and a warning says so.
     const WARNED_OF: &[&str] = &[
         "HorizontalPodAutoscaler",
         "LimitRange",

@@ -11,7 +11,7 @@ use crate::Schema;
 use crate::schema::Refs;
 use object::builtin_lists::{BUILTIN, ListType, MapType, Position};
 
-/// Where OpenAPI v3 documents keep definitions.
+/// The pointer to the definitions of an OpenAPI v3 document.
 const DEFINITIONS: &str = "/components/schemas";
 
 /// The definitions of every built-in type, by name, and their schemas.

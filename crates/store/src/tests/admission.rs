@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A policy about config maps and its binding.
+/// Installs a policy about config maps and its binding.
 fn install(world: &mut World, spec: Value) {
     let mut policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",

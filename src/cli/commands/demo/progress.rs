@@ -49,7 +49,7 @@ pub(super) struct Cluster {
     pub version: String,
     /// Its state in the rollout; absent before the add-on is placed.
     pub state: Option<ClusterState>,
-    /// Whether the add-on works, in whatever version it runs.
+    /// Whether the add-on works, in any version.
     pub is_available: bool,
 }
 

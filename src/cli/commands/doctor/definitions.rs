@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A definition as an API server has it, changed.
+    /// Checks the findings about a changed definition of an API server.
     fn check(change: impl FnOnce(&mut CustomResourceDefinition), expected: &str) {
         let wanted = crds::hub().into_iter().find(|one| one.spec.names.kind == "ConfigRepo").unwrap();
         let mut present = wanted.clone();

@@ -16,7 +16,7 @@ use engine::placement::explain::Explanation;
 use object::Key;
 use reconcile::{Caches, Delta, Query, Read, Site, View};
 
-/// What happens to the decisions for a cluster when it has the taint.
+/// The effect of the taint on the decisions for a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Plan {
@@ -30,7 +30,7 @@ pub(super) struct Plan {
     pub(super) placements: Vec<PlacementPlan>,
 }
 
-/// What a placement does when the cluster has the taint.
+/// The effect of the taint on the decision of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PlacementPlan {

@@ -55,7 +55,7 @@ impl Request<'_> {
         let is_it = |object: &&Arc<Object>| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
         let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
         let verified = match &found {
-            Some(found) => signatures::verify(found, secrets, (&self.url, &self.args.head))?,
+            Some(found) => signatures::verify(found, secrets, &self.url, &self.args.head)?,
             None => Signatures::Valid,
         };
         let unverified = match verified {

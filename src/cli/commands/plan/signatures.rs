@@ -26,7 +26,8 @@ pub(super) enum Signatures {
 pub(super) fn verify(
     repo: &ConfigRepo,
     objects: &[Object],
-    (url, revision): (&str, &str),
+    url: &str,
+    revision: &str,
 ) -> Result<Signatures, CommandError> {
     let Some(verify) = &repo.spec.verify else { return Ok(Signatures::Valid) };
     let key = verify.secret_ref.key(repo.namespace());

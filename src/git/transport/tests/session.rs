@@ -6,7 +6,8 @@ use super::*;
 
 fn session(egress: Egress) -> Arc<Session> {
     let remote = Remote::parse("https://git.example.com/a").unwrap();
-    let limits = (TransportLimits::default(), egress, &Arc::default());
+    let transport = TransportLimits::default();
+    let limits = SessionLimits { transport, egress, arrivals: &Arc::default() };
     Session::new(remote, Credentials::default(), limits, Cancel::new()).unwrap()
 }
 

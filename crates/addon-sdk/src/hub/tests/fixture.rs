@@ -77,7 +77,7 @@ pub(crate) struct World {
     pub(crate) requests: Vec<Value>,
 }
 
-/// The configuration with these variables.
+/// Returns the configuration with these variables.
 pub(crate) fn config(variables: &Value) -> Object {
     let spec = json!({"agentInstallNamespace": "", "customizedVariables": variables});
     Object::from_value(json!({
@@ -87,7 +87,7 @@ pub(crate) fn config(variables: &Value) -> Object {
     .unwrap()
 }
 
-/// A reference of a status to the configuration.
+/// Returns a reference of a status to the configuration.
 pub(crate) fn reference(hash: &str) -> Value {
     let desired = json!({"namespace": "ns", "name": "config", "specHash": hash});
     json!({"group": ADDON_GROUP, "resource": "addondeploymentconfigs", "namespace": "ns", "name": "config",
@@ -99,7 +99,7 @@ pub(crate) fn variables(values: &[(&str, &str)]) -> Value {
 }
 
 impl World {
-    /// The add-on on an accepted cluster, which is assigned the configuration that the hub has.
+    /// Returns the add-on on an accepted cluster, which is assigned the configuration that the hub has.
     pub(crate) fn new(values: &[(&str, &str)]) -> Self {
         let variables = variables(values);
         let references = json!([reference(&spec_hash(&config(&variables)))]);
@@ -136,7 +136,7 @@ impl World {
     }
 }
 
-/// The writes of a plan as words.
+/// Returns the writes of a plan as words.
 pub(crate) fn words(plan: &Plan) -> Vec<String> {
     let word = |action: &Action| {
         let verb = match action {
@@ -153,12 +153,12 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
     plan.steps.iter().flatten().map(word).collect()
 }
 
-/// A field of the status that a plan writes.
+/// Returns a field of the status that a plan writes.
 pub(crate) fn status(plan: &Plan, field: &str) -> Value {
     plan.status.as_ref().map_or(Value::Null, |write| write.patch["status"][field].clone())
 }
 
-/// The message of a condition that a plan writes.
+/// Returns the message of a condition that a plan writes.
 pub(crate) fn message(plan: &Plan, type_: &str) -> Option<String> {
     let conditions = status(plan, "conditions");
     let condition = conditions.as_array()?.iter().find(|one| one["type"] == type_)?.clone();

@@ -127,7 +127,7 @@ pub struct ProxyConfig {
     pub unknown: Unknown,
 }
 
-/// The list is a map, which `k8s_openapi` does not say.
+/// Makes the list a map, which `k8s_openapi` does not say.
 fn claims_by_name(resources: &mut Schema) {
     if let Some(Value::Object(claims)) = resources.pointer_mut("/properties/claims") {
         claims.insert("x-kubernetes-list-type".into(), "map".into());

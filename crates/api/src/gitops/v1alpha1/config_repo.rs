@@ -265,7 +265,7 @@ pub struct Webhook {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verify {
-    /// What must be signed.
+    /// The Git objects that must be signed.
     #[serde(default)]
     pub mode: VerifyMode,
     /// Secret of the same namespace with the public keys that are trusted: OpenPGP keys in names that end
@@ -279,13 +279,13 @@ pub struct Verify {
 }
 
 open_enum! {
-    /// What must be signed.
+    /// The Git objects that must be signed.
     pub enum VerifyMode {
         /// Every commit since the one that was accepted last, and the annotated tag if there is one. A first
         /// fetch verifies the tip.
         Range = "Range",
-        /// What the reference points to: the annotated tag, or the commit. A signed merge vouches for what it
-        /// merges.
+        /// The object that the reference points to: the annotated tag, or the commit. A signed merge vouches
+        /// for what it merges.
         Tip = "Tip",
     }
 }

@@ -243,7 +243,7 @@ pub struct PushedReport {
         skip_serializing_if = "Option::is_none"
     )]
     pub time: Option<Time>,
-    /// What it says, as the first line of its commit does.
+    /// Its content in one line, as in its commit message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
     /// Fields this version does not know.

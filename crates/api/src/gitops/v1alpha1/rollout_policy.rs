@@ -88,7 +88,7 @@ pub struct RolloutPolicySpec {
     #[serde(default = "one_hour")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub removal_window: String,
-    /// What follows the rollout strategy of a placement.
+    /// The changes that follow the rollout strategy of a placement.
     #[serde(default)]
     pub roll_out: RollOut,
     /// The groups that start only when a person approves.
@@ -163,7 +163,7 @@ impl Default for RolloutPolicySpec {
 }
 
 open_enum! {
-    /// What follows the rollout strategy of a placement.
+    /// The changes that follow the rollout strategy of a placement.
     pub enum RollOut {
         /// The configurations of add-ons. An add-on is installed on all clusters of a placement at once.
         Content = "Content",

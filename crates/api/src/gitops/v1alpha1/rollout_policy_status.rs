@@ -57,7 +57,7 @@ pub struct RolloutStatus {
     /// Hash that failed and is not rolled out again until it is released or another one comes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub quarantined: String,
-    /// Where and why the quarantined hash failed: the first of its clusters, and what that reported.
+    /// The first cluster on which the quarantined hash failed, and its report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failure: String,
     /// The reason why nothing more is started, and the time until which that holds.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Condition, Unknown};
 
-/// The schema of an object whose fields are not read.
+/// Returns the schema of an object whose fields are not read.
 pub(super) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }

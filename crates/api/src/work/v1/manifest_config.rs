@@ -1,4 +1,4 @@
-//! How single objects of a work are updated, watched and judged.
+//! Options of single objects of a work: how they are updated, watched and judged.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

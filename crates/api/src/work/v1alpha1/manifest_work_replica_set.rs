@@ -26,7 +26,7 @@ kind! {
     }
 }
 
-/// Which work, and for which clusters.
+/// The work, and the placements that choose its clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkReplicaSetSpec {
@@ -37,7 +37,7 @@ pub struct ManifestWorkReplicaSetSpec {
     /// The placements.
     #[schemars(length(min = 1))]
     pub placement_refs: Vec<LocalPlacementReference>,
-    /// What happens to the works when the set is deleted.
+    /// The order in which the set and its works are deleted.
     #[serde(default)]
     pub cascade_deletion_policy: CascadeDeletionPolicy,
     /// Fields this version does not know.
@@ -64,7 +64,7 @@ pub struct LocalPlacementReference {
 }
 
 open_enum! {
-    /// What happens to the works of a set that is deleted.
+    /// The order in which a set and its works are deleted.
     pub enum CascadeDeletionPolicy {
         /// The set goes at once, the works after it.
         Background = "Background",
@@ -73,7 +73,7 @@ open_enum! {
     }
 }
 
-/// What was observed of the works.
+/// The observed state of the works.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkReplicaSetStatus {
@@ -94,7 +94,7 @@ pub struct ManifestWorkReplicaSetStatus {
     pub unknown: Unknown,
 }
 
-/// How many works are in which state.
+/// The number of works in each state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkReplicaSetSummary {

@@ -11,7 +11,7 @@ fn typed<K: object::Kind>(object: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// Returns a spoke with these namespaces, of which the hub wants others.
+/// Returns the caches of a spoke with the namespaces `held`, and of a hub that wants `wanted`.
 fn caches(wanted: &[&str], held: &[(&str, Option<&str>)]) -> Caches {
     let mut caches = Caches::default();
     let identity = Identity { cluster: "c1".into(), agent_id: "a".into(), hub_hash: HASH.into() };

@@ -49,7 +49,7 @@ impl WorkOnSpoke {
         let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
         let heir = view.get::<ManifestWork>(&key)?.filter(|work| !work.is_terminating());
         let mut wanted = heir.map(|work| read(&work, |gvk| served(gvk, view))).unwrap_or_default();
-        // What that work wants is left to it. See docs/hazards.md#rotated-hub.
+        // The wanted objects are left to that work. See docs/hazards.md#rotated-hub.
         wanted.iter_mut().for_each(|wanted| wanted.owned = false);
         Ok(Self { identity, key, work: None, applied: Some(applied), wanted, before })
     }

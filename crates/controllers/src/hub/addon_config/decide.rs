@@ -66,7 +66,7 @@ impl AddOnInput {
     /// Calls the rollout engine for every placement; an add-on that the hub does not manage has no rollout.
     pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedAddOn> {
         let mut decided = DecidedAddOn { removal: self.removal(view, now)?, ..DecidedAddOn::default() };
-        // What changed is noted for the next decision, also when this one is about less.
+        // The changes are kept for the next decision, also when this one is about less.
         let mut held = self.fleet.rollouts_at(now);
         let rest = self.fleet.rest(self.basis(&[], None), &self.changed);
         if !config_refs::is_managed(&self.cma) {

@@ -1,8 +1,8 @@
-//! What the decisions about an add-on keep of its clusters, so that a change costs what it concerns.
+//! The memory of the decisions about an add-on: a change costs only what it concerns.
 //!
-//! A plan takes what is kept from the index and gives it back at its end, so a plan that fails loses it and
-//! the next one begins from nothing. In between, the index records of which clusters something changed. What
-//! concerns all clusters (configurations, selections, rules) is compared with that of the plan before.
+//! A plan takes the memory from the index and gives it back at its end, so a plan that fails loses it and the
+//! next one begins from nothing. In between, the index records which clusters changed. Each plan compares
+//! what concerns all clusters (configurations, selections, rules) with that of the plan before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Index for AddOnFleets {
 }
 
 impl AddOnFleets {
-    /// Takes what is kept of an add-on.
+    /// Takes the memory of an add-on.
     pub(in crate::hub) fn take(&mut self, add_on: &str) -> AddOnFleet {
         self.fleets.remove(add_on).unwrap_or_default()
     }
@@ -83,7 +83,7 @@ pub(in crate::hub) struct AddOnFleet {
     is_read: bool,
     /// The time of the last decision.
     decided: Timestamp,
-    /// Clusters of which something changed since the last decision.
+    /// Clusters that changed since the last decision.
     changed: BTreeSet<String>,
     /// The add-on on the clusters that exist and have it.
     pub(in crate::hub) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
@@ -93,7 +93,7 @@ pub(in crate::hub) struct AddOnFleet {
     pub(in crate::hub) unreadable: BTreeSet<String>,
     /// Clusters with an add-on that does not say that its configurations are decided.
     pub(super) unconfigured: BTreeSet<String>,
-    /// How many entries of the add-ons name a hash.
+    /// The number of entries of the add-ons that name a hash.
     pub(super) hashes: BTreeMap<String, usize>,
     /// The configurations that add-ons of single clusters name.
     own: BTreeMap<ObjectRef, OwnConfig>,
@@ -109,7 +109,7 @@ pub(in crate::hub) struct AddOnFleet {
     pub(super) rollouts: BTreeMap<Key, KeptRollout>,
     rest: Rest,
     pub(in crate::hub) installation: Installation,
-    /// What a report tells of the clusters, by name.
+    /// The clusters as a report has them, sorted by name.
     pub(super) reported: Vec<ReportedCluster>,
 }
 
@@ -318,7 +318,7 @@ fn set(names: &mut BTreeSet<String>, name: &str, is_in: bool) {
     }
 }
 
-/// Whether the status says that the configurations are decided.
+/// Returns whether the status says that the configurations are decided.
 fn is_configured(addon: &ManagedClusterAddOn) -> bool {
     let conditions = addon.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Vec<_> =

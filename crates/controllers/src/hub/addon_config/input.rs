@@ -243,7 +243,7 @@ impl AddOnInput {
         Ok(problem)
     }
 
-    /// Whether a template may name no variable that is not defined.
+    /// Returns whether a template may name only defined variables.
     pub(super) fn is_strict(&self) -> bool {
         self.cma.annotation(STRICT_VARIABLES_ANNOTATION) == Some("true")
     }

@@ -1,10 +1,10 @@
-//! The clusters on which the installation of an add-on has to look, so that it costs what changed.
+//! The clusters that the installation of an add-on has to look at, so that it costs what changed.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-/// What is kept of the installation of an add-on.
+/// The memory of the installation of an add-on.
 #[derive(Default)]
 pub(in crate::hub) struct Installation {
     basis: Option<InstallationBasis>,
@@ -12,7 +12,7 @@ pub(in crate::hub) struct Installation {
     open: BTreeSet<String>,
 }
 
-/// What the installation on all clusters depends on.
+/// The facts that the installation on all clusters depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::hub) struct InstallationBasis {
     /// The owner of the add-ons.

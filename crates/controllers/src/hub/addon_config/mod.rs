@@ -82,7 +82,7 @@ impl Controller for AddOnConfigController {
     }
 
     /// Returns the status. It is about the rollout as a whole, so a failed write to one cluster does not
-    /// delay it. A rollback is told with its record, whatever fails after that.
+    /// delay it. The event of a rollback comes with its record, whatever fails after that.
     fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
         rollout_events::status_of_addon(done)
     }

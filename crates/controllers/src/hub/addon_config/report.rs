@@ -1,4 +1,4 @@
-//! What a report tells of an add-on on its clusters.
+//! Reads an add-on on its clusters for a report.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ pub(in crate::hub) struct ReportedAddOn {
     pub(in crate::hub) recheck: Option<Timestamp>,
 }
 
-/// Reads an add-on for a report; `None` if it does not exist. Only the clusters are read again of which the
-/// add-on or the state is another than before.
+/// Reads an add-on for a report; `None` if it does not exist. Only clusters whose add-on or state has changed
+/// are read again.
 pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Read<Option<ReportedAddOn>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
     let mut input = AddOnInput::read(cma, view, now)?;

@@ -1,4 +1,4 @@
-//! What the plans of add-ons keep: refusals of agents, and which cluster hosts which add-on.
+//! The memory of the plans of add-ons: refusals of agents, and the hosting cluster of each add-on.
 
 use std::collections::{BTreeMap, BTreeSet};
 

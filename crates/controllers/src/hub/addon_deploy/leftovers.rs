@@ -41,7 +41,7 @@ pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> 
     Ok(plan)
 }
 
-/// Returns whether a work is controlled by an add-on, of whatever uid.
+/// Returns whether a work is controlled by an add-on of any uid.
 fn is_controlled(work: &ManifestWork, addon: &Key) -> bool {
     let mut owners = work.metadata.owner_references.iter().flatten();
     owners.any(|owner| owner.controller == Some(true) && refers_to::<ManagedClusterAddOn>(owner, &addon.name))

@@ -42,7 +42,7 @@ pub(super) struct DeployOutcome {
 }
 
 impl DeployOutcome {
-    /// Returns whether the template has nothing to deploy, and nothing is left of what it had before.
+    /// Returns whether the template has nothing to deploy, and nothing that it deployed before is left.
     fn is_empty(&self) -> bool {
         [Place::Managed, Place::Hosting].iter().all(|place| self.empty.contains(place))
     }

@@ -23,7 +23,7 @@ use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
 
-/// Most objects that a status names of those that are held or drifted.
+/// Most held or drifted objects that a status names.
 pub(super) const MAX_LISTED: usize = 10;
 /// Time until a refusal that depends on objects of others is checked again.
 const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);

@@ -217,7 +217,7 @@ fn hint(failure: &Failure) -> &'static str {
     }
 }
 
-/// What kube-apiserver says of a map that lost its last field in an apply.
+/// The words of kube-apiserver about a map that lost its last field in an apply.
 const EMPTIED: &str = r#"in body must be of type object: "null""#;
 
 /// Returns whether the API server refused to change a field. Only the text of its message shows this.

@@ -1,4 +1,4 @@
-//! Which ConfigRepos a change wakes.
+//! Finds the ConfigRepos that a change wakes.
 
 use std::sync::Arc;
 

@@ -50,7 +50,7 @@ pub struct ReportSummary {
     pub commit: String,
     /// Time of the push, in UTC; empty if it is unknown.
     pub time: String,
-    /// What it says.
+    /// Its content in one line.
     pub summary: String,
 }
 

@@ -37,7 +37,7 @@ struct Writes<'a> {
     placement: &'a Placement,
     /// The decisions that exist, by name.
     known: BTreeMap<&'a str, &'a PlacementDecision>,
-    /// The names of those that an earlier action of the plan writes.
+    /// The names that an earlier action of the plan writes.
     written: BTreeSet<String>,
 }
 

@@ -95,7 +95,9 @@ impl SetInput {
         let basis = self.basis(&rules, good, pass);
         let held = held.filter(|held| held.basis == basis);
         let mut kept = held.unwrap_or_else(|| KeptSetRollout { members: MemberRollout::new(&rules), basis });
-        self.read_clusters(&mut kept, (node, rules), pass, &mut decided.read)?;
+        let (clusters, left) = (&node.clusters, self.left(node));
+        let next = NextRollout { clusters, left, rules, changed: &self.changed };
+        self.read_clusters(&mut kept, next, pass, &mut decided.read)?;
         let decision = kept.members.rollout.advance(pass.now);
         let input = Arc::clone(kept.members.rollout.input());
         decided.removed.extend(decision.removed.iter().cloned());
@@ -127,7 +129,7 @@ impl SetInput {
     fn read_clusters<V: View>(
         &self,
         kept: &mut KeptSetRollout,
-        (node, rules): (&Node, Input),
+        next: NextRollout<'_>,
         pass: &SetContext<'_, V>,
         read: &mut BTreeSet<String>,
     ) -> Read<()> {
@@ -139,8 +141,6 @@ impl SetInput {
             soak: basis.soak,
             now: pass.now,
         };
-        let left = self.left(node);
-        let next = NextRollout { clusters: &node.clusters, left, rules, changed: &self.changed };
         members.update(next, |name| {
             read.insert(name.to_owned());
             self.candidate(name, &rule, pass.view)

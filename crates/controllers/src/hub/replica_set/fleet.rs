@@ -1,8 +1,8 @@
-//! What the decisions about a set keep of its clusters, so that a change costs what it concerns.
+//! The memory of the decisions about a set: a change costs only what it concerns.
 //!
-//! A plan takes what is kept from the index and gives it back at its end, so a plan that fails loses it and
-//! the next one begins from nothing. In between, the index records of which clusters something changed. What
-//! concerns all clusters (the template, selections, rules) is compared with that of the plan before.
+//! A plan takes the memory from the index and gives it back at its end, so a plan that fails loses it and the
+//! next one begins from nothing. In between, the index records which clusters changed. Each plan compares
+//! what concerns all clusters (the template, selections, rules) with that of the plan before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Index for SetFleets {
 }
 
 impl SetFleets {
-    /// Takes what is kept of a set.
+    /// Takes the memory of a set.
     pub(super) fn take(&mut self, set: &Key) -> SetFleet {
         self.0.remove(set).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ pub(super) struct SetFleet {
     is_read: bool,
     /// The time of the last decision.
     decided: Timestamp,
-    /// Clusters of which something changed since the last decision.
+    /// Clusters that changed since the last decision.
     changed: BTreeSet<String>,
     /// The work of each cluster, and the template in it.
     pub(super) works: BTreeMap<String, (Arc<ManifestWork>, Hash)>,

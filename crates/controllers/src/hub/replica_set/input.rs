@@ -135,8 +135,8 @@ impl SetInput {
         Ok(())
     }
 
-    /// Returns the clusters with a work of a placement that no placement selects any more; none while that is
-    /// not known.
+    /// Returns the clusters that have a work of a placement and that no placement selects any more; none
+    /// while that is not known.
     pub(super) fn left(&self, node: &Node) -> BTreeSet<String> {
         if !self.settled {
             return BTreeSet::new();

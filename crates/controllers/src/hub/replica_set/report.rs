@@ -1,4 +1,4 @@
-//! What a report tells of a set on its clusters.
+//! Reads a set on its clusters for a report.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -76,8 +76,8 @@ impl SetInput {
         Ok(plan)
     }
 
-    /// Returns the writes of the assignments to the clusters of a placement. Of a cluster that is not open,
-    /// and that runs what it is assigned, the work is as wanted. Clusters that the next plan looks at again
+    /// Returns the writes of the assignments to the clusters of a placement. The work is as wanted on a
+    /// cluster that is not open and that runs what it is assigned. Clusters that the next plan looks at again
     /// go to `open`.
     fn works_of(
         &self,

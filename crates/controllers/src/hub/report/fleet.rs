@@ -1,4 +1,4 @@
-//! What is told about a fleet: the add-ons, sets and works of a repository, on their clusters.
+//! Reads the fleet of a report: the add-ons, sets and works of a repository, on their clusters.
 
 use std::sync::Arc;
 
@@ -62,19 +62,27 @@ pub(in crate::hub) fn observing(view: &impl View, plan: impl FnOnce() -> Read<Pl
 }
 
 /// The add-ons, sets and works of a repository.
-pub(in crate::hub) struct Workloads {
+pub(in crate::hub) struct Workloads<'a> {
+    repo: &'a ConfigRepo,
+    identity: &'a RepoIdentity,
     add_ons: Vec<Arc<ClusterManagementAddOn>>,
     sets: Vec<Arc<ManifestWorkReplicaSet>>,
     works: Vec<Arc<ManifestWork>>,
     placements: Vec<Arc<Placement>>,
 }
 
-impl Workloads {
+impl<'a> Workloads<'a> {
     /// Reads the add-ons, sets and works of a repository.
-    pub(in crate::hub) fn read(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View) -> Read<Self> {
+    pub(in crate::hub) fn read(
+        repo: &'a ConfigRepo,
+        identity: &'a RepoIdentity,
+        view: &impl View,
+    ) -> Read<Self> {
         let mut works = view.list_readable::<ManifestWork>(Query::ALL)?;
         works.retain(|work| is_plain(work));
         Ok(Self {
+            repo,
+            identity,
             add_ons: reported(repo, identity, view.list(Query::ALL)?),
             sets: reported(repo, identity, view.list_readable(Query::ALL)?),
             works: reported(repo, identity, works),
@@ -84,13 +92,8 @@ impl Workloads {
 
     /// Returns when the conditions of the repository, of add-ons on clusters and of works last changed. A
     /// time in the future was written by a clock that was ahead, so it does not count.
-    pub(in crate::hub) fn last_change(
-        &self,
-        repo: &ConfigRepo,
-        view: &impl View,
-        now: Timestamp,
-    ) -> Read<Option<Timestamp>> {
-        let mut last = report::ready_since(repo);
+    pub(in crate::hub) fn last_change(&self, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
+        let mut last = report::ready_since(self.repo);
         for cma in &self.add_ons {
             last = last.max(addon_config::last_change(cma.name(), view)?);
         }
@@ -105,7 +108,6 @@ impl Workloads {
     /// Reads the fleet, and asks to be planned again when the state of a cluster ends by itself.
     pub(in crate::hub) fn fleet(
         &self,
-        (repo, identity): (&ConfigRepo, &RepoIdentity),
         plan: &mut Plan,
         view: &impl View,
         now: Timestamp,
@@ -113,7 +115,7 @@ impl Workloads {
         let add_ons = add_on_states(&self.add_ons, plan, view, now)?;
         let replica_sets = set_states(&self.sets, plan, view, now)?;
         // The service account of a namespace may not read the fleet.
-        let clusters = match identity {
+        let clusters = match self.identity {
             RepoIdentity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
             RepoIdentity::ServiceAccount(_) => Vec::new(),
         };
@@ -121,7 +123,13 @@ impl Workloads {
         let mut placements: Vec<_> =
             self.placements.iter().map(|placement| PlacementState::read(placement)).collect();
         placements.sort_by_key(|placement| placement.satisfied);
-        Ok(FleetReport { add_ons, replica_sets, works, placements, ..FleetReport::read(repo, &clusters) })
+        Ok(FleetReport {
+            add_ons,
+            replica_sets,
+            works,
+            placements,
+            ..FleetReport::read(self.repo, &clusters)
+        })
     }
 }
 
@@ -161,7 +169,7 @@ fn reported<K: Kind>(repo: &ConfigRepo, identity: &RepoIdentity, mut all: Vec<Ar
     all
 }
 
-/// Returns whether a work is told of as such: the repository applies it, or no add-on and no set made it.
+/// Returns whether a work is reported as such: no add-on and no set made it, or the repository applies it.
 fn is_plain(work: &ManifestWork) -> bool {
     let has_maker =
         [ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL].iter().any(|maker| work.label(maker).is_some());

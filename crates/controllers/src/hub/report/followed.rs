@@ -1,4 +1,4 @@
-//! Which branches ConfigRepos follow, and which get their reports.
+//! The branches that ConfigRepos follow, and those that get their reports.
 
 use api::gitops::v1alpha1::{ConfigRepo, Report};
 

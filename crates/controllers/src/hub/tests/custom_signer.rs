@@ -1,4 +1,4 @@
-//! Which templates decide about a certificate of a custom signer.
+//! The templates that decide about a certificate of a custom signer.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -50,7 +50,7 @@ fn hashed(hash: &str) -> Value {
     json!({"name": "t", "specHash": hash})
 }
 
-/// The placement `p` selects `c1`, and `q` selects `c2`.
+/// Has the placement `p` select `c1`, and `q` select `c2`.
 fn place(caches: &mut Caches) {
     let placement = |name: &str| {
         let satisfied = json!({"type": "PlacementSatisfied", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});

@@ -1,4 +1,4 @@
-//! What controllers keep of a fleet between two plans changes no plan.
+//! The memory that controllers keep of a fleet between two plans changes no plan.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ fn cluster(name: &str, available: &str, since: Timestamp) -> Value {
     })
 }
 
-/// A placement that says that it selects a number of clusters.
+/// Returns a placement that says that it selects a number of clusters.
 fn placement(name: &str, selected: usize) -> Value {
     json!({
         "apiVersion": format!("{CLUSTER}/v1beta1"), "kind": "Placement",
@@ -87,7 +87,7 @@ fn placement(name: &str, selected: usize) -> Value {
     })
 }
 
-/// The page of a decision group.
+/// Returns the page of a decision group.
 fn page(placement: &str, group: u64, clusters: &[String]) -> Value {
     let decisions: Vec<Value> =
         clusters.iter().map(|name| json!({"clusterName": name, "reason": ""})).collect();
@@ -105,7 +105,7 @@ fn page(placement: &str, group: u64, clusters: &[String]) -> Value {
     })
 }
 
-/// A random set of ours.
+/// Returns a random set of ours.
 fn set(random: &mut Random) -> Value {
     let progressive = json!({"type": "Progressive", "progressive": {
         "mandatoryDecisionGroups": [{"groupName": "canary"}], "maxConcurrency": "50%",
@@ -148,7 +148,7 @@ fn policy(random: &mut Random) -> Value {
     })
 }
 
-/// A work as OCM's controller makes it.
+/// Returns a work as OCM's controller makes it.
 fn foreign_work(cluster: String, random: &mut Random) -> Value {
     let labels = json!({
         (format!("{WORK}/manifestworkreplicaset")): "ns.s",
@@ -292,7 +292,7 @@ fn the_plan_of_a_set_is_that_of_the_objects_alone_after_any_history() {
     }
 }
 
-/// An add-on on a cluster, which runs what it is assigned or not.
+/// Reports an add-on on a cluster, which runs what it is assigned or not.
 fn report_add_on(hub: &mut MemoryHub, cluster: &str, has_arrived: bool) {
     let key = Key::namespaced(cluster, "a");
     let mut addon = hub.objects[&("ManagedClusterAddOn".to_owned(), key)].clone().into_value();

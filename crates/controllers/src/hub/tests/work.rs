@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::memory_hub::MemoryHub;
 use reconcile::{Command, Dispatcher, Limits};
 
-/// What happened: the reconciliations by controller and key, and the writes by kind.
+/// The reconciliations, by controller and key, and the writes, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) plans: BTreeMap<String, usize>,

@@ -107,7 +107,7 @@ fn a_template_that_multiplies_a_value_is_refused_before_it_is_rendered() {
     let too_large = Some("the manifests of the cluster have more than 3145728 bytes of values".to_owned());
     assert_eq!(refused(&"x".repeat(1024), &json!(manifests), json!({})), too_large);
     assert_eq!(refused(&"x".repeat(64), &json!(manifests), json!({})), None);
-    // What a configuration adds to every container or workload multiplies as well.
+    // An addition of a configuration to every container or workload multiplies as well.
     let large = "x".repeat(32 << 10);
     let containers: Vec<Value> = (0..100).map(|_| json!({"name": "c", "image": "a/b"})).collect();
     let one = deployment(json!({"name": "c"}), json!({"containers": containers}));

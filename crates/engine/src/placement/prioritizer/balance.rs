@@ -15,8 +15,8 @@ pub(super) static BALANCE: Prioritizer = Prioritizer {
     },
 };
 
-/// Unused clusters get 100, the most used one -100, with the rounding of Open Cluster Management (before
-/// doubling).
+/// Returns 100 for an unused cluster and -100 for the most used one, with the rounding of Open Cluster
+/// Management (before doubling).
 fn score(used: u32, most_used: f64) -> i64 {
     if used == 0 || most_used <= 0.0 {
         return MAX_SCORE;

@@ -25,7 +25,7 @@ fn cluster(name: &str, env: &str) -> Value {
     json!({ "metadata": { "name": name, "labels": { "env": env } } })
 }
 
-/// Returns a settled hub with three clusters, one of which the placement selects.
+/// Returns a settled hub with three clusters; the placement selects one.
 fn settled(spec: Value) -> Hub {
     let mut hub = Hub::new(spec);
     for (name, env) in [("a", "prod"), ("b", "dev"), ("c", "dev")] {

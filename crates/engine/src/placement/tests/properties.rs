@@ -173,7 +173,7 @@ fn schedule(hub: &mut Hub) -> bool {
     schedule.steps.is_empty()
 }
 
-/// The properties that hold once nothing is written any more.
+/// Checks the properties that hold once nothing is written any more.
 fn check_settled(hub: &Hub) {
     assert!(!hub.decisions.is_empty(), "no decision at all");
     let numbered =

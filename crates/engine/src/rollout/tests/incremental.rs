@@ -10,7 +10,7 @@ use crate::rollout::input::{Cluster, Group, Health, Input, Report};
 use crate::rollout::strategy::{Options, Progressive};
 use crate::rollout::{IncrementalRollout, Policy, Strategy, advance};
 
-/// What happens before a decision.
+/// An event before a decision.
 #[derive(Clone, Debug)]
 enum Event {
     /// A cluster is another.
@@ -36,7 +36,7 @@ fn event() -> impl Strategy2<Value = Event> {
     ]
 }
 
-/// The input after a decision about it was written.
+/// Writes a decision about the input to its clusters.
 fn written(rollout: &mut IncrementalRollout, input: &mut Input, now: Timestamp) {
     for (name, assignment) in &advance(input, now).clusters {
         let Some(cluster) = input.clusters.iter_mut().find(|cluster| cluster.name == *name) else { continue };

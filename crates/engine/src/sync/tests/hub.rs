@@ -144,7 +144,7 @@ impl Hub {
         self.insert(edited);
     }
 
-    /// The inventory lists every object that carries our annotation and is not kept on purpose.
+    /// Checks that the inventory lists every object that carries our annotation and is not kept on purpose.
     pub(super) fn check(&self) {
         for (id, object) in &self.objects {
             let is_kept = object.annotations().contains_key(names::PRUNE_ANNOTATION);

@@ -178,6 +178,6 @@ fn a_repository_cannot_loosen_its_own_config_repo_by_leaving_a_field_out() {
         assert_eq!(changed(json!({"takeover": "Never"}), &[owner]), Some("deletionBudget"), "{owner:?}");
         assert_eq!(changed(spec.clone(), &[owner]), None, "{owner:?}");
     }
-    // What an administrator set beside the repository stays without it.
+    // Fields that an administrator set beside the repository stay without it.
     assert_eq!(changed(json!({}), &[("kubectl-edit", "Update"), ("wheelwright-cli", "Apply")]), None);
 }

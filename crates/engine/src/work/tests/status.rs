@@ -1,4 +1,5 @@
-//! What the hub reads of a work. Types, reasons and messages are those of Open Cluster Management.
+//! The status of a work as the hub reads it. Types, reasons and messages are those of Open Cluster
+//! Management.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -24,12 +24,8 @@ fn apply(
     config: &Value,
     force: bool,
 ) -> Result<(Value, Owners), Vec<Conflict>> {
-    owners.applied(
-        &applier(who),
-        Applying { zero: &json!({}), live, config, named: config },
-        Position::Unknown,
-        (force, NOW),
-    )
+    let applying = Applying { zero: &json!({}), live, config, named: config, force };
+    owners.applied(&applier(who), applying, Position::Unknown, NOW)
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn has_values(node: &Node, keys: &[String], values: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// Leaves out the keys that no item has a value for, unless that would leave none.
+/// Keeps the keys that some item has a value for; all keys where there is none.
 fn valid(all: &[Vec<String>], values: &[String], keys: &[String]) -> (Vec<String>, Vec<String>) {
     let used: Vec<bool> = (0..keys.len())
         .map(|index| all.iter().any(|values| values.get(index).is_some_and(|value| !value.is_empty())))

@@ -49,7 +49,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
 /// The shortest lifetime that a request may ask for, in seconds (KEP-2784).
 const SHORTEST: i64 = 600;
 
-/// What a key may be used for (`certificates.k8s.io/v1`, `KeyUsage`).
+/// The usages of a key (`certificates.k8s.io/v1`, `KeyUsage`).
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",

@@ -88,7 +88,7 @@ fn expressions_are_limited_in_number_to_the_last_one() {
     assert!(refusal(MAX_EXPRESSIONS + 1).contains("at most 64 are allowed"));
 }
 
-/// What the limits add to an expression is nested too.
+/// The checks that the limits add to an expression are nested too.
 #[test]
 fn the_deepest_expressions_are_evaluated() {
     for (first, each) in [("'a'", ".replace('a', 'a')"), ("'a'", "+'a'"), ("'a'", ".trim()")] {

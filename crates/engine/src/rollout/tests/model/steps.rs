@@ -13,7 +13,7 @@ use crate::rollout::{Input, RolloutDecision, advance, oracle};
 pub(super) enum Transition {
     Event(&'static str),
     Cluster(usize, &'static str),
-    /// A pass of which some writes succeeded: one bit of `part` for each.
+    /// A pass with some writes that succeeded: one bit of `part` for each.
     Pass {
         part: u32,
         of: u32,

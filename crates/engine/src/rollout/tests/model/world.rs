@@ -50,7 +50,7 @@ pub(super) struct World {
     pub(super) pauses: bool,
     pub(super) freezes: bool,
     pub(super) silence: bool,
-    /// Which clusters leave and join.
+    /// The clusters that leave and join.
     pub(super) churn: &'static [usize],
     /// Whether good clusters turn bad, and bad ones good.
     pub(super) health_changes: bool,
