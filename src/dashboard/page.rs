@@ -128,6 +128,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         ready,
         reason,
         message,
+        unanswered,
         suspended,
         approval,
         held_plan,
@@ -157,6 +158,9 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
     if *suspended {
         *html += "<p class=\"hold\">It is suspended (spec.suspend).</p>";
     }
+    if !unanswered.is_empty() {
+        let _ = write!(html, "<p class=\"problem\">{}</p>", escape(unanswered));
+    }
     if has_buttons {
         match suspended {
             true => button(html, "resume-repository", &format!("Resume {name}"), name, ""),
@@ -177,11 +181,9 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         let commit = escape(short(seen));
         let _ = write!(
             html,
-            "<p class=\"hold\">The plan of commit {} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
-             In a clone, <code>wheelwright plan --head {}</code> shows it.</p>",
-            commit,
-            escape(held_plan),
-            commit
+            "<p class=\"hold\">The plan of commit {commit} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
+             In a clone, <code>wheelwright plan --head {commit}</code> shows it.</p>",
+            escape(held_plan)
         );
         if has_buttons {
             button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);
@@ -209,7 +211,8 @@ fn reports(html: &mut String, error: &str, reports: &[ReportSummary]) {
 }
 
 fn workload(html: &mut String, number: usize, workload: &WorkloadSummary, has_buttons: bool) {
-    let WorkloadSummary { name, settled, total, holds, paused, approvals, groups, .. } = workload;
+    let WorkloadSummary { name, settled, total, holds, corrections, paused, approvals, groups, .. } =
+        workload;
     let _ = write!(
         html,
         "<section aria-labelledby=\"rollout-{number}\"><h2 id=\"rollout-{number}\">{}</h2>\
@@ -218,8 +221,8 @@ fn workload(html: &mut String, number: usize, workload: &WorkloadSummary, has_bu
         escape(name),
         workload.progress()
     );
-    for hold in holds {
-        let _ = write!(html, "<p class=\"hold\">{}</p>", escape(hold));
+    for line in holds.iter().chain(corrections) {
+        let _ = write!(html, "<p class=\"hold\">{}</p>", escape(line));
     }
     if has_buttons {
         for (token, about) in approvals {
@@ -243,7 +246,7 @@ fn group(html: &mut String, workload: &str, group: &Group) {
     };
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for cluster in &group.clusters {
-        *counts.entry(cluster.state.label()).or_default() += 1;
+        *counts.entry(cluster.label()).or_default() += 1;
     }
     let counts: Vec<_> = counts.iter().map(|(label, count)| format!("{count} {label}")).collect();
     let _ = write!(
@@ -277,7 +280,7 @@ fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
         "<li class=\"{class}\"><b><span aria-hidden=\"true\">{mark}</span> {}</b> <span>{}</span> <span>{}</span>",
         escape(&cluster.name),
         escape(if version.is_empty() { "-" } else { version }),
-        escape(&cluster.state.label())
+        escape(&cluster.label())
     );
     if !cluster.message.is_empty() {
         let _ = write!(html, "<small>{}</small>", escape(&cluster.message));
