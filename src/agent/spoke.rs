@@ -44,7 +44,7 @@ pub async fn install_definitions(
 ) -> Result<(), JoinError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(spoke.clone());
     for wanted in wanted {
-        let name = wanted.metadata.name.clone().unwrap_or_default();
+        let name = wanted.name().to_owned();
         let held = match definitions.get_opt(&name).await {
             Err(kube::Error::Api(refusal)) if refusal.code == 403 && is_served(spoke, &wanted).await => {
                 continue;
@@ -91,7 +91,7 @@ fn serves_all(held: &CustomResourceDefinition, wanted: &CustomResourceDefinition
     match missing {
         None => Ok(()),
         Some(version) => {
-            let name = held.metadata.name.clone().unwrap_or_default();
+            let name = held.name().to_owned();
             Err(JoinError::Definition { name, version: version.name.clone() })
         }
     }

@@ -64,10 +64,12 @@ pub fn step(object: &Object, environment: &Environment, now: Timestamp) -> Step 
         _ => (now, Some(json!({"annotations": {ROLLED_AT: format!("{revision}@{now}")}}))),
     };
     let ready_at = later(changed_at, environment.ready_after);
-    let progress = match () {
-        () if !images(pod).all(|image| environment.images.contains(image)) => Progress::Stuck,
-        () if ready_at > now => Progress::Starting,
-        () => Progress::Ready,
+    let progress = if !images(pod).all(|image| environment.images.contains(image)) {
+        Progress::Stuck
+    } else if ready_at > now {
+        Progress::Starting
+    } else {
+        Progress::Ready
     };
     let before = object.at(&["status"]).cloned().unwrap_or_else(|| json!({}));
     let after = status(object, &before, progress, environment, now);

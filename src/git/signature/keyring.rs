@@ -63,10 +63,12 @@ impl Keyring {
     /// Returns who signed an object.
     pub(super) fn verify(&self, signed: &Signed, now: Timestamp) -> Result<String, Refusal> {
         let armor = signed.signature.trim_start();
-        match () {
-            () if armor.starts_with("-----BEGIN SSH SIGNATURE-----") => self.ssh.verify(signed, now),
-            () if armor.starts_with("-----BEGIN PGP SIGNATURE-----") => self.openpgp.verify(signed, now),
-            () => Err(Refusal::Unusable("it is neither of OpenPGP nor of SSH".into())),
+        if armor.starts_with("-----BEGIN SSH SIGNATURE-----") {
+            self.ssh.verify(signed, now)
+        } else if armor.starts_with("-----BEGIN PGP SIGNATURE-----") {
+            self.openpgp.verify(signed, now)
+        } else {
+            Err(Refusal::Unusable("it is neither of OpenPGP nor of SSH".into()))
         }
     }
 }

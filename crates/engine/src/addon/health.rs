@@ -184,15 +184,14 @@ fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
     };
     let all = if *is_daemon_set { wanted } else { workload.number("Replicas").unwrap_or(wanted) };
     let (updated, ready) = (updated.unwrap_or_default(), ready.unwrap_or_default());
-    match () {
-        () if updated < wanted => {
-            Some(format!("{updated} of {wanted} replicas of {resource} {name} are of this configuration"))
-        }
-        () if all > wanted => Some(format!("{resource} {name} has {} old replicas left", all - wanted)),
-        () if ready < wanted => {
-            Some(format!("{ready} of {wanted} replicas of {resource} {name} are available"))
-        }
-        () => None,
+    if updated < wanted {
+        Some(format!("{updated} of {wanted} replicas of {resource} {name} are of this configuration"))
+    } else if all > wanted {
+        Some(format!("{resource} {name} has {} old replicas left", all - wanted))
+    } else if ready < wanted {
+        Some(format!("{ready} of {wanted} replicas of {resource} {name} are available"))
+    } else {
+        None
     }
 }
 

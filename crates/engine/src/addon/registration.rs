@@ -6,6 +6,7 @@ use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{config_refs, snapshot, template};
+use crate::registration::rbac::RBAC;
 use api::addon::token;
 use api::addon::v1alpha1::{
     self, AddOnDeploymentConfigSpec, AddOnTemplateSpec, ConfigGroupResource, CurrentClusterBinding,
@@ -49,7 +50,7 @@ pub fn default_subject(cluster: &str, addon: &str) -> Subject {
 /// driver, and the subject that came with a token.
 pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
-    let name = addon.metadata.name.clone().unwrap_or_default();
+    let name = addon.name().to_owned();
     let status = addon.status.get_or_insert_default();
     let supported = [config_refs::DEPLOYMENT_CONFIGS, config_refs::TEMPLATES];
     let supported = supported.map(|resource| ConfigGroupResource {
@@ -118,7 +119,7 @@ pub fn role_bindings(
     template: &AddOnTemplateSpec,
 ) -> Result<Vec<RoleBinding>, String> {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
-    let name = addon.metadata.name.clone().unwrap_or_default();
+    let name = addon.name().to_owned();
     let subjects = subjects(addon);
     let permissions = template
         .registration
@@ -169,8 +170,6 @@ fn granted(permission: &HubPermission) -> Result<(Option<String>, RoleRef), Stri
         }
     }
 }
-
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the agent of an add-on on one cluster as subjects of permissions: as certificates name it, or as a
 /// service account.
@@ -245,7 +244,7 @@ mod tests {
     }
 
     fn single(role: &str) -> Value {
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role});
+        let role = json!({"apiGroup": RBAC, "kind": "Role", "name": role});
         json!({"type": "SingleNamespace", "singleNamespace": {"namespace": "shared", "roleRef": role}})
     }
 

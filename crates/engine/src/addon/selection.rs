@@ -11,7 +11,7 @@ use object::duration::later;
 
 /// Time for which the decisions of another scheduler have to stay the same to count as complete. A scheduler
 /// that dies between two pages is started again within five minutes, the longest back-off of a kubelet.
-const SETTLE: SignedDuration = SignedDuration::from_mins(10);
+const UNCHANGED_FOR: SignedDuration = SignedDuration::from_mins(10);
 
 /// The clusters of one placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Selection {
     /// Such a scheduler may write no status that says how many there are. See docs/hazards.md#no-status.
     pub fn settle(&mut self, unchanged_since: Timestamp, now: Timestamp) {
         if !self.settled {
-            let at = later(unchanged_since, SETTLE);
+            let at = later(unchanged_since, UNCHANGED_FOR);
             self.settled = at <= now;
             self.settles = Some(at).filter(|at| *at > now);
         }

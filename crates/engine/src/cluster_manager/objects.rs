@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{ClusterManagerSettings, NAMESPACE};
 use crate::installation::{self, InstallationError, MANAGED_BY};
 use crate::klusterlet::with_digest;
-use crate::registration::rbac::BOOTSTRAP_ROLE;
+use crate::registration::rbac::{BOOTSTRAP_ROLE, RBAC};
 use api::names::AUTO_APPROVE_BINDING;
 use object::{Gvk, Key, Object, ObjectRef};
 
@@ -31,7 +31,6 @@ pub fn objects(settings: &ClusterManagerSettings) -> Result<Vec<Object>, Install
 
 /// Returns the permissions of the users whose clusters join without a person.
 fn auto_approval(users: &[String]) -> Value {
-    const RBAC: &str = "rbac.authorization.k8s.io";
     let subjects: Vec<_> =
         users.iter().map(|user| json!({"apiGroup": RBAC, "kind": "User", "name": user})).collect();
     json!({

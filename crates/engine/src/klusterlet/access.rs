@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{KlusterletSettings, PULL_SECRET, with_digest};
+use crate::registration::rbac::RBAC;
 use object::Object;
 
 /// The objects that give an agent its permissions.
@@ -16,7 +17,6 @@ pub struct AccessObjects {
 /// Label of a namespace that a Klusterlet created; the value is the name of the Klusterlet. The namespace is
 /// deleted with the Klusterlet.
 const CREATED_BY: &str = "gitops.wheelwright.dev/klusterlet";
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the objects that give the agent of a Klusterlet its permissions.
 pub fn access(settings: &KlusterletSettings) -> AccessObjects {

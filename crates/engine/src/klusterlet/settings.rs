@@ -79,7 +79,7 @@ impl KlusterletSettings {
     /// Reads what the removal of a Klusterlet needs: names, and the image. A hosted agent runs in the
     /// namespace with the name of its Klusterlet.
     pub fn named(klusterlet: &Klusterlet) -> Self {
-        let name = klusterlet.metadata.name.clone().unwrap_or_default();
+        let name = klusterlet.name().to_owned();
         // The mode may have changed since the agent was installed; the finalizers have not.
         let is_hosted = if klusterlet.has_finalizer(KLUSTERLET_FINALIZER) {
             klusterlet.has_finalizer(KLUSTERLET_HOSTED_FINALIZER)

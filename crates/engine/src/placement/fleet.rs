@@ -15,6 +15,7 @@ use super::prioritizer::first_invalid;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::PlacementDecision;
+use object::Metadata as _;
 
 /// The number of removed clusters below which a fleet is not renumbered.
 const MANY_REMOVED: usize = 1024;
@@ -220,7 +221,7 @@ impl Fleet {
             let status = score.status.as_ref()?;
             let valid = status.valid_until.as_ref().is_none_or(|until| until.0 >= now);
             let items = status.scores.iter().map(|item| (item.name.clone(), item.value)).collect();
-            valid.then(|| (score.metadata.name.clone().unwrap_or_default(), items))
+            valid.then(|| (score.name().to_owned(), items))
         });
         valid.collect()
     }

@@ -10,6 +10,7 @@ use super::published::Published;
 use super::sets::SetMembers;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::ManagedClusterSet;
+use object::Metadata as _;
 
 /// The limit of [`ScheduleInput::max_steps`] for real placements: evaluation takes 8 s at most.
 pub const MAX_STEPS: u64 = 2_000_000;
@@ -34,7 +35,7 @@ impl<'a> ScheduleInput<'a> {
     /// Returns the bound sets the placement asks for.
     pub(crate) fn eligible(&self) -> impl Iterator<Item = &'a Arc<ManagedClusterSet>> + use<'a> {
         let asked = &self.placement.spec.cluster_sets;
-        let name = |set: &ManagedClusterSet| set.metadata.name.clone().unwrap_or_default();
+        let name = |set: &ManagedClusterSet| set.name().to_owned();
         self.bound.iter().filter(move |set| asked.is_empty() || asked.contains(&name(set)))
     }
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::fleet::{Fleet, Id};
 use api::cluster::v1beta1::PlacementDecision;
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
+use object::Metadata as _;
 
 /// The prefix of the reason of a decision that is about to be removed; the time at which the cluster began to
 /// leave follows.
@@ -40,7 +41,7 @@ impl PublishedSlice {
         let id = |name: &str| fleet.id(name).unwrap_or(Id::MAX);
         let reasons = entries.iter().filter(|entry| !entry.reason.is_empty());
         Self {
-            name: decision.metadata.name.clone().unwrap_or_default(),
+            name: decision.name().to_owned(),
             index: label(DECISION_GROUP_INDEX_LABEL).parse().ok(),
             group: label(DECISION_GROUP_NAME_LABEL).to_owned(),
             is_written: decision.status.is_some(),

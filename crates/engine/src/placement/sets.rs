@@ -3,7 +3,7 @@
 use super::filter::ClusterAttributes;
 use api::cluster::v1beta2::{ClusterSelector, ManagedClusterSet, ManagedClusterSetSpec, SelectorType};
 use api::names::CLUSTER_SET_LABEL;
-use object::Selector;
+use object::{Metadata as _, Selector};
 
 /// How the members of a set are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum SetMembers {
 impl SetMembers {
     /// Reads how the members of a set are chosen.
     pub fn of(set: &ManagedClusterSet) -> Self {
-        let name = set.metadata.name.clone().unwrap_or_default();
+        let name = set.name().to_owned();
         // The namespaces that a set manages on its clusters do not decide its members.
         let ManagedClusterSetSpec { cluster_selector, managed_namespaces: _, unknown: _ } = &set.spec;
         let ClusterSelector { selector_type, label_selector, unknown: _ } = cluster_selector;

@@ -18,6 +18,7 @@ use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, Revision, RolloutPolicy, RolloutStatus};
 use api::names::addon_conditions::{AVAILABLE, PROGRESSING};
 use api::names::{cluster_conditions, gitops_conditions};
+use object::Metadata as _;
 
 /// An add-on, or a ManifestWork, on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +168,7 @@ impl Workload {
         mut clusters: Vec<Arc<Cluster>>,
         policies: &[Arc<RolloutPolicy>],
     ) -> Self {
-        let name = cma.metadata.name.clone().unwrap_or_default();
+        let name = cma.name().to_owned();
         clusters.sort_by_key(|cluster| cluster.rank());
         let statuses = || policies.iter().filter_map(|policy| policy.status.as_ref());
         let records = statuses().flat_map(|status| &status.rollouts).filter(|record| record.add_on == name);

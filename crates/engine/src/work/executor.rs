@@ -1,11 +1,10 @@
 //! The permissions with which a work is applied. The agent writes as itself; an executor limits its writes.
 
 use super::manifest::{Served, Wanted};
+use crate::registration::rbac::RBAC;
 use api::work::v1::{
     ExecutorServiceAccount, ExecutorSubject, ExecutorSubjectType, ManifestWorkExecutor, UpdateStrategyType,
 };
-
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The subject whose permissions a manifest needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -207,13 +207,14 @@ fn availability(manifests: &[Option<&Condition>]) -> Observation {
     let unknown = total - missing - present;
     let not_sure =
         |message: String| Observation::new(AVAILABLE, Unknown, "ResourcesStatusUnknown").message(message);
-    match () {
-        () if missing > 0 => {
-            let message = format!("{missing} of {total} resources are not available");
-            Observation::new(AVAILABLE, False, "ResourcesNotAvailable").message(message)
-        }
-        () if unknown > 0 => not_sure(format!("{unknown} of {total} resources have unknown status")),
-        () if present == 0 => not_sure("cannot get any available resource ".into()),
-        () => Observation::new(AVAILABLE, True, "ResourcesAvailable").message("All resources are available"),
+    if missing > 0 {
+        let message = format!("{missing} of {total} resources are not available");
+        Observation::new(AVAILABLE, False, "ResourcesNotAvailable").message(message)
+    } else if unknown > 0 {
+        not_sure(format!("{unknown} of {total} resources have unknown status"))
+    } else if present == 0 {
+        not_sure("cannot get any available resource ".into())
+    } else {
+        Observation::new(AVAILABLE, True, "ResourcesAvailable").message("All resources are available")
     }
 }

@@ -220,11 +220,13 @@ impl Builder {
         // A block that the text ends with has no more line breaks than the text.
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         let at_end = is_block && self.unbroken_end.is_some_and(|end| span.end.index() >= end);
-        let text = match () {
-            () if at_end => text.strip_suffix('\n').unwrap_or(text),
+        let text = if at_end {
+            text.strip_suffix('\n').unwrap_or(text)
+        } else if plain && span.start.index() == span.end.index() {
             // The parser returns `~` for a value that is not written at all.
-            () if plain && span.start.index() == span.end.index() => "",
-            () => text,
+            ""
+        } else {
+            text
         };
         let (tag, style) = match tag {
             None if plain => (tag_of(text, Reading::Objects), Style::Plain),

@@ -188,11 +188,14 @@ impl PreviewRun {
         let removals = if has_effect { changes::removals(&self.hub) } else { Vec::new() };
         let waits = held.is_some() || !removals.is_empty() || !self.approvals.is_empty();
         let needs_approval = waits || !plan_approval.is_empty();
-        let verdict = match () {
-            () if !is_applied => Verdict::Refused,
-            () if needs_approval => Verdict::NeedsApproval,
-            () if !has_effect => Verdict::NoChange,
-            () => Verdict::Change,
+        let verdict = if !is_applied {
+            Verdict::Refused
+        } else if needs_approval {
+            Verdict::NeedsApproval
+        } else if has_effect {
+            Verdict::Change
+        } else {
+            Verdict::NoChange
         };
         let [add_ons, replica_sets] = changes::changed_workloads(before, &self.hub, self.timeline.waves());
         Preview {

@@ -47,10 +47,12 @@ impl Host {
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name))? else {
             return Ok(invalid("is not a managed cluster of the hub"));
         };
-        Ok(match () {
-            () if cluster.is_terminating() => invalid("is being deleted"),
-            () if !cluster.spec.hub_accepts_client => invalid("is not accepted by the hub"),
-            () => Self::Valid(cluster),
+        Ok(if cluster.is_terminating() {
+            invalid("is being deleted")
+        } else if !cluster.spec.hub_accepts_client {
+            invalid("is not accepted by the hub")
+        } else {
+            Self::Valid(cluster)
         })
     }
 

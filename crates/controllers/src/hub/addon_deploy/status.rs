@@ -240,13 +240,14 @@ impl Deployment {
             return;
         }
         let is_hosted = hosting_cluster(&self.addon).is_some();
-        let missing = match () {
-            () if is_assigned => None,
-            () if lacks(MANIFEST_APPLIED) => Some(("WaitingForManifestApplied", MANIFEST_APPLIED)),
-            () if is_hosted && lacks(HOSTING_MANIFEST_APPLIED) => {
-                Some(("WaitingForHostingManifestApplied", HOSTING_MANIFEST_APPLIED))
-            }
-            () => None,
+        let missing = if is_assigned {
+            None
+        } else if lacks(MANIFEST_APPLIED) {
+            Some(("WaitingForManifestApplied", MANIFEST_APPLIED))
+        } else if is_hosted && lacks(HOSTING_MANIFEST_APPLIED) {
+            Some(("WaitingForHostingManifestApplied", HOSTING_MANIFEST_APPLIED))
+        } else {
+            None
         };
         let why = match &self.works_status {
             WorksStatus::Unreported(why) | WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why) => {
