@@ -52,6 +52,61 @@ fn every_metric_that_alerts_and_dashboard_name_exists() {
     );
 }
 
+/// Returns the labels that the docs list for a metric; the buckets of a histogram have another one.
+fn labels_of<'d>(name: &str, docs: &'d str) -> BTreeSet<&'d str> {
+    let row = |name: &str| docs.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+    let ends = ["", "_bucket", "_count", "_sum"].iter().filter_map(|end| name.strip_suffix(end));
+    let row = ends.into_iter().find_map(row).unwrap_or_else(|| panic!("no row for {name}"));
+    let labels = row.split('|').nth(3).unwrap().split(',').map(str::trim).filter(|label| !label.is_empty());
+    labels.chain(name.ends_with("_bucket").then_some("le")).collect()
+}
+
+/// Returns the labels that do not exist: those that an expression matches or groups by and its metrics lack,
+/// and those that are shown and that it does not group by.
+fn unknown_labels<'t>(expression: &'t str, shown: &[&'t str], docs: &str) -> Vec<&'t str> {
+    let (mut unknown, mut grouped) = (Vec::new(), BTreeSet::new());
+    for (at, _) in expression.match_indices('{') {
+        let metric =
+            expression[..at].rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap();
+        let matchers = expression[at + 1..].split('}').next().unwrap().split(',');
+        let labels = matchers.map(|matcher| matcher.split(['=', '!']).next().unwrap().trim());
+        unknown.extend(labels.filter(|label| !labels_of(metric, docs).contains(label)));
+    }
+    for group in expression.split("by (").skip(1) {
+        grouped.extend(group.split(')').next().unwrap().split(',').map(str::trim));
+    }
+    let all: BTreeSet<&str> =
+        metrics(expression).into_iter().flat_map(|metric| labels_of(metric, docs)).collect();
+    unknown.extend(grouped.iter().filter(|label| !all.contains(*label)));
+    unknown.extend(shown.iter().filter(|label| !grouped.contains(*label)));
+    unknown
+}
+
+#[test]
+fn every_label_that_alerts_and_dashboard_use_exists() {
+    let docs = text("docs/metrics.md");
+    let wrong =
+        "sum by (le, repo) (rate(wheelwright_write_duration_seconds_bucket{ok=\"1\", action=~\"a\"}[5m]))";
+    assert_eq!(unknown_labels(wrong, &["le", "kind"], &docs), ["ok", "repo", "kind"]);
+
+    let alerts: Value = serde_saphyr::from_str(&text("charts/wheelwright/files/alerts.yaml")).unwrap();
+    for rule in alerts["groups"][0]["rules"].as_array().unwrap() {
+        let annotations = rule["annotations"].as_object().unwrap().values();
+        let shown = annotations.flat_map(|text| text.as_str().unwrap().split("$labels.").skip(1));
+        let shown: Vec<&str> = shown.map(|text| text.split([' ', '}']).next().unwrap()).collect();
+        let unknown = unknown_labels(rule["expr"].as_str().unwrap(), &shown, &docs);
+        assert_eq!(unknown, Vec::<&str>::new(), "{rule}");
+    }
+    let dashboard: Value = serde_json::from_str(&text("charts/wheelwright/files/dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    for target in panels.flat_map(|panel| panel["targets"].as_array().unwrap()) {
+        let legend = target["legendFormat"].as_str().unwrap().split("{{").skip(1);
+        let shown: Vec<&str> = legend.map(|text| text.split("}}").next().unwrap().trim()).collect();
+        let unknown = unknown_labels(target["expr"].as_str().unwrap(), &shown, &docs);
+        assert_eq!(unknown, Vec::<&str>::new(), "{target}");
+    }
+}
+
 fn promtool(arguments: &[&str]) -> String {
     let output =
         Command::new(built("tests/promtool/build")).args(arguments).current_dir(ROOT).output().unwrap();
