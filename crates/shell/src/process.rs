@@ -193,7 +193,7 @@ impl Shell {
             () = sleep(DRAIN) => {}
         }
         if !tasks.is_empty() {
-            warn!("stopped before all plans were executed; they are planned again at the next start");
+            info!("stopped before all plans were executed; they are planned again at the next start");
         }
         // Ends the requests in flight, before the lease is released.
         runtime.cut.cancel();
