@@ -59,9 +59,9 @@ fn a_kind_that_cannot_be_read_freezes_its_deletions_and_writes() {
     assert!(plan.apply.is_empty() && plan.inventory == hub.inventory);
     assert_eq!(
         plan.unread,
-        [
-            "cannot read ConfigMap: its first list has not been read yet; if this stays, the definition of ConfigMap is missing, or the operator may not list it"
-        ]
+        ["cannot read ConfigMap: its first list has not been read yet; if this stays, the definition of \
+             ConfigMap is missing, or the operator lacks the permission to get, list and watch ConfigMap, which a rule \
+             in extraRules of the chart gives"]
     );
 }
 
