@@ -29,10 +29,10 @@ pub(super) fn page(overview: &Overview, style: Style) -> String {
 
 /// Returns the text for an add-on or a set: its clusters group by group, in the order in which they start.
 pub(super) fn workload(summary: &WorkloadSummary, style: Style) -> String {
-    let WorkloadSummary { name, holds, groups, .. } = summary;
+    let WorkloadSummary { name, holds, corrections, groups, .. } = summary;
     let mut page = format!("{}  {}\n", style.bold(name), summary.progress());
-    for hold in holds {
-        let _ = writeln!(page, "  {hold}");
+    for line in holds.iter().chain(corrections) {
+        let _ = writeln!(page, "  {line}");
     }
     for line in group_lines(name, groups, style) {
         let _ = writeln!(page, "{line}");
@@ -153,7 +153,7 @@ fn text(workload: &str, cluster: &ClusterSummary) -> String {
 fn counts(group: &Group, style: Style) -> Vec<String> {
     let mut counts: BTreeMap<(Mark, String), usize> = BTreeMap::new();
     for cluster in &group.clusters {
-        *counts.entry((cluster.mark(), cluster.state.label())).or_default() += 1;
+        *counts.entry((cluster.mark(), cluster.label())).or_default() += 1;
     }
     let cell = |((mark, label), count): ((Mark, String), usize)| {
         style.colour(colour(mark), &format!("{} {count} {label}", mark.sign()))
@@ -167,7 +167,7 @@ fn write_failures(page: &mut String, groups: &[Group], style: Style) {
     let troubled: Vec<_> = clusters.filter(|cluster| cluster.mark() == Mark::Bad).collect();
     for cluster in troubled.iter().take(MAX_LISTED) {
         let mark = style.colour(colour(cluster.mark()), &cluster.mark().sign().to_string());
-        let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.state.word(), cluster.message);
+        let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.label(), cluster.message);
     }
     if let Some(more) = troubled.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
         let _ = writeln!(page, "  and {more} more");

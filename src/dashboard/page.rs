@@ -209,7 +209,8 @@ fn reports(html: &mut String, error: &str, reports: &[ReportSummary]) {
 }
 
 fn workload(html: &mut String, number: usize, workload: &WorkloadSummary, has_buttons: bool) {
-    let WorkloadSummary { name, settled, total, holds, paused, approvals, groups, .. } = workload;
+    let WorkloadSummary { name, settled, total, holds, corrections, paused, approvals, groups, .. } =
+        workload;
     let _ = write!(
         html,
         "<section aria-labelledby=\"rollout-{number}\"><h2 id=\"rollout-{number}\">{}</h2>\
@@ -218,8 +219,8 @@ fn workload(html: &mut String, number: usize, workload: &WorkloadSummary, has_bu
         escape(name),
         workload.progress()
     );
-    for hold in holds {
-        let _ = write!(html, "<p class=\"hold\">{}</p>", escape(hold));
+    for line in holds.iter().chain(corrections) {
+        let _ = write!(html, "<p class=\"hold\">{}</p>", escape(line));
     }
     if has_buttons {
         for (token, about) in approvals {
@@ -243,7 +244,7 @@ fn group(html: &mut String, workload: &str, group: &Group) {
     };
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for cluster in &group.clusters {
-        *counts.entry(cluster.state.label()).or_default() += 1;
+        *counts.entry(cluster.label()).or_default() += 1;
     }
     let counts: Vec<_> = counts.iter().map(|(label, count)| format!("{count} {label}")).collect();
     let _ = write!(
@@ -277,7 +278,7 @@ fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
         "<li class=\"{class}\"><b><span aria-hidden=\"true\">{mark}</span> {}</b> <span>{}</span> <span>{}</span>",
         escape(&cluster.name),
         escape(if version.is_empty() { "-" } else { version }),
-        escape(&cluster.state.label())
+        escape(&cluster.label())
     );
     if !cluster.message.is_empty() {
         let _ = write!(html, "<small>{}</small>", escape(&cluster.message));

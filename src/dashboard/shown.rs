@@ -66,7 +66,7 @@ pub(super) fn namespace(name: &str) -> &str {
 /// Returns an add-on or a set on the clusters on which a right lets a visitor see it. Counts are those of
 /// these clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
-    let WorkloadSummary { name, holds, paused, approvals, groups, .. } = workload;
+    let WorkloadSummary { name, holds, corrections, paused, approvals, groups, .. } = workload;
     let groups = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let may_list_policies = rights.may(Right::ListPolicies, "");
     // The text of an approval names clusters and placements.
@@ -77,6 +77,7 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
     WorkloadSummary {
         name: name.clone(),
         holds: if may_list_policies { holds.clone() } else { Vec::new() },
+        corrections: if rights.may(Right::ListPlacements, "") { corrections.clone() } else { Vec::new() },
         paused: *paused && may_list_policies,
         approvals: approvals.iter().filter(|_| may_list_policies).map(about).collect(),
         ..WorkloadSummary::of(groups)

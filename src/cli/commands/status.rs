@@ -80,4 +80,16 @@ mod tests {
         let overview = read(&origin).unwrap_or_else(|error| panic!("{error:?}"));
         golden::check([(folder.join("status.txt"), fleet::page(&overview, Style::PLAIN))]);
     }
+
+    #[test]
+    fn a_mandatory_group_that_no_cluster_is_in_is_named() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
+        let hub = std::fs::read_to_string(folder.join("rollout.yaml")).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
+        let overview = read(&Origin::of_file(file.path().into())).unwrap();
+        let page = fleet::page(&overview, Style::PLAIN);
+        let note = "\n  fleet/aws: mandatory group pilot: the placement has no such decision group, so nothing waits for it\n";
+        assert!(page.contains(note), "{page}");
+    }
 }

@@ -44,6 +44,7 @@ fn fleet(clusters: usize) -> Overview {
         failed: 1,
         total: clusters + 1,
         holds: vec!["waits for the approval \"x\"".into()],
+        corrections: vec!["fleet/all: mandatory group pilot".into()],
         groups: vec![group],
         ..WorkloadSummary::default()
     };
@@ -230,6 +231,7 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
         "last",
         "fleet/all",
         "waits for the approval",
+        "mandatory group pilot",
         "available",
         "settings",
         "edge",

@@ -3,6 +3,7 @@
 //! The rollouts are decided, as `explain rollout` and the reports decide them, so that every view uses the
 //! same words.
 
+mod cluster;
 mod repository;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
+pub use self::cluster::{ClusterSummary, Mark};
 pub use self::repository::{ReportSummary, Repository};
 
 /// Limit of the characters of a message.
@@ -131,6 +133,8 @@ pub struct WorkloadSummary {
     pub total: usize,
     /// The reasons why its rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
+    /// What a person should correct in its strategies, such as a mandatory group without clusters.
+    pub corrections: Vec<String>,
     /// Whether a person has paused it.
     pub paused: bool,
     /// The tokens of the approvals that it waits for, and what each of them is about.
@@ -149,78 +153,6 @@ pub struct Group {
     pub name: String,
     /// Its clusters, by name.
     pub clusters: Vec<ClusterSummary>,
-}
-
-/// An add-on, or the work of a set, on one cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterSummary {
-    /// Name of the cluster.
-    pub name: String,
-    /// The assigned version, as [`engine::report::version_of`] names it; of a set, the start of the hash of
-    /// its template.
-    pub runs: String,
-    /// Its state in the rollout.
-    #[serde(flatten)]
-    pub state: ClusterState,
-    /// Whether it works, in the version that it runs.
-    pub available: bool,
-    /// Why it is not done or does not work; empty without a reason.
-    pub message: String,
-}
-
-/// The mark of a cluster, the same in every view, the most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
-    /// It failed, does not answer, or does not work.
-    Bad,
-    /// It works in the version before a quarantined one, and waits for a better one.
-    Returned,
-    /// It is on the way.
-    Busy,
-    /// Its turn has not come.
-    Waiting,
-    /// It is where it should be.
-    Good,
-}
-
-impl Mark {
-    /// Returns the sign of the mark.
-    pub fn sign(self) -> char {
-        match self {
-            Self::Bad => '✗',
-            Self::Returned => '↩',
-            Self::Busy => '↻',
-            Self::Waiting => '·',
-            Self::Good => '✓',
-        }
-    }
-}
-
-impl ClusterSummary {
-    /// Returns the mark of the cluster.
-    pub fn mark(&self) -> Mark {
-        match &self.state {
-            ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => {
-                Mark::Bad
-            }
-            ClusterState::Quarantined { .. } if self.available => Mark::Returned,
-            ClusterState::Quarantined { .. } => Mark::Bad,
-            ClusterState::Done if !self.available => Mark::Bad,
-            ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
-                Mark::Busy
-            }
-            ClusterState::Waiting(_) => Mark::Waiting,
-            ClusterState::Done | ClusterState::Skipped => Mark::Good,
-        }
-    }
-
-    /// Returns the version in the name of its template, such as `0.4.1` of
-    /// `managed-serviceaccount-0.4.1@897d91e7`; empty without one.
-    pub fn version(&self, workload: &str) -> &str {
-        let template = self.runs.split('@').next().unwrap_or_default();
-        template.strip_prefix(workload).unwrap_or(template).trim_start_matches('-')
-    }
 }
 
 impl Overview {
@@ -372,10 +304,21 @@ fn summary(
     WorkloadSummary {
         name: workload.name.clone(),
         holds: workload.holds.iter().map(|hold| plain(hold, MESSAGE * 2)).collect(),
+        corrections: corrections(rollouts),
         paused: policy.is_some_and(|policy| policy.spec.paused),
         approvals: waiting_approvals(rollouts, removal),
         ..WorkloadSummary::of(groups.into_iter().map(group).collect())
     }
+}
+
+/// Returns what a person should correct in the strategies of rollouts, each with its placement.
+fn corrections(rollouts: &[PlacementRollout]) -> Vec<String> {
+    let of = |rollout: &PlacementRollout| -> Vec<String> {
+        let decision = rollout.decision.iter();
+        let corrections = decision.flat_map(|decision| decision.corrections());
+        corrections.map(|one| plain(&format!("{}: {one}", rollout.placement), MESSAGE * 2)).collect()
+    };
+    rollouts.iter().flat_map(of).collect()
 }
 
 /// Returns the placement of a cluster, and the index and name of its group there.

@@ -132,7 +132,7 @@ impl RolloutDecision {
     }
 
     /// Returns the corrections that the user should make, in words.
-    pub(crate) fn corrections(&self) -> impl Iterator<Item = String> {
+    pub fn corrections(&self) -> impl Iterator<Item = String> {
         let absent = |group| {
             format!(
                 "mandatory group {group}: the placement has no such decision group, so nothing waits for it"
