@@ -204,6 +204,7 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         "{printed}"
     );
     assert!(printed.contains("ServiceAccount wheelwright-system/old deleted\n"), "{printed}");
+    assert!(printed.ends_with("\nNext: wheelwright doctor checks the hub.\n"), "{printed}");
     assert_eq!(printed.matches(" configured\n").count(), 2, "the rest is unchanged: {printed}");
     let pod =
         ["-o", "jsonpath={.spec.template.spec.containers[0].image} {.spec.template.spec.containers[0].args}"];
@@ -224,6 +225,11 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let printed = run(&hub, &["install", "--dashboard=false", "--wait", "0"]);
     assert!(printed.contains(&format!("{dashboard} deleted\n")), "{printed}");
 
+    let deleted = run(&hub, &["uninstall", "--dry-run", "--output", "json"]);
+    let deleted: Value = serde_json::from_str(&deleted).unwrap();
+    let named = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "wheelwright-operator", "namespace": helm::NAMESPACE}});
+    assert!(deleted["items"].as_array().unwrap().contains(&named), "{deleted}");
     let printed = run(&hub, &["uninstall"]);
     assert!(
         printed.contains("Deployment.apps wheelwright-system/wheelwright-operator deleted\n"),
@@ -286,6 +292,14 @@ async fn what_others_have_installed_is_left_or_asked_about() {
     ]);
     kubectl.run(&["annotate", "clusterrole", "wheelwright-operator", "meta.helm.sh/release-name=ww"]);
     assert!(refused(&hub, &["upgrade"]).contains("belongs to the helm release ww"));
+
+    run(&hub, &["uninstall"]);
+    kubectl.run(&["create", "deployment", "wheelwright-operator", "-n", "default", "--image=example.com/w"]);
+    let of_helm = ["deployment", "wheelwright-operator", "-n", "default"];
+    kubectl.run(&[&["label"], &of_helm[..], &["app.kubernetes.io/managed-by=Helm"]].concat());
+    let release = ["meta.helm.sh/release-name=ww", "meta.helm.sh/release-namespace=default"];
+    kubectl.run(&[&["annotate"], &of_helm[..], &release].concat());
+    assert!(refused(&hub, &["uninstall"]).contains("helm uninstall ww -n default"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

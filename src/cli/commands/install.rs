@@ -58,7 +58,12 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let installer = args.connect().await?;
         let installed = args.installed(&installer).await?;
-        install(args, &installer, installed.unwrap_or_default(), ui).await
+        let code = install(args, &installer, installed.unwrap_or_default(), ui).await?;
+        if !args.dry_run && args.output == Format::Text {
+            ui.line("Next: wheelwright doctor checks the hub; examples-repo/bootstrap/config-repo.yaml names a repository.")?;
+            ui.line("wheelwright get token prints the command with which a cluster joins.")?;
+        }
+        Ok(code)
     })
 }
 
@@ -73,7 +78,11 @@ pub(super) fn upgrade(args: &Args, ui: &mut Ui) -> CommandResult {
                 "wheelwright install; --namespace names another namespace",
             ));
         };
-        install(args, &installer, installed, ui).await
+        let code = install(args, &installer, installed, ui).await?;
+        if !args.dry_run && args.output == Format::Text {
+            ui.line("Next: wheelwright doctor checks the hub.")?;
+        }
+        Ok(code)
     })
 }
 
@@ -162,7 +171,5 @@ async fn await_operator(
         let operators = deployment_available(&installer.hub, &args.namespace, deadline).await?;
         ui.line(format!("{} available in namespace {}", counted(operators, "operator"), args.namespace))?;
     }
-    ui.line("Next: wheelwright doctor checks the hub; examples-repo/bootstrap/config-repo.yaml names a repository.")?;
-    ui.line("wheelwright get token prints the command with which a cluster joins.")?;
     Ok(())
 }

@@ -8,13 +8,14 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use object::{Key, Kind, Object, ObjectRef};
+use serde_json::json;
 
 use super::block_on;
 use super::install::kinds;
 use crate::cli::connect::HubArgs;
 use crate::cli::installation::{Deadline, Installer, gone, manifests, stop_conversion};
 use crate::cli::output::Ui;
-use crate::cli::writer::list;
+use crate::cli::writer::{Format, list, print};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// Say what would be deleted, and delete nothing.
     #[arg(long)]
     dry_run: bool,
+    /// How the result is printed: `json`, `yaml` and `name` print the names of the deleted objects.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
@@ -51,8 +55,45 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
+/// The output: a line for each deletion, or the deleted objects at the end.
+struct Uninstallation<'a> {
+    ui: &'a mut Ui,
+    format: Format,
+    mark: &'static str,
+    deleted: Vec<Object>,
+}
+
+impl Uninstallation<'_> {
+    fn line(&mut self, line: impl AsRef<str>) -> Result<(), CommandError> {
+        if self.format == Format::Text {
+            self.ui.line(line)?;
+        }
+        Ok(())
+    }
+
+    /// Tells a deletion. Only the name is kept: Secrets are among the objects.
+    fn deleted(&mut self, target: &ObjectRef) -> Result<(), CommandError> {
+        let ObjectRef { gvk, key: Key { namespace, name } } = target;
+        let metadata = match namespace.as_str() {
+            "" => json!({"name": name}),
+            namespace => json!({"name": name, "namespace": namespace}),
+        };
+        let object = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata});
+        self.deleted.push(Object::from_value(object)?);
+        self.line(format!("{target} deleted{}", self.mark))
+    }
+
+    fn finish(self) -> Result<(), CommandError> {
+        match self.format {
+            Format::Text => Ok(()),
+            format => print(self.ui, format, &self.deleted),
+        }
+    }
+}
+
 async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<(), CommandError> {
     let mark = if args.dry_run { " (dry run)" } else { "" };
+    let mut done = Uninstallation { ui, format: args.output, mark, deleted: Vec::new() };
     let deadline = Deadline::of_seconds(args.wait);
     let wanted = manifests(&args.namespace, &InstallationOptions::default())?;
     if args.delete_definitions {
@@ -65,17 +106,18 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
         wanted.iter().filter(|object| object.reference() == operator).cloned().collect();
     installer.survey(&deployments).await?;
     if installed.is_empty() {
-        ui.line("nothing is installed")?;
+        installer.must_have_no_release(&operator).await?;
+        done.line("nothing is installed")?;
     }
     if installer.delete(&operator).await? {
         if !args.dry_run {
             gone(installer, &operator, deadline).await?;
         }
-        ui.line(format!("{operator} deleted{mark}"))?;
+        done.deleted(&operator)?;
     }
     // An API server cannot convert a kind after its webhook is gone.
     for name in stop_conversion(&installer.hub, &args.namespace, args.dry_run).await? {
-        ui.line(format!(
+        done.line(format!(
             "CustomResourceDefinition {name} is no longer converted; it is served in its stored version{mark}"
         ))?;
     }
@@ -87,7 +129,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     let objects = installed.iter().map(Object::reference).filter(|target| *target != operator);
     for target in objects.chain(own) {
         if installer.delete(&target).await? {
-            ui.line(format!("{target} deleted{mark}"))?;
+            done.deleted(&target)?;
         }
     }
     if args.delete_definitions {
@@ -95,15 +137,15 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
             installer.installed(&[object::Gvk::of::<CustomResourceDefinition>()].into()).await?;
         for definition in definitions {
             installer.delete(&definition.reference()).await?;
-            ui.line(format!("{} deleted{mark}", definition.reference()))?;
+            done.deleted(&definition.reference())?;
         }
     } else {
-        ui.line(format!(
+        done.line(format!(
             "The fleet stays: the definitions, their objects, and namespace {}.",
             args.namespace
         ))?;
     }
-    Ok(())
+    done.finish()
 }
 
 /// Refuses a hub with objects: definitions are deleted with every object of their kinds, and agents remove

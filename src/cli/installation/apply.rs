@@ -86,10 +86,13 @@ impl Installer {
         let name = found.reference();
         match found.label(MANAGED_BY) {
             Some("Helm") => {
-                let release =
-                    found.annotations().get("meta.helm.sh/release-name").map_or("", |name| *name).to_owned();
+                let annotation = |name| found.annotations().get(name).map_or("", |value| *value).to_owned();
+                let release = annotation("meta.helm.sh/release-name");
+                let namespace = annotation("meta.helm.sh/release-namespace");
                 let error = anyhow!("{name} belongs to the helm release {release}");
-                Err(CommandError::hinted(error, "upgrade or uninstall with helm, which installed it"))
+                let hint =
+                    format!("helm installed it: helm upgrade, or helm uninstall {release} -n {namespace}");
+                Err(CommandError::hinted(error, hint))
             }
             _ if self.take_ownership || is_ours(found) || is_shared(found) => Ok(()),
             _ => {
@@ -97,6 +100,15 @@ impl Installer {
                 Err(CommandError::hinted(error, "look at it; --take-ownership takes it over"))
             }
         }
+    }
+
+    /// Refuses a hub where helm installed an object of this kind and name in any namespace.
+    pub(in crate::cli) async fn must_have_no_release(&self, target: &ObjectRef) -> Result<(), CommandError> {
+        let found = self.managed_by("Helm", &[target.gvk.clone()].into()).await?;
+        found
+            .iter()
+            .filter(|object| object.name() == target.key.name)
+            .try_for_each(|it| self.must_be_ours(it))
     }
 
     /// Applies an object; `present` is its state on the hub.
@@ -130,7 +142,11 @@ impl Installer {
 
     /// Lists the objects of some kinds that this program installed, without definitions.
     pub(in crate::cli) async fn installed(&self, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
-        let params = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
+        self.managed_by(MANAGER, kinds).await
+    }
+
+    async fn managed_by(&self, manager: &str, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
+        let params = ListParams::default().labels(&format!("{MANAGED_BY}={manager}"));
         let mut installed = Vec::new();
         for gvk in kinds {
             let found = self.api(gvk, "").list(&params).await;
