@@ -84,7 +84,9 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
 
     let watched = cli.output(&format!("rollout status {ADD_ON} --watch"), "");
     assert_eq!(watched.status.code(), Some(1), "failures have stopped it");
-    assert!(String::from_utf8(watched.stdout).unwrap().contains("✗ aws-1 TimedOut"));
+    let watched = String::from_utf8(watched.stdout).unwrap();
+    assert!(watched.contains("✗ aws-1 TimedOut"), "{watched}");
+    assert!(watched.ends_with(&format!("\n  wheelwright rollout undo {ADD_ON}\n")), "{watched}");
 
     assert!(cli.refused("rollout pause nothing").contains("there is no add-on nothing"));
     assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("is not paused"));
@@ -113,6 +115,8 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
         "it names the version: {output}"
     );
     assert!(output.contains(" is quarantined on placement fleet/aws\n"), "{output}");
+    let follow = format!("\nNext: wheelwright rollout status {ADD_ON} --watch follows the return.\n");
+    assert!(output.contains(&follow), "{output}");
     let output = status();
     assert!(output.contains(&format!("wheelwright rollout resume {ADD_ON} --release\n")), "{output}");
     assert!(output.contains("\n  it failed on aws-1: deployments open-cluster-management-"), "{output}");

@@ -16,11 +16,15 @@ pub(crate) const HEAD: &str = "HEAD";
 /// directory where none is named.
 ///
 /// # Errors
-/// The directory cannot be read, or the working directory is in no repository.
+/// There is no such directory, it cannot be read, or the working directory is in no repository.
 pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
     match repo {
         Some(repo) if Path::new(repo).is_dir() => absolute(Path::new(repo)),
-        Some(repo) => Ok(repo.to_owned()),
+        Some(repo) if repo.contains("://") || repo.contains('@') => Ok(repo.to_owned()),
+        Some(repo) => Err(CommandError::hinted(
+            anyhow!("there is no directory {repo}"),
+            "name the directory of a repository, or a URL such as https://git.example.com/platform/fleet.git",
+        )),
         None => {
             let here = std::env::current_dir().context("cannot find the working directory")?;
             let around = here.ancestors().find(|parent| parent.join(".git").exists());
@@ -45,7 +49,9 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
 /// # Errors
 /// The repository cannot be read, or it has no such revision.
 pub(crate) fn checkout(url: &str, revision: &str) -> Result<Arc<Checkout>, CommandError> {
-    let hint = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD";
+    let hint = format!(
+        "a revision is a branch, a tag, a commit id of 40 digits, or HEAD; git rev-parse {revision} prints the commit id of others"
+    );
     fetch(url, revision, None)?.map_err(|error| match error {
         Some(error @ Error::MissingRef { .. }) => CommandError::hinted(error, hint),
         Some(error) => error.into(),
@@ -95,4 +101,26 @@ fn fetch(
         }
     }
     Ok(Err(failure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_missing_and_a_revision_of_another_form_are_refused_with_the_way_out() {
+        let hint = |refused: CommandError| refused.hint.unwrap();
+        let typo = repository(Some("flet")).unwrap_err();
+        assert_eq!(typo.error.to_string(), "there is no directory flet");
+        assert!(hint(typo).starts_with("name the directory of a repository, or a URL"));
+        for url in ["https://git.example.com/fleet.git", "git@git.example.com:fleet.git"] {
+            assert_eq!(repository(Some(url)).unwrap(), url);
+        }
+
+        let dir = tempfile::tempdir().unwrap();
+        git2::Repository::init_bare(dir.path()).unwrap();
+        let relative = checkout(dir.path().to_str().unwrap(), "main~1").unwrap_err();
+        assert_eq!(relative.error.to_string(), "\"main~1\" is not a revision");
+        assert!(hint(relative).contains("git rev-parse main~1 prints the commit id"));
+    }
 }

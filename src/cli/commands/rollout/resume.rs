@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         for revision in &released {
             writer.add_line(format!("revision {} is released", explained.named(&Hash(revision.clone()))));
         }
-        writer.add_line(format!("{name} goes on"));
+        writer.add_line(format!("{name} goes on; wheelwright rollout status {name} --watch follows it"));
         writer.finish(ui)
     })
 }

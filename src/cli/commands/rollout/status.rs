@@ -43,7 +43,12 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
     if args.watch {
-        return block_on(watch(args, ui));
+        let is_done = block_on(watch(args, ui))?;
+        if is_done {
+            return Ok(ExitCode::SUCCESS);
+        }
+        ui.text(next(name, &Explained::read(name, &args.origin)?))?;
+        return Ok(ExitCode::FAILURE);
     }
     let explained = Explained::read(name, &args.origin)?;
     match args.output {
@@ -113,15 +118,15 @@ fn release(hold: &Wait, name: &str) -> Release {
     Release { is_stopped, command: command.map(|command| format!("wheelwright rollout {command}")) }
 }
 
-/// Follows a rollout by watches.
-async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
+/// Follows a rollout by watches; returns whether it did not stop before its end.
+async fn watch(args: &Args, ui: &mut Ui) -> Result<bool, CommandError> {
     let name = &args.subject.name;
     let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();
     let stop = stop_on_signal();
     let reading = tokio::spawn(shell.run(stop.clone()));
     let mut shown = String::new();
-    let mut code = ExitCode::SUCCESS;
+    let mut is_done = true;
     while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
         // The first lists are not complete yet.
         let Ok(overview) = Overview::read(&handle.caches(), now()) else { continue };
@@ -132,23 +137,23 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
             shown = page;
         }
         if let Some(end) = end(summary) {
-            code = end;
+            is_done = end;
             stop.cancel();
         }
     }
     reading.await?;
-    Ok(code)
+    Ok(is_done)
 }
 
-/// Returns the exit code at the end of a rollout: every cluster is done, or none goes on before a person
-/// acts. `None` before the end.
-fn end(summary: &WorkloadSummary) -> Option<ExitCode> {
+/// Returns at the end of a rollout whether every cluster is done; else none goes on before a person acts.
+/// `None` before the end.
+fn end(summary: &WorkloadSummary) -> Option<bool> {
     if summary.settled == summary.total {
-        return Some(ExitCode::SUCCESS);
+        return Some(true);
     }
     let mut clusters = summary.groups.iter().flat_map(|group| &group.clusters);
     (summary.failed + summary.quarantined > 0 && clusters.all(|cluster| stands_still(&cluster.state)))
-        .then_some(ExitCode::FAILURE)
+        .then_some(false)
 }
 
 /// Returns whether the state of a cluster lasts until a person acts.

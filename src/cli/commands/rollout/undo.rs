@@ -77,6 +77,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
                 "{name} is paused: nothing returns before wheelwright rollout resume {name}"
             ));
         }
+        writer.add_line(format!("Next: wheelwright rollout status {name} --watch follows the return."));
         writer.add_line("Revert or fix the commit, so that the next revision can be rolled out.");
         writer.finish(ui)
     })
