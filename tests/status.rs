@@ -8,6 +8,7 @@ use ::kube::Api;
 use ::kube::api::PostParams;
 use api::cluster::v1::ManagedCluster;
 use api::crds;
+use k8s_openapi::api::coordination::v1::Lease;
 use object::Object;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -44,16 +45,25 @@ async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_sign
     load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-    command.args(["status", "--watch", "--kubeconfig"]).arg(&kubeconfig);
+    command.args(["status", "--watch", "--namespace=default", "--kubeconfig"]).arg(&kubeconfig);
     let mut watching = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut output = BufReader::new(watching.stdout.take().unwrap());
     let before = read_to(&mut output, "managed-serviceaccount  0 of 3 clusters done").await;
     assert!(!before.contains("newcomer"), "{before}");
+    assert!(before.contains("no operator has a lease in namespace default\n"), "{before}");
 
     let newcomer = json!({"metadata": {"name": "newcomer"}, "spec": {"hubAcceptsClient": false}});
-    let clusters: Api<ManagedCluster> = Api::all(client);
+    let clusters: Api<ManagedCluster> = Api::all(client.clone());
     clusters.create(&PostParams::default(), &serde_json::from_value(newcomer).unwrap()).await.unwrap();
     let after = read_to(&mut output, "newcomer: waits to be accepted").await;
+
+    let renewed = json!({"metadata": {"name": "wheelwright-operator"},
+        "spec": {"holderIdentity": "gone", "renewTime": "2026-01-02T03:04:05.000000Z"}});
+    let leases: Api<Lease> = Api::namespaced(client, "default");
+    leases.create(&PostParams::default(), &serde_json::from_value(renewed).unwrap()).await.unwrap();
+    let dead =
+        read_to(&mut output, "no operator has renewed its lease since 2026-01-02T03:04:05Z, when gone led\n")
+            .await;
 
     let pid = Pid::from_raw(i32::try_from(watching.id().unwrap()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
@@ -61,7 +71,7 @@ async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_sign
     timeout(WITHIN, output.read_to_string(&mut rest)).await.unwrap().unwrap();
     assert!(watching.wait().await.unwrap().success());
     assert!(rest.contains("managed-serviceaccount  0 of 3 clusters done"), "the page is whole: {rest}");
-    let all = before + &after + &rest;
+    let all = before + &after + &dead + &rest;
     assert!(!all.contains('\u{1b}'), "no code of a terminal stands in a file: {all}");
-    assert_eq!(all.matches("newcomer: waits").count(), 1, "a page without a change is not printed: {all}");
+    assert_eq!(all.matches("newcomer: waits").count(), 2, "a page without a change is not printed: {all}");
 }

@@ -59,6 +59,9 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
         if repository.seen != repository.applied && !repository.seen.is_empty() {
             let _ = writeln!(page, "  fetched {}", short(&repository.seen));
         }
+        if !repository.unanswered.is_empty() {
+            let _ = writeln!(page, "  {}: wheelwright doctor says whether one runs", repository.unanswered);
+        }
         if repository.suspended {
             let _ = writeln!(page, "  suspended: spec.suspend is true");
         }

@@ -35,6 +35,11 @@ impl Origin {
         Self { snapshot: None, hub }
     }
 
+    /// Returns whether the objects are those of a file.
+    pub(super) fn is_file(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
     /// Returns the hub, for a command that writes to it.
     pub(super) fn hub(&self) -> HubArgs {
         self.hub.clone()

@@ -128,6 +128,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         ready,
         reason,
         message,
+        unanswered,
         suspended,
         approval,
         held_plan,
@@ -157,6 +158,9 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
     if *suspended {
         *html += "<p class=\"hold\">It is suspended (spec.suspend).</p>";
     }
+    if !unanswered.is_empty() {
+        let _ = write!(html, "<p class=\"problem\">{}</p>", escape(unanswered));
+    }
     if has_buttons {
         match suspended {
             true => button(html, "resume-repository", &format!("Resume {name}"), name, ""),
@@ -177,11 +181,9 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         let commit = escape(short(seen));
         let _ = write!(
             html,
-            "<p class=\"hold\">The plan of commit {} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
-             In a clone, <code>wheelwright plan --head {}</code> shows it.</p>",
-            commit,
-            escape(held_plan),
-            commit
+            "<p class=\"hold\">The plan of commit {commit} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
+             In a clone, <code>wheelwright plan --head {commit}</code> shows it.</p>",
+            escape(held_plan)
         );
         if has_buttons {
             button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);

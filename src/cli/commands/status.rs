@@ -3,9 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use kube::Client;
+
+use super::doctor::finding::{Finding, Health};
+use super::doctor::operator;
 use crate::cli::follow::follow;
-use crate::cli::origin::{Origin, read_by_rollouts};
-use crate::cli::output::{Output, Ui};
+use crate::cli::origin::{Origin, read_by_rollouts, serves_ours};
+use crate::cli::output::{Output, Style, Ui};
 use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
@@ -14,13 +18,20 @@ use controllers::hub::overview::{Overview, OverviewController};
 /// Interval in which `--watch` checks for changes.
 const TICK: Duration = Duration::from_millis(500);
 
+/// Ticks after which `--watch` looks at the lease of the operators again.
+const LEASE_TICKS: usize = 10;
+
 /// Show the fleet: repositories, clusters, placements, and each add-on cluster by cluster.
 ///
 /// The states are those of `wheelwright explain rollout`, read with the rights of the kubeconfig; the operator need not run.
+/// Where no operator leads, the first line says so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     origin: Origin,
+    /// Namespace of the operator.
+    #[arg(short, long, default_value = "wheelwright-system")]
+    namespace: String,
     /// Go on until Ctrl-C, and show each change.
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
@@ -29,32 +40,72 @@ pub(crate) struct Args {
     output: Output,
 }
 
+/// The fleet for programs.
+#[derive(serde::Serialize)]
+struct FleetStatus<'a> {
+    /// What is wrong with the operators; absent if one leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator: Option<Finding>,
+    #[serde(flatten)]
+    overview: &'a Overview,
+}
+
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.watch {
         return super::block_on(watch(args, ui));
     }
     let overview = read(&args.origin)?;
+    let operator = match args.origin.is_file() {
+        true => None,
+        false => super::block_on(async {
+            let hub = args.origin.connect().await?;
+            Ok(dead_operator(&hub, serves_ours(&hub).await?, &args.namespace).await)
+        })?,
+    };
     match args.output {
-        Output::Json => ui.json(&overview)?,
-        Output::Text => ui.text(fleet::page(&overview, ui.style()))?,
+        Output::Json => ui.json(&FleetStatus { operator, overview: &overview })?,
+        Output::Text => ui.text(page(operator.as_ref(), &overview, ui.style()))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn page(operator: Option<&Finding>, overview: &Overview, style: Style) -> String {
+    let operator = operator.map(|finding| finding.text(style) + "\n").unwrap_or_default();
+    operator + &fleet::page(overview, style)
 }
 
 fn read(origin: &Origin) -> Result<Overview, CommandError> {
     Ok(Overview::read(&origin.read(&read_by_rollouts::<OverviewController>())?, now())?)
 }
 
+/// Says that no operator leads. `None` if one does, if others run the hub, or if that cannot be read.
+async fn dead_operator(hub: &Client, has_ours: bool, namespace: &str) -> Option<Finding> {
+    if !has_ours {
+        return None;
+    }
+    let leader = operator::lease(hub, namespace).await.ok()?;
+    let leader = leader.unwrap_or_else(|| operator::no_lease(namespace));
+    (leader.health != Health::Good).then_some(leader)
+}
+
 /// Watches the objects of an overview, and prints it again when it differs.
 async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
-    let shell = follow(args.origin.connect().await?);
+    let hub = args.origin.connect().await?;
+    let has_ours = serves_ours(&hub).await?;
+    let shell = follow(hub.clone());
     let handle = shell.handle();
     let stop = stop_on_signal();
     let reading = tokio::spawn(shell.run(stop.clone()));
-    let mut shown = String::new();
-    while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
+    let (mut shown, mut operator) = (String::new(), None);
+    for tick in 0_usize.. {
+        if stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_none() {
+            break;
+        }
+        if tick.is_multiple_of(LEASE_TICKS) {
+            operator = dead_operator(&hub, has_ours, &args.namespace).await;
+        }
         let page = match Overview::read(&handle.caches(), now()) {
-            Ok(overview) => fleet::page(&overview, ui.style()),
+            Ok(overview) => page(operator.as_ref(), &overview, ui.style()),
             Err(unread) => format!("reading the hub: {unread}\n"),
         };
         if page != shown {
@@ -69,7 +120,6 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::output::Style;
     use crate::golden;
     use std::path::Path;
 

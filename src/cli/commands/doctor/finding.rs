@@ -8,7 +8,7 @@ use object::Kind;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) enum Health {
+pub(in crate::cli::commands) enum Health {
     /// Nothing is wrong.
     Good,
     /// It works, and a person should check it.
@@ -22,10 +22,10 @@ pub(super) enum Health {
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Finding {
+pub(in crate::cli::commands) struct Finding {
     /// The check.
     pub(super) check: &'static str,
-    pub(super) health: Health,
+    pub(in crate::cli::commands) health: Health,
     /// The observation, in a sentence.
     pub(super) message: String,
     /// The correction; empty when there is nothing to do.
@@ -56,7 +56,7 @@ impl Finding {
     }
 
     /// Formats the finding for people.
-    pub(super) fn text(&self, style: Style) -> String {
+    pub(in crate::cli::commands) fn text(&self, style: Style) -> String {
         let (mark, colour) = match self.health {
             Health::Good => ('✓', "32"),
             Health::Warning => ('!', "33"),

@@ -4,10 +4,10 @@
 
 mod certificates;
 mod definitions;
-mod finding;
+pub(super) mod finding;
 mod fleet;
 mod neighbours;
-mod operator;
+pub(super) mod operator;
 mod permissions;
 mod repositories;
 

@@ -1,13 +1,14 @@
 //! Checks the API server, the operator, its lease and its policies.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use object::{Key, Metadata as _};
 
 use super::ExaminedHub;
 use super::finding::{Finding, all, few};
+use crate::cli::CommandError;
 use crate::cli::installation::manifests;
 use crate::cli::writer::find;
 use crate::shell::now;
@@ -47,13 +48,18 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
         Ok(None) => Finding::warning(
             "operator",
             format!("there is no Deployment {namespace}/{OPERATOR}"),
-            "wheelwright install; or nothing, if wheelwright operator runs outside of the hub",
+            "wheelwright install; or nothing, if wheelwright operator --leader-elect runs outside of the hub",
         ),
         Err(error) => Finding::unknown("operator", error),
     };
     let mut findings = vec![operator];
-    // An operator outside of the hub may run alone, without an election.
-    findings.extend(lease(hub, is_installed).await);
+    findings.push(match lease(client, namespace).await {
+        Ok(Some(leader)) => leader,
+        Ok(None) if is_installed => not_led("no operator leads".into()),
+        // An operator outside of the hub may run alone, without an election.
+        Ok(None) => no_lease(namespace),
+        Err(error) => Finding::unknown(LEADER, error),
+    });
     findings.push(policies(hub, is_installed).await);
     findings
 }
@@ -77,26 +83,37 @@ fn running(deployment: &Deployment) -> Finding {
     }
 }
 
-/// Checks by the lease of the election whether a leader is alive, and whether its clock agrees with this one.
-async fn lease(hub: &ExaminedHub, is_installed: bool) -> Option<Finding> {
-    let lease = match find::<Lease>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await {
-        Ok(None) if !is_installed => return None,
-        Ok(lease) => lease.and_then(|lease| lease.spec).unwrap_or_default(),
-        Err(error) => return Some(Finding::unknown(LEADER, error)),
-    };
-    let holder = lease.holder_identity.filter(|holder| !holder.is_empty());
-    let age = lease.renew_time.map_or(SignedDuration::MAX, |renewed| now().duration_since(renewed.0));
-    Some(leader(holder.as_deref(), age))
+/// Checks by the lease of the election whether a leader is alive, and whether its clock agrees with this one;
+/// `None` without a lease.
+pub(in crate::cli::commands) async fn lease(
+    hub: &kube::Client,
+    namespace: &str,
+) -> Result<Option<Finding>, CommandError> {
+    let lease = find::<Lease>(hub, &Key::namespaced(namespace, OPERATOR)).await?;
+    Ok(lease.map(|lease| leader(lease.spec.unwrap_or_default(), now())))
 }
 
-fn leader(holder: Option<&str>, age: SignedDuration) -> Finding {
-    let Some(holder) = holder else {
-        return Finding::bad(
-            LEADER,
-            "no operator leads",
-            "wait a few seconds; then read the log of the operators",
-        );
+/// Returns the finding of a hub without a lease, where the operator may run outside of it.
+pub(in crate::cli::commands) fn no_lease(namespace: &str) -> Finding {
+    Finding::warning(
+        LEADER,
+        format!("no operator has a lease in namespace {namespace}"),
+        "an operator without --leader-elect is not seen here; --namespace names another namespace",
+    )
+}
+
+fn leader(lease: LeaseSpec, now: Timestamp) -> Finding {
+    let Some(renewed) = lease.renew_time.map(|renewed| renewed.0) else {
+        return not_led("no operator leads".into());
     };
+    let dead = format!("no operator has renewed its lease since {renewed:.0}");
+    let Some(holder) = lease.holder_identity.filter(|holder| !holder.is_empty()) else {
+        return not_led(dead);
+    };
+    let age = now.duration_since(renewed);
+    if age > LEASE {
+        return not_led(format!("{dead}, when {holder} led"));
+    }
     let seconds = age.as_secs();
     if age < -SKEW {
         let message = format!("{holder} renewed its lease {} s in the future", -seconds);
@@ -106,15 +123,12 @@ fn leader(holder: Option<&str>, age: SignedDuration) -> Finding {
             "set the clocks of this machine and of the hub's nodes by NTP",
         );
     }
-    if age > LEASE {
-        let message = format!("{holder} leads, and renewed its lease {seconds} s ago");
-        return Finding::bad(
-            LEADER,
-            message,
-            "no operator is alive, or a clock is wrong: check the operators and NTP",
-        );
-    }
     Finding::good(LEADER, format!("{holder} leads, and renewed its lease {} s ago", seconds.max(0)))
+}
+
+fn not_led(message: String) -> Finding {
+    let advice = "nothing goes on until one leads: start it or read its log, and check the clocks by NTP";
+    Finding::bad(LEADER, message, advice)
 }
 
 async fn policies(hub: &ExaminedHub, is_installed: bool) -> Finding {
@@ -148,21 +162,26 @@ async fn policies(hub: &ExaminedHub, is_installed: bool) -> Finding {
 mod tests {
     use super::super::finding::Health;
     use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
     #[test]
     fn a_lease_tells_of_dead_leaders_and_of_wrong_clocks() {
-        for (holder, seconds, health) in [
-            (Some("a"), 1, Health::Good),
-            (Some("a"), -3, Health::Good),
-            (Some("a"), 60, Health::Bad),
-            (Some("a"), -60, Health::Warning),
-            (None, 1, Health::Bad),
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let dead = "no operator has renewed its lease since 2026-01-02T03:03:05Z";
+        for (holder, seconds, health, message) in [
+            (Some("a"), Some(1), Health::Good, "a leads, and renewed its lease 1 s ago"),
+            (Some("a"), Some(-3), Health::Good, "a leads, and renewed its lease 0 s ago"),
+            (Some("a"), Some(60), Health::Bad, &format!("{dead}, when a led")),
+            (Some("a"), Some(-60), Health::Warning, "a renewed its lease 60 s in the future"),
+            (None, Some(60), Health::Bad, dead),
+            (Some(""), Some(60), Health::Bad, dead),
+            (None, None, Health::Bad, "no operator leads"),
         ] {
-            assert_eq!(
-                leader(holder, SignedDuration::from_secs(seconds)).health,
-                health,
-                "{holder:?} {seconds}"
-            );
+            let renewed = seconds.map(|seconds| MicroTime(now - SignedDuration::from_secs(seconds)));
+            let holder_identity = holder.map(str::to_owned);
+            let lease = LeaseSpec { holder_identity, renew_time: renewed, ..LeaseSpec::default() };
+            let found = leader(lease, now);
+            assert_eq!((found.health, found.message.as_str()), (health, message));
         }
     }
 }

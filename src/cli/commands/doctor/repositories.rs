@@ -9,11 +9,15 @@ use crate::cli::writer::find;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, gitops_conditions};
+use controllers::hub::overview::unanswered;
 use object::text::{plain, short_commit};
 
 const CHECK: &str = "repositories";
 /// Longest message of a condition that is shown.
 const LONGEST_MESSAGE: usize = 300;
+
+/// What to do about a ConfigRepo that no operator answers.
+const UNANSWERED: &str = "see whether an operator leads, and runs the controller config-repo";
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let repos = match all::<ConfigRepo>(CHECK, &hub.client, "").await {
@@ -87,12 +91,11 @@ fn condition(repo: &ConfigRepo) -> Finding {
     let status = repo.status.clone().unwrap_or_default();
     let Some(ready) = find_condition(&status.conditions, gitops_conditions::READY) else {
         let message = format!("{key}: no operator has reconciled it yet");
-        return Finding::warning(
-            CHECK,
-            message,
-            "see whether an operator leads, and runs the controller config-repo",
-        );
+        return Finding::warning(CHECK, message, UNANSWERED);
     };
+    if let Some(unanswered) = unanswered(repo) {
+        return Finding::warning(CHECK, format!("{key}: {unanswered}"), UNANSWERED);
+    }
     let commit = status.applied.map(|applied| applied.commit).unwrap_or_default();
     let commit = short_commit(&commit);
     let message = plain(&ready.message, LONGEST_MESSAGE);

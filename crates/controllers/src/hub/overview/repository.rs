@@ -28,6 +28,8 @@ pub struct Repository {
     pub reason: String,
     /// Message of its condition Ready.
     pub message: String,
+    /// Says that no operator has answered its present spec; empty if one has.
+    pub unanswered: String,
     /// Whether a person has paused it.
     pub suspended: bool,
     /// The approval that its held deletions wait for.
@@ -72,6 +74,7 @@ impl Repository {
                 || "no operator has reconciled it yet".into(),
                 |ready| plain(&ready.message, MESSAGE),
             ),
+            unanswered: unanswered(repo).unwrap_or_default(),
             suspended: repo.spec.suspend,
             approval: status.held_deletions.map(|held| held.approval),
             held_plan: status.held_plan,
@@ -80,6 +83,17 @@ impl Repository {
             reports: report.history.iter().map(pushed).collect(),
         }
     }
+}
+
+/// Says that no operator has answered the present spec of a ConfigRepo, if one has answered an earlier
+/// spec.
+pub fn unanswered(repo: &ConfigRepo) -> Option<String> {
+    let (seen, present) = (repo.status.as_ref()?.observed_generation?, repo.metadata.generation?);
+    // Caches leave the managed fields out.
+    let writes = repo.metadata.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
+    let since = writes.filter_map(|entry| Some(entry.time.as_ref()?.0)).max();
+    let since = since.map(|at| format!(", written at {at}")).unwrap_or_default();
+    (seen < present).then(|| format!("no operator has answered generation {present} of its spec{since}"))
 }
 
 /// Names the commit of a report, and where it is.
@@ -99,5 +113,33 @@ fn pushed(report: &PushedReport) -> ReportSummary {
         commit: plain(short_commit(commit), MESSAGE),
         time: time.as_ref().map(|time| time.0.to_string()).unwrap_or_default(),
         summary: plain(summary, MESSAGE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_spec_that_no_operator_has_answered_is_told_with_the_time_of_its_last_write() {
+        let entry = |time: &str, subresource: Option<&str>| json!({"time": time, "subresource": subresource});
+        let fields =
+            json!([entry("2026-02-01T00:00:00Z", Some("status")), entry("2026-01-02T03:04:05Z", None)]);
+        for (observed, fields, said) in [
+            (json!(2), json!(null), None),
+            (json!(null), json!(null), None),
+            (json!(1), json!(null), Some("no operator has answered generation 2 of its spec")),
+            (
+                json!(1),
+                fields,
+                Some("no operator has answered generation 2 of its spec, written at 2026-01-02T03:04:05Z"),
+            ),
+        ] {
+            let repo = json!({"metadata": {"name": "r", "generation": 2, "managedFields": fields},
+                "spec": {"url": "https://git.example.com/f.git"}, "status": {"observedGeneration": observed}});
+            let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+            assert_eq!(unanswered(&repo).as_deref(), said);
+        }
     }
 }
