@@ -30,6 +30,7 @@ const ON_A_NEW_HUB: &[(&str, &str)] = &[
     ("examples-repo/README.md", "fleet"),
     ("docs/plan.md", "fleet"),
     ("docs/rendering.md", "fleet"),
+    ("docs/laptop.md", "laptop"),
 ];
 
 /// Those on a hub with an add-on whose rollout stopped.
@@ -48,6 +49,10 @@ const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
 const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
     ("docs/rendering.md", "wheelwright render overlays/prod --watch", "kind: "),
     ("docs/operating.md", "wheelwright dashboard", "http://127.0.0.1:"),
+    ("docs/laptop.md", "wheelwright hub --data hub", "the hub listens on"),
+    ("docs/laptop.md", "wheelwright hub --data cluster", "the hub listens on"),
+    ("docs/laptop.md", "wheelwright operator", "fetched"),
+    ("docs/laptop.md", "wheelwright agent", "waiting for the certificate request"),
     ("README.md", "wheelwright operator", "started"),
     ("README.md", "wheelwright agent", "joining the hub"),
 ];
@@ -226,6 +231,7 @@ fn link_programs(dir: &Path) {
 /// joined. Returns the cluster that joins by the pages.
 async fn prepare(hub: &Cluster, dir: &Path) -> Server {
     link_programs(dir);
+    std::fs::create_dir(dir.join("laptop")).unwrap();
     std::fs::create_dir(dir.join("tests")).unwrap();
     for name in ["examples", "tests/published"] {
         link(&Path::new(ROOT).join(name), dir, name);
@@ -323,7 +329,7 @@ fn run(hub: &Cluster, dir: &Path, below: &str, block: &Block) {
 
 /// Starts a command that goes on until it is stopped, and waits until it says something.
 async fn start(hub: &Cluster, dir: &Path, below: &str, block: &Block, says: &str) -> Running {
-    let name = format!("{}-{}", block.page.replace('/', "-"), block.text.split(' ').nth(1).unwrap());
+    let name = format!("{} {}", block.page, block.text).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let mut process =
         Running::spawn(&mut bash(hub, dir, below, &format!("exec {}", block.text)), &name, dir, dir);
     let log = dir.join(format!("{name}.log"));
