@@ -24,7 +24,7 @@ const LEASE_TICKS: usize = 10;
 /// Show the fleet: repositories, clusters, placements, and each add-on cluster by cluster.
 ///
 /// The states are those of `wheelwright explain rollout`, read with the rights of the kubeconfig; the operator need not run.
-/// The first line says whether none does.
+/// Where no operator leads, the first line says so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -28,7 +28,7 @@ pub struct Repository {
     pub reason: String,
     /// Message of its condition Ready.
     pub message: String,
-    /// What says that no operator has answered its present spec; empty if one has.
+    /// Says that no operator has answered its present spec; empty if one has.
     pub unanswered: String,
     /// Whether a person has paused it.
     pub suspended: bool,
@@ -52,7 +52,7 @@ pub struct ReportSummary {
     pub commit: String,
     /// Time of the push, in UTC; empty if it is unknown.
     pub time: String,
-    /// Its content in one line.
+    /// What it says.
     pub summary: String,
 }
 
