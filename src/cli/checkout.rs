@@ -20,7 +20,8 @@ pub(crate) const HEAD: &str = "HEAD";
 pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
     match repo {
         Some(repo) if Path::new(repo).is_dir() => absolute(Path::new(repo)),
-        Some(repo) if repo.contains("://") || repo.contains('@') => Ok(repo.to_owned()),
+        // A URL, or the form of ssh: host:path.
+        Some(repo) if repo.contains(':') => Ok(repo.to_owned()),
         Some(repo) => Err(CommandError::hinted(
             anyhow!("there is no directory {repo}"),
             "name the directory of a repository, or a URL such as https://git.example.com/platform/fleet.git",
@@ -113,7 +114,7 @@ mod tests {
         let typo = repository(Some("flet")).unwrap_err();
         assert_eq!(typo.error.to_string(), "there is no directory flet");
         assert!(hint(typo).starts_with("name the directory of a repository, or a URL"));
-        for url in ["https://git.example.com/fleet.git", "git@git.example.com:fleet.git"] {
+        for url in ["https://git.example.com/fleet.git", "git@git.example.com:fleet.git", "forge:fleet.git"] {
             assert_eq!(repository(Some(url)).unwrap(), url);
         }
 
