@@ -149,6 +149,15 @@ mod tests {
             let access =
                 ClusterAccess::with_token("https://c1.example.com:6443", authority, &account).unwrap();
             let secret = access.secret("argocd", "c1", &placements);
+            assert_eq!(Key::of(&secret), Key::namespaced("argocd", "c1-cluster-secret"));
+            assert_eq!(
+                (secret.label(ARGO_SECRET_TYPE_LABEL), secret.annotation(PLACEMENTS_ANNOTATION)),
+                (Some("cluster"), Some("fleet"))
+            );
+            assert_eq!(
+                (access.server(), secret.type_.as_deref()),
+                ("https://c1.example.com:6443", Some("Opaque"))
+            );
             assert_eq!(
                 (value(&secret, "name"), value(&secret, "server")),
                 ("c1".into(), "https://c1.example.com:6443".into())
@@ -183,6 +192,9 @@ mod tests {
             "https://kubernetes.default.svc",
             "https://KUBERNETES.default.svc.:443/x",
             "https://kubernetes",
+            "https://kubernetes.default",
+            "https://api.team.svc",
+            "https://team.cluster.local",
             "https://api.team.svc.cluster.local",
             "https://localhost:6443",
             "https://127.0.0.1:6443",
