@@ -49,8 +49,10 @@ impl Controller for ClusterDecisionController {
             lists.filter(|(_, wanted)| names_it(wanted)).map(|(placement, _)| placement).collect()
         });
         watches.on::<ConfigRepo>(|change, view| {
-            let lists = placements_with_list(view).into_iter().filter(|_| change.differs_in(applied));
-            lists.map(|(placement, _)| placement).collect()
+            if !change.differs_in(applied) {
+                return Vec::new();
+            }
+            placements_with_list(view).into_iter().map(|(placement, _)| placement).collect()
         });
     }
 

@@ -5,7 +5,6 @@
 //! for an hour after its cluster left, because Argo CD needs it to delete what the application made.
 //! A Secret that this controller did not write is never changed.
 
-use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, json};
 
+use super::multimap;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::ClusterDecision;
@@ -110,7 +110,7 @@ impl Index for ClusterIndex {
         observes.on::<ClusterDecision>(|index, change| {
             if let Some(decision) = &change.old {
                 let key = Key::of(decision.as_ref());
-                listed(decision).for_each(|cluster| withdraw(&mut index.decisions, cluster, &key));
+                listed(decision).for_each(|cluster| multimap::remove(&mut index.decisions, cluster, &key));
             }
             change.new.iter().for_each(|decision| index.list(decision));
             Vec::new()
@@ -118,7 +118,7 @@ impl Index for ClusterIndex {
         observes.on::<Secret>(|index, change| {
             if let Some(secret) = &change.old {
                 let key = Key::of(secret.as_ref());
-                identities(secret).for_each(|identity| withdraw(&mut index.secrets, &identity, &key));
+                identities(secret).for_each(|identity| multimap::remove(&mut index.secrets, &identity, &key));
             }
             change.new.iter().for_each(|secret| index.secret(secret));
             Vec::new()
@@ -137,19 +137,6 @@ impl ClusterIndex {
         for identity in identities(secret) {
             self.secrets.entry(identity).or_default().insert(Key::of(secret));
         }
-    }
-}
-
-/// Removes a key from those of a value.
-fn withdraw<V, Q>(keys: &mut BTreeMap<V, BTreeSet<Key>>, value: &Q, key: &Key)
-where
-    V: Ord + Borrow<Q>,
-    Q: Ord + ?Sized,
-{
-    let Some(held) = keys.get_mut(value) else { return };
-    held.remove(key);
-    if held.is_empty() {
-        keys.remove(value);
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod csr;
 mod csr_user;
 pub mod custom_signer;
 pub(crate) mod managed_namespaces;
+mod multimap;
 pub mod overview;
 pub mod placement;
 pub mod policy_change;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use crate::hub::multimap;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::{ConditionStatus, Conditions as _};
@@ -70,12 +71,8 @@ impl DeployIndex {
     }
 
     fn remove(&mut self, addon: &ManagedClusterAddOn) {
-        let Some(host) = hosting_cluster(addon) else { return };
-        if let Some(hosted) = self.hosted.get_mut(host) {
-            hosted.remove(&Key::of(addon));
-            if hosted.is_empty() {
-                self.hosted.remove(host);
-            }
+        if let Some(host) = hosting_cluster(addon) {
+            multimap::remove(&mut self.hosted, host, &Key::of(addon));
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::hub::multimap;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::{self, Comparisons};
 use object::Key;
@@ -68,11 +69,7 @@ impl RepoIndex {
     fn unlist(&mut self, part: &ConfigRepoInventory) {
         let Some(claim) = Self::claim(part) else { return };
         for path in part.spec.objects.keys() {
-            let Some(claims) = self.listed.get_mut(path) else { continue };
-            claims.remove(&claim);
-            if claims.is_empty() {
-                self.listed.remove(path);
-            }
+            multimap::remove(&mut self.listed, path, &claim);
         }
     }
 
