@@ -7,7 +7,7 @@ use object::{Key, Kind};
 
 /// State derived from the objects of the hub, which the dispatcher updates change by change.
 ///
-/// An index belongs to the one controller that keeps it. It is a cache and never a source: a decision must be
+/// An index belongs to the one controller that keeps it, and a controller may keep several. It is a cache and never a source: a decision must be
 /// the same with an index that was built just now. Only the time at which something was first seen may begin
 /// anew, if it decides no more than how long to wait.
 ///
@@ -35,71 +35,97 @@ pub trait Observes<I> {
     fn on<K: Kind>(&mut self, observe: fn(&mut I, &Change<K>) -> Vec<Key>);
 }
 
-/// A change that an index has not applied yet.
-pub(crate) type LogEntry = Box<dyn FnOnce(&mut dyn Any) -> Vec<Key> + Send>;
+/// Indexes by type, as far as they are built.
+pub(crate) type BuiltIndexes = Vec<Box<dyn Any + Send>>;
 
-/// Makes a log entry of a change.
+/// A change that an index has not applied yet.
+pub(crate) type LogEntry = Box<dyn FnOnce(&mut BuiltIndexes) -> Vec<Key> + Send>;
+
+/// Makes a log entry of a change. An index that is not built needs none: it is built from objects that
+/// include the change.
 pub(crate) fn log_entry<I: Index, K: Kind>(
     observe: fn(&mut I, &Change<K>) -> Vec<Key>,
     change: &Change<K>,
 ) -> LogEntry {
     let change = change.clone();
-    Box::new(move |index| match index.downcast_mut::<I>() {
-        Some(index) => observe(index, &change),
-        None => Vec::new(),
-    })
+    Box::new(move |built| find(built).map(|index| observe(index, &change)).unwrap_or_default())
 }
 
-/// The index of one controller, between the decisions that read it.
+fn find<I: Index>(built: &mut BuiltIndexes) -> Option<&mut I> {
+    built.iter_mut().find_map(|index| index.downcast_mut())
+}
+
+/// The indexes of one controller, between the decisions that read them.
 #[derive(Default)]
-pub(crate) struct IndexSlot {
-    /// The type that the controller registered.
-    pub(crate) type_id: Option<TypeId>,
-    kept: Option<Box<dyn Any + Send>>,
+pub(crate) struct Indexes {
+    /// The types that the controller registered.
+    types: Vec<TypeId>,
+    built: BuiltIndexes,
     log: Vec<LogEntry>,
     is_lent: bool,
 }
 
-/// An index and the changes that it has not applied, on their way into a decision.
+/// Indexes and the changes that they have not applied, on their way into a decision.
 #[derive(Default)]
-pub(crate) struct LentIndex {
-    pub(crate) type_id: Option<TypeId>,
-    pub(crate) index: Option<Box<dyn Any + Send>>,
+pub(crate) struct LentIndexes {
+    types: Vec<TypeId>,
+    pub(crate) built: BuiltIndexes,
     log: Vec<LogEntry>,
 }
 
-impl LentIndex {
+impl LentIndexes {
     /// Applies the log; returns the keys that the changes concern.
     pub(crate) fn catch_up(&mut self) -> Vec<Key> {
-        let Some(index) = &mut self.index else { return Vec::new() };
-        self.log.drain(..).flat_map(|entry| entry(&mut **index)).collect()
+        self.log.drain(..).flat_map(|entry| entry(&mut self.built)).collect()
+    }
+
+    /// Reads an index, which is built if it is not there. One that the controller does not keep is dropped.
+    pub(crate) fn read<I: Index, R>(&mut self, view: &impl View, read: impl FnOnce(&mut I) -> R) -> Read<R> {
+        if let Some(index) = find(&mut self.built) {
+            return Ok(read(index));
+        }
+        let mut index = I::build(view)?;
+        let result = read(&mut index);
+        if self.types.contains(&TypeId::of::<I>()) {
+            self.built.push(Box::new(index));
+        }
+        Ok(result)
     }
 }
 
-impl IndexSlot {
+impl Indexes {
+    pub(crate) fn register<I: Index>(&mut self) {
+        self.types.push(TypeId::of::<I>());
+    }
+
+    /// Returns whether the controller keeps an index.
+    pub(crate) fn are_kept(&self) -> bool {
+        !self.types.is_empty()
+    }
+
     /// Returns whether changes wait to be applied.
-    pub(crate) fn is_behind(&self) -> bool {
+    pub(crate) fn are_behind(&self) -> bool {
         !self.log.is_empty()
     }
 
-    /// Keeps a change for the next decision, unless the index is still to be built: then it is built from
-    /// objects that include the change.
+    /// Keeps a change for the next decision, unless all indexes are still to be built.
     pub(crate) fn log(&mut self, entry: LogEntry) {
-        if self.kept.is_some() || self.is_lent {
+        if !self.built.is_empty() || self.is_lent {
             self.log.push(entry);
         }
     }
 
-    pub(crate) fn lend(&mut self) -> LentIndex {
+    pub(crate) fn lend(&mut self) -> LentIndexes {
         self.is_lent = true;
-        LentIndex { type_id: self.type_id, index: self.kept.take(), log: std::mem::take(&mut self.log) }
+        let (built, log) = (std::mem::take(&mut self.built), std::mem::take(&mut self.log));
+        LentIndexes { types: self.types.clone(), built, log }
     }
 
-    pub(crate) fn give_back(&mut self, index: Option<Box<dyn Any + Send>>) {
+    pub(crate) fn give_back(&mut self, built: BuiltIndexes) {
         self.is_lent = false;
-        if index.is_none() {
+        if built.is_empty() {
             self.log.clear();
         }
-        self.kept = index;
+        self.built = built;
     }
 }

@@ -1,11 +1,11 @@
-//! The [`View`] of one decision: the caches at its start, the controller's index, and the computed results.
+//! The [`View`] of one decision: the caches at its start, the controller's indexes, and the computed results.
 
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::index::LentIndex;
+use super::index::LentIndexes;
 use super::memo::{KeyMemos, MemoRequest, MemoResult, find};
 use super::{
     Caches, Index, Lookup, LookupAnswer, Memo, Query, Read, ReadError, Site, Source, Unreadable, View,
@@ -16,7 +16,7 @@ use object::{Gvk, Key, Kind, Object, ObjectRef};
 pub struct Snapshot {
     caches: Caches,
     memos: KeyMemos,
-    lent: RefCell<LentIndex>,
+    lent: RefCell<LentIndexes>,
     requested: RefCell<Requests>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Requests {
 }
 
 impl Snapshot {
-    pub(crate) fn new(caches: Caches, memos: KeyMemos, lent: LentIndex) -> Self {
+    pub(crate) fn new(caches: Caches, memos: KeyMemos, lent: LentIndexes) -> Self {
         Self { caches, memos, lent: RefCell::new(lent), requested: RefCell::default() }
     }
 
@@ -49,17 +49,17 @@ impl Snapshot {
         &self.caches
     }
 
-    /// Returns the same input without the controller's index, which each read builds.
-    pub(crate) fn without_index(&self) -> Self {
-        Self::new(self.caches.clone(), self.memos.clone(), LentIndex::default())
+    /// Returns the same input without the controller's indexes, so that each read builds one.
+    pub(crate) fn without_indexes(&self) -> Self {
+        Self::new(self.caches.clone(), self.memos.clone(), LentIndexes::default())
     }
 
-    /// Brings the index up to date; returns the keys that the changes concern.
+    /// Brings the indexes up to date; returns the keys that the changes concern.
     pub(crate) fn catch_up(&self) -> Vec<Key> {
         self.lent.borrow_mut().catch_up()
     }
 
-    pub(crate) fn into_parts(self) -> (LentIndex, Requests) {
+    pub(crate) fn into_parts(self) -> (LentIndexes, Requests) {
         (self.lent.into_inner(), self.requested.into_inner())
     }
 }
@@ -110,15 +110,7 @@ impl View for Snapshot {
     }
 
     fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R> {
-        let mut lent = self.lent.borrow_mut();
-        if lent.type_id != Some(TypeId::of::<I>()) {
-            return Ok(read(&mut I::build(&self.caches)?));
-        }
-        if lent.index.is_none() {
-            lent.index = Some(Box::new(I::build(&self.caches)?));
-        }
-        let index = lent.index.as_mut().and_then(|index| index.downcast_mut());
-        Ok(read(index.expect("the index of a controller has the type it registered")))
+        self.lent.borrow_mut().read(&self.caches, read)
     }
 
     fn memo<M: Memo>(&self, memo: M) -> Read<Arc<M::Output>> {

@@ -192,7 +192,7 @@ impl Process {
                 let decided = decision.run_inspected(&mut |planning| {
                     let &Planning { key, view, plan, .. } = planning;
                     let is_kept = keeps_times(controller, view);
-                    let again = if is_kept { planning.again() } else { planning.with_new_index() };
+                    let again = if is_kept { planning.again() } else { planning.with_new_indexes() };
                     sites.checker.planned(&CheckedDecision { controller, key, view, plan, again, now });
                 });
                 self.dispatcher.decided(decided, now);

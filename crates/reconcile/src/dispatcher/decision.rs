@@ -1,10 +1,9 @@
 //! Decisions, which run on threads: plans, conclusions, and updates of indexes.
 
-use std::any::Any;
-
 use jiff::Timestamp;
 
 use crate::controller::ErasedController;
+use crate::index::BuiltIndexes;
 use crate::snapshot::{Requests, Snapshot};
 use crate::{Caches, Executed, Plan, Read, StatusWrite};
 use object::Key;
@@ -46,9 +45,9 @@ impl Planning<'_> {
         (self.planner)(self.key, self.snapshot, self.now).unwrap_or_default()
     }
 
-    /// Returns the plan from the same objects with an index that is built just now.
-    pub fn with_new_index(&self) -> Plan {
-        (self.planner)(self.key, &self.snapshot.without_index(), self.now).unwrap_or_default()
+    /// Returns the plan from the same objects with indexes that are built just now.
+    pub fn with_new_indexes(&self) -> Plan {
+        (self.planner)(self.key, &self.snapshot.without_indexes(), self.now).unwrap_or_default()
     }
 }
 
@@ -60,9 +59,9 @@ pub struct Decided {
 }
 
 pub(super) struct DecisionOutput {
-    /// The controller's index, as the decision left it.
-    pub(super) index: Option<Box<dyn Any + Send>>,
-    /// The keys that the applied changes of the index concern.
+    /// The controller's indexes, as the decision left them.
+    pub(super) indexes: BuiltIndexes,
+    /// The keys that the changes concern that they applied.
     pub(super) woken: Vec<Key>,
     pub(super) result: DecisionResult,
 }
@@ -130,7 +129,7 @@ pub(super) fn plan(context: DecisionContext<'_>, reconcile_id: u64, key: Key) ->
         };
         let (lent, requested) = snapshot.into_parts();
         let result = DecisionResult::Planned(Box::new(Planned { plan, requested, status }));
-        DecisionOutput { index: lent.index, woken, result }
+        DecisionOutput { indexes: lent.built, woken, result }
     };
     Decision {
         controller_id,
@@ -154,7 +153,7 @@ pub(super) fn conclude(
         let woken = snapshot.catch_up();
         let status = conclude(&concluded, &snapshot, &done, now);
         DecisionOutput {
-            index: snapshot.into_parts().0.index,
+            indexes: snapshot.into_parts().0.built,
             woken,
             result: DecisionResult::Concluded(status.map(Box::new)),
         }
@@ -172,7 +171,7 @@ pub(super) fn catch_up(context: DecisionContext<'_>) -> Decision {
     let DecisionContext { controller_id, controller, snapshot, now: _ } = context;
     let run = move |_: Option<Inspect<'_>>| {
         let woken = snapshot.catch_up();
-        DecisionOutput { index: snapshot.into_parts().0.index, woken, result: DecisionResult::CaughtUp }
+        DecisionOutput { indexes: snapshot.into_parts().0.built, woken, result: DecisionResult::CaughtUp }
     };
     Decision { controller_id, controller: controller.name, key: None, reconcile_id: None, run: Box::new(run) }
 }

@@ -195,7 +195,7 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
     for change in &changes {
         for (controller_id, log) in &routes.logs {
             if let Some(registered) = controllers.get_mut(*controller_id) {
-                registered.index.log(log(change));
+                registered.indexes.log(log(change));
             }
         }
         for route in &routes.wakes {

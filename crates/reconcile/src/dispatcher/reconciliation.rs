@@ -115,7 +115,7 @@ impl Dispatcher {
             self.panicked(index, reconciliation, now);
             return;
         };
-        registered.index.give_back(output.index);
+        registered.indexes.give_back(output.indexes);
         let at = self.coalesced(now);
         self.wake(output.woken.into_iter().map(|key| (index, key)), Wake::changed(at));
         let Some((id, reconciliation)) = reconciliation else { return };
@@ -128,12 +128,12 @@ impl Dispatcher {
         }
     }
 
-    /// Handles a panic. It may have left the index half changed, so the index is dropped and every key is
-    /// planned with a new one.
+    /// Handles a panic. It may have left an index half changed, so all are dropped and every key is planned
+    /// with new ones.
     fn panicked(&mut self, index: usize, reconciliation: Option<(u64, Reconciliation)>, now: Timestamp) {
         let Some(registered) = self.controllers.get_mut(index) else { return };
-        registered.index.give_back(None);
-        if registered.index.type_id.is_some() {
+        registered.indexes.give_back(Vec::new());
+        if registered.indexes.are_kept() {
             let keys = (registered.controller.keys)(&self.caches).unwrap_or_default();
             self.wake(keys.into_iter().map(|key| (index, key)), Wake::changed(self.coalesced(now)));
         }

@@ -127,13 +127,13 @@ impl Watches for Dispatcher {
 
     fn keep<I: Index>(&mut self) {
         if let Some(registered) = self.controllers.last_mut() {
-            registered.index.type_id = Some(TypeId::of::<I>());
+            registered.indexes.register::<I>();
         }
         I::observes(&mut Observing(self));
     }
 }
 
-/// Registers for the index of the controller that was added last.
+/// Registers for an index of the controller that was added last.
 struct Observing<'a>(&'a mut Dispatcher);
 
 impl<I: Index> Observes<I> for Observing<'_> {

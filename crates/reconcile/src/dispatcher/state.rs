@@ -15,7 +15,7 @@ use super::reconciliation::Reconciliation;
 use super::register::Routes;
 use super::undone::LastWrites;
 use crate::controller::ErasedController;
-use crate::index::IndexSlot;
+use crate::index::Indexes;
 use crate::memo::{Computed, Memos};
 use crate::snapshot::Snapshot;
 use crate::{CachedCount, Caches, Controller, Executed, Site, Wake, WatchedKind, WorkQueue};
@@ -68,7 +68,7 @@ pub(super) struct RegisteredController {
     pub(super) needs: BTreeSet<(Site, Gvk)>,
     /// The kinds among them that have not been read, or not recently enough; until then no decision starts.
     pub(super) missing: BTreeSet<(Site, Gvk)>,
-    pub(super) index: IndexSlot,
+    pub(super) indexes: Indexes,
     pub(super) deciding: Deciding,
     pub(super) undone: LastWrites,
     /// Reconciliations whose actions have all been attempted.
@@ -103,7 +103,7 @@ impl RegisteredController {
             queue: WorkQueue::with_spacing(spacing),
             needs: BTreeSet::new(),
             missing: BTreeSet::new(),
-            index: IndexSlot::default(),
+            indexes: Indexes::default(),
             deciding: Deciding::Nothing,
             undone: LastWrites::default(),
             concluding: VecDeque::new(),
@@ -255,7 +255,7 @@ impl Dispatcher {
             self.reconciliations.insert(id, Reconciliation::new(index, key.clone(), now));
             return Some(decision::plan(self.context(index, &key, now)?, id, key));
         }
-        if registered.index.is_behind() {
+        if registered.indexes.are_behind() {
             registered.deciding = Deciding::CatchingUp;
             return Some(decision::catch_up(self.context(index, &Key::default(), now)?));
         }
@@ -265,7 +265,7 @@ impl Dispatcher {
     fn context(&mut self, index: usize, key: &Key, now: Timestamp) -> Option<DecisionContext<'_>> {
         let memos = self.memos.of(index, key);
         let registered = self.controllers.get_mut(index)?;
-        let snapshot = Snapshot::new(self.caches.clone(), memos, registered.index.lend());
+        let snapshot = Snapshot::new(self.caches.clone(), memos, registered.indexes.lend());
         Some(DecisionContext { controller_id: index, controller: &registered.controller, snapshot, now })
     }
 }

@@ -1,5 +1,6 @@
 //! Reads the fleet of a report: the add-ons, sets and works of a repository, on their clusters.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -22,7 +23,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
 use engine::report::{self, FleetReport, PlacementState, Workload};
 use object::{Key, Kind, Metadata as _};
-use reconcile::{Plan, Query, Read, View, Watches};
+use reconcile::{Index, Observes, Plan, Query, Read, View, Watches};
 
 /// Registers the kinds that a fleet is read from. Their changes wake every repository that reports.
 pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
@@ -51,6 +52,7 @@ pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
     watches.read::<PlacementDecision>();
     watches.read::<Namespace>();
     watches.keep::<AddOnFleets>();
+    watches.keep::<PlainWorks>();
     watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
 }
 
@@ -59,6 +61,28 @@ pub(in crate::hub) fn observing(view: &impl View, plan: impl FnOnce() -> Read<Pl
     let all = view.list::<ClusterManagementAddOn>(Query::ALL)?;
     let has_template = all.iter().any(|cma| config_refs::has_template(cma));
     addon_config::observing(has_template, view, plan)
+}
+
+/// The works that are reported as such. Most works have a maker, so none goes over all of them.
+struct PlainWorks(BTreeSet<Key>);
+
+impl Index for PlainWorks {
+    fn build(view: &impl View) -> Read<Self> {
+        let works = view.list_readable::<ManifestWork>(Query::ALL)?;
+        Ok(Self(works.iter().filter(|work| is_plain(work)).map(|work| Key::of(work.as_ref())).collect()))
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManifestWork>(|plain, change| {
+            if let Some(old) = &change.old {
+                plain.0.remove(&Key::of(old.as_ref()));
+            }
+            if let Some(new) = change.new.as_ref().filter(|work| is_plain(work)) {
+                plain.0.insert(Key::of(new.as_ref()));
+            }
+            Vec::new()
+        });
+    }
 }
 
 /// The add-ons, sets and works of a repository.
@@ -78,8 +102,9 @@ impl<'a> Workloads<'a> {
         identity: &'a RepoIdentity,
         view: &impl View,
     ) -> Read<Self> {
-        let mut works = view.list_readable::<ManifestWork>(Query::ALL)?;
-        works.retain(|work| is_plain(work));
+        let plain = view.index(|plain: &mut PlainWorks| plain.0.clone())?;
+        let works = plain.iter().map(|work| view.get_readable::<ManifestWork>(work));
+        let works = works.filter_map(Read::transpose).collect::<Read<Vec<_>>>()?;
         Ok(Self {
             repo,
             identity,

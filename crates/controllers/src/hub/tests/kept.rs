@@ -28,7 +28,7 @@ fn settle(hub: &mut MemoryHub, random: &mut Random, permille: u32) {
                 Command::Decide(decision) => {
                     let controller = decision.controller;
                     let decided = decision.run_inspected(&mut |planning| {
-                        assert_eq!(planning.plan, &planning.with_new_index(), "{controller} at {now}");
+                        assert_eq!(planning.plan, &planning.with_new_indexes(), "{controller} at {now}");
                         assert_eq!(planning.plan, &planning.again(), "{controller} again, at {now}");
                     });
                     hub.dispatcher.decided(decided, now);

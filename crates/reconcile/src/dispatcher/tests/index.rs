@@ -8,8 +8,8 @@ use super::harness::{Harness, Map, copy, key, map};
 use crate::{Controller, Decided, Index, Observes, Plan, Query, Read, View, Watches};
 use object::{Key, Stored};
 
-/// A controller that copies every ConfigMap if its index and its view have the same number of Secrets, which
-/// they always must.
+/// A controller that copies every ConfigMap if its indexes and its view have the same number of objects,
+/// which they always must. Its second index is built later, by the plan of `b`.
 struct Counter;
 
 #[derive(Default)]
@@ -31,17 +31,41 @@ impl Index for Secrets {
     }
 }
 
+#[derive(Default)]
+struct Maps(BTreeSet<Key>);
+
+impl Index for Maps {
+    fn build(view: &impl View) -> Read<Self> {
+        Ok(Self(view.list::<Map>(Query::ALL)?.iter().map(|map| map.key()).collect()))
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<Map>(|maps, change| {
+            match change.new.as_ref() {
+                Some(new) => maps.0.insert(new.key()),
+                None => change.old.as_ref().is_some_and(|old| maps.0.remove(&old.key())),
+            };
+            Vec::new()
+        });
+    }
+}
+
 impl Controller for Counter {
     const NAME: &'static str = "counter";
     type Primary = Map;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.keep::<Secrets>();
+        watches.keep::<Maps>();
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let indexed = view.index(|secrets: &mut Secrets| secrets.0.len())?;
         assert_eq!(indexed, view.list::<Secret>(Query::ALL)?.len(), "the index shows what the view shows");
+        if key.name != "a" {
+            let indexed = view.index(|maps: &mut Maps| maps.0.len())?;
+            assert_eq!(indexed, view.list::<Map>(Query::ALL)?.len(), "and so does the other");
+        }
         let mut plan = Plan::nothing();
         plan.step([copy(key)]);
         Ok(plan)
@@ -78,6 +102,22 @@ fn a_change_reaches_the_index_before_the_next_plan_and_wakes_the_keys_it_names()
     harness.act();
     harness.after(5);
     assert!(harness.acts.iter().any(|act| act.key == key("a")), "the index named the key");
+}
+
+#[test]
+fn an_index_that_is_built_after_another_has_the_changes_of_before_and_after() {
+    let mut harness = Harness::new::<Counter>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.listed("Secret", &[secret("x")]);
+    harness.after(1);
+    for name in ["b", "c", "d"] {
+        harness.changed("ConfigMap", map(name));
+        harness.changed("Secret", secret(name));
+        harness.after(5);
+    }
+    // The plans themselves assert that both indexes agree with their view.
+    let planned: BTreeSet<_> = harness.acts.iter().map(|act| act.key.name.as_str()).collect();
+    assert_eq!(planned, BTreeSet::from(["a", "b", "c", "d"]));
 }
 
 #[test]
