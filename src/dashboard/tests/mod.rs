@@ -5,7 +5,7 @@ use super::{LocalDashboard, ReadFleet, page, placement};
 use controllers::hub::overview::{
     ClusterSummary, Group, Overview, PlacementSummary, ReportSummary, Repository, WorkloadSummary,
 };
-use engine::placement::explain::{ClusterExplanation, Explanation};
+use engine::placement::explain::{ClusterExplanation, Explanation, SchedulingState};
 use engine::rollout::ClusterState;
 use http::{Request, Response};
 use kube::client::Body;
@@ -147,18 +147,18 @@ impl ReadFleet for Fake {
 
 /// Returns the explanation of a placement that selects one cluster of many.
 fn explanation(outranked: usize) -> Explanation {
-    let cluster = |number: usize, state: &'static str| ClusterExplanation {
+    let cluster = |number: usize, state: SchedulingState| ClusterExplanation {
         cluster_name: format!("cluster-{number}"),
         state,
         why: "its taint <b>down</b> is not tolerated".into(),
         rank: Some(number + 1),
         ..ClusterExplanation::default()
     };
-    let others = (1..=outranked).map(|number| cluster(number, "Outranked"));
+    let others = (1..=outranked).map(|number| cluster(number, SchedulingState::Outranked));
     Explanation {
         placement: "fleet/all".into(),
         number_of_clusters: Some(1),
-        clusters: others.chain([cluster(0, "Selected")]).collect(),
+        clusters: others.chain([cluster(0, SchedulingState::Selected)]).collect(),
         ..Explanation::default()
     }
 }

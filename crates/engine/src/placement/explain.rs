@@ -84,8 +84,8 @@ pub struct Aggregated {
 pub struct ClusterExplanation {
     /// The cluster.
     pub cluster_name: String,
-    /// One word: Selected, Arriving, Leaving, Outranked, Kept, or the filter that removed it.
-    pub state: &'static str,
+    /// Whether it is selected, or what removed it.
+    pub state: SchedulingState,
     /// Why, in a sentence.
     pub why: String,
     /// The decision it is published in.
@@ -109,30 +109,65 @@ pub struct ClusterExplanation {
     pub tolerated_until: Option<Timestamp>,
 }
 
-/// The states of clusters in the order in which people are shown them: decided clusters first, then the
-/// others, the closest first.
-const STATES: [&str; 9] = [
-    "Selected",
-    "Arriving",
-    "Kept",
-    "Leaving",
-    "Outranked",
-    "TaintToleration",
-    "Predicate",
-    "Outside",
-    "Gone",
-];
+/// The state of a cluster in a placement. The order is the one in which people are shown them: decided
+/// clusters first, then the others, the closest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum SchedulingState {
+    /// It is selected, and in a decision.
+    #[default]
+    Selected,
+    /// It is selected, and not in a decision yet.
+    Arriving,
+    /// The spec cannot be followed, so its decision stays.
+    Kept,
+    /// It is in a decision, and not selected any more.
+    Leaving,
+    /// It is feasible, and others rank higher.
+    Outranked,
+    /// It has a taint that the placement does not tolerate.
+    TaintToleration,
+    /// It does not match the predicates.
+    Predicate,
+    /// It is in none of the cluster sets.
+    Outside,
+    /// It does not exist, or is being deleted.
+    Gone,
+}
+
+impl SchedulingState {
+    /// Returns the word for it.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Selected => "Selected",
+            Self::Arriving => "Arriving",
+            Self::Kept => "Kept",
+            Self::Leaving => "Leaving",
+            Self::Outranked => "Outranked",
+            Self::TaintToleration => "TaintToleration",
+            Self::Predicate => "Predicate",
+            Self::Outside => "Outside",
+            Self::Gone => "Gone",
+        }
+    }
+}
+
+impl Display for SchedulingState {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
 
 impl Explanation {
     /// Returns the clusters of each state that there is, by rank and then by name.
-    pub fn by_state(&self) -> Vec<(&'static str, Vec<&ClusterExplanation>)> {
-        let of_state = |state: &'static str| {
-            let mut clusters: Vec<_> =
-                self.clusters.iter().filter(|explained| explained.state == state).collect();
+    pub fn by_state(&self) -> BTreeMap<SchedulingState, Vec<&ClusterExplanation>> {
+        let mut by_state: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for explained in &self.clusters {
+            by_state.entry(explained.state).or_default().push(explained);
+        }
+        for clusters in by_state.values_mut() {
             clusters.sort_by_key(|explained| explained.rank);
-            (state, clusters)
-        };
-        STATES.into_iter().map(of_state).filter(|(_, clusters)| !clusters.is_empty()).collect()
+        }
+        by_state
     }
 }
 
@@ -234,7 +269,7 @@ fn kept(input: &ScheduleInput<'_>, published: &Published) -> Vec<ClusterExplanat
     let explained = |id: Id| {
         Some(ClusterExplanation {
             cluster_name: input.fleet.name(id).to_owned(),
-            state: "Kept",
+            state: SchedulingState::Kept,
             why: "the spec cannot be followed, so its decision stays".into(),
             decision: Some(published.slice_of(id)?.name.clone()),
             ..ClusterExplanation::default()
@@ -271,9 +306,9 @@ fn explained(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id) -> ClusterEx
     let (state, why) = reason(cycle, selection, id, selected);
     explained.why = why;
     explained.state = match (selected, slice.is_some()) {
-        (true, true) => "Selected",
-        (true, false) => "Arriving",
-        (false, true) => "Leaving",
+        (true, true) => SchedulingState::Selected,
+        (true, false) => SchedulingState::Arriving,
+        (false, true) => SchedulingState::Leaving,
         (false, false) => state,
     };
     explained
@@ -286,11 +321,18 @@ fn tolerated_until(cycle: &Cycle<'_>, id: Id) -> Option<Timestamp> {
 }
 
 /// Returns the filter that removed a cluster, or the reason why it is selected.
-fn reason(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id, selected: bool) -> (&'static str, String) {
+fn reason(
+    cycle: &Cycle<'_>,
+    selection: &CycleSelection,
+    id: Id,
+    selected: bool,
+) -> (SchedulingState, String) {
     let Cycle { policy, fleet, .. } = *cycle;
-    let Some(cluster) = fleet.cluster(id) else { return ("Gone", "there is no such cluster".into()) };
+    let Some(cluster) = fleet.cluster(id) else {
+        return (SchedulingState::Gone, "there is no such cluster".into());
+    };
     match selection.result(id) {
-        FilterResult::Gone => ("Gone", "the cluster is being deleted".into()),
+        FilterResult::Gone => (SchedulingState::Gone, "the cluster is being deleted".into()),
         FilterResult::Outside => {
             let names: Vec<&str> = cycle.sets.iter().map(SetMembers::name).collect();
             let why = if names.is_empty() {
@@ -298,7 +340,7 @@ fn reason(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id, selected: bool)
             } else {
                 format!("it is in none of the cluster sets [{}]", names.join(","))
             };
-            ("Outside", why)
+            (SchedulingState::Outside, why)
         }
         FilterResult::Unmatched => {
             let attributes = fleet.attributes(id).cloned().unwrap_or_default();
@@ -307,23 +349,28 @@ fn reason(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id, selected: bool)
             let predicates = policy.predicates.iter();
             let mismatches = predicates
                 .filter_map(|predicate| predicate.mismatch(cluster, &attributes, &scores, &mut budget));
-            ("Predicate", mismatches.collect::<Vec<_>>().join("; "))
+            (SchedulingState::Predicate, mismatches.collect::<Vec<_>>().join("; "))
         }
         FilterResult::Tainted | FilterResult::Expired => {
             let decided = cycle.published.contains(id);
             let refused = taint::check(&policy.tolerations, &cluster.spec.taints, decided, cycle.now).err();
-            ("TaintToleration", refused.map(|refused| untolerated(&refused)).unwrap_or_default())
+            (
+                SchedulingState::TaintToleration,
+                refused.map(|refused| untolerated(&refused)).unwrap_or_default(),
+            )
         }
         FilterResult::Feasible if selected => {
             let and = if policy.wanted.is_some() { " and ranks high enough" } else { "" };
-            ("Selected", format!("it is feasible{and}"))
+            (SchedulingState::Selected, format!("it is feasible{and}"))
         }
-        FilterResult::Feasible if !policy.spread.is_empty() => {
-            ("Outranked", "the spread constraints or better clusters left no place for it".into())
-        }
-        FilterResult::Feasible => {
-            ("Outranked", format!("only the best {} are wanted", policy.wanted.unwrap_or_default()))
-        }
+        FilterResult::Feasible if !policy.spread.is_empty() => (
+            SchedulingState::Outranked,
+            "the spread constraints or better clusters left no place for it".into(),
+        ),
+        FilterResult::Feasible => (
+            SchedulingState::Outranked,
+            format!("only the best {} are wanted", policy.wanted.unwrap_or_default()),
+        ),
     }
 }
 

@@ -107,8 +107,9 @@ fn line(explained: &ClusterExplanation, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::placement::explain::SchedulingState;
 
-    fn explained(cluster_name: &str, state: &'static str, rank: Option<usize>) -> ClusterExplanation {
+    fn explained(cluster_name: &str, state: SchedulingState, rank: Option<usize>) -> ClusterExplanation {
         ClusterExplanation {
             cluster_name: cluster_name.into(),
             state,
@@ -121,9 +122,9 @@ mod tests {
     #[test]
     fn what_was_chosen_comes_first_and_is_counted() {
         let clusters = vec![
-            explained("a", "Predicate", None),
-            explained("b", "Outranked", Some(2)),
-            explained("c", "Selected", Some(1)),
+            explained("a", SchedulingState::Predicate, None),
+            explained("b", SchedulingState::Outranked, Some(2)),
+            explained("c", SchedulingState::Selected, Some(1)),
         ];
         let page = text(&Explanation { clusters, ..Explanation::default() });
         assert!(page.ends_with(

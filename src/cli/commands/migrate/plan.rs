@@ -12,7 +12,7 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::PlacementDecision;
 use api::names::MIGRATE_TAINT;
 use controllers::hub::placement::{explain, placement_of};
-use engine::placement::explain::Explanation;
+use engine::placement::explain::{Explanation, SchedulingState};
 use object::Key;
 use reconcile::{Caches, Delta, Query, Read, Site, View};
 
@@ -112,7 +112,7 @@ impl PlacementPlan {
         }
         let found = explanation.clusters.iter().find(|explained| explained.cluster_name == cluster);
         let (explanation, leaves_after) = match found {
-            Some(found) if found.state == "Selected" => {
+            Some(found) if found.state == SchedulingState::Selected => {
                 let Some(until) = found.tolerated_until else {
                     return Ok(Some(stays("the placement tolerates the taint".into())));
                 };
@@ -121,7 +121,9 @@ impl PlacementPlan {
             }
             Some(_) | None => (explanation, None),
         };
-        let after = names(&explanation, |state, _| matches!(state, "Selected" | "Arriving"));
+        let after = names(&explanation, |state, _| {
+            matches!(state, SchedulingState::Selected | SchedulingState::Arriving)
+        });
         Ok(Some(Self {
             placement: placement.to_string(),
             stays: None,
@@ -135,7 +137,7 @@ impl PlacementPlan {
 }
 
 /// Returns the clusters that are of a kind, by their state and whether a decision names them.
-fn names(explanation: &Explanation, is: fn(&str, bool) -> bool) -> BTreeSet<String> {
+fn names(explanation: &Explanation, is: fn(SchedulingState, bool) -> bool) -> BTreeSet<String> {
     let clusters = explanation.clusters.iter();
     let found = clusters.filter(|explained| is(explained.state, explained.decision.is_some()));
     found.map(|explained| explained.cluster_name.clone()).collect()
