@@ -1,5 +1,6 @@
-//! Checks that another crate uses every public item of a member crate by its name: functions, methods,
-//! constants and statics; modules in a path; types and traits, unless a public signature contains them.
+//! Checks that another crate uses every public item of a member crate by its name: functions, constants and
+//! statics; methods after a dot or in a path; modules in a path; types and traits, unless a public signature
+//! contains them.
 //!
 //! The check misses an item whose name another crate uses for something else.
 
@@ -20,6 +21,7 @@ const AHEAD: &[(&str, &str)] = &[
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Published {
     Value,
+    Method,
     Type,
     Module,
 }
@@ -32,14 +34,22 @@ fn published<'t>(words: &[&'t str]) -> Vec<(Published, &'t str)> {
     let after_pub = words.split(|word| *word == "pub").skip(1);
     after_pub
         .filter_map(|words| match words {
-            ["fn" | "static", name, ..] => Some((Published::Value, *name)),
-            ["const" | "unsafe" | "async", "fn", name, ..] => Some((Published::Value, *name)),
+            ["fn", name, rest @ ..] | ["const" | "unsafe" | "async", "fn", name, rest @ ..] => {
+                Some((if takes_self(rest) { Published::Method } else { Published::Value }, *name))
+            }
+            ["static", name, ..] => Some((Published::Value, *name)),
             ["const", name, ":", ..] => Some((Published::Value, *name)),
             ["struct" | "enum" | "union" | "trait" | "type", name, ..] => Some((Published::Type, *name)),
             ["mod", name, ..] => Some((Published::Module, *name)),
             _ => None,
         })
         .collect()
+}
+
+/// Returns whether the first parameter is `self`, from the tokens after the name of a function.
+fn takes_self(words: &[&str]) -> bool {
+    let mut parameters = words[until(words, &["("]).len()..].iter().skip(1);
+    parameters.find(|word| !["&", "mut", "'"].contains(*word)).is_some_and(|word| *word == "self")
 }
 
 /// Returns the names in the public items of a source text beside their own names: the signatures of
@@ -108,8 +118,12 @@ fn unused(files: &Words<'_>, source: &str) -> Vec<String> {
     let entered: BTreeSet<&str> = others.iter().flat_map(|(_, words)| entered(words)).collect();
     let own: Vec<_> = own.into_iter().filter(|(path, _)| !is_test(path)).collect();
     let signatures: BTreeSet<&str> = own.iter().flat_map(|(_, words)| signatures(words)).collect();
+    let after = |pair: &[&str]| [".", "::"].contains(&pair[0]);
+    let called = others.iter().flat_map(|(_, words)| words.windows(2).filter(|pair| after(pair)));
+    let called: BTreeSet<&str> = called.map(|pair| pair[1]).collect();
     let is_used = |kind, name| match kind {
         Published::Value => used.contains(name),
+        Published::Method => called.contains(name),
         Published::Type => used.contains(name) || signatures.contains(name),
         Published::Module => entered.contains(name),
     };
@@ -148,8 +162,15 @@ fn unused_beside(text: &str, other: &str) -> Vec<String> {
 #[test]
 fn a_published_name_that_no_other_crate_uses_is_found() {
     let text = "pub fn a() {} pub(crate) fn b() {} pub const C: u8 = 1; impl D { pub const fn e(&self) {} } pub static F: u8 = 1;";
-    assert_eq!(unused_beside(text, "a(); C; e; F"), [""; 0]);
-    assert_eq!(unused_beside(text, "b(); // a C\n e; F"), ["a", "C"]);
+    assert_eq!(unused_beside(text, "a(); C; d.e(); F"), [""; 0]);
+    assert_eq!(unused_beside(text, "b(); // a C\n D::e; F"), ["a", "C"]);
+}
+
+#[test]
+fn a_published_method_that_no_other_crate_calls_is_found() {
+    let text = "impl A { pub fn b(&self) {} pub fn c<T: Fn(u8)>(&'a mut self) {} pub fn d(mut self) {} pub fn e() {} }";
+    assert_eq!(unused_beside(text, "let (b, c, d) = A::e();"), ["b", "c", "d"]);
+    assert_eq!(unused_beside(text, "a.b().c(); map(A::d); e"), [""; 0]);
 }
 
 #[test]

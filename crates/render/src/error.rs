@@ -120,7 +120,7 @@ impl RenderError {
     }
 
     /// Returns a text that cannot be parsed.
-    pub fn malformed(file: impl Into<String>, malformed: Malformed) -> Self {
+    pub(crate) fn malformed(file: impl Into<String>, malformed: Malformed) -> Self {
         let line = malformed.line;
         Self::new(Reason::Malformed, file, malformed.why).line(line)
     }

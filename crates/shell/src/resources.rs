@@ -31,7 +31,7 @@ pub struct ServedKind {
 
 impl ServedKind {
     /// Returns the collection of all namespaces, or of one.
-    pub fn collection(&self, namespace: &str) -> String {
+    pub(crate) fn collection(&self, namespace: &str) -> String {
         match (self.namespaced, namespace) {
             (false, _) | (true, "") => format!("{}/{}", self.prefix, self.plural),
             (true, namespace) => format!("{}/namespaces/{namespace}/{}", self.prefix, self.plural),
@@ -79,7 +79,7 @@ impl Resources {
     }
 
     /// Drops a kind from the cache after the answer "not found": the server may serve it differently now.
-    pub fn forget(&self, gvk: &Gvk) {
+    pub(crate) fn forget(&self, gvk: &Gvk) {
         if let Ok(mut known) = self.known.write() {
             known.remove(gvk);
         }

@@ -44,7 +44,7 @@ impl FieldError {
     }
 
     /// Returns the problem that the value is missing.
-    pub fn required(field: impl Into<String>, why: &str) -> Self {
+    pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
         Self::new("FieldValueRequired", field, message)
     }
@@ -139,7 +139,7 @@ impl ApiError {
     }
 
     /// Returns 404 for an object that does not exist.
-    pub fn not_found(target: &ResourcePath) -> Self {
+    pub(crate) fn not_found(target: &ResourcePath) -> Self {
         Self::failure(
             404,
             "NotFound",
@@ -286,7 +286,7 @@ impl ApiError {
     }
 
     /// Returns 410 for a resource version, or a continue token, whose history is dropped.
-    pub fn expired(message: impl Into<String>) -> Self {
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message.into(), None)
     }
 

@@ -182,13 +182,6 @@ impl WriteOptions {
         self
     }
 
-    /// Returns the options that refuse unknown fields.
-    #[must_use]
-    pub fn strict(mut self) -> Self {
-        self.field_validation = FieldValidation::Strict;
-        self
-    }
-
     /// Returns the options of a dry run.
     #[must_use]
     pub fn dry(mut self) -> Self {

@@ -160,7 +160,7 @@ impl Store {
     }
 
     /// Drops the history up to a revision; watchers that need it get 410.
-    pub fn compact(&mut self, revision: u64) {
+    pub(crate) fn compact(&mut self, revision: u64) {
         for collection in self.collections.values_mut() {
             collection.compact(revision);
         }

@@ -179,7 +179,7 @@ impl Fleet {
     }
 
     /// Returns every number, in the order of names.
-    pub fn ids(&self) -> impl Iterator<Item = Id> + '_ {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + '_ {
         self.ids.values().copied()
     }
 
@@ -209,7 +209,7 @@ impl Fleet {
     }
 
     /// Returns a cluster's scores of one name.
-    pub fn scores(&self, id: Id, resource: &str) -> Option<&AddOnPlacementScore> {
+    pub(crate) fn scores(&self, id: Id, resource: &str) -> Option<&AddOnPlacementScore> {
         let scores = &self.members.get(id as usize)?.scores;
         scores.iter().find(|score| score.metadata.name.as_deref() == Some(resource)).map(|score| &**score)
     }
@@ -234,7 +234,7 @@ impl Fleet {
     }
 
     /// Returns how many entries of decisions name a cluster.
-    pub fn used(&self, id: Id) -> u32 {
+    pub(crate) fn used(&self, id: Id) -> u32 {
         self.members.get(id as usize).map(|member| member.used).unwrap_or_default()
     }
 

@@ -39,7 +39,7 @@ impl Constraint {
     }
 
     /// Returns the domain of a cluster.
-    pub fn domain<'a>(&self, attributes: &'a ClusterAttributes) -> Option<&'a str> {
+    pub(crate) fn domain<'a>(&self, attributes: &'a ClusterAttributes) -> Option<&'a str> {
         if self.is_claim { attributes.claim(&self.key) } else { attributes.label(&self.key) }
     }
 }

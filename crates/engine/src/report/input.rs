@@ -216,7 +216,7 @@ impl Workload {
     }
 
     /// Returns the number of clusters on which it does not work.
-    pub fn unavailable(&self) -> usize {
+    pub(crate) fn unavailable(&self) -> usize {
         self.clusters.iter().filter(|cluster| !cluster.available).count()
     }
 

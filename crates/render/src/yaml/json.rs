@@ -28,7 +28,7 @@ impl Node {
     }
 
     /// Takes a JSON value as it would be written and read again.
-    pub fn from_json(json: &Json) -> Self {
+    pub(crate) fn from_json(json: &Json) -> Self {
         let scalar = |text: String, tag| Scalar { text, tag, style: Style::Plain }.into();
         match json {
             Json::Null => Scalar::null().into(),

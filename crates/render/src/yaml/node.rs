@@ -93,7 +93,7 @@ impl Scalar {
     }
 
     /// Returns a text that decides its own type.
-    pub fn unsettled(text: impl Into<String>) -> Self {
+    pub(crate) fn unsettled(text: impl Into<String>) -> Self {
         Self { text: text.into(), tag: Tag::Unsettled, style: Style::Plain }
     }
 
@@ -175,7 +175,7 @@ impl Node {
     }
 
     /// Returns a field of a map.
-    pub fn get_mut(&mut self, field: &str) -> Option<&mut Node> {
+    pub(crate) fn get_mut(&mut self, field: &str) -> Option<&mut Node> {
         self.as_map_mut()?.get_mut(field).map(|entry| &mut entry.node)
     }
 
@@ -267,7 +267,7 @@ impl Node {
     }
 
     /// Returns the number of values in this, itself included.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match &self.value {
             Value::Scalar(_) => 1,
             Value::List(items) => 1 + items.iter().map(Self::size).sum::<usize>(),

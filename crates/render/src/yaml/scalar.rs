@@ -71,7 +71,7 @@ pub(crate) fn reads_as_another_type(text: &str) -> bool {
 
 impl Scalar {
     /// Returns the type the scalar has now, with unsettled ones settled.
-    pub fn settled(&self) -> Tag {
+    pub(crate) fn settled(&self) -> Tag {
         match (self.tag, self.style) {
             (Tag::Unsettled, Style::Plain) => tag_of(&self.text, Reading::Objects),
             (Tag::Unsettled, Style::Quoted | Style::Folded | Style::Tagged) => Tag::Str,
