@@ -71,6 +71,16 @@ pub(super) const ROWS: &[Row] = &[
         )],
     },
     Row {
+        what: "create a cluster named work",
+        request: "POST /apis/cluster.open-cluster-management.io/v1/managedclusters",
+        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "work"}, "spec": {}}"#,
+        may: &[],
+        refused: &[(
+            &["bootstrap", "tenant", "argo", "admin", "operator"],
+            "is reserved for permissions that all clusters have",
+        )],
+    },
+    Row {
         what: "create a cluster named default",
         request: "POST /apis/cluster.open-cluster-management.io/v1/managedclusters",
         body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "default"}, "spec": {}}"#,

@@ -58,6 +58,9 @@ impl Controller for ClusterController {
         };
         let observation = if cluster.is_terminating() {
             Some(clean_up(&mut plan, &cluster, view)?)
+        } else if rbac::is_reserved(&key.name) {
+            revoke(&mut plan, &key.name, view)?;
+            Some(name_reserved(&key.name))
         } else if cluster.spec.hub_accepts_client
             && !cluster.holds(HUB_ACCEPTED)
             && !may_have_namespace(&key.name, view)?
@@ -147,6 +150,30 @@ fn namespace_taken(cluster: &str) -> Observation {
     Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(message)
 }
 
+fn name_reserved(cluster: &str) -> Observation {
+    let message = format!(
+        "the name {cluster} is reserved, because permissions that all clusters have are named so; join with another name"
+    );
+    Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(message)
+}
+
+/// Revokes the permissions of a cluster with a reserved name, and gives the roles that it shares back to the
+/// others.
+fn revoke(plan: &mut Plan, cluster: &str, view: &impl View) -> Read<()> {
+    let binding = view.get::<ClusterRoleBinding>(&Key::cluster(rbac::name(cluster)))?;
+    plan.step(delete_all(&binding));
+    delete_bindings(plan, cluster, view)?;
+    plan.step(shared_roles(view)?);
+    Ok(())
+}
+
+/// Writes the roles that all clusters share.
+fn shared_roles(view: &impl View) -> Read<Vec<Action>> {
+    let roles = rbac::shared_roles();
+    let written = roles.iter().map(|role| ensure(role, view)).collect::<Read<Vec<_>>>()?;
+    Ok(written.into_iter().flatten().collect())
+}
+
 fn ensure<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
     Ok(Action::ensure(wanted, view.get::<K>(&Key::of(wanted))?.as_deref()))
 }
@@ -159,10 +186,7 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<(
     let metadata = ObjectMeta { name: Some(name.into()), labels, ..ObjectMeta::default() };
     plan.step(ensure(&Namespace { metadata, ..Namespace::default() }, view)?);
     plan.step(Action::add_finalizers(cluster, &FINALIZERS));
-    let mut roles = Vec::new();
-    for role in rbac::shared_roles() {
-        roles.extend(ensure(&role, view)?);
-    }
+    let mut roles = shared_roles(view)?;
     roles.extend(ensure(&rbac::cluster_role(name, true), view)?);
     // An API server refuses the binding of a role that does not exist.
     plan.step(roles);
@@ -266,7 +290,7 @@ fn delete_permissions(plan: &mut Plan, name: &str, view: &impl View) -> Read<boo
         return Ok(false);
     }
     let of_cluster = Key::cluster(rbac::name(name));
-    let role = view.get::<ClusterRole>(&of_cluster)?;
+    let role = view.get::<ClusterRole>(&of_cluster)?.filter(|_| !rbac::is_reserved(name));
     let binding = view.get::<ClusterRoleBinding>(&of_cluster)?;
     let role = role.iter().map(|role| Action::delete(role.as_ref()));
     plan.step(role.chain(binding.iter().map(|binding| Action::delete(binding.as_ref()))));

@@ -24,6 +24,7 @@ use api::names::{
     KUBE_CLIENT_SIGNER, REQUESTER_ANNOTATION,
 };
 use engine::registration::csr::{Certificate, is_decided};
+use engine::registration::rbac::is_reserved;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
@@ -148,7 +149,8 @@ fn join(
         return Ok(());
     }
     let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name))? else { return Ok(()) };
-    if cluster.is_terminating() || has_joined(&cluster) || !may_have_namespace(name, view)? {
+    let is_refused = is_reserved(name) || !may_have_namespace(name, view)?;
+    if cluster.is_terminating() || has_joined(&cluster) || is_refused {
         return Ok(());
     }
     let user = request.spec.username.as_deref().unwrap_or_default();

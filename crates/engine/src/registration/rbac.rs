@@ -6,8 +6,8 @@ use k8s_openapi::api::rbac::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use api::names::{
-    ADDON_GROUP, CLUSTER_GROUP, CLUSTER_LEASE, CLUSTER_NAME_LABEL, REGISTER_GROUP, SUBJECT_PREFIX,
-    WORK_FINALIZER, WORK_GROUP,
+    ADDON_GROUP, CLUSTER_GROUP, CLUSTER_LEASE, CLUSTER_NAME_LABEL, MANAGED_CLUSTERS_GROUP, REGISTER_GROUP,
+    SUBJECT_PREFIX, WORK_FINALIZER, WORK_GROUP,
 };
 
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
@@ -54,6 +54,14 @@ pub fn bootstrap_binding() -> ClusterRoleBinding {
 /// Returns the name of the role and role binding of a cluster.
 pub fn name(cluster: &str) -> String {
     format!("open-cluster-management:managedcluster:{cluster}")
+}
+
+/// Returns whether the role or the group of a cluster of this name would be one that all clusters share. Such
+/// a cluster gets no permissions: the role is bound for the whole hub. See
+/// docs/hazards.md#cluster-named-like-a-shared-role.
+pub fn is_reserved(cluster: &str) -> bool {
+    let (role, group) = (name(cluster), format!("{SUBJECT_PREFIX}{cluster}"));
+    [REGISTRATION_ROLE, WORK_ROLE].contains(&role.as_str()) || group == MANAGED_CLUSTERS_GROUP
 }
 
 fn metadata(name: String, namespace: Option<&str>, cluster: &str) -> ObjectMeta {

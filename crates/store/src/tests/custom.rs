@@ -212,7 +212,7 @@ fn unknown_fields_go_and_defaults_come() {
     let strict = world.store.create(
         &target,
         Object::from_value(body).unwrap(),
-        &WriteOptions::manager("t").strict(),
+        &WriteOptions { field_validation: FieldValidation::Strict, ..WriteOptions::manager("t") },
         world.now,
     );
     let why = "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown field \"junk\", unknown field \"spec.emb.metadata.bar\", unknown field \"spec.foo\"";

@@ -63,6 +63,30 @@ fn of_vanished(name: &str, labels: Value, clusters: Option<Vec<ManagedCluster>>)
     caches
 }
 
+/// Returns a hub with `c1` and an accepted cluster, whose role has been written in place of any shared one.
+fn with_permissions(name: &str, is_leaving: bool) -> Caches {
+    let held = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
+        "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
+    let mut cluster = json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"hubAcceptsClient": true},
+        "status": {"conditions": held}});
+    if is_leaving {
+        cluster["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
+    }
+    let other = json!({"metadata": {"name": "c1", "resourceVersion": "1"}});
+    let mut caches = Caches::default();
+    caches.replace::<ManagedCluster>(Site::Hub, vec![typed(other), typed(cluster)], "1");
+    caches.replace::<Namespace>(Site::Hub, Vec::new(), "1");
+    caches.replace::<ManifestWork>(Site::Hub, Vec::new(), "1");
+    caches.replace::<ManagedClusterAddOn>(Site::Hub, Vec::new(), "1");
+    let shared = rbac::shared_roles().into_iter().filter(|role| role.name() != rbac::name(name));
+    let roles = shared.chain([rbac::cluster_role(name, true)]).collect();
+    caches.replace::<ClusterRole>(Site::Hub, roles, "1");
+    caches.replace::<ClusterRoleBinding>(Site::Hub, vec![rbac::cluster_role_binding(name)], "1");
+    let bindings = vec![rbac::registration_binding(name), rbac::work_binding(name)];
+    caches.replace::<RoleBinding>(Site::Hub, bindings, "1");
+    caches
+}
+
 #[test]
 fn the_works_of_a_cluster_that_may_be_there_are_not_deleted() {
     let label = |name: &str| json!({"open-cluster-management.io/cluster-name": name});
@@ -101,6 +125,38 @@ fn a_namespace_of_something_else_is_given_to_no_cluster() {
             open-cluster-management.io/cluster-name=kube-system; add the label if it is for the cluster";
         assert_eq!(condition(&plan), why);
     }
+}
+
+#[test]
+fn a_cluster_with_a_reserved_name_gets_nothing_and_loses_what_it_was_given() {
+    let unbound = ["delete ClusterRoleBinding", "delete RoleBinding", "delete RoleBinding"];
+    for (name, restored) in [("work", 1), ("registration", 1), ("managed-clusters", 0)] {
+        let plan = plan_of(name, &with_permissions(name, false), 600).unwrap();
+        let repaired = std::iter::repeat_n("apply ClusterRole", restored);
+        assert_eq!(actions(&plan), unbound.into_iter().chain(repaired).collect::<Vec<_>>(), "{name}");
+        let refused = condition(&plan);
+        assert!(refused.starts_with(&format!("False Error the name {name} is reserved")), "{refused}");
+    }
+}
+
+#[test]
+fn a_leaving_cluster_with_a_reserved_name_takes_no_shared_role_with_it() {
+    for name in ["work", "registration"] {
+        let mut caches = with_permissions(name, true);
+        caches.replace::<RoleBinding>(Site::Hub, Vec::new(), "1");
+        assert_eq!(actions(&plan_of(name, &caches, 600).unwrap()), ["delete ClusterRoleBinding"], "{name}");
+    }
+}
+
+/// Returns the actions of a plan, with the kinds they are about.
+fn actions(plan: &Value) -> Vec<String> {
+    let steps = plan["steps"].as_array().unwrap().iter().flat_map(|step| step.as_array().unwrap());
+    let described = steps.map(|action| {
+        let kinds = [&action["object"]["kind"], &action["target"]["gvk"]["kind"]];
+        let kind: String = kinds.into_iter().filter_map(Value::as_str).collect();
+        format!("{} {kind}", action["action"].as_str().unwrap())
+    });
+    described.collect()
 }
 
 #[test]

@@ -31,6 +31,18 @@ const JOINING: Case = Case {
 
 /// Checks the actions that are planned.
 fn check(case: &Case, want: &[&str]) {
+    let plan = CsrController::plan(&Key::cluster("r"), &hub(case, "c1"), NOW).unwrap();
+    let word = |action: &Action| match action {
+        Action::Patch { subresource: Subresource::Approval, .. } => "approve",
+        Action::Patch { .. } => "accept",
+        _ => "?",
+    };
+    let words: Vec<_> = plan.steps.iter().flatten().map(word).collect();
+    assert_eq!(words, want, "{}", case.requester);
+}
+
+/// Returns a hub with a request of the agent of `c1`, and a cluster.
+fn hub(case: &Case, cluster_name: &str) -> Caches {
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let conditions =
         [("ManagedClusterJoined", case.joined), ("ManagedClusterConditionAvailable", case.available)];
@@ -42,7 +54,7 @@ fn check(case: &Case, want: &[&str]) {
     let status = json!({"conditions": conditions});
     let annotations: serde_json::Map<_, _> =
         case.annotations.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-    let cluster = json!({"metadata": {"name": "c1", "annotations": annotations}, "spec": {"hubAcceptsClient": case.accepted}, "status": status});
+    let cluster = json!({"metadata": {"name": cluster_name, "annotations": annotations}, "spec": {"hubAcceptsClient": case.accepted}, "status": status});
     let subjects = json!([{"kind": "ServiceAccount", "name": "bootstrap", "namespace": "ocm"}]);
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
     let binding = json!({"metadata": {"name": AUTO_APPROVE_BINDING}, "roleRef": role, "subjects": subjects});
@@ -69,14 +81,7 @@ fn check(case: &Case, want: &[&str]) {
         Object::from_value(json!({"metadata": {"name": "c1", "labels": labels}})).unwrap().to_typed().unwrap()
     });
     caches.replace::<Namespace>(Site::Hub, namespaces.into_iter().collect(), "1");
-    let plan = CsrController::plan(&Key::cluster("r"), &caches, NOW).unwrap();
-    let word = |action: &Action| match action {
-        Action::Patch { subresource: Subresource::Approval, .. } => "approve",
-        Action::Patch { .. } => "accept",
-        _ => "?",
-    };
-    let words: Vec<_> = plan.steps.iter().flatten().map(word).collect();
-    assert_eq!(words, want, "{}", case.requester);
+    caches
 }
 
 #[test]
@@ -130,6 +135,16 @@ fn a_cluster_that_ever_joined_keeps_its_identity() {
 fn nobody_becomes_the_cluster_of_a_namespace_that_belongs_to_something_else() {
     check(&Case { namespace: "{}", ..JOINING }, &[]);
     check(&Case { namespace: r#"{"open-cluster-management.io/cluster-name": "c10"}"#, ..JOINING }, &[]);
+}
+
+#[test]
+fn nobody_becomes_a_cluster_with_a_name_that_is_reserved() {
+    for (name, steps) in [("c1", 2), ("work", 0), ("registration", 0), ("managed-clusters", 0)] {
+        let (mut plan, caches) = (Plan::nothing(), hub(&JOINING, name));
+        let request = caches.get::<CertificateSigningRequest>(&Key::cluster("r")).unwrap().unwrap();
+        join(&mut plan, &request, name, &caches, NOW).unwrap();
+        assert_eq!(plan.steps.len(), steps, "{name}");
+    }
 }
 
 #[test]
