@@ -147,7 +147,8 @@ fn select(
     Ok(selections)
 }
 
-fn is_by_placements(cma: &ClusterManagementAddOn) -> bool {
+/// Returns whether placements say which clusters get the add-on.
+pub(super) fn is_by_placements(cma: &ClusterManagementAddOn) -> bool {
     cma.spec.install_strategy.r#type == InstallStrategyType::Placements
 }
 

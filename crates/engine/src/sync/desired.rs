@@ -109,14 +109,24 @@ const SERVER_FIELDS: &[&str] = &[
 ];
 
 /// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals
-/// of a person.
-const FOREIGN_ANNOTATIONS: [&str; 6] = [
+/// of a person. A commit must not loosen the guard of its own deletions.
+const FOREIGN_ANNOTATIONS: [&str; 16] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
     names::LAST_APPLIED_ANNOTATION,
     names::APPROVE_DELETION_ANNOTATION,
     names::APPROVE_PLAN_ANNOTATION,
     names::ACCEPT_REVISION_ANNOTATION,
+    names::INSTALLED_BY_ANNOTATION,
+    names::COPIED_ANNOTATIONS_ANNOTATION,
+    names::REMOVAL_DECIDED_ANNOTATION,
+    names::ROLLOUT_POLICY_ANNOTATION,
+    names::TEMPLATE_HASH_ANNOTATION,
+    names::ASSIGNED_AT_ANNOTATION,
+    names::SUCCEEDED_AT_ANNOTATION,
+    names::LAST_GOOD_TEMPLATE_ANNOTATION,
+    names::PLACEMENTS_ANNOTATION,
+    names::LEFT_SINCE_ANNOTATION,
 ];
 
 /// Largest object that is sent: etcd takes requests of 1.5 MiB, and the server adds to the objects that it

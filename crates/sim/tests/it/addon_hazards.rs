@@ -107,6 +107,54 @@ fn addons_are_installed_in_no_order() {
     assert_eq!(names, [ADDON, "other"], "the pods of the first never run");
 }
 
+/// Makes the add-on, whose placement names a template; the default, if there is one, is another.
+fn with_template_of_placement(world: &mut World, default: Option<&str>) {
+    let mut supported = json!({"group": "addon.open-cluster-management.io", "resource": "addontemplates"});
+    if let Some(default) = default {
+        supported["defaultConfig"] = json!({"name": default});
+    }
+    let placement = json!({"namespace": "default", "name": "fleet", "configs": [config("msa")]});
+    put(
+        world,
+        json!({"apiVersion": ADDONS, "kind": "ClusterManagementAddOn", "metadata": {"name": ADDON}, "spec": {
+            "supportedConfigs": [supported], "installStrategy": {"type": "Placements", "placements": [placement]},
+        }}),
+    );
+    select_all(world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(world));
+}
+
+#[test]
+fn a_cluster_whose_removal_is_held_keeps_what_its_placement_gave_it() {
+    let mut world = world(4);
+    template(&mut world, "msa", "msa:0.4.0");
+    template(&mut world, "default", "msa:0.4.1");
+    with_template_of_placement(&mut world, Some("default"));
+    select_some(&mut world, 1);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(images(&world), ["0.4.0"; 4], "the removal of three of four waits");
+    template(&mut world, "default", "msa:0.4.2");
+    world.restart_operator();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(images(&world), ["0.4.0"; 4], "another default reaches no cluster that waits");
+}
+
+#[test]
+fn a_cluster_that_no_placement_selects_any_more_runs_the_last_jobs_of_what_its_placement_gave_it() {
+    let mut world = world(4);
+    template_with_job(&mut world, "msa:0.4.0");
+    with_template_of_placement(&mut world, None);
+    select_some(&mut world, 1);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(images(&world), ["0.4.0"; 4], "the removal of three of four waits");
+    select_some(&mut world, 3);
+    world.run_for(seconds(60)).unwrap();
+    assert!(job_of(&world, "cluster4").is_some());
+    complete(&mut world, "cluster4");
+    world.run_for(seconds(60)).unwrap();
+    assert!(world.get::<ManagedClusterAddOn>(&Key::namespaced("cluster4", ADDON)).is_none());
+}
+
 #[test]
 fn a_cluster_that_waits_for_its_turn_keeps_its_works_and_its_last_jobs() {
     let mut world = world(2);

@@ -6,7 +6,7 @@ use crate::fixtures::{
     addon, images, is_completed, merged, progress, progressive, put, seconds, select, select_all, template,
     world,
 };
-use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::addon::v1alpha1::{AddOnTemplate, ManagedClusterAddOn};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use object::Key;
@@ -122,6 +122,18 @@ fn a_quarantine_ends_with_the_next_content_and_is_forgotten() {
     template(&mut world, "msa", "msa:0.4.9");
     let tried = |world: &World| images(world) == ["0.4.9", "0.4.1"];
     assert!(world.run_until(seconds(30), tried).unwrap(), "{:?}", progress(&world));
+}
+
+/// A tool replaces the template by its own copy, or a commit that breaks it is reverted.
+#[test]
+fn a_quarantine_outlasts_a_configuration_that_is_missing_for_a_while() {
+    let mut world = rolled_back();
+    let revision = record(&world).quarantined;
+    world.delete::<AddOnTemplate>(&Key::cluster("msa")).unwrap();
+    world.run_for(seconds(30)).unwrap();
+    template(&mut world, "msa", "msa:0.4.9");
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!((images(&world), record(&world).quarantined), (vec!["0.4.0".to_owned(); 2], revision));
 }
 
 #[test]

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use super::PlacementRollout;
 use super::fleet::KeptRollout;
 use super::input::{AddOnInput, INVALID, MISSING, PlacementNode, Problem};
+use crate::hub::addon_install::is_by_placements;
 use crate::hub::addon_removal::{Removal, is_by_placement};
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
-use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression};
+use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn};
 use api::condition::ConditionStatus::False;
 use api::condition::{Condition, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
@@ -22,8 +23,8 @@ use engine::addon::{config_refs, progress};
 use engine::rollout::input::{Cluster, Hash};
 use engine::rollout::policy::RollOut;
 use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecision, Strategy};
-use object::Key;
 use object::text::plain;
+use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
 /// Limit of the characters of a message of a cluster.
@@ -107,7 +108,14 @@ impl AddOnInput {
         let is_checked = progress::is_of(&progression, &desired)
             && condition.is_some_and(|condition| !Problem::is_reported(condition));
         let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
+        let name = self.name.clone();
+        let subject = RolloutOwner::AddOn(&name);
+        let memory = pass.memory.as_ref();
+        let remembered =
+            memory.and_then(|policy| rollout_policy::remembered(policy, subject, &node.placement));
         if let Some(problem) = problem {
+            // A quarantine and the last valid strategy outlast a configuration that is missing for a while.
+            decided.memories.extend(remembered.cloned());
             let condition = problem.of_placement();
             decided.rollouts.push(PlacementRollout::undecided(
                 placement,
@@ -122,11 +130,6 @@ impl AddOnInput {
         rules.policy = pass.policy.clone();
         rules.granted = pass.granted.clone();
         rules.began = progress::began(&mut progression, &desired, pass.now);
-        let name = self.name.clone();
-        let subject = RolloutOwner::AddOn(&name);
-        let memory = pass.memory.as_ref();
-        let remembered =
-            memory.and_then(|policy| rollout_policy::remembered(policy, subject, &node.placement));
         rules.quarantined =
             remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
         let last_strategy = remembered.and_then(|status| status.strategy.clone());
@@ -211,17 +214,21 @@ impl AddOnInput {
     }
 
     /// Assigns add-ons outside of every placement their configurations at once. While placements are
-    /// unsettled, one of them may still select such an add-on.
+    /// unsettled, one of them may still select such an add-on. One that a placement installed waits for its
+    /// removal, which a budget may hold for long, and keeps what it runs.
     fn decide_rest(
         &mut self,
         due: BTreeSet<String>,
         decided: &mut DecidedAddOn,
         view: &impl View,
     ) -> Read<()> {
+        let by_placements = is_by_placements(&self.cma);
         for cluster in due {
             let addon = self.fleet.addons.get(&cluster).filter(|_| self.fleet.unselected.contains(&cluster));
-            let living = addon.filter(|addon| addon.metadata.deletion_timestamp.is_none()).cloned();
-            let Some(addon) = living else {
+            let staying = |addon: &&Arc<ManagedClusterAddOn>| {
+                !addon.is_terminating() && !(by_placements && is_by_placement(addon))
+            };
+            let Some(addon) = addon.filter(staying).cloned() else {
                 self.fleet.set_open(&cluster, false);
                 continue;
             };

@@ -34,6 +34,16 @@ fn a_repository_cannot_give_the_approvals_of_a_person() {
 }
 
 #[test]
+fn a_repository_cannot_write_the_marks_of_the_operator() {
+    let marks = json!({names::REMOVAL_DECIDED_ANNOTATION: "true", names::INSTALLED_BY_ANNOTATION: "true",
+        names::ROLLOUT_POLICY_ANNOTATION: "none", names::LAST_GOOD_TEMPLATE_ANNOTATION: "h", "mine": "1"});
+    let add_on = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
+        "metadata": {"name": "a", "annotations": marks}, "spec": {}});
+    let desired = complete(add_on, false).unwrap();
+    assert_eq!(desired.objects[0].object.annotations().into_iter().collect::<Vec<_>>(), [("mine", "1")]);
+}
+
+#[test]
 fn an_object_that_cannot_be_applied_is_refused_by_its_place() {
     let big = "x".repeat(1_500_000);
     let cases = [
