@@ -227,11 +227,11 @@ impl<A: AddOn> Deployment<A> {
 
     /// Writes the works that differ, then deletes those that are not wanted any more.
     fn deploy(&self, plan: &mut Plan, wanted: &[ManifestWork]) {
-        let live = |wanted: &ManifestWork| self.works.iter().find(|work| work.name() == wanted.name());
-        let differs =
-            |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
-        let write = |work| Action::apply_unchanged(work, live(work).map(Arc::as_ref));
-        plan.step(wanted.iter().filter(differs).map(write));
+        let works = || self.works.iter().map(Arc::as_ref);
+        let live = |wanted: &ManifestWork| works().find(|work| work.name() == wanted.name());
+        for works in works::to_write(wanted, live) {
+            plan.step(works.into_iter().map(|work| Action::apply_unchanged(work, live(work))));
+        }
         let is_surplus = |work: &&Arc<ManifestWork>| {
             !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
         };

@@ -6,8 +6,13 @@ use serde_json::Value;
 
 use object::{Object, ObjectRef};
 
-/// A work holds at most 80 % of the 500 KiB that OCM's webhook admits.
-const LIMIT: usize = 500 * 1024 * 8 / 10;
+/// The bytes of manifests that OCM's webhook admits in a work.
+const ADMITTED: usize = 500 * 1024;
+/// A work is filled to 80 % of it, so that its manifests may grow in place.
+const LIMIT: usize = ADMITTED * 8 / 10;
+/// A manifest that grows leaves its work only above 95 % of it: an object that moves from one work to another
+/// has no work between two reads of its agent.
+const GROWN: usize = ADMITTED * 95 / 100;
 
 /// The manifests of one work, in the order of the template.
 pub type Packed<'a> = BTreeMap<u32, Vec<&'a Object>>;
@@ -30,7 +35,7 @@ pub enum PackError {
 
 /// Distributes manifests over works by index.
 ///
-/// Manifests stay in the work that holds them (`held`) while it has room; the others go to the first work
+/// Manifests stay in the work that holds them (`held`) while OCM's webhook admits it; the others go to the first work
 /// with room, then to the lowest index that is free. Of two manifests of one object the later wins. An empty
 /// work is not in the result.
 ///
@@ -56,15 +61,16 @@ pub fn pack<'a>(
         if size >= LIMIT {
             return Err(PackError::TooLarge { object: object.to_string(), size });
         }
-        let home =
-            held.iter().find(|(index, objects)| objects.contains(&object) && fits(&works, **index, size));
+        let home = held
+            .iter()
+            .find(|(i, objects)| objects.contains(&object) && size_with(&works, **i, size) < GROWN);
         match home {
             Some((index, _)) => place(&mut works, *index, i, size),
             None => unplaced.push((i, size)),
         }
     }
     for (i, size) in unplaced {
-        let open = works.keys().copied().find(|index| fits(&works, *index, size));
+        let open = works.keys().copied().find(|index| size_with(&works, *index, size) < LIMIT);
         let index = open.or_else(|| (0..).find(|index| !works.contains_key(index))).unwrap_or_default();
         place(&mut works, index, i, size);
     }
@@ -78,8 +84,8 @@ struct WorkContent {
     size: usize,
 }
 
-fn fits(works: &BTreeMap<u32, WorkContent>, index: u32, size: usize) -> bool {
-    works.get(&index).map_or(0, |work| work.size) + size < LIMIT
+fn size_with(works: &BTreeMap<u32, WorkContent>, index: u32, size: usize) -> usize {
+    works.get(&index).map_or(0, |work| work.size) + size
 }
 
 fn place(works: &mut BTreeMap<u32, WorkContent>, index: u32, manifest: usize, size: usize) {
@@ -151,6 +157,13 @@ mod tests {
     fn a_freed_index_is_used_once() {
         let manifests = [manifest("a", 300_000), manifest("b", 300_000), manifest("c", 300_000)];
         check(&manifests, &[(1, &["a"])], &[(0, &["b"]), (1, &["a"]), (2, &["c"])]);
+    }
+
+    #[test]
+    fn manifests_that_grow_stay_in_a_work_that_ocm_admits() {
+        let manifests = [manifest("a", 230_000), manifest("b", 230_000)];
+        check(&manifests, &[(0, &["a", "b"])], &[(0, &["a", "b"])]);
+        check(&manifests, &[], &[(0, &["a"]), (1, &["b"])]);
     }
 
     #[test]

@@ -57,11 +57,7 @@ pub fn build(
         .iter_mut()
         .filter(|manifest| is_workload(manifest))
         .for_each(|workload| fence(workload, &address));
-    let held = |work: &&ManifestWork| -> Option<(u32, BTreeSet<ObjectRef>)> {
-        let objects =
-            work.spec.workload.manifests.iter().map(|manifest| Object(manifest.clone()).reference());
-        Some((index(&prefix, work)?, objects.collect()))
-    };
+    let held = |work: &&ManifestWork| Some((index(&prefix, work)?, objects(work)));
     let held: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(held).collect();
     let packed = pack::pack(&manifests, &held)?;
     let manifest_configs = manifest_configs(&manifests, &author.manifest_configs);
@@ -172,6 +168,25 @@ fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
         last.json_paths.extend(more);
     }
     rules
+}
+
+fn objects(work: &ManifestWork) -> BTreeSet<ObjectRef> {
+    work.spec.workload.manifests.iter().map(|manifest| Object(manifest.clone()).reference()).collect()
+}
+
+/// Returns the works that differ from the live ones, in the two steps in which they are written. Those that
+/// lose an object come last: another work may get it, and an agent that sees the loss first deletes it.
+pub fn to_write<'w, 'l>(
+    wanted: &'w [ManifestWork],
+    live: impl Fn(&ManifestWork) -> Option<&'l ManifestWork>,
+) -> [Vec<&'w ManifestWork>; 2] {
+    let differs =
+        |wanted: &&ManifestWork| live(wanted).is_none_or(|existing| !is_as_wanted(existing, wanted));
+    let loses = |wanted: &&ManifestWork| {
+        live(wanted).is_some_and(|existing| !objects(existing).is_subset(&objects(wanted)))
+    };
+    let (last, first) = wanted.iter().filter(differs).partition(loses);
+    [first, last]
 }
 
 /// Returns whether a work is as wanted. Labels and annotations of other writers do not count.

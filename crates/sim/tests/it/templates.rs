@@ -12,7 +12,7 @@ use api::names::{ADDON_DELETION_ORPHAN, STRICT_VARIABLES_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::Key;
 use sim::World;
-use store::{Patch, ResourcePath, WriteOptions};
+use store::{ListOptions, Patch, ResourcePath, WriteOptions};
 
 #[test]
 fn an_addon_says_what_it_waits_for_and_goes_out_when_its_placement_comes() {
@@ -129,6 +129,27 @@ fn an_addon_that_is_too_large_for_one_work_has_two_until_it_shrinks() {
     world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
     world.run_for(seconds(60)).unwrap();
     assert_eq!((works(&world), config_maps(&world)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn an_object_that_moves_to_another_work_is_not_deleted() {
+    let mut world = world(1);
+    let maps = |bytes: usize| ["a", "b"].map(|name| map(name, &json!({}), &"1".repeat(bytes)));
+    let uids = |world: &World| {
+        let all = ResourcePath::resource("", "v1", "configmaps");
+        let list = world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap();
+        list.items.iter().map(|map| map.at(&["metadata", "uid"]).unwrap().to_string()).collect::<Vec<_>>()
+    };
+    put_manifests(&mut world, &maps(180_000));
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    let before = uids(&world);
+    assert_eq!((world.list::<ManifestWork>().len(), before.len()), (1, 2));
+    put_manifests(&mut world, &maps(260_000));
+    let has_moved = |world: &World| world.list::<ManifestWork>().len() == 2 && is_completed(world);
+    assert!(world.run_until(seconds(60), has_moved).unwrap(), "{:?}", progress(&world));
+    assert_eq!(uids(&world), before);
 }
 
 /// Returns which template the first cluster is assigned and last ran with success, with the hashes.

@@ -274,10 +274,9 @@ impl Deployment {
         for part in parts {
             let existing = self.works_at(part.place);
             let live = |wanted: &ManifestWork| existing.iter().find(|work| work.name() == wanted.name());
-            let differs =
-                |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
-            let apply = |work| Action::apply_unchanged(work, live(work).copied());
-            plan.step(part.works.iter().filter(differs).map(apply));
+            for works in works::to_write(&part.works, |wanted| live(wanted).copied()) {
+                plan.step(works.into_iter().map(|work| Action::apply_unchanged(work, live(work).copied())));
+            }
             wanted.extend(part.works.iter().map(Key::of));
         }
         let hook = Place::Managed.hook_name(&Key::of(&*self.addon));
