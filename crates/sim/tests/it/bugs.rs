@@ -29,10 +29,24 @@ pub(crate) trait Bug: 'static {
     }
 }
 
-/// A controller with a bug.
-struct Broken<B, C>(PhantomData<(B, C)>);
+/// What stands between a controller and the rest of its process.
+pub(crate) trait Wrapper: 'static {
+    fn plan<C: Controller>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>;
 
-impl<B: Bug, C: Controller> Controller for Broken<B, C> {
+    fn conclude<C: Controller>(
+        key: &Key,
+        view: &impl View,
+        done: &Executed,
+        now: Timestamp,
+    ) -> Option<StatusWrite> {
+        C::conclude(key, view, done, now)
+    }
+}
+
+/// A controller in a wrapper.
+pub(crate) struct Wrapped<W, C>(PhantomData<(W, C)>);
+
+impl<W: Wrapper, C: Controller> Controller for Wrapped<W, C> {
     const NAME: &'static str = C::NAME;
     type Primary = C::Primary;
     const PRIMARY_SITE: Site = C::PRIMARY_SITE;
@@ -46,18 +60,24 @@ impl<B: Bug, C: Controller> Controller for Broken<B, C> {
         C::concerns(change)
     }
 
-    fn watches<W: Watches>(watches: &mut W) {
+    fn watches<V: Watches>(watches: &mut V) {
         C::watches(watches);
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let mut plan = C::plan(key, &Distorted::<B, _>(view, PhantomData), now)?;
-        B::plan(&mut plan, now);
-        Ok(plan)
+        W::plan::<C>(key, view, now)
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
-        C::conclude(key, view, done, now)
+        W::conclude::<C>(key, view, done, now)
+    }
+}
+
+impl<B: Bug> Wrapper for B {
+    fn plan<C: Controller>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = C::plan(key, &Distorted::<B, _>(view, PhantomData), now)?;
+        B::plan(&mut plan, now);
+        Ok(plan)
     }
 }
 
@@ -109,7 +129,7 @@ impl<B: Bug> Register for WithBug<'_, B> {
     fn add<C: Controller>(&mut self) {
         // A constant, so that the compiler makes no other controller with the bug.
         if const { is_same(C::NAME.as_bytes(), B::CONTROLLER.as_bytes()) } {
-            self.0.add::<Broken<B, C>>();
+            self.0.add::<Wrapped<B, C>>();
         } else {
             self.0.add::<C>();
         }
