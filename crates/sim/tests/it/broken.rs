@@ -24,18 +24,21 @@ use sim::history::{self, Event};
 use sim::{Faults, Invariant, Servers, Setup};
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Number of histories in which a bug must show. The rarest shows in one of some hundred.
-const SEEDS: u64 = 600;
+/// Number of seeds that a failure searches for another one that shows the bug. The rarest shows in one of some
+/// hundred histories.
+const SEARCHED: u64 = 600;
 
-/// Plays histories until one breaks an invariant, which must be the expected one. The `likely` seed showed
-/// the bug before, so it is played first. Another one is printed: name it instead.
-fn check(setup: Setup, events: fn(u64) -> Vec<Event>, likely: u64, expected: &[Invariant]) {
-    let play = |seed| Some((seed, history::play(setup, seed, &events(seed), false).violation?));
-    let broken = std::iter::once(likely).chain(0..SEEDS).find_map(play);
-    let (seed, violation) = broken.expect("no history shows the bug");
-    assert!(expected.contains(&violation.invariant), "{violation}");
-    if seed != likely {
-        println!("seed {seed} shows the bug, and seed {likely} does not any more");
+/// Plays the history of a seed, which must break one of the expected invariants.
+fn check(setup: Setup, events: fn(u64) -> Vec<Event>, seed: u64, expected: &[Invariant]) {
+    let play = |seed| history::play(setup, seed, &events(seed), false).violation;
+    let shows = |seed: &u64| play(*seed).is_some_and(|it| expected.contains(&it.invariant));
+    match play(seed) {
+        Some(violation) => assert!(expected.contains(&violation.invariant), "{violation}"),
+        None => assert_eq!(
+            (0..SEARCHED).find(shows),
+            Some(seed),
+            "the right seed does not show the bug; the left does"
+        ),
     }
 }
 
@@ -127,7 +130,7 @@ bugs! {
                 }
             });
         }
-    } a_slot_too_many_is_found breaks RolloutPromise, 0;
+    } a_slot_too_many_is_found breaks RolloutPromise, 2;
 
     /// Later groups do not wait for the canaries.
     NoOrder in hub_with "addon-config" {
@@ -148,7 +151,7 @@ bugs! {
                 strategy.progressive_per_group.iter_mut().for_each(|p| p.max_failures = all());
             });
         }
-    } a_failure_budget_without_effect_is_found breaks RolloutPromise, 1_000_000;
+    } a_failure_budget_without_effect_is_found breaks RolloutPromise, 8;
 
     /// A pause does not stop a rollout.
     NoPause in hub_with "addon-config" {
@@ -175,7 +178,7 @@ bugs! {
                 *addon = before(addon);
             }
         }
-    } a_decision_on_an_old_snapshot_is_found breaks RolloutPromise NoWriteAtRest, 1_000_000;
+    } a_decision_on_an_old_snapshot_is_found breaks RolloutPromise NoWriteAtRest, 0;
 
     /// Every plan writes something.
     WritesAlways in hub_with "clusterset" {
@@ -382,7 +385,7 @@ fn an_executor_that_drops_own_writes_is_found() {
     // A watch without delay shows every write before the next plan.
     let late = |seed| with_faults(history::draw(seed), Faults { stale: 700, ..Faults::default() });
     let setup = Setup { execute: without_feedback, ..Setup::default() };
-    check(setup, late, 1_000_000, &[Invariant::OwnWritesAreSeen]);
+    check(setup, late, 0, &[Invariant::OwnWritesAreSeen]);
 }
 
 #[test]
