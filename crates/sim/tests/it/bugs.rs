@@ -18,6 +18,12 @@ pub(crate) trait Bug: 'static {
     /// The name of the controller.
     const CONTROLLER: &'static str;
 
+    /// Returns whether the list of a kind counts as empty.
+    fn is_empty(kind: &str) -> bool {
+        let _ = kind;
+        false
+    }
+
     /// Changes an object that the controller reads.
     fn see(object: &mut dyn Any) {
         let _ = object;
@@ -102,7 +108,8 @@ impl<B: Bug, V: View> View for Distorted<'_, B, V> {
     }
 
     fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
-        Ok(self.0.list_readable_on::<K>(site, query)?.iter().map(Self::see).collect())
+        let objects = self.0.list_readable_on::<K>(site, query)?;
+        Ok(objects.iter().filter(|_| !B::is_empty(&K::kind(&()))).map(Self::see).collect())
     }
 
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
@@ -152,4 +159,13 @@ pub(crate) fn hub_with<B: Bug>() -> Setup {
 /// Returns a fleet whose agents have a bug.
 pub(crate) fn agent_with<B: Bug>() -> Setup {
     Setup { agent: |process| controllers::agent(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
+}
+
+/// Returns a fleet whose operator has a bug, with Argo CD on its hub.
+pub(crate) fn argo_cd_with<B: Bug>() -> Setup {
+    let hub = |process: &mut Dispatcher| {
+        controllers::hub(&mut WithBug::<B>(process, PhantomData));
+        controllers::argo_cd(&mut WithBug::<B>(process, PhantomData));
+    };
+    Setup { hub, ..Setup::default() }
 }

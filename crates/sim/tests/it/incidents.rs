@@ -26,7 +26,7 @@ use reconcile::{
     Controller, Dispatcher, Executed, Lookup, LookupAnswer, Plan, Query, Read, ReadError, ReadErrorReason,
     Register, Site, Source, StatusWrite, Unreadable, View,
 };
-use sim::{Setup, World, Write};
+use sim::{Invariant, Setup, World, Write};
 use store::{Patch, ResourcePath, WriteOptions};
 
 thread_local! {
@@ -232,6 +232,7 @@ fn fleet_with_pending_deletions() -> World {
 fn a_list_that_is_wrongly_empty_ends_no_deletion_and_cleans_nothing_up() {
     for kind in KINDS.into_iter().chain(["RolloutPolicy", "RoleBinding", "ControllerRevision"]) {
         let mut world = fleet_with_pending_deletions();
+        world.ignore(Invariant::PlacementsKeepWhatFits);
         EMPTY.set(kind);
         world.restart_operator();
         minutes(&mut world, 30);
@@ -248,11 +249,13 @@ fn a_list_that_is_wrongly_empty_ends_no_deletion_and_cleans_nothing_up() {
 #[test]
 fn a_list_that_is_wrongly_empty_takes_no_cluster_from_argo_cd() {
     for kind in ["Placement", "PlacementDecision", "ClusterDecision", "ManagedCluster", "Secret"] {
-        let mut world = argo_secrets::clusters(|process| {
+        let hub = |process: &mut Dispatcher| {
             controllers::hub(&mut Unreliable(process));
             controllers::argo_cd(&mut Unreliable(process));
-        });
+        };
+        let mut world = argo_secrets::clusters(Setup { hub, ..Setup::default() });
         argo_secrets::ask(&mut world, Some(""));
+        world.ignore(Invariant::PlacementsKeepWhatFits);
         EMPTY.set(kind);
         world.restart_operator();
         minutes(&mut world, 90);
