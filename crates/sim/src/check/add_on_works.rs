@@ -1,17 +1,18 @@
-//! Checks that a cluster gets the content of an add-on that it is assigned.
+//! Checks that a cluster has the content of an add-on that it is assigned, and no mix of two.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
-use api::names::{CONFIG_SPEC_HASH_ANNOTATION, IMAGE_REGISTRIES_ANNOTATION};
+use api::names::{CONFIG_SPEC_HASH_ANNOTATION, IMAGE_REGISTRIES_ANNOTATION, WORK_GROUP};
 use api::work::v1::ManifestWork;
 use engine::addon::config::{Config, annotation};
-use engine::addon::hosting::Place;
+use engine::addon::hosting::{Place, addon_of};
 use engine::addon::registration::Sources;
 use engine::addon::template::{self, TemplateInput};
 use engine::addon::{config_refs, snapshot, works};
+use engine::sync::ObjectId;
 use object::fields::covers;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, View};
@@ -44,6 +45,30 @@ impl Checker {
                 let wanted = manifests.iter().find(|wanted| wanted.reference() == reference);
                 if !wanted.is_some_and(|wanted| covers(&manifest, wanted)) {
                     return broken(format!("{reference} is not that of the assigned template"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every work of an add-on is of the one revision that the cluster is assigned, and that clusters
+    /// have the objects of their works.
+    pub(super) fn has_one_revision(&self) -> CheckResult {
+        let works = self.hub.of_kind(WORK_GROUP, "ManifestWork");
+        let works = works.filter_map(|work| work.to_typed::<ManifestWork>().ok());
+        for work in works.filter(|work| !work.is_terminating()) {
+            let broken = |why: String| Err(Violation::new(Invariant::NoMixOfRevisions, Key::of(&work), why));
+            let addon = addon_of(&work).filter(|key| is_deploy(key, &work));
+            let addon = addon.and_then(|key| self.hub.typed::<ManagedClusterAddOn>(&key));
+            let configs = addon.as_ref().and_then(assigned);
+            if let Some(why) = configs.and_then(|configs| other_revision(&work, &configs)) {
+                return broken(why);
+            }
+            let Some(cluster) = self.spokes.get(work.namespace()) else { continue };
+            for manifest in objects(&work) {
+                let id = ObjectId::of(&manifest.reference());
+                if !cluster.get(&id).is_some_and(|live| covers(live, &manifest)) {
+                    return broken(format!("{id} on the cluster is not as in the work"));
                 }
             }
         }

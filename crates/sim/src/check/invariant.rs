@@ -27,6 +27,8 @@ pub enum Invariant {
     RolloutPromise,
     /// Works are rendered from the snapshot that the rollout assigned.
     WorksHaveAssignedContent,
+    /// All objects of an add-on on a cluster are of one revision.
+    NoMixOfRevisions,
     /// A failed read or a silence takes no cluster from a Placement.
     PlacementsKeepWhatFits,
     /// The lists and the secrets for Argo CD follow the decisions.
@@ -58,6 +60,7 @@ impl Display for Invariant {
             Self::DeletionBudget => "Deletions stay within the budget unless a person approves them.",
             Self::RolloutPromise => "A rollout keeps its promises.",
             Self::WorksHaveAssignedContent => "The works of an add-on have the content that is assigned.",
+            Self::NoMixOfRevisions => "A cluster at rest has one revision of an add-on, the assigned one.",
             Self::PlacementsKeepWhatFits => {
                 "A Placement without a limit drops only clusters that do not fit."
             }

@@ -40,7 +40,7 @@ impl World {
         if self.had_wrong_clock || self.checker.has_secrets_of_clusters_that_left() {
             self.run_for(HOUR)?;
         }
-        let drained = self.checker.drained();
+        let drained = self.checker.drained().and_then(|()| self.checker.has_one_revision());
         self.checker.note(drained, self.now);
         self.check_restart(WATCH)
     }

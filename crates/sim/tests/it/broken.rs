@@ -18,6 +18,7 @@ use crate::bugs::{Bug, agent_with, hub_with};
 use crate::fixtures::seconds;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, RollOut, RolloutPolicy, Takeover};
+use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::Object;
 use object::duration::later;
@@ -225,6 +226,28 @@ bugs! {
         }
     } works_of_another_revision_than_the_assigned_are_found breaks WorksHaveAssignedContent, 1;
 
+    /// The hub keeps the works of an add-on as they were made first.
+    KeepsWorks in hub_with "addon-deploy" {
+        fn plan(plan: &mut Plan, _: Timestamp) {
+            for step in &mut plan.steps {
+                step.retain(|action| !changes_work(action));
+            }
+        }
+    } works_that_do_not_follow_the_assignment_are_found breaks NoMixOfRevisions, 1;
+
+    /// The agent keeps a part of an add-on in its first version.
+    KeepsSidecar in agent_with "work-agent" {
+        fn see(object: &mut dyn Any) {
+            let Some(work) = object.downcast_mut::<ManifestWork>() else { return };
+            for manifest in &mut work.spec.workload.manifests {
+                let is_sidecar = manifest["metadata"]["name"] == "sidecar";
+                if let Some(image) = manifest.get_mut("spec").filter(|_| is_sidecar) {
+                    image["template"]["spec"]["containers"][0]["image"] = json!("app:0");
+                }
+            }
+        }
+    } a_cluster_with_two_revisions_of_an_addon_is_found breaks NoMixOfRevisions, 1;
+
     /// Every report is a new one.
     ReportsAlways in hub_with "report" {
         fn see(object: &mut dyn Any) {
@@ -243,6 +266,12 @@ fn for_each_strategy(object: &mut dyn Any, change: impl Fn(&mut api::cluster::v1
     if let Some(set) = object.downcast_mut::<ManifestWorkReplicaSet>() {
         set.spec.placement_refs.iter_mut().for_each(|p| change(&mut p.rollout_strategy));
     }
+}
+
+/// Returns whether an action changes a work that exists.
+fn changes_work(action: &Action) -> bool {
+    let Action::Apply { object, .. } = action else { return false };
+    object.kind() == "ManifestWork" && !object.resource_version().is_empty()
 }
 
 fn removes_finalizers(action: &Action) -> bool {
