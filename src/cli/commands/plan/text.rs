@@ -113,6 +113,11 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         format!("{workload}{placement}: {}", plain(&open.message, MESSAGE))
     });
     add("Rollouts that do not complete", open.collect());
+    let assumed = preview.assumed_kinds.iter().map(|kind| {
+        let kind = plain(kind, VALUE);
+        format!("{kind} is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it")
+    });
+    add("Assumptions", assumed.collect());
     if preview.ends_after > 0 {
         let end = format!(
             "after {}, if every cluster succeeds and approvals are granted at once",
@@ -302,6 +307,7 @@ pub(super) mod tests {
                 placement: "config/fleet".into(),
                 message: "1/2 progressing...".into(),
             }],
+            assumed_kinds: vec!["Proxy.example.com".into()],
             ends_after: 130,
         }
     }
@@ -343,6 +349,9 @@ Approvals
 
 Rollouts that do not complete
   app in config/fleet: 1/2 progressing...
+
+Assumptions
+  Proxy.example.com is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it
 
 Nothing more happens
   after 2m10s, if every cluster succeeds and approvals are granted at once
