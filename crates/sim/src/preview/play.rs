@@ -197,7 +197,7 @@ impl PreviewRun {
         } else {
             Verdict::NoChange
         };
-        let [add_ons, replica_sets] = changes::changed_workloads(before, &self.hub, self.timeline.waves());
+        let [add_ons, replica_sets] = changes::changed_workloads(before, &self.hub, self.timeline.batches());
         Preview {
             repo: commit.repo.to_string(),
             applied: applied(&old),

@@ -98,9 +98,9 @@ impl Preview {
             held.why.clear();
         }
         let workloads = effects.add_ons.iter_mut().chain(&mut effects.replica_sets);
-        for wave in workloads.flat_map(|workload| &mut workload.waves) {
-            wave.after = 0;
-            wave.arrived_after = wave.arrived_after.map(|_| 0);
+        for batch in workloads.flat_map(|workload| &mut workload.batches) {
+            batch.after = 0;
+            batch.arrived_after = batch.arrived_after.map(|_| 0);
         }
         for approval in &mut effects.approvals {
             approval.after = 0;
@@ -185,13 +185,14 @@ pub struct WorkloadPreview {
     /// Clusters that lose it.
     pub leave: Vec<String>,
     /// Clusters that get another configuration, in the order in which they get it.
-    pub waves: Vec<Wave>,
+    #[serde(rename = "waves")]
+    pub batches: Vec<Batch>,
 }
 
 /// Clusters that get a configuration at the same moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wave {
+pub struct Batch {
     /// Seconds after the commit.
     pub after: i64,
     /// Their decision groups.
