@@ -1,6 +1,6 @@
 //! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed
 //! alone prints its whole history. With `--jumps`, clocks jump in all of them; with `--sets`, all have a
-//! ManifestWorkReplicaSet.
+//! ManifestWorkReplicaSet; with `--argo-cd`, the hub has Argo CD.
 
 use std::process::ExitCode;
 
@@ -10,19 +10,23 @@ use sim::history::{self, Event};
 fn main() -> ExitCode {
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|number| number.parse().ok()).collect();
     let [from, rest @ ..] = numbers.as_slice() else {
-        eprintln!("usage: seeds FROM [TO] [--jumps | --sets]");
+        eprintln!("usage: seeds FROM [TO] [--jumps | --sets | --argo-cd]");
         return ExitCode::FAILURE;
     };
     let has = |option: &str| std::env::args().any(|word| word == option);
-    let draw = match () {
-        () if has("--jumps") => history::draw_with_jumps,
-        () if has("--sets") => history::draw_with_sets,
-        () => history::draw,
+    let (setup, draw): (Setup, fn(u64) -> Vec<Event>) = if has("--jumps") {
+        (Setup::default(), history::draw_with_jumps)
+    } else if has("--sets") {
+        (Setup::default(), history::draw_with_sets)
+    } else if has("--argo-cd") {
+        (Setup::with_argo_cd(), history::draw_with_argo_cd)
+    } else {
+        (Setup::default(), history::draw)
     };
-    let Some(to) = rest.first() else { return print_history(*from, &draw(*from)) };
+    let Some(to) = rest.first() else { return print_history(setup, *from, &draw(*from)) };
     let mut broken = 0;
     for seed in *from..*to {
-        if let Some(violation) = history::play(Setup::default(), seed, &draw(seed), false).violation {
+        if let Some(violation) = history::play(setup, seed, &draw(seed), false).violation {
             broken += 1;
             println!("{seed}: {violation}");
         }
@@ -32,8 +36,8 @@ fn main() -> ExitCode {
 }
 
 /// Prints the events of one seed, its writes, and the end.
-fn print_history(seed: u64, events: &[Event]) -> ExitCode {
-    let ended = history::play(Setup::default(), seed, events, true);
+fn print_history(setup: Setup, seed: u64, events: &[Event]) -> ExitCode {
+    let ended = history::play(setup, seed, events, true);
     for (number, event) in events.iter().enumerate() {
         println!("{} {event:?}", if number < ended.events { "played    " } else { "not played" });
     }

@@ -25,6 +25,16 @@ pub enum Invariant {
     DeletionBudget,
     /// The oracle of the rollout engine finds no broken promise.
     RolloutPromise,
+    /// Works are rendered from the snapshot that the rollout assigned.
+    WorksHaveAssignedContent,
+    /// All objects of an add-on on a cluster are of one revision.
+    NoMixOfRevisions,
+    /// A failed read or a silence takes no cluster from a Placement.
+    PlacementsKeepWhatFits,
+    /// The lists and the secrets for Argo CD follow the decisions.
+    ArgoCdKeepsClusters,
+    /// A cluster gets access after its acceptance.
+    OnlyAcceptedClustersGetAccess,
     /// Own writes count at once.
     OwnWritesAreSeen,
     /// A pause changes nothing.
@@ -49,6 +59,15 @@ impl Display for Invariant {
             }
             Self::DeletionBudget => "Deletions stay within the budget unless a person approves them.",
             Self::RolloutPromise => "A rollout keeps its promises.",
+            Self::WorksHaveAssignedContent => "The works of an add-on have the content that is assigned.",
+            Self::NoMixOfRevisions => "A cluster at rest has one revision of an add-on, the assigned one.",
+            Self::PlacementsKeepWhatFits => {
+                "A Placement without a limit drops only clusters that do not fit."
+            }
+            Self::ArgoCdKeepsClusters => "Argo CD knows every cluster that its Placement selects.",
+            Self::OnlyAcceptedClustersGetAccess => {
+                "Only the agents of accepted clusters get permissions and certificates."
+            }
             Self::OwnWritesAreSeen => "A controller decides on what it has written itself.",
             Self::PauseHolds => "Nothing moves while a policy pauses.",
             Self::ReportsCauseNoCommit => "A status commit never causes another commit.",

@@ -5,6 +5,8 @@
 //! check depends on the write and not on the size of the world. It reads the wire and shares no state with
 //! the controllers that it checks.
 
+mod access;
+mod add_on_works;
 mod budget;
 mod follow;
 mod invariant;
@@ -14,6 +16,7 @@ mod ownership;
 mod replica_set;
 mod rest;
 mod rollout;
+mod selected;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,6 +90,8 @@ pub(crate) struct Checker {
     /// Whether the world is at rest, so that no controller has anything to write.
     at_rest: bool,
     history: Option<Vec<Write>>,
+    /// The invariant that a test breaks on purpose.
+    ignored: Option<Invariant>,
     violation: Option<InvariantViolation>,
 }
 
@@ -125,6 +130,11 @@ impl Checker {
         self.violation.as_ref()
     }
 
+    /// Does not check an invariant from now on.
+    pub(crate) fn ignore(&mut self, invariant: Invariant) {
+        self.ignored = Some(invariant);
+    }
+
     /// Keeps every write from now on, to be read with [`Checker::take_history`].
     pub(crate) fn keep_history(&mut self) {
         self.history.get_or_insert_default();
@@ -138,7 +148,7 @@ impl Checker {
     /// Records a broken invariant that the caller found.
     fn note(&mut self, checked: CheckResult, now: Timestamp) {
         let Err(Violation { invariant, blames, why }) = checked else { return };
-        if self.violation.is_none() {
+        if self.violation.is_none() && self.ignored != Some(invariant) {
             self.violation = Some(InvariantViolation { invariant, blames, why, at: now });
         }
     }
@@ -161,6 +171,9 @@ impl Checker {
         self.prunes_within_budget(decided)?;
         self.removals_within_budget(decided)?;
         self.installs_beside_rollout(decided)?;
-        self.rollout(decided)
+        self.rollout(decided)?;
+        self.has_assigned_content(decided)?;
+        self.selected(decided)?;
+        self.access(decided)
     }
 }

@@ -16,8 +16,8 @@ const SETTLE: SignedDuration = SignedDuration::from_mins(15);
 /// default, for a rollout under way, for the next one that waits for it, and for the return from that. The
 /// record of a drift expires in half an hour.
 const LAST: SignedDuration = SignedDuration::from_mins(35);
-/// How far a clock is ahead at most.
-const AHEAD: SignedDuration = SignedDuration::from_mins(60);
+/// How far a clock is ahead at most, and how long the secret of a cluster stays that left.
+const HOUR: SignedDuration = SignedDuration::from_mins(60);
 /// The restarted processes write nothing for this time.
 const WATCH: SignedDuration = SignedDuration::from_mins(4);
 
@@ -37,10 +37,10 @@ impl World {
         self.run_for(SETTLE)?;
         self.check_restart(SignedDuration::ZERO)?;
         self.run_for(LAST)?;
-        if self.had_wrong_clock {
-            self.run_for(AHEAD)?;
+        if self.had_wrong_clock || self.checker.has_secrets_of_clusters_that_left() {
+            self.run_for(HOUR)?;
         }
-        let drained = self.checker.drained();
+        let drained = self.checker.drained().and_then(|()| self.checker.has_one_revision());
         self.checker.note(drained, self.now);
         self.check_restart(WATCH)
     }

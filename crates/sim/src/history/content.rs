@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use api::names::ADDON_GROUP;
+use api::names::{ADDON_GROUP, CLUSTER_DECISION_ANNOTATION, CLUSTER_SECRETS_ANNOTATION};
 use object::Random;
 use object::tree::FileTree;
 
@@ -19,6 +19,8 @@ pub struct Content {
     pub strategy: u8,
     /// The placement selects production only.
     pub prod: bool,
+    /// The placement asks for a list and for secrets for Argo CD.
+    pub argo_cd: bool,
     /// A file that cannot be rendered.
     pub broken: bool,
 }
@@ -83,6 +85,11 @@ impl Content {
         } else {
             json!([])
         };
+        let annotations = if self.argo_cd {
+            json!({ CLUSTER_DECISION_ANNOTATION: "canary", CLUSTER_SECRETS_ANNOTATION: "" })
+        } else {
+            json!({})
+        };
         let canary = json!({"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
         [
             (
@@ -92,7 +99,7 @@ impl Content {
             ),
             (
                 "placement",
-                json!({"apiVersion": format!("{cluster_api}/v1beta1"), "kind": "Placement", "metadata": {"name": "fleet"},
+                json!({"apiVersion": format!("{cluster_api}/v1beta1"), "kind": "Placement", "metadata": {"name": "fleet", "annotations": annotations},
                     "spec": {"predicates": predicates, "tolerations": [{"operator": "Exists"}],
                         "decisionStrategy": {"groupStrategy": {"decisionGroups": [canary]}}}}),
             ),

@@ -133,6 +133,18 @@ pub fn draw_with_jumps(seed: u64) -> Vec<Event> {
     events
 }
 
+/// Draws the events of a history in which the placement asks for a list and for secrets for Argo CD: those of
+/// [`draw`].
+pub fn draw_with_argo_cd(seed: u64) -> Vec<Event> {
+    let mut events = draw(seed);
+    for event in &mut events {
+        if let Event::Commit(content) = event {
+            content.argo_cd = true;
+        }
+    }
+    events
+}
+
 /// Draws the events of a history with a ManifestWorkReplicaSet: those of [`draw`], and among them those of
 /// the set. They come from a generator of their own, so that a seed has the same other events in both.
 pub fn draw_with_sets(seed: u64) -> Vec<Event> {

@@ -10,7 +10,7 @@ use crate::{InvariantViolation, Setup, World, Write, workload};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo, RolloutPolicy};
 use api::names::{APPROVE_DELETION_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -148,7 +148,14 @@ impl Player {
         self.apply(json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
     }
 
+    /// Approves the deletions that a repository and a list for Argo CD hold.
     fn approve(&mut self) {
+        let list: Option<ClusterDecision> = self.world.get(&Key::namespaced("config", "fleet"));
+        if let Some(held) = list.and_then(|list| list.status?.held) {
+            let annotations = json!({ APPROVE_DELETION_ANNOTATION: held.approval });
+            let placement = Key::namespaced("config", "fleet");
+            self.patch::<Placement>(&placement, json!({"metadata": {"annotations": annotations}}));
+        }
         let repo: Option<ConfigRepo> = self.world.get(&repo_key());
         let held = repo.and_then(|repo| repo.status?.held_deletions);
         if let Some(held) = held {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::content::field_changes;
 use super::fleet::{self, Workload, all, decisions, workloads};
 use super::results::{
-    Change, HeldRemoval, ObjectChange, Outcome, PlacementPreview, Wave, WorkChange, WorkloadPreview,
+    Batch, Change, HeldRemoval, ObjectChange, Outcome, PlacementPreview, WorkChange, WorkloadPreview,
 };
 use super::runner::Sides;
 use api::addon::v1alpha1::ClusterManagementAddOn;
@@ -59,23 +59,23 @@ pub(super) fn placements(before: &Store, after: &Store) -> Vec<PlacementPreview>
 pub(super) fn changed_workloads(
     before: &Store,
     after: &Store,
-    mut waves: BTreeMap<Workload, Vec<Wave>>,
+    mut batches: BTreeMap<Workload, Vec<Batch>>,
 ) -> [Vec<WorkloadPreview>; 2] {
     let (before, after) = (workloads(before), workloads(after));
     let none = BTreeSet::new();
     let [mut add_ons, mut replica_sets] = [Vec::new(), Vec::new()];
-    let all: BTreeSet<Workload> = before.keys().chain(after.keys()).chain(waves.keys()).cloned().collect();
+    let all: BTreeSet<Workload> = before.keys().chain(after.keys()).chain(batches.keys()).cloned().collect();
     for workload in all {
         let (old, new) = (before.get(&workload).unwrap_or(&none), after.get(&workload).unwrap_or(&none));
         let enter: Vec<String> = new.difference(old).cloned().collect();
         let leave: Vec<String> = old.difference(new).cloned().collect();
-        let waves = waves.remove(&workload).unwrap_or_default();
-        if enter.is_empty() && leave.is_empty() && waves.is_empty() {
+        let batches = batches.remove(&workload).unwrap_or_default();
+        if enter.is_empty() && leave.is_empty() && batches.is_empty() {
             continue;
         }
         match workload {
-            Workload::AddOn(name) => add_ons.push(WorkloadPreview { name, enter, leave, waves }),
-            Workload::ReplicaSet(name) => replica_sets.push(WorkloadPreview { name, enter, leave, waves }),
+            Workload::AddOn(name) => add_ons.push(WorkloadPreview { name, enter, leave, batches }),
+            Workload::ReplicaSet(name) => replica_sets.push(WorkloadPreview { name, enter, leave, batches }),
         }
     }
     [add_ons, replica_sets]

@@ -28,7 +28,7 @@ pub use error::PreviewError;
 pub use play::{Commit, preview};
 pub use reported::of_report;
 pub use results::{
-    Approval, Change, FrozenCommit, HeldObjects, HeldRemoval, ObjectChange, Outcome, PlacementPreview,
-    Preview, Verdict, Wave, WorkChange, WorkloadPreview,
+    Approval, Batch, Change, FrozenCommit, HeldObjects, HeldRemoval, ObjectChange, Outcome, PlacementPreview,
+    Preview, Verdict, WorkChange, WorkloadPreview,
 };
 pub use snapshot::HubSnapshot;

@@ -197,7 +197,7 @@ impl PreviewRun {
         } else {
             Verdict::NoChange
         };
-        let [add_ons, replica_sets] = changes::changed_workloads(before, &self.hub, self.timeline.waves());
+        let [add_ons, replica_sets] = changes::changed_workloads(before, &self.hub, self.timeline.batches());
         Preview {
             repo: commit.repo.to_string(),
             applied: applied(&old),
@@ -214,6 +214,7 @@ impl PreviewRun {
             approvals: self.approvals,
             removals,
             outcomes: if has_effect { changes::outcomes(&self.hub) } else { Vec::new() },
+            assumed_kinds: self.spokes.assumed.iter().map(ToString::to_string).collect(),
             ends_after: self.now.duration_since(self.start).as_secs(),
             objects,
         }

@@ -51,6 +51,10 @@ pub struct Preview {
     pub removals: Vec<HeldRemoval>,
     /// The rollouts that are not complete when nothing more happens.
     pub outcomes: Vec<Outcome>,
+    /// The kinds in works that neither the hub nor a work defines, such as `Proxy.example.com`. A preview takes
+    /// them for kinds with namespaces and a regular plural.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumed_kinds: Vec<String>,
     /// Seconds after which nothing more happens.
     pub ends_after: i64,
 }
@@ -75,31 +79,30 @@ impl Preview {
             approvals: Vec::new(),
             removals: Vec::new(),
             outcomes: Vec::new(),
+            assumed_kinds: Vec::new(),
             ends_after: 0,
         }
     }
 
-    /// Returns a hash of the effects. It leaves out times and the names of commits: a merge gives a commit
-    /// another name, and the same effects have the same hash.
+    /// Returns a hash of the effects. It leaves out times, the names of commits, because a merge gives a commit
+    /// another name, and what was assumed.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
-        let Self {
-            applied, commit, refused, frozen, held, add_ons, replica_sets, approvals, ends_after, ..
-        } = &mut effects;
-        applied.clear();
-        commit.clear();
-        *refused = None;
-        *frozen = None;
-        *ends_after = 0;
-        if let Some(held) = held {
+        effects.applied.clear();
+        effects.commit.clear();
+        effects.refused = None;
+        effects.frozen = None;
+        effects.assumed_kinds.clear();
+        effects.ends_after = 0;
+        if let Some(held) = &mut effects.held {
             held.why.clear();
         }
-        let workloads = add_ons.iter_mut().chain(replica_sets);
-        for wave in workloads.flat_map(|workload| &mut workload.waves) {
-            wave.after = 0;
-            wave.arrived_after = wave.arrived_after.map(|_| 0);
+        let workloads = effects.add_ons.iter_mut().chain(&mut effects.replica_sets);
+        for batch in workloads.flat_map(|workload| &mut workload.batches) {
+            batch.after = 0;
+            batch.arrived_after = batch.arrived_after.map(|_| 0);
         }
-        for approval in approvals {
+        for approval in &mut effects.approvals {
             approval.after = 0;
         }
         let text = serde_json::to_vec(&effects).expect("a preview has no map with keys that are no text");
@@ -182,13 +185,14 @@ pub struct WorkloadPreview {
     /// Clusters that lose it.
     pub leave: Vec<String>,
     /// Clusters that get another configuration, in the order in which they get it.
-    pub waves: Vec<Wave>,
+    #[serde(rename = "waves")]
+    pub batches: Vec<Batch>,
 }
 
 /// Clusters that get a configuration at the same moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wave {
+pub struct Batch {
     /// Seconds after the commit.
     pub after: i64,
     /// Their decision groups.

@@ -1,5 +1,6 @@
 //! The assumed fleet of a preview: the reports of clusters about their works.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -28,6 +29,8 @@ pub(super) struct Spokes {
     succeeds_after: SignedDuration,
     /// The time of each report, and the generation that it is about.
     due: BTreeMap<Reports, (Timestamp, i64)>,
+    /// The kinds in works whose definition is not known.
+    pub(super) assumed: BTreeSet<Gvk>,
 }
 
 /// The client that reports.
@@ -42,7 +45,7 @@ enum Reports {
 impl Spokes {
     /// Takes the works and add-ons that are under way already.
     pub(super) fn begin(hub: &Store, succeeds_after: SignedDuration, now: Timestamp) -> Self {
-        let mut spokes = Self { succeeds_after, due: BTreeMap::new() };
+        let mut spokes = Self { succeeds_after, due: BTreeMap::new(), assumed: BTreeSet::new() };
         let add_ons = objects::<ManagedClusterAddOn>(hub).into_iter().filter(|add_on| is_under_way(add_on));
         let under_way: BTreeSet<Key> = add_ons.map(|add_on| add_on.key()).collect();
         for work in objects::<ManifestWork>(hub) {
@@ -96,7 +99,9 @@ impl Spokes {
         for who in &due {
             self.due.remove(who);
             match who {
-                Reports::Work(key) if answers(hub, &key.namespace) => report_work(hub, key, now),
+                Reports::Work(key) if answers(hub, &key.namespace) => {
+                    report_work(hub, key, now, &mut self.assumed);
+                }
                 Reports::AddOn(key) if answers(hub, &key.namespace) => report_add_on(hub, key, now),
                 Reports::Work(_) | Reports::AddOn(_) => {}
             }
@@ -137,7 +142,9 @@ fn answers(hub: &Store, cluster: &str) -> bool {
     available.is_some_and(|condition| condition.is_true())
 }
 
-fn report_work(hub: &mut Store, key: &Key, now: Timestamp) {
+/// Reports about a work, and adds its kinds whose definition is not known to `assumed`: they are taken for
+/// resources with namespaces, under the names that the works of add-ons have for them.
+fn report_work(hub: &mut Store, key: &Key, now: Timestamp, assumed: &mut BTreeSet<Gvk>) {
     let Some(work) = get::<ManifestWork>(hub, key) else { return };
     if work.is_terminating() {
         let kept = work.metadata.finalizers.iter().flatten().filter(|name| *name != WORK_FINALIZER);
@@ -145,7 +152,12 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp) {
         write::<ManifestWork>(hub, key, "", json!({"metadata": {"finalizers": kept}}), now);
         return;
     }
-    let wanted = read(&work, |gvk| served(hub, &key.namespace, gvk));
+    let assumed = RefCell::new(assumed);
+    let assume = |gvk: &Gvk| {
+        assumed.borrow_mut().insert(gvk.clone());
+        Served::As { resource: plural(&gvk.kind), namespaced: true }
+    };
+    let wanted = read(&work, |gvk| served(hub, &key.namespace, gvk).unwrap_or_else(|| assume(gvk)));
     let live: Vec<Object> = wanted.iter().map(|wanted| healthy(wanted, now)).collect();
     let seen: Vec<ManifestResult<'_>> = live
         .iter()
@@ -155,19 +167,18 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp) {
     write::<ManifestWork>(hub, key, "status", json!({ "status": status }), now);
 }
 
-/// Returns how a cluster is assumed to serve a kind: as the hub does, or as a definition in its works says.
-/// Without either, the resource has the name that the works of add-ons have for it.
-fn served(hub: &Store, cluster: &str, gvk: &Gvk) -> Served {
+/// Returns how a cluster serves a kind: as the hub does, or as a definition in its works says; `None` without
+/// either.
+fn served(hub: &Store, cluster: &str, gvk: &Gvk) -> Option<Served> {
     if let Some(resource) = hub.resource_of(gvk) {
-        return Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced };
+        return Some(Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced });
     }
     let works = hub.list(&ResourcePath::all::<ManifestWork>().within(cluster), &ListOptions::default());
     let works = works.map(|list| list.items).unwrap_or_default();
     let mut works = works.iter().filter_map(|work| work.to_typed::<ManifestWork>().ok());
-    let defined = works.find_map(|work| {
+    works.find_map(|work| {
         work.spec.workload.manifests.iter().find_map(|manifest| defined(&Object(manifest.clone()), gvk))
-    });
-    defined.unwrap_or_else(|| Served::As { resource: plural(&gvk.kind), namespaced: true })
+    })
 }
 
 /// Returns how a kind is served if an object is its definition.
@@ -280,7 +291,10 @@ mod tests {
         for (target, object) in [place].into_iter().chain(works) {
             hub.patch(&target, &Patch::Apply(object), &WriteOptions::manager("test"), now).unwrap();
         }
-        report_work(&mut hub, &Key::namespaced("c1", "objects"), now);
+        let mut assumed = BTreeSet::new();
+        report_work(&mut hub, &Key::namespaced("c1", "objects"), now, &mut assumed);
+        let kinds: Vec<_> = assumed.iter().map(|gvk| gvk.kind.as_str()).collect();
+        assert_eq!(kinds, ["Policy"], "nothing defines it");
         let work = get::<ManifestWork>(&hub, &Key::namespaced("c1", "objects")).unwrap();
         let manifests = work.status.unwrap().resource_status.manifests;
         let metas = manifests.iter().map(|one| &one.resource_meta);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::fleet::{Workload, decisions};
-use super::results::Wave;
+use super::results::Batch;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::work::v1::ManifestWork;
 use engine::addon::config::address;
@@ -78,25 +78,25 @@ impl Timeline {
         }
     }
 
-    /// Returns the waves of each add-on and set: the clusters that start at the same moment.
-    pub(super) fn waves(&self) -> BTreeMap<Workload, Vec<Wave>> {
+    /// Returns the batches of each add-on and set: the clusters that start at the same moment.
+    pub(super) fn batches(&self) -> BTreeMap<Workload, Vec<Batch>> {
         let mut starts: BTreeMap<(&Workload, i64), Vec<&Start>> = BTreeMap::new();
         for start in &self.starts {
             starts.entry((&start.workload, start.after)).or_default().push(start);
         }
-        let mut waves: BTreeMap<Workload, Vec<Wave>> = BTreeMap::new();
+        let mut batches: BTreeMap<Workload, Vec<Batch>> = BTreeMap::new();
         for ((workload, after), starts) in starts {
             let groups: BTreeSet<&String> = starts.iter().map(|start| &start.group).collect();
             let clusters: BTreeSet<&String> = starts.iter().map(|start| &start.cluster).collect();
             let arrived: Option<Vec<i64>> = starts.iter().map(|start| start.arrived).collect();
-            waves.entry(workload.clone()).or_default().push(Wave {
+            batches.entry(workload.clone()).or_default().push(Batch {
                 after,
                 groups: groups.into_iter().filter(|group| !group.is_empty()).cloned().collect(),
                 clusters: clusters.into_iter().cloned().collect(),
                 arrived_after: arrived.and_then(|arrived| arrived.into_iter().max()),
             });
         }
-        waves
+        batches
     }
 }
 

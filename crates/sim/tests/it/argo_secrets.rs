@@ -9,24 +9,18 @@ use crate::fixtures::{merged, put, seconds, select_all, with};
 use api::cluster::v1::ManagedCluster;
 use api::names::LEFT_SINCE_ANNOTATION;
 use object::{Key, Metadata as _};
-use reconcile::Dispatcher;
 use sim::{Setup, World};
 
-fn controllers_with_argo_cd(process: &mut Dispatcher) {
-    controllers::hub(process);
-    controllers::argo_cd(process);
-}
-
 /// Returns two clusters that a placement selects.
-pub(crate) fn clusters(hub: fn(&mut Dispatcher)) -> World {
-    let mut world = with(Setup { hub, ..Setup::default() }, 1, 2);
+pub(crate) fn clusters(setup: Setup) -> World {
+    let mut world = with(setup, 1, 2);
     select_all(&mut world);
     world
 }
 
 /// Returns two clusters of a placement that asks for secrets with the token of an account; empty for none.
 fn fleet(account: &str) -> World {
-    let mut world = clusters(controllers_with_argo_cd);
+    let mut world = clusters(Setup::with_argo_cd());
     ask(&mut world, Some(account));
     world
 }
@@ -151,7 +145,7 @@ fn address(world: &mut World, url: &str) {
 fn a_secret_of_somebody_else_stays_and_has_no_rival() {
     let labels = json!({"labels": {"argocd.argoproj.io/secret-type": "cluster"}});
     for (name, server) in [("cluster1", "https://a"), ("other", "https://cluster1-control-plane:6443")] {
-        let mut world = clusters(controllers_with_argo_cd);
+        let mut world = clusters(Setup::with_argo_cd());
         let manual = json!({"name": name, "server": server});
         secret(&mut world, "default", "manual", labels.clone(), manual.clone());
         let taken = json!({"name": "cluster2", "server": "https://b"});

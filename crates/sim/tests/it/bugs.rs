@@ -18,6 +18,12 @@ pub(crate) trait Bug: 'static {
     /// The name of the controller.
     const CONTROLLER: &'static str;
 
+    /// Returns whether the list of a kind counts as empty.
+    fn is_empty(kind: &str) -> bool {
+        let _ = kind;
+        false
+    }
+
     /// Changes an object that the controller reads.
     fn see(object: &mut dyn Any) {
         let _ = object;
@@ -29,10 +35,24 @@ pub(crate) trait Bug: 'static {
     }
 }
 
-/// A controller with a bug.
-struct Broken<B, C>(PhantomData<(B, C)>);
+/// What stands between a controller and the rest of its process.
+pub(crate) trait Wrapper: 'static {
+    fn plan<C: Controller>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>;
 
-impl<B: Bug, C: Controller> Controller for Broken<B, C> {
+    fn conclude<C: Controller>(
+        key: &Key,
+        view: &impl View,
+        done: &Executed,
+        now: Timestamp,
+    ) -> Option<StatusWrite> {
+        C::conclude(key, view, done, now)
+    }
+}
+
+/// A controller in a wrapper.
+pub(crate) struct Wrapped<W, C>(PhantomData<(W, C)>);
+
+impl<W: Wrapper, C: Controller> Controller for Wrapped<W, C> {
     const NAME: &'static str = C::NAME;
     type Primary = C::Primary;
     const PRIMARY_SITE: Site = C::PRIMARY_SITE;
@@ -46,18 +66,24 @@ impl<B: Bug, C: Controller> Controller for Broken<B, C> {
         C::concerns(change)
     }
 
-    fn watches<W: Watches>(watches: &mut W) {
+    fn watches<V: Watches>(watches: &mut V) {
         C::watches(watches);
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let mut plan = C::plan(key, &Distorted::<B, _>(view, PhantomData), now)?;
-        B::plan(&mut plan, now);
-        Ok(plan)
+        W::plan::<C>(key, view, now)
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
-        C::conclude(key, view, done, now)
+        W::conclude::<C>(key, view, done, now)
+    }
+}
+
+impl<B: Bug> Wrapper for B {
+    fn plan<C: Controller>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = C::plan(key, &Distorted::<B, _>(view, PhantomData), now)?;
+        B::plan(&mut plan, now);
+        Ok(plan)
     }
 }
 
@@ -82,7 +108,8 @@ impl<B: Bug, V: View> View for Distorted<'_, B, V> {
     }
 
     fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
-        Ok(self.0.list_readable_on::<K>(site, query)?.iter().map(Self::see).collect())
+        let objects = self.0.list_readable_on::<K>(site, query)?;
+        Ok(objects.iter().filter(|_| !B::is_empty(&K::kind(&()))).map(Self::see).collect())
     }
 
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
@@ -109,7 +136,7 @@ impl<B: Bug> Register for WithBug<'_, B> {
     fn add<C: Controller>(&mut self) {
         // A constant, so that the compiler makes no other controller with the bug.
         if const { is_same(C::NAME.as_bytes(), B::CONTROLLER.as_bytes()) } {
-            self.0.add::<Broken<B, C>>();
+            self.0.add::<Wrapped<B, C>>();
         } else {
             self.0.add::<C>();
         }
@@ -132,4 +159,13 @@ pub(crate) fn hub_with<B: Bug>() -> Setup {
 /// Returns a fleet whose agents have a bug.
 pub(crate) fn agent_with<B: Bug>() -> Setup {
     Setup { agent: |process| controllers::agent(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
+}
+
+/// Returns a fleet whose operator has a bug, with Argo CD on its hub.
+pub(crate) fn argo_cd_with<B: Bug>() -> Setup {
+    let hub = |process: &mut Dispatcher| {
+        controllers::hub(&mut WithBug::<B>(process, PhantomData));
+        controllers::argo_cd(&mut WithBug::<B>(process, PhantomData));
+    };
+    Setup { hub, ..Setup::default() }
 }

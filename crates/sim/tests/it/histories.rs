@@ -24,13 +24,16 @@ const KNOWN_WITH_JUMPS: [u64; 5] = [10, 22, 23, 36, 56];
 /// Number of seeds of a run with a ManifestWorkReplicaSet; `--sets` plays more.
 const SEEDS_WITH_SETS: u64 = 40;
 
+/// Number of seeds of a run with Argo CD; `--argo-cd` plays more.
+const SEEDS_WITH_ARGO_CD: u64 = 24;
+
 /// Plays seeds on all cores and returns the failures.
-fn play(seeds: &[u64], draw: fn(u64) -> Vec<Event>) -> Vec<String> {
+fn play(setup: Setup, seeds: &[u64], draw: fn(u64) -> Vec<Event>) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut failures = Vec::new();
         while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let ended = history::play(Setup::default(), *seed, &draw(*seed), false);
+            let ended = history::play(setup, *seed, &draw(*seed), false);
             failures.extend(ended.violation.map(|violation| format!("seed {seed}: {violation}")));
         }
         failures
@@ -45,20 +48,27 @@ fn play(seeds: &[u64], draw: fn(u64) -> Vec<Event>) -> Vec<String> {
 #[test]
 fn random_histories_keep_every_invariant() {
     let seeds: Vec<u64> = known().into_iter().chain(0..SEEDS).collect();
-    let failures = play(&seeds, history::draw);
+    let failures = play(Setup::default(), &seeds, history::draw);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn clocks_that_jump_break_no_invariant() {
-    let failures = play(&KNOWN_WITH_JUMPS, history::draw_with_jumps);
+    let failures = play(Setup::default(), &KNOWN_WITH_JUMPS, history::draw_with_jumps);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn histories_with_sets_keep_every_invariant() {
     let seeds: Vec<u64> = (0..SEEDS_WITH_SETS).collect();
-    let failures = play(&seeds, history::draw_with_sets);
+    let failures = play(Setup::default(), &seeds, history::draw_with_sets);
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn histories_with_argo_cd_keep_every_invariant() {
+    let seeds: Vec<u64> = (0..SEEDS_WITH_ARGO_CD).collect();
+    let failures = play(Setup::with_argo_cd(), &seeds, history::draw_with_argo_cd);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

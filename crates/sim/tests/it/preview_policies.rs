@@ -66,9 +66,9 @@ fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
         "{told:#?}"
     );
     let [planned] = told.replica_sets.as_slice() else { panic!("{told:#?}") };
-    let waves: Vec<_> = planned.waves.iter().map(|wave| (wave.after, wave.clusters.clone())).collect();
-    assert_eq!((planned.name.as_str(), waves.len()), ("config/settings", 2), "{planned:#?}");
-    assert!(planned.waves.iter().all(|wave| wave.arrived_after > Some(wave.after)), "{planned:#?}");
+    let batches: Vec<_> = planned.batches.iter().map(|batch| (batch.after, batch.clusters.clone())).collect();
+    assert_eq!((planned.name.as_str(), batches.len()), ("config/settings", 2), "{planned:#?}");
+    assert!(planned.batches.iter().all(|batch| batch.arrived_after > Some(batch.after)), "{planned:#?}");
 
     let before = look(&world);
     apply(&mut world, &second);
@@ -77,7 +77,7 @@ fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
     assert!(compare(&told, &before, &look(&world)).is_err(), "the works of the second group wait");
     let changed = world.list::<ManifestWork>().into_iter().filter(|work| work.metadata.generation > Some(1));
     let changed: Vec<String> = changed.map(|work| work.namespace().to_owned()).collect();
-    assert_eq!(changed, waves[0].1, "the first wave is the one of the plan");
+    assert_eq!(changed, batches[0].1, "the first batch is the one of the plan");
     policy(&mut world, spec(json!(waiting)));
     world.run_for(SignedDuration::from_mins(4)).unwrap();
     compare(&told, &before, &look(&world)).unwrap();
@@ -111,7 +111,7 @@ fn a_freeze_window_of_a_policy_delays_the_waves_of_the_plan_as_it_then_does() {
     let opens = "2027-01-15T09:00:00Z".parse().unwrap();
     assert!(world.now < opens);
     assert_eq!(told.verdict, Verdict::Change);
-    assert_eq!(told.add_ons[0].waves[0].after, opens.duration_since(world.now).as_secs(), "{told:#?}");
+    assert_eq!(told.add_ons[0].batches[0].after, opens.duration_since(world.now).as_secs(), "{told:#?}");
 
     let before = look(&world);
     apply(&mut world, &second);

@@ -113,6 +113,11 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         format!("{workload}{placement}: {}", plain(&open.message, MESSAGE))
     });
     add("Rollouts that do not complete", open.collect());
+    let assumed = preview.assumed_kinds.iter().map(|kind| {
+        let kind = plain(kind, VALUE);
+        format!("{kind} is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it")
+    });
+    add("Assumptions", assumed.collect());
     if preview.ends_after > 0 {
         let end = format!(
             "after {}, if every cluster succeeds and approvals are granted at once",
@@ -193,20 +198,20 @@ fn placement(PlacementPreview { placement, clusters, enter, leave }: &PlacementP
     format!("{placement}: {}; {}", counted(clusters, "cluster"), moves(enter, leave))
 }
 
-fn rollout(WorkloadPreview { name, enter, leave, waves }: &WorkloadPreview) -> Vec<String> {
+fn rollout(WorkloadPreview { name, enter, leave, batches }: &WorkloadPreview) -> Vec<String> {
     let mut lines = vec![match moves(enter, leave) {
         moves if moves.is_empty() => name.clone(),
         moves => format!("{name}: {moves}"),
     }];
-    for (number, wave) in waves.iter().enumerate() {
+    for (number, batch) in batches.iter().enumerate() {
         let groups =
-            if wave.groups.is_empty() { String::new() } else { format!(" ({})", wave.groups.join(", ")) };
-        let end = match wave.arrived_after {
+            if batch.groups.is_empty() { String::new() } else { format!(" ({})", batch.groups.join(", ")) };
+        let end = match batch.arrived_after {
             Some(end) => format!("done at {}", time(end)),
             None => "does not complete".into(),
         };
-        let (number, start, names) = (number + 1, time(wave.after), clusters(&wave.clusters));
-        lines.push(format!("  wave {number} at {start}{groups}: {names}; {end}"));
+        let (number, start, names) = (number + 1, time(batch.after), clusters(&batch.clusters));
+        lines.push(format!("  batch {number} at {start}{groups}: {names}; {end}"));
     }
     lines
 }
@@ -226,7 +231,7 @@ fn work(WorkChange { work, change, objects: changed, clusters: names }: &WorkCha
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use sim::preview::{Approval, HeldObjects, Outcome, Wave};
+    use sim::preview::{Approval, Batch, HeldObjects, Outcome};
 
     #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
     pub(in crate::cli::commands::plan) fn example() -> Preview {
@@ -267,14 +272,14 @@ pub(super) mod tests {
                 name: "app".into(),
                 enter: vec!["c2".into()],
                 leave: Vec::new(),
-                waves: vec![
-                    Wave {
+                batches: vec![
+                    Batch {
                         after: 0,
                         groups: vec!["canary".into()],
                         clusters: vec!["c1".into()],
                         arrived_after: Some(35),
                     },
-                    Wave { after: 95, groups: Vec::new(), clusters: vec!["c2".into()], arrived_after: None },
+                    Batch { after: 95, groups: Vec::new(), clusters: vec!["c2".into()], arrived_after: None },
                 ],
             }],
             works: vec![WorkChange {
@@ -302,6 +307,7 @@ pub(super) mod tests {
                 placement: "config/fleet".into(),
                 message: "1/2 progressing...".into(),
             }],
+            assumed_kinds: vec!["Proxy.example.com".into()],
             ends_after: 130,
         }
     }
@@ -328,8 +334,8 @@ Placements
 
 Add-ons
   app: 1 enter: c2
-    wave 1 at 0s (canary): c1; done at 35s
-    wave 2 at 1m35s: c2; does not complete
+    batch 1 at 0s (canary): c1; done at 35s
+    batch 2 at 1m35s: c2; does not complete
 
 Works on clusters
   ~ addon-app-deploy-0 on 2 clusters: c1, c2
@@ -343,6 +349,9 @@ Approvals
 
 Rollouts that do not complete
   app in config/fleet: 1/2 progressing...
+
+Assumptions
+  Proxy.example.com is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it
 
 Nothing more happens
   after 2m10s, if every cluster succeeds and approvals are granted at once
