@@ -11,18 +11,20 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::cli::connect::HubArgs;
+use crate::cli::election::ElectionArgs;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
 use crate::operator::source::SourceOptions;
 use crate::operator::traces::TraceOptions;
 use crate::operator::webhook::{WebhookAddress, WebhookOptions};
-use crate::operator::{self, ArgoCd, Candidate, OperatorOptions};
+use crate::operator::{self, ArgoCd, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
 use crate::shell::stop_on_signal;
-use crate::shell::{self, Election, ElectionOptions, Selection};
+use crate::shell::{self, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
+use engine::installation::OPERATOR;
 
 /// Run the operator against a hub.
 ///
@@ -35,9 +37,8 @@ pub(crate) struct Args {
     /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out.
     #[arg(long, default_value = "*", allow_hyphen_values = true)]
     controllers: String,
-    /// Write only as the elected leader. Needed when more than one operator runs.
-    #[arg(long, default_value_t = false)]
-    leader_elect: bool,
+    #[command(flatten)]
+    election: ElectionArgs,
     /// Namespace of the Lease of the election, and of the `ConfigRepo` that --repo creates.
     #[arg(long, default_value = "wheelwright-system")]
     namespace: String,
@@ -153,17 +154,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         if let Some(url) = &args.repo {
             create_config_repo(&hub, args, url).await?;
         }
-        let election = match args.leader_elect {
-            true => {
-                let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
-                let options = ElectionOptions::new(&args.namespace, "wheelwright-operator", &host);
-                // The election has its own connection, so that no renewal waits for other requests.
-                let election = Election::new(args.hub.connect().await?, options);
-                let leader = args.hub.connect_as_leader(election.leadership()).await?;
-                Some(Candidate { election, leader })
-            }
-            false => None,
-        };
+        let election = args.election.candidate(&args.hub, &args.namespace, OPERATOR).await?;
         let stop = stop_on_signal();
         operator::run(
             OperatorOptions {
