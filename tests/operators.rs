@@ -53,6 +53,17 @@ async fn of_two_operators_on_one_hub_one_writes_and_the_other_names_it_and_follo
     says("third", "started").await;
 }
 
+#[test]
+fn an_operator_is_not_started_with_a_repository_that_does_not_exist() {
+    let mut operator = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    let output = operator.args(["operator", "--local-repositories", "--repo", "flet"]).output().unwrap();
+    let refusal = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && refusal.starts_with("error: there is no directory flet\nhint: "),
+        "{refusal}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_that_may_not_read_its_lease_says_what_to_grant() {
     let hub = Hub::start().await;

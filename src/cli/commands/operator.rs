@@ -10,6 +10,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
+use crate::cli::checkout::repository;
 use crate::cli::connect::HubArgs;
 use crate::cli::election::ElectionArgs;
 use crate::cli::output::Ui;
@@ -139,9 +140,10 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         Some(dir) => dir.clone(),
         None => default_cache_dir()?,
     };
+    let repo = args.repo.as_deref().map(|repo| repository(Some(repo))).transpose()?;
     let is_local =
         |url: &String| Path::new(url).is_dir() || Remote::parse(url).is_ok_and(|remote| remote.is_local());
-    if args.repo.as_ref().is_some_and(is_local) && !args.local_repositories {
+    if repo.as_ref().is_some_and(is_local) && !args.local_repositories {
         let error = anyhow::anyhow!("--repo names a repository of this machine");
         return Err(CommandError::hinted(error, "add --local-repositories"));
     }
@@ -151,7 +153,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         .map_err(CommandError::from)?;
     super::block_on(async {
         let hub = args.hub.connect().await?;
-        if let Some(url) = &args.repo {
+        if let Some(url) = &repo {
             create_config_repo(&hub, args, url).await?;
         }
         let election = args.election.candidate(&args.hub, &args.namespace, OPERATOR).await?;
@@ -203,7 +205,7 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     let name = Some(name.trim_matches('-').to_owned())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "config".into());
-    let mut spec = json!({"url": absolute(url), "path": args.path, "ref": {"branch": args.branch}});
+    let mut spec = json!({"url": url, "path": args.path, "ref": {"branch": args.branch}});
     if !args.report_branch.is_empty() {
         merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
     }
@@ -237,13 +239,4 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     };
     repos.patch(&name, &params, &Patch::Apply(repo)).await.map_err(missing)?;
     Ok(())
-}
-
-/// Makes the path of a directory absolute, because the operator may run in another working directory. A URL
-/// stays as it is.
-fn absolute(url: &str) -> String {
-    match Path::new(url).canonicalize() {
-        Ok(path) => path.to_string_lossy().into_owned(),
-        Err(_) => url.to_owned(),
-    }
 }
