@@ -100,7 +100,9 @@ impl Operator {
     fn start(kubeconfig: &Path, name: &str) -> Self {
         let log = std::fs::File::create(kubeconfig.with_file_name(format!("operator-{name}.log"))).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        command.args(["operator", "--controllers=placement,clusterset", "--kubeconfig"]).arg(kubeconfig);
+        // Without an election, in which the second one would wait for the lease of the first.
+        command.args(["operator", "--leader-elect=false", "--controllers=placement,clusterset"]);
+        command.arg("--kubeconfig").arg(kubeconfig);
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 

@@ -59,7 +59,7 @@ async fn main() {
     slow_commit::commit(&slow, OBJECTS);
     commit(&repository, "install");
     join(&client, clusters).await;
-    let mut operator = Operator::start(&server.kubeconfig, &repository, dir.path(), &["--leader-elect"]);
+    let mut operator = Operator::start(&server.kubeconfig, &repository, dir.path(), &[]);
     let fleet = Fleet { repository, works: Api::all(client.clone()), clusters };
     wait_for(&fleet.works, clusters, "install").await;
 

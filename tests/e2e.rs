@@ -78,6 +78,13 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
         "--clusterrole=wheelwright-operator",
         "--user=operator",
     ]);
+    // The Role of the chart for the election.
+    kubectl.run(&["create", "namespace", "wheelwright-system"]);
+    let lease = ["--resource=leases", "--resource-name=wheelwright-operator"];
+    let role = ["create", "role", "election", "-n", "wheelwright-system", "--verb=update,patch"];
+    kubectl.run(&[&role[..], &lease].concat());
+    let binding = ["create", "rolebinding", "election", "-n", "wheelwright-system"];
+    kubectl.run(&[&binding[..], &["--role=election", "--user=operator"]].concat());
     // The tests commit ConfigMaps: the `extraRules` of the chart allow them.
     kubectl.run(&[
         "create",
@@ -210,6 +217,8 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
             dir.path(),
             &[
                 "operator",
+                // Nothing starts an operator again that ends because the API server was away.
+                "--leader-elect=false",
                 "--kubeconfig",
                 operator_kubeconfig.to_str().unwrap(),
                 "--local-repositories",

@@ -344,15 +344,7 @@ async fn a_leader_that_was_stopped_writes_nothing_when_it_goes_on() {
         let cache = dir.path().join(name);
         let repo = repository.to_str().unwrap();
         let kubeconfig = hub.kubeconfig.to_str().unwrap();
-        let args = [
-            "operator",
-            "--kubeconfig",
-            kubeconfig,
-            "--repo",
-            repo,
-            "--local-repositories",
-            "--leader-elect",
-        ];
+        let args = ["operator", "--kubeconfig", kubeconfig, "--repo", repo, "--local-repositories"];
         let args: Vec<&str> = args.into_iter().chain(["--cache-dir", cache.to_str().unwrap()]).collect();
         Running::start(name, dir.path(), &args)
     };

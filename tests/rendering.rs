@@ -33,7 +33,9 @@ async fn a_rendering_that_kills_the_operator_is_refused_at_last_and_holds_up_nob
     let (kubeconfig, cache) = (dir.join("kubeconfig"), dir.join("mirrors"));
     let health = format!("127.0.0.1:{}", free_port());
     let paths = [&kubeconfig, &cache, &slow].map(|path| path.to_str().unwrap());
-    let args = ["operator", "--local-repositories", "--listen", &health, "--kubeconfig", paths[0]];
+    // Without an election, in which the next one would wait for the lease of one that was killed.
+    let alone = ["operator", "--leader-elect=false", "--local-repositories"];
+    let args = [&alone[..], &["--listen", &health, "--kubeconfig", paths[0]]].concat();
     let args = [&args[..], &["--cache-dir", paths[1], "--repo", paths[2]]].concat();
     let start = || Running::start("operator", dir, &args);
     let is_rendering = |ends: usize| record(&cache.join("attempts")).is_some_and(|n| n == ends.to_string());

@@ -217,7 +217,7 @@ async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
     let (kubeconfig, listen) = (file("kubeconfig"), format!("127.0.0.1:{port}"));
     let (cert, key) = (file("tls.crt"), file("tls.key"));
     let mut args = vec!["operator", "--kubeconfig", &kubeconfig, "--local-repositories", "--repo", &url];
-    args.extend(["--git-webhook-cert", &cert, "--git-webhook-key", &key, "--leader-elect"]);
+    args.extend(["--git-webhook-cert", &cert, "--git-webhook-key", &key]);
     let start = |name: &str, listen: &str| {
         let cache = file(&format!("{name}-cache"));
         Running::start(

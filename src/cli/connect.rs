@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::CommandError;
-use crate::shell::{self, Leadership};
+use crate::shell;
 
 /// The hub that a command connects to.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -24,15 +24,6 @@ impl HubArgs {
     /// Connects to the hub.
     pub(super) async fn connect(&self) -> Result<kube::Client, CommandError> {
         connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
-    }
-
-    /// Returns a client of the hub that sends nothing after the process has lost this leadership.
-    pub(super) async fn connect_as_leader(
-        &self,
-        leadership: Leadership,
-    ) -> Result<kube::Client, CommandError> {
-        let client = shell::leader_client(self.config().await?, leadership);
-        Ok(client.context("cannot use the kubeconfig")?)
     }
 
     /// Returns the configuration of the connection to the hub.

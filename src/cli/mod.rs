@@ -5,6 +5,7 @@ mod bootstrap;
 mod checkout;
 mod commands;
 mod connect;
+mod election;
 mod error;
 mod fleet;
 mod follow;

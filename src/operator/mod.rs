@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::serve::receiver::ReceiverOptions;
-use crate::shell::{Election, Selection};
+use crate::shell::{self, Election, ElectionOptions, Selection};
 use api::names::SYSTEM_NAMESPACE;
 use reconcile::{Controller, Register};
 
@@ -80,6 +80,18 @@ pub struct Candidate {
     pub election: Election,
     /// The hub, for all that the leader alone does: a client that sends nothing without the leadership.
     pub leader: kube::Client,
+}
+
+impl Candidate {
+    /// Makes a candidate. The election has its own connection, so that no renewal waits for other requests.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn new(hub: &kube::Config, options: ElectionOptions) -> Result<Self, kube::Error> {
+        let election = Election::new(shell::client(hub.clone())?, options);
+        let leader = shell::leader_client(hub.clone(), election.leadership())?;
+        Ok(Self { election, leader })
+    }
 }
 
 /// Returns the names of the hub's controllers, for `--controllers`.

@@ -4,6 +4,7 @@
 //! `in_a_browser`.
 
 mod chromium;
+mod demo;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -76,18 +77,8 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         "lastTransitionTime": "2026-11-21T15:31:25Z"});
     let commit = json!({"commit": "3e60d68007a1c5b2f4e8d9036b7a1c5b2f4e8d90"});
     let status = json!({"status": {"conditions": [ready], "seen": commit, "applied": commit}}).to_string();
-    let of = [
-        "patch",
-        "configrepo",
-        "fleet",
-        "-n",
-        "fleet",
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        &status,
-    ];
-    kubectl.run(&of);
+    let of_repository = ["configrepo", "fleet", "-n", "fleet", "--subresource=status", "--type=merge"];
+    kubectl.run(&[&["patch"], &of_repository[..], &["-p", &status]].concat());
     kubectl.run(&["delete", "configrepo", "app", "-n", "team"]);
     let token = kubectl.run(&["create", "token", "admin", "-n", "team"]);
     let dashboard = Dashboard::start(&client, &kubeconfig).await;
@@ -139,6 +130,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.call("Input.dispatchKeyEvent", enter("keyUp"));
         page.wait_for_text("Resume managed-serviceaccount");
         page.wait_for_text("Waiting (Paused)");
+        check_accessibility(&mut page);
         page.press("document.getElementById('resume:managed-serviceaccount').click()");
         page.wait_for_text("Pause managed-serviceaccount");
 
@@ -158,6 +150,12 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
             &tolerant,
         ]);
         page.wait_for_text("Approve the start of");
+        let held = json!({"status": {"heldPlan": "c0de", "heldDeletions": {"approval": "0123", "total": 1}}})
+            .to_string();
+        kubectl.run(&[&["patch"], &of_repository[..], &["-p", &held]].concat());
+        page.wait_for_text("Approve the plan of fleet/fleet");
+        page.wait_for_text("Approve the deletions of fleet/fleet");
+        check_accessibility(&mut page);
         page.press("[...document.querySelectorAll('button')].find(one => one.textContent.startsWith('Approve the start')).click()");
         page.wait("!document.body.innerText.includes('Approve the start of')");
         page.wait("document.getElementById('state').textContent === 'live'");
@@ -235,6 +233,7 @@ async fn a_thousand_clusters_do_not_freeze_the_page_in_a_browser() {
         assert!(each < Duration::from_millis(500), "an update takes {each:?} of the page's thread");
         let elements: Value = page.evaluate("document.querySelectorAll('*').length");
         assert!(elements.as_u64().unwrap() < 2000, "{elements} elements");
+        check_accessibility(&mut page);
     });
     followed.await.unwrap();
     stop.cancel();

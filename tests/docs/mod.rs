@@ -2,6 +2,7 @@
 //! the objects.
 
 mod helm;
+mod lists;
 mod reasons;
 
 use std::collections::BTreeSet;
@@ -20,108 +21,9 @@ use wheelwright::apiserver::Server;
 use crate::kube::{Cluster, Kubectl, assets};
 use crate::running::Running;
 use crate::wait::eventually;
+use lists::{NOT_RUN, ON_A_HUB_WITH_A_FLEET, ON_A_NEW_HUB, PRINTED, PROGRAMS, UNTIL_STOPPED};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-
-/// The pages whose blocks run, in this order, on one hub, and the directory in which: `fleet` is the checkout
-/// of the tutorial. First those on a hub with two clusters and nothing else.
-const ON_A_NEW_HUB: &[(&str, &str)] = &[
-    ("docs/tutorial.md", ""),
-    ("examples-repo/README.md", "fleet"),
-    ("docs/plan.md", "fleet"),
-    ("docs/rendering.md", "fleet"),
-    ("docs/laptop.md", "laptop"),
-];
-
-/// Those on a hub with an add-on whose rollout stopped.
-const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
-    ("docs/cli.md", ""),
-    ("docs/how-to.md", ""),
-    ("docs/operating.md", ""),
-    ("docs/addons.md", ""),
-    ("docs/repositories.md", ""),
-    ("docs/simulate.md", ""),
-    ("README.md", ""),
-];
-
-/// Commands that go on until they are stopped: page, start of the block, and what they say when they work.
-/// The block has no other command. It is stopped at the end of its page.
-const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
-    ("docs/rendering.md", "wheelwright render overlays/prod --watch", "kind: "),
-    ("docs/operating.md", "wheelwright dashboard", "http://127.0.0.1:"),
-    ("docs/laptop.md", "wheelwright hub --data hub", "the hub listens on"),
-    ("docs/laptop.md", "wheelwright hub --data cluster", "the hub listens on"),
-    ("docs/laptop.md", "wheelwright operator", "fetched"),
-    ("docs/laptop.md", "wheelwright agent", "waiting for the certificate request"),
-    ("README.md", "wheelwright operator", "started"),
-    ("README.md", "wheelwright agent", "joining the hub"),
-];
-
-/// Blocks that do not run: page, start of the first line, and reason.
-const NOT_RUN: &[(&str, &str, &str)] = &[
-    ("README.md", "make demo", "a step of .ci/run"),
-    ("README.md", "cargo install", "no test runs it; the tests have built the program"),
-    ("README.md", "make test", "it is what runs this test"),
-    ("README.md", "wheelwright crds |", "this hub has the operator already; helm:: runs it"),
-    ("docs/tutorial.md", "make demo", "a step of .ci/run"),
-    ("docs/tutorial.md", "cargo install", "no test runs it; the tests have built the program"),
-    ("docs/how-to.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
-    ("docs/how-to.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
-    (
-        "docs/how-to.md",
-        "etcdctl",
-        "etcdctl is not part of the tests; faults:: restores a copy of etcd's files",
-    ),
-    (
-        "docs/how-to.md",
-        "kubectl scale deployment wheelwright-operator",
-        "etcdutl is not part of the tests; faults:: restores a copy of etcd's files",
-    ),
-    ("docs/operating.md", "podman build", "no daemon and no registry; image:: makes the image"),
-    ("docs/operating.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
-    ("docs/operating.md", "wheelwright crds |", "helm has installed nothing here; helm:: runs it"),
-    (
-        "docs/operating.md",
-        "kubectl create namespace open-cluster-management-agent",
-        "this hub is no cluster of a fleet; helm:: runs it",
-    ),
-    (
-        "docs/operating.md",
-        "helm install registration-operator",
-        "nothing runs its pods here; helm:: runs helm, and klusterlet:: the chart",
-    ),
-    (
-        "docs/operating.md",
-        "kubectl create namespace cluster1",
-        "there are no kubeconfigs of other clusters here; klusterlet::hosted:: does the same",
-    ),
-    ("docs/operating.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
-    ("docs/operating.md", "helm uninstall", "helm has installed nothing here; helm:: runs it"),
-    ("docs/operating.md", "kubectl port-forward", "nothing runs pods here; dashboard:: looks at the page"),
-    ("docs/argocd.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
-    ("docs/argocd.md", "kubectl patch", "Argo CD is not here; argocd:: runs the checks in Lua"),
-    ("docs/cli.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
-    (
-        "docs/cli.md",
-        "wheelwright get token --output kubeconfig > new-hub",
-        "there is one hub; switch_hub:: goes to another one",
-    ),
-    ("docs/simulate.md", "kinds=$(kubectl", "the add-on of the fleet here has no template"),
-    ("docs/plan.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
-    (
-        "docs/repositories.md",
-        "git fetch origin",
-        "no operator reports here; git:: fetches reports and archives",
-    ),
-    (
-        "docs/repositories.md",
-        "wheelwright operator",
-        "helm has installed nothing here; helm:: runs helm, and chart:: the operator",
-    ),
-];
-
-/// The programs that a block of commands begins with.
-const PROGRAMS: &str = "wheelwright kubectl helm make cargo cp etcdctl podman ssh-keygen git curl";
 
 /// A plan with changes exits with 10, as its page says.
 const PLANS_OF_CHANGES_SUCCEED: &str =
@@ -174,16 +76,43 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
+/// Returns every page: those of the book, and those beside the code.
 fn pages() -> BTreeSet<String> {
-    let docs = std::fs::read_dir(format!("{ROOT}/docs")).unwrap();
-    let names = docs.map(|entry| format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()));
-    let pages = names.filter(|name| name.ends_with(".md"));
-    pages.chain(["README.md".to_owned(), "examples-repo/README.md".to_owned()]).collect()
+    let folders = ["", "docs/", "docs/design/", "docs/reference/", "examples-repo/", "crates/addon-sdk/"];
+    let of = |folder: &str| {
+        let entries = std::fs::read_dir(format!("{ROOT}/{folder}")).unwrap();
+        let names = entries.map(|entry| format!("{folder}{}", entry.unwrap().file_name().to_str().unwrap()));
+        names.filter(|name| name.ends_with(".md")).collect::<Vec<_>>()
+    };
+    folders.into_iter().flat_map(of).collect()
+}
+
+/// Returns whether a test or a module of this name exists: `helm::`, `klusterlet::hosted::`.
+fn is_module(name: &str) -> bool {
+    let path = name.trim_end_matches("::").replace("::", "/");
+    let exists = |folder: &str| {
+        let path = Path::new(ROOT).join(folder).join(&path);
+        path.is_dir() || path.with_extension("rs").exists()
+    };
+    ["tests", "tests/docs", "src"].into_iter().any(exists)
 }
 
 #[test]
 fn every_block_of_commands_runs_or_says_why_not() {
-    let all: Vec<Block> = pages().iter().flat_map(|page| blocks(page)).filter(Block::is_commands).collect();
+    let all: Vec<Block> = pages().iter().flat_map(|page| blocks(page)).collect();
+    for block in all.iter().filter(|block| !block.is_commands()) {
+        let Block { page, language, text } = block;
+        let is_printed = PRINTED.iter().any(|(of, start)| of == page && text.starts_with(start));
+        let is_other = ["yaml", "text", "rust", "toml"].contains(&language.as_str());
+        assert!(is_printed || is_other, "neither commands nor what they print: {page}:\n{language}\n{text}");
+    }
+    let all: Vec<Block> = all.into_iter().filter(Block::is_commands).collect();
+    for (page, start, reason) in NOT_RUN {
+        let named = reason.split([' ', ';', ',']).filter(|word| word.ends_with("::"));
+        for module in named {
+            assert!(is_module(module), "{page}: {start}: there is no {module}");
+        }
+    }
     let run = ON_A_NEW_HUB.iter().chain(ON_A_HUB_WITH_A_FLEET);
     for block in &all {
         assert!(
@@ -291,6 +220,8 @@ async fn prepare_fleet(hub: &Cluster) {
         &waits,
     ]);
     kubectl.run(&["create", "namespace", "open-cluster-management-hub"]);
+    kubectl.run(&["create", "namespace", "argocd"]);
+    kubectl.run(&["create", "configmap", "argocd-cm", "-n", "argocd"]);
     for (namespace, name) in [
         ("open-cluster-management", "cluster-manager"),
         ("open-cluster-management-hub", "cluster-manager-placement-controller"),
@@ -361,7 +292,9 @@ async fn run_page(hub: &Cluster, dir: &Path, page: &str, below: &str) -> usize {
     }
     let (mut count, mut running) = (0, Vec::new());
     for block in blocks(page) {
-        if block.language == "yaml" && block.text.starts_with("apiVersion:") {
+        let is_object =
+            block.text.starts_with("apiVersion:") && !block.text.contains("apiVersion: argoproj.io/");
+        if block.language == "yaml" && is_object {
             let apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"];
             hub.kubectl().run_with(&apply, &block.text);
             count += 1;

@@ -32,7 +32,7 @@ impl Candidate {
         let proxy = Proxy::start(hub).await;
         let kubeconfig = proxy.kubeconfig_for(hub, name, &["system:masters"]);
         let (repository, cache) = (dir.join("fleet.git"), dir.join(name));
-        let args = ["operator", "--local-repositories", "--leader-elect", "--kubeconfig"];
+        let args = ["operator", "--local-repositories", "--kubeconfig"];
         let paths = [kubeconfig.to_str().unwrap(), "--repo", repository.to_str().unwrap()];
         let cache = ["--cache-dir", cache.to_str().unwrap()];
         let process = Running::start(name, dir, &[&args[..], &paths, &cache].concat());

@@ -67,7 +67,6 @@ impl Hub {
         let dir = tempfile::tempdir().unwrap();
         let kubectl = cluster.kubectl();
         prepare_hub(&cluster);
-        kubectl.run(&["create", "namespace", "wheelwright-system"]);
         let role = ["role", "webhook", "-n", "wheelwright-system"];
         let rules = ["--verb=get,create,update", "--resource=secrets"];
         kubectl.run(&[&["create"][..], &role, &rules].concat());

@@ -61,7 +61,7 @@ pub(super) async fn an_outage_of_the_webhook_stops_the_newer_version_only(hub: &
         "spec": {"holderIdentity": "elsewhere", "leaseDurationSeconds": 3600, "acquireTime": at, "renewTime": at},
     });
     hub.apply(&lease.to_string());
-    hub.start_operator(&["--leader-elect"]);
+    hub.start_operator(&[]);
     eventually("a replica that does not lead converts", async || {
         let got = hub.kubectl.command(&["get", NEW, "both", "-n", "c2", "-o", "json"]).output().unwrap();
         got.status.success() && String::from_utf8_lossy(&got.stdout).contains("outage")

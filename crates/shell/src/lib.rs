@@ -19,6 +19,9 @@ mod freshness;
 #[cfg(test)]
 #[path = "../../../tests/fuzz/driver.rs"]
 mod fuzz;
+#[cfg(test)]
+#[path = "tests/lines.rs"]
+mod lines;
 mod lookup;
 mod metrics;
 mod process;

@@ -244,6 +244,9 @@ async fn follow(
     let stream = match open(target, &at).await {
         Ok(stream) => stream,
         Err(error) => {
+            if matches!(&error, Error::Api(status) if status.code == 403) {
+                warn!(kind = %target.kind.gvk, error = message(&error), "cannot watch; the kind is listed again and again");
+            }
             let is_busy = matches!(&error, Error::Api(status) if status.code == 429);
             let retry_after = retry_after(&error);
             return WatchEnd { why: message(&error), resume: is_busy.then_some(at), retry_after };

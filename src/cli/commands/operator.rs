@@ -10,19 +10,22 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
+use crate::cli::checkout::repository;
 use crate::cli::connect::HubArgs;
+use crate::cli::election::ElectionArgs;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
 use crate::operator::source::SourceOptions;
 use crate::operator::traces::TraceOptions;
 use crate::operator::webhook::{WebhookAddress, WebhookOptions};
-use crate::operator::{self, ArgoCd, Candidate, OperatorOptions};
+use crate::operator::{self, ArgoCd, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
 use crate::shell::stop_on_signal;
-use crate::shell::{self, Election, ElectionOptions, Selection};
+use crate::shell::{self, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
+use engine::installation::OPERATOR;
 
 /// Run the operator against a hub.
 ///
@@ -35,9 +38,8 @@ pub(crate) struct Args {
     /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out.
     #[arg(long, default_value = "*", allow_hyphen_values = true)]
     controllers: String,
-    /// Write only as the elected leader. Needed when more than one operator runs.
-    #[arg(long, default_value_t = false)]
-    leader_elect: bool,
+    #[command(flatten)]
+    election: ElectionArgs,
     /// Namespace of the Lease of the election, and of the `ConfigRepo` that --repo creates.
     #[arg(long, default_value = "wheelwright-system")]
     namespace: String,
@@ -138,9 +140,10 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         Some(dir) => dir.clone(),
         None => default_cache_dir()?,
     };
+    let repo = args.repo.as_deref().map(|repo| repository(Some(repo))).transpose()?;
     let is_local =
         |url: &String| Path::new(url).is_dir() || Remote::parse(url).is_ok_and(|remote| remote.is_local());
-    if args.repo.as_ref().is_some_and(is_local) && !args.local_repositories {
+    if repo.as_ref().is_some_and(is_local) && !args.local_repositories {
         let error = anyhow::anyhow!("--repo names a repository of this machine");
         return Err(CommandError::hinted(error, "add --local-repositories"));
     }
@@ -150,20 +153,10 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         .map_err(CommandError::from)?;
     super::block_on(async {
         let hub = args.hub.connect().await?;
-        if let Some(url) = &args.repo {
+        if let Some(url) = &repo {
             create_config_repo(&hub, args, url).await?;
         }
-        let election = match args.leader_elect {
-            true => {
-                let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
-                let options = ElectionOptions::new(&args.namespace, "wheelwright-operator", &host);
-                // The election has its own connection, so that no renewal waits for other requests.
-                let election = Election::new(args.hub.connect().await?, options);
-                let leader = args.hub.connect_as_leader(election.leadership()).await?;
-                Some(Candidate { election, leader })
-            }
-            false => None,
-        };
+        let election = args.election.candidate(&args.hub, &args.namespace, OPERATOR).await?;
         let stop = stop_on_signal();
         operator::run(
             OperatorOptions {
@@ -212,7 +205,7 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     let name = Some(name.trim_matches('-').to_owned())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "config".into());
-    let mut spec = json!({"url": absolute(url), "path": args.path, "ref": {"branch": args.branch}});
+    let mut spec = json!({"url": url, "path": args.path, "ref": {"branch": args.branch}});
     if !args.report_branch.is_empty() {
         merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
     }
@@ -246,13 +239,4 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     };
     repos.patch(&name, &params, &Patch::Apply(repo)).await.map_err(missing)?;
     Ok(())
-}
-
-/// Makes the path of a directory absolute, because the operator may run in another working directory. A URL
-/// stays as it is.
-fn absolute(url: &str) -> String {
-    match Path::new(url).canonicalize() {
-        Ok(path) => path.to_string_lossy().into_owned(),
-        Err(_) => url.to_owned(),
-    }
 }

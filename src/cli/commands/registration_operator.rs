@@ -8,11 +8,11 @@ use anyhow::Context as _;
 use crate::agent;
 use crate::cli::CommandResult;
 use crate::cli::connect::HubArgs;
+use crate::cli::election::ElectionArgs;
 use crate::cli::output::Ui;
-use crate::operator::Candidate;
 use crate::operator::registration::{self, RegistrationOptions};
 use crate::serve::Listen;
-use crate::shell::{Election, ElectionOptions, stop_on_signal};
+use crate::shell::stop_on_signal;
 use api::crds;
 
 /// Run a registration operator: `klusterlet` installs the agent of each Klusterlet of a cluster, and `hub` installs
@@ -27,9 +27,8 @@ pub(crate) struct Args {
     component: Component,
     #[command(flatten)]
     cluster: HubArgs,
-    /// Write only as the elected leader. Needed when more than one operator runs.
-    #[arg(long)]
-    leader_elect: bool,
+    #[command(flatten)]
+    election: ElectionArgs,
     /// Namespace of the Lease of the election.
     #[arg(long, default_value = "open-cluster-management")]
     namespace: String,
@@ -71,16 +70,9 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         agent::install_definitions(&cluster, definitions)
             .await
             .context("cannot install the definitions of the kinds")?;
-        let election = match args.leader_elect {
-            true => {
-                let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
-                let options = ElectionOptions::new(&args.namespace, lease, &host);
-                // The election has its own connection, so that no renewal waits for other requests.
-                let election = Election::new(args.cluster.connect().await?, options);
-                let leader = args.cluster.connect_as_leader(election.leadership()).await?;
-                Some(Candidate { election, leader })
-            }
-            false => None,
+        let election = match args.disable_leader_election.as_deref() {
+            None | Some("false") => args.election.candidate(&args.cluster, &args.namespace, lease).await?,
+            Some(_) => None,
         };
         let stop = stop_on_signal();
         let listen = args.listen.map(|address| Listen { address, tls: args.listen_tls });

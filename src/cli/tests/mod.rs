@@ -42,6 +42,7 @@ fn shown(argument: &clap::Arg) -> String {
     let short = argument.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
     match argument.get_long() {
         Some(long) if value.is_empty() => format!("{short}--{long}"),
+        Some(long) if argument.is_require_equals_set() => format!("{short}--{long}={value}"),
         Some(long) => format!("{short}--{long} {value}"),
         None => value,
     }

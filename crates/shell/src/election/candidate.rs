@@ -75,8 +75,8 @@ pub struct Election {
 enum Attempt {
     /// This candidate holds the lease; the renewal was sent at this time.
     Ours(Moment),
-    /// Another candidate holds it.
-    Others,
+    /// Another candidate holds it, with this identity.
+    Others(String),
 }
 
 impl Election {
@@ -101,6 +101,7 @@ impl Election {
     /// Waits until elected; `false` when `stop` came first.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         info!(lease = %self.options.name, identity = self.options.identity, "waiting to be elected");
+        let mut leader = String::new();
         loop {
             let limit = self.options.renew_deadline;
             match stop.run_until_cancelled(timeout(limit, self.attempt())).await {
@@ -109,10 +110,15 @@ impl Election {
                     self.extend(sent);
                     // An answer that took the whole renew deadline gives no leadership.
                     if self.leadership.holds() {
+                        info!("elected");
                         return true;
                     }
                 }
-                Some(Ok(Ok(Attempt::Others))) => {}
+                Some(Ok(Ok(Attempt::Others(holder)))) if holder == leader => {}
+                Some(Ok(Ok(Attempt::Others(holder)))) => {
+                    info!(holder, "another one leads; waiting until it ends or does not renew its lease");
+                    leader = holder;
+                }
                 Some(Ok(Err(error))) => warn!(%error, "cannot take part in the election"),
                 Some(Err(_)) => warn!("cannot take part in the election: the API server does not answer"),
             }
@@ -136,7 +142,7 @@ impl Election {
                 None => return,
                 // While the machine was suspended, another candidate may have led and released the lease.
                 Some(Ok(Ok(Ok(Attempt::Ours(sent))))) if self.leadership.holds() => self.extend(sent),
-                Some(Ok(Ok(Ok(Attempt::Ours(_) | Attempt::Others)))) => break,
+                Some(Ok(Ok(Ok(Attempt::Ours(_) | Attempt::Others(_))))) => break,
                 Some(Ok(Ok(Err(error)))) => warn!(%error, "cannot renew the lease"),
                 Some(Ok(Err(_))) => warn!("cannot renew the lease: the API server does not answer"),
                 Some(Err(_)) => break,
@@ -168,10 +174,9 @@ impl Election {
                 self.observed = Some((current.clone(), Instant::now()));
             }
             let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
-            let is_others =
-                holder.is_some_and(|holder| !holder.is_empty() && holder != self.options.identity);
-            if is_others && !self.is_expired() {
-                return Ok(Attempt::Others);
+            let other = holder.filter(|holder| !holder.is_empty() && *holder != self.options.identity);
+            if let Some(other) = other.filter(|_| !self.is_expired()) {
+                return Ok(Attempt::Others(other.to_owned()));
             }
         }
         let (sent, claim) = (Moment::now(), self.claim(current.as_ref()));
@@ -219,16 +224,17 @@ impl Election {
     pub async fn release(mut self) {
         self.prolong.send_replace(Term::over());
         let error = match timeout(RELEASE_WITHIN, self.free()).await {
-            Ok(Ok(())) => return,
+            Ok(Ok(true)) => return info!("released the lease"),
+            Ok(Ok(false)) => return,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the API server does not answer".into(),
         };
         warn!(error, "cannot release the lease; the next leader waits until it expires");
     }
 
-    /// Removes this candidate from the lease. After a conflict the lease is read again: a renewal that was
-    /// cut off may have been stored.
-    async fn free(&mut self) -> Result<(), kube::Error> {
+    /// Removes this candidate from the lease; `false` if another one holds it. After a conflict the lease is read
+    /// again: a renewal that was cut off may have been stored.
+    async fn free(&mut self) -> Result<bool, kube::Error> {
         while let Some((mut lease, _)) = self.observed.take() {
             let is_ours =
                 |spec: &&mut LeaseSpec| spec.holder_identity.as_ref() == Some(&self.options.identity);
@@ -240,10 +246,10 @@ impl Election {
                     let current = self.api.get_opt(&self.options.name).await?;
                     self.observed = current.map(|lease| (lease, Instant::now()));
                 }
-                replaced => return replaced.map(drop),
+                replaced => return replaced.map(|_| true),
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 

@@ -17,6 +17,7 @@ use serde_json::json;
 use tower::BoxError;
 
 use super::super::freshness::Contact;
+use super::super::lines::Lines;
 use super::*;
 
 /// A controller that only needs one kind to be watched.
@@ -171,6 +172,24 @@ async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
     ] {
         let log = watched(10 * MINUTE, answer).await;
         assert!((15..70).contains(&log.requests.len()), "{:?}", log.requests);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_has_the_words_of_a_server_that_refuses_to_list_or_to_watch() {
+    for (answer, line) in [
+        (
+            (|_, _| Reply::Refused(403, 0)) as fn(bool, (usize, usize)) -> Reply,
+            r#"WARN cannot list kind=ConfigMap error="no""#,
+        ),
+        (
+            |is_watch, _| if is_watch { Reply::Refused(403, 0) } else { Reply::Listed(7) },
+            r#"WARN cannot watch; the kind is listed again and again kind=ConfigMap error="no""#,
+        ),
+    ] {
+        let lines = Lines::record();
+        watched(MINUTE, answer).await;
+        assert!(lines.all().iter().any(|one| one == line), "{:?}", lines.all());
     }
 }
 

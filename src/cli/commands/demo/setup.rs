@@ -1,6 +1,6 @@
 //! Starts the hub, the operator, and the clusters with their agents.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -11,6 +11,7 @@ use serde_json::json;
 use ssh_key::LineEnding;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::error;
 
 use super::clusters;
 use super::progress::{FleetProgress, explain_placement, overview};
@@ -20,10 +21,12 @@ use super::script::REPORTS;
 use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
 use crate::dashboard::{self, ReadFleet};
-use crate::operator::{self, OperatorOptions};
+use crate::operator::{self, Candidate, OperatorOptions};
+use crate::shell::{self, ElectionOptions};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 use controllers::hub::overview::Overview;
+use engine::installation::OPERATOR;
 use engine::placement::explain::Explanation;
 use object::{Key, Object};
 use store::{Patch, ResourcePath, WriteOptions};
@@ -67,11 +70,9 @@ impl<'a> Demo<'a> {
         let (url, path) = (&demo.hub.url, demo.repository.path.display());
         demo.screen.log_file()?;
         demo.screen.heading(&format!("hub at {url}, repository at {path}"))?;
-        let options = OperatorOptions::new(
-            client(demo.hub.kubeconfig("wheelwright-operator", &["system:masters"])?).await?,
-            dir.join("mirrors"),
-        );
-        background.tasks.spawn(operator::run(options, background.stop.clone()));
+        create_namespace(&demo.hub)?;
+        let config = config(demo.hub.kubeconfig(OPERATOR, &["system:masters"])?).await?;
+        background.tasks.spawn(run_operator(config, dir.join("mirrors"), background.stop.clone()));
         let dashboard = dashboard::LocalDashboard::listen(0).await?;
         demo.screen.heading(&format!("dashboard at {}", dashboard.url))?;
         let reader = Arc::new(DemoFleet(Arc::clone(&demo.hub)));
@@ -84,11 +85,27 @@ impl<'a> Demo<'a> {
         let spoke = Arc::new(clusters::start_spoke(&name).await?);
         clusters::run_nodes(Arc::clone(&spoke), &background.tasks, background.stop.clone());
         let bootstrap = self.hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"])?;
-        let api = client(spoke.kubeconfig("agent", &["system:masters"])?).await?;
+        let api = shell::client(config(spoke.kubeconfig("agent", &["system:masters"])?).await?)?;
         let options = AgentOptions::new(Bootstrap::Given(Box::new(bootstrap)), api, &name);
         background.tasks.spawn(agent::run(options, background.stop.clone()));
         self.spokes.push((name, spoke));
         Ok(())
+    }
+}
+
+/// Runs the operator. It holds a lease, for `wheelwright status` and for operators that somebody starts beside
+/// it. It starts again when it has lost the lease, as on a laptop that was suspended.
+async fn run_operator(config: kube::Config, cache: PathBuf, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let lease = ElectionOptions::new(NAMESPACE, OPERATOR, "demo");
+        let started = Candidate::new(&config, lease).and_then(|candidate| {
+            let hub = shell::client(config.clone())?;
+            Ok(OperatorOptions { election: Some(candidate), ..OperatorOptions::new(hub, &cache) })
+        });
+        match started {
+            Ok(options) => operator::run(options, stop.clone()).await,
+            Err(error) => return error!(%error, "the operator cannot connect to the hub"),
+        }
     }
 }
 
@@ -105,12 +122,21 @@ impl ReadFleet for DemoFleet {
     }
 }
 
-/// Creates the `ConfigRepo` that follows the repository.
-pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
+/// Creates the namespace of the operator's lease and of the `ConfigRepo`.
+fn create_namespace(hub: &Server) -> Result<()> {
     let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
     let metadata = json!({"name": NAMESPACE, "labels": labels});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
     let namespace = Object::from_value(namespace)?;
+    let namespaces = ResourcePath::resource("", "v1", "namespaces");
+    let options = WriteOptions::manager("demo");
+    hub.with_store(|store, now| store.create(&namespaces, namespace, &options, now))
+        .map_err(anyhow::Error::msg)?;
+    Ok(())
+}
+
+/// Creates the `ConfigRepo` that follows the repository.
+pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
     let key = STANDARD.encode(repository.key.to_openssh(LineEnding::LF)?.as_bytes());
     let metadata = json!({"name": REPORT_KEY, "namespace": NAMESPACE});
     let secret =
@@ -127,8 +153,6 @@ pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) ->
     });
     hub.with_store(|store, now| {
         let options = WriteOptions::manager("demo");
-        let namespaces = ResourcePath::resource("", "v1", "namespaces");
-        store.create(&namespaces, namespace, &options, now).map_err(anyhow::Error::msg)?;
         let secrets = ResourcePath::resource("", "v1", "secrets").within(NAMESPACE);
         store.create(&secrets, secret, &options, now).map_err(anyhow::Error::msg)?;
         let target = ResourcePath::all::<ConfigRepo>().within(NAMESPACE).named("fleet");
@@ -137,7 +161,6 @@ pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) ->
     })
 }
 
-async fn client(kubeconfig: Kubeconfig) -> Result<kube::Client> {
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    Ok(crate::shell::client(config)?)
+async fn config(kubeconfig: Kubeconfig) -> Result<kube::Config> {
+    Ok(kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use object::{Key, Metadata as _};
 
 use super::ExaminedHub;
-use super::finding::{Finding, all, few};
+use super::finding::{Finding, Health, all, few};
 use crate::cli::CommandError;
 use crate::cli::installation::manifests;
 use crate::cli::writer::find;
@@ -43,20 +43,23 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let ExaminedHub { client, namespace, has_ours: _ } = hub;
     let found = find::<Deployment>(client, &Key::namespaced(namespace, OPERATOR)).await;
     let is_installed = !matches!(found, Ok(None));
+    let lease = lease(client, namespace).await;
+    let is_led = matches!(&lease, Ok(Some(leader)) if leader.health == Health::Good);
     let operator = match found {
         Ok(Some(deployment)) => running(&deployment),
+        Ok(None) if is_led => Finding::good("operator", "it runs outside of the hub"),
         Ok(None) => Finding::warning(
             "operator",
             format!("there is no Deployment {namespace}/{OPERATOR}"),
-            "wheelwright install; or nothing, if wheelwright operator --leader-elect runs outside of the hub",
+            "wheelwright install; or start wheelwright operator outside of the hub",
         ),
         Err(error) => Finding::unknown("operator", error),
     };
     let mut findings = vec![operator];
-    findings.push(match lease(client, namespace).await {
+    findings.push(match lease {
         Ok(Some(leader)) => leader,
         Ok(None) if is_installed => not_led("no operator leads".into()),
-        // An operator outside of the hub may run alone, without an election.
+        // An operator outside of the hub may run without an election.
         Ok(None) => no_lease(namespace),
         Err(error) => Finding::unknown(LEADER, error),
     });
@@ -98,7 +101,7 @@ pub(in crate::cli::commands) fn no_lease(namespace: &str) -> Finding {
     Finding::warning(
         LEADER,
         format!("no operator has a lease in namespace {namespace}"),
-        "an operator without --leader-elect is not seen here; --namespace names another namespace",
+        "start the operator; --namespace names another namespace, and one with --leader-elect=false is not seen",
     )
 }
 
@@ -160,7 +163,6 @@ async fn policies(hub: &ExaminedHub, is_installed: bool) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Health;
     use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 

@@ -104,7 +104,10 @@ impl Explained {
 pub(in crate::cli) fn missing(name: &str) -> CommandError {
     let (kind, hint) = match name.contains('/') {
         true => ("ManifestWorkReplicaSet", "kubectl get manifestworkreplicasets --all-namespaces"),
-        false => ("add-on", "kubectl get clustermanagementaddons"),
+        false => (
+            "add-on",
+            "kubectl get clustermanagementaddons; a ManifestWorkReplicaSet is named as NAMESPACE/NAME",
+        ),
     };
     CommandError::hinted(anyhow!("there is no {kind} {name}"), hint)
 }

@@ -8,7 +8,9 @@ use jiff::SignedDuration;
 use kube::client::Body;
 use tokio::time::timeout;
 
+use super::super::lead;
 use super::*;
+use crate::lines::Lines;
 
 /// An API server with one Lease.
 #[derive(Default)]
@@ -237,6 +239,41 @@ async fn giving_the_lease_back_takes_two_seconds_at_most() {
     election.release().await;
     assert_eq!(since.elapsed(), RELEASE_WITHIN);
     assert!(server.holder().is_some());
+}
+
+/// Runs a candidate until a time; returns its log.
+async fn log_of(server: &Server, identity: &str, ends: Duration) -> Vec<String> {
+    let (lines, stop) = (Lines::record(), CancellationToken::new());
+    let options =
+        ElectionOptions { identity: identity.into(), ..ElectionOptions::new("default", "leader", "") };
+    let election = Election::new(server.client(), options);
+    let ended = async {
+        sleep(ends).await;
+        stop.cancel();
+    };
+    tokio::join!(lead(Some(election), stop.clone(), stop.cancelled()), ended);
+    lines.all()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_end_is_told_and_warns_of_nothing_and_a_lost_lease_warns() {
+    let server = Server::default();
+    let waits = "INFO waiting to be elected lease=leader identity=\"a\"";
+    let ends = [waits, "INFO elected", "INFO released the lease"];
+    assert_eq!(log_of(&server, "a", Duration::from_secs(5)).await, ends);
+
+    let mut first = candidate(&server, "b");
+    assert!(first.acquire(&CancellationToken::new()).await);
+    let holder = server.holder().unwrap();
+    let other = format!(
+        "INFO another one leads; waiting until it ends or does not renew its lease holder=\"{holder}\""
+    );
+    assert_eq!(log_of(&server, "a", Duration::from_secs(10)).await, [waits, &other], "once");
+
+    let lines = Lines::record();
+    server.behave(Behaviour::FailsAndHangs(0));
+    first.renew(&CancellationToken::new()).await;
+    assert_eq!(lines.all().last().unwrap(), "WARN no longer the leader");
 }
 
 #[test]

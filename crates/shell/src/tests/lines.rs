@@ -1,0 +1,40 @@
+//! The log lines of a test.
+
+use std::io::{Result, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing::subscriber::{DefaultGuard, set_default};
+
+/// The log lines of this thread while it exists.
+pub(crate) struct Lines {
+    text: Text,
+    _guard: DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct Text(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    pub(crate) fn record() -> Self {
+        let text = Text::default();
+        let logs = tracing_subscriber::fmt().with_ansi(false).without_time().with_target(false);
+        let written = text.clone();
+        Self { text, _guard: set_default(logs.with_writer(move || written.clone()).finish()) }
+    }
+
+    /// Returns the lines of level INFO and above.
+    pub(crate) fn all(&self) -> Vec<String> {
+        let text = String::from_utf8(self.text.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| line.trim().to_owned()).collect()
+    }
+}

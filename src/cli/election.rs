@@ -1,0 +1,87 @@
+//! The election that a command takes part in.
+
+use anyhow::Context as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::PostParams;
+use tracing::warn;
+
+use super::CommandError;
+use super::connect::HubArgs;
+use crate::operator::Candidate;
+use crate::shell::{self, ElectionOptions};
+
+/// What to do where the lease cannot be held.
+const ADVICE: &str = "name another namespace with --namespace, grant get, create and update of leases there, \
+                      or run the only operator with --leader-elect=false";
+
+/// Whether a command takes part in an election.
+#[derive(Debug, clap::Args)]
+pub(super) struct ElectionArgs {
+    /// Write only as the elected leader, which holds a Lease. An operator with `--leader-elect=false` must be
+    /// the only one, and nothing on the API server says whether it lives.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
+    leader_elect: bool,
+}
+
+impl ElectionArgs {
+    /// Returns the candidate for a lease, `None` without an election. Creates the namespace of the lease where it
+    /// is missing.
+    ///
+    /// # Errors
+    /// The lease may not be read, or its namespace is missing and cannot be created.
+    pub(super) async fn candidate(
+        &self,
+        hub: &HubArgs,
+        namespace: &str,
+        lease: &str,
+    ) -> Result<Option<Candidate>, CommandError> {
+        if !self.leader_elect {
+            warn!("no election: this operator must be the only one");
+            return Ok(None);
+        }
+        let client = hub.connect().await?;
+        let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+        if let Err(kube::Error::Api(status)) = leases.get_opt(lease).await
+            && status.code == 403
+        {
+            let why = status.message;
+            let error = anyhow::anyhow!("cannot read the lease {namespace}/{lease} of the election: {why}");
+            return Err(CommandError::hinted(error, ADVICE));
+        }
+        create_namespace(client, namespace).await?;
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
+        let options = ElectionOptions::new(namespace, lease, &host);
+        let candidate = Candidate::new(&hub.config().await?, options);
+        Ok(Some(candidate.context("cannot use the kubeconfig")?))
+    }
+}
+
+/// Creates the namespace of the lease where it is missing. Who may not read it finds out in the election.
+async fn create_namespace(client: kube::Client, name: &str) -> Result<(), CommandError> {
+    let namespaces: Api<Namespace> = Api::all(client);
+    if !matches!(namespaces.get_opt(name).await, Ok(None)) {
+        return Ok(());
+    }
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    match namespaces.create(&PostParams::default(), &namespace).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        Err(error) => {
+            let why = shell::message(&error);
+            let error =
+                anyhow::anyhow!("cannot create the namespace {name} for the lease of the election: {why}");
+            Err(CommandError::hinted(error, ADVICE))
+        }
+        Ok(_) => Ok(()),
+    }
+}

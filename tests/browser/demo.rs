@@ -1,0 +1,45 @@
+//! The demo in a browser: its embedded hub, its operator and its agents drive a rollout and its stop.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use super::check_accessibility;
+use super::chromium::Chromium;
+use crate::kube::Directory;
+
+/// The demo, which ends with the test.
+struct Demo(Child);
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // A demo that has ended already is as good as killed.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rollouts_of_the_demo_are_followed_to_their_stop_in_a_browser() {
+    let dir = Directory::new("browser-demo");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.args(["demo", "--stay", "--clusters", "4", "--dir"]).arg(dir.path("demo"));
+    let mut demo = Demo(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(demo.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let url = lines.find_map(|line| Some(line.strip_prefix("== dashboard at ")?.to_owned())).unwrap();
+    // The demo waits where nobody reads what it prints.
+    let printing = std::thread::spawn(move || lines.count());
+
+    let followed = tokio::task::spawn_blocking(move || {
+        let mut page = Chromium::open(&url);
+        page.wait_for_text("4 of 4 available");
+        page.wait_for_text("aws-1 0.9.0");
+        page.wait_for_text("4 of 4 clusters done");
+        page.wait_for_text("aws-1 0.10.0");
+        page.wait_for_text("↩ gcp-2 0.10.0");
+        page.wait_for_text("0.10.1");
+        check_accessibility(&mut page);
+    });
+    followed.await.unwrap();
+    drop(demo);
+    printing.join().unwrap();
+}

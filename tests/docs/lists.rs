@@ -1,0 +1,109 @@
+//! What runs of the blocks of the pages, and why the rest does not.
+
+/// The pages whose blocks run, in this order, on one hub, and the directory in which: `fleet` is the checkout
+/// of the tutorial. First those on a hub with two clusters and nothing else.
+pub(super) const ON_A_NEW_HUB: &[(&str, &str)] = &[
+    ("docs/tutorial.md", ""),
+    ("examples-repo/README.md", "fleet"),
+    ("docs/plan.md", "fleet"),
+    ("docs/rendering.md", "fleet"),
+    ("docs/laptop.md", "laptop"),
+];
+
+/// Those on a hub with an add-on whose rollout stopped.
+pub(super) const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
+    ("docs/cli.md", ""),
+    ("docs/how-to.md", ""),
+    ("docs/operating.md", ""),
+    ("docs/addons.md", ""),
+    ("docs/argocd.md", ""),
+    ("docs/repositories.md", ""),
+    ("docs/simulate.md", ""),
+    ("README.md", ""),
+];
+
+/// Commands that go on until they are stopped: page, start of the block, and what they say when they work.
+/// The block has no other command. It is stopped at the end of its page.
+pub(super) const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
+    ("docs/rendering.md", "wheelwright render overlays/prod --watch", "kind: "),
+    ("docs/operating.md", "wheelwright dashboard", "http://127.0.0.1:"),
+    ("docs/laptop.md", "wheelwright hub --data hub", "the hub listens on"),
+    ("docs/laptop.md", "wheelwright hub --data cluster", "the hub listens on"),
+    ("docs/laptop.md", "wheelwright operator", "fetched"),
+    ("docs/laptop.md", "wheelwright agent", "waiting for the certificate request"),
+    ("README.md", "wheelwright operator", "started"),
+    ("README.md", "wheelwright agent", "joining the hub"),
+];
+
+/// Blocks that do not run: page, start of the first line, and reason.
+pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("README.md", "make demo", "a step of .ci/run"),
+    ("README.md", "cargo install", "no test runs it; the tests have built the program"),
+    ("README.md", "make test", "it is what runs this test"),
+    ("README.md", "wheelwright crds |", "this hub has the operator already; helm:: runs it"),
+    ("docs/tutorial.md", "make demo", "a step of .ci/run"),
+    ("docs/tutorial.md", "cargo install", "no test runs it; the tests have built the program"),
+    ("docs/how-to.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
+    ("docs/how-to.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
+    (
+        "docs/how-to.md",
+        "etcdctl",
+        "etcdctl is not part of the tests; faults:: restores a copy of etcd's files",
+    ),
+    (
+        "docs/how-to.md",
+        "kubectl scale deployment wheelwright-operator",
+        "etcdutl is not part of the tests; faults:: restores a copy of etcd's files",
+    ),
+    ("docs/operating.md", "podman build", "no daemon and no registry; image:: makes the image"),
+    ("docs/operating.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
+    ("docs/operating.md", "wheelwright crds |", "helm has installed nothing here; helm:: runs it"),
+    (
+        "docs/operating.md",
+        "kubectl create namespace open-cluster-management-agent",
+        "this hub is no cluster of a fleet; helm:: runs it",
+    ),
+    (
+        "docs/operating.md",
+        "helm install registration-operator",
+        "nothing runs its pods here; helm:: runs helm, and klusterlet:: the chart",
+    ),
+    (
+        "docs/operating.md",
+        "kubectl create namespace cluster1",
+        "there are no kubeconfigs of other clusters here; klusterlet::hosted:: does the same",
+    ),
+    ("docs/operating.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
+    ("docs/operating.md", "helm uninstall", "helm has installed nothing here; helm:: runs it"),
+    ("docs/operating.md", "kubectl port-forward", "nothing runs pods here; dashboard:: looks at the page"),
+    ("docs/argocd.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
+    ("docs/cli.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
+    (
+        "docs/cli.md",
+        "wheelwright get token --output kubeconfig > new-hub",
+        "there is one hub; switch_hub:: goes to another one",
+    ),
+    ("docs/simulate.md", "kinds=$(kubectl", "the add-on of the fleet here has no template"),
+    ("docs/plan.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
+    (
+        "docs/repositories.md",
+        "git fetch origin",
+        "no operator reports here; git:: fetches reports and archives",
+    ),
+    (
+        "docs/repositories.md",
+        "wheelwright operator",
+        "helm has installed nothing here; helm:: runs helm, and chart:: the operator",
+    ),
+];
+
+/// The programs that a block of commands begins with.
+pub(super) const PROGRAMS: &str = "wheelwright kubectl helm make cargo cp etcdctl podman ssh-keygen git curl";
+
+/// Blocks without a language that are no commands: page and start.
+pub(super) const PRINTED: &[(&str, &str)] = &[
+    ("README.md", "== log of all parts in"),
+    ("docs/plan.md", "ConfigRepo wheelwright-system/fleet: "),
+    ("examples-repo/README.md", "base/sets "),
+    ("ARCHITECTURE.md", "config repo ──fetch──▶"),
+];
