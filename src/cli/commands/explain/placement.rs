@@ -70,7 +70,7 @@ fn text(explanation: &Explanation) -> String {
     let counts = states.iter().map(|(state, clusters)| format!("{} {state}", clusters.len()));
     let counts: Vec<_> = counts.collect();
     page += &format!("  clusters: {}\n", if counts.is_empty() { "none".into() } else { counts.join(", ") });
-    let explained = states.into_iter().flat_map(|(_, clusters)| clusters);
+    let explained = states.into_values().flatten();
     page.extend(explained.map(|explained| line(explained, width)));
     page
 }

@@ -225,10 +225,10 @@ impl AddOnInput {
         let by_placements = is_by_placements(&self.cma);
         for cluster in due {
             let addon = self.fleet.addons.get(&cluster).filter(|_| self.fleet.unselected.contains(&cluster));
-            let staying = |addon: &&Arc<ManagedClusterAddOn>| {
-                !addon.is_terminating() && !(by_placements && is_by_placement(addon))
+            let is_leaving = |addon: &Arc<ManagedClusterAddOn>| {
+                addon.is_terminating() || by_placements && is_by_placement(addon)
             };
-            let Some(addon) = addon.filter(staying).cloned() else {
+            let Some(addon) = addon.filter(|addon| !is_leaving(addon)).cloned() else {
                 self.fleet.set_open(&cluster, false);
                 continue;
             };
