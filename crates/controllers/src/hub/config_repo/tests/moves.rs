@@ -139,6 +139,23 @@ fn a_deletion_waits_a_minute_at_most_for_a_repository_that_does_not_answer() {
 }
 
 #[test]
+fn more_objects_than_one_inventory_lists_move_at_once() {
+    let mut hub = Hub::new(json!({"deletionBudget": {"objects": 5000}}));
+    hub.second(json!({"url": SAME}));
+    let all = maps(0..1_201, "1");
+    hub.commit_both(&files(&all), &files(&maps(2000..2001, "1")), false);
+    hub.world.keep_history();
+    let moved: Vec<_> = all[1..].iter().cloned().chain(maps(2000..2001, "1")).collect();
+    hub.commit_both(&files(&all[..1]), &files(&moved), false);
+    let history = hub.world.take_history();
+    assert_eq!(deletions(&history), 0);
+    let parts = history.iter().filter_map(|write| write.after.as_ref());
+    let requested = parts.filter_map(|part| part.at(&["spec", "requested"])?.as_object());
+    assert!(requested.into_iter().all(|requested| requested.len() <= 1_000));
+    assert_eq!(hub.second_message(), "applied 000000000000 (1201 objects)");
+}
+
+#[test]
 fn an_object_is_not_handed_to_another_identity() {
     let mut hub = hub(SAME);
     hub.second(json!({"url": SAME, "serviceAccountName": "tenant"}));
