@@ -28,8 +28,10 @@ pub struct SyncInput<'a> {
     pub claimed: &'a BTreeMap<ObjectId, Vec<Claimant>>,
     /// The objects that other ConfigRepos of the same identity want to have from it.
     pub requested: &'a BTreeMap<ObjectId, Key>,
-    /// Whether another ConfigRepo may still request an object of the commit. Deletions wait meanwhile.
+    /// Whether another ConfigRepo will soon have requested what it wants. Deletions wait meanwhile.
     pub awaits_requests: bool,
+    /// Why another ConfigRepo cannot request what it may want. Deletions need an approval meanwhile.
+    pub unjudged: Option<&'a str>,
     /// The missing namespaces of its objects.
     pub missing_namespaces: &'a BTreeSet<String>,
     /// The decisions of its user.

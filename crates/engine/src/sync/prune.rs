@@ -11,7 +11,7 @@ use super::argo;
 use super::budget::{self, Deletions};
 use super::ownership::is_marked;
 use super::plan::{SyncInput, SyncPlan};
-use super::{Inventory, ObjectId};
+use super::{Budget, DeletionHold, Inventory, ObjectId};
 use crate::order::{HUB_STAGES, hub_stage};
 
 /// Deletes an object if it still has the uid that was read.
@@ -85,8 +85,13 @@ pub(super) fn prune<E: Display>(
     let asks = |object: &Object| object.annotations().get(names::PRUNE_ANNOTATION) == Some(&"confirm");
     let confirm: Vec<_> = to_delete.iter().filter(|(_, live)| asks(live)).map(|(id, _)| id.clone()).collect();
     let deletions = Deletions { objects: &counted, owned, desired, uninstalls, confirm: &confirm };
-    plan.hold =
-        input.policy.budget.and_then(|budget| budget::hold(budget, &deletions, &input.policy.approved));
+    let hold = |budget| budget::hold(budget, &deletions, &input.policy.approved);
+    plan.hold = input.policy.budget.and_then(hold);
+    if let Some(why) = input.unjudged {
+        let other = plan.hold.take().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
+        let held = hold(Budget { objects: 0, percent: 0 });
+        plan.hold = held.map(|hold| DeletionHold { why: format!("{why}{other}"), ..hold });
+    }
     if plan.hold.is_some() {
         return;
     }

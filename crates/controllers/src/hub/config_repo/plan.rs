@@ -164,7 +164,11 @@ fn reconcile_commit(
     view: &impl View,
 ) -> Read<()> {
     let repo = draft.repo;
-    draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, repo, "", draft.now));
+    // Under another spec, the commit is judged again.
+    let seen = draft.status.seen.take();
+    let judged = seen.as_ref().filter(|_| is_about(repo, &checkout.revision));
+    let judged = judged.map(|seen| seen.digest.clone()).unwrap_or_default();
+    draft.status.seen = Some(revision(seen.as_ref(), checkout, repo, &judged, draft.now));
     let recorded = Recorded::of(repo, view)?;
     let inventory = &recorded.objects;
     if let Some(waiting) = depends::unmet(repo, checkout, view)? {
@@ -212,6 +216,7 @@ fn reconcile_commit(
         claimed: &claimed,
         requested: &moves.requested,
         awaits_requests: moves.awaited.is_some(),
+        unjudged: moves.unjudged.as_deref(),
         missing_namespaces: &missing_namespaces,
         policy: &SyncPolicy { uninstalls: deletion::uninstalls(inventory, &desired, view)?, ..policy },
     };
@@ -262,6 +267,9 @@ pub(super) struct Commit<'a> {
 fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: &SyncPlan<'_>) {
     let Commit { checkout, desired, identity } = *commit;
     let applied = draft.status.applied.clone();
+    if let Some(seen) = draft.status.seen.as_mut().filter(|_| sync.unread.is_empty()) {
+        seen.digest.clone_from(&desired.digest);
+    }
     if !sync.problems.is_empty() {
         draft.plan.step(recorded.request(draft.repo, &sync.requests));
         draft.plan.wake(later(draft.now, REFUSAL_RECHECK));

@@ -128,13 +128,93 @@ fn an_object_that_nobody_wants_is_deleted_when_the_others_have_judged_the_commit
 }
 
 #[test]
-fn a_deletion_waits_a_minute_at_most_for_a_repository_that_does_not_answer() {
+fn a_deletion_waits_for_the_next_fetch_of_a_repository_and_a_minute_at_most() {
     let mut hub = hub(SAME);
     hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
     hub.world.commit(&key(), &format!("{:040x}", 2), files(&maps(0..2, "1")));
-    hub.world.run_for(SignedDuration::from_secs(50)).unwrap();
+    hub.world.run_for(SignedDuration::from_secs(110)).unwrap();
     assert!(hub.owner("m2").is_some());
     hub.world.run_for(SignedDuration::from_secs(20)).unwrap();
+    assert_eq!(hub.owner("m2"), None);
+}
+
+/// Trees that no ConfigRepo can apply, and the reasons.
+fn broken() -> [(FileTree, &'static str); 3] {
+    let rule = "gitops.wheelwright.dev/apply: Sometimes";
+    let odd = map("m2", "1").replace("metadata:", &format!("metadata:\n  annotations: {{{rule}}}"));
+    let twice = map("m2", "1").replace("  name: m2", "  name: m2\n  namespace: config");
+    let tree = |texts: &[String]| {
+        texts.iter().enumerate().map(|(i, text)| (format!("{i}.yaml"), text.as_bytes())).collect()
+    };
+    [
+        (tree(&["{".into()]), "RenderFailed"),
+        (tree(&[map("m2", "1"), twice]), "DuplicateObject"),
+        (tree(&[odd]), "InvalidObject"),
+    ]
+}
+
+#[test]
+fn a_mistake_in_the_new_overlay_deletes_nothing_of_the_old_one() {
+    for (tree, reason) in broken() {
+        let mut hub = hub(SAME);
+        hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+        hub.world.keep_history();
+        hub.commit_both(&files(&maps(0..2, "1")), &tree, false);
+        hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+        let message = hub.message();
+        let why = format!(
+            "deletions wait: the ConfigRepo config/second follows the same repository, may want the objects and has not judged the commit: {reason} (ConfigMap config/m2). To approve, annotate"
+        );
+        assert!(message.starts_with("Stalled DeletionsHeld") && message.contains(&why), "{message}");
+        let mended: Vec<_> = maps(2..3, "1").into_iter().chain(maps(9..10, "1")).collect();
+        hub.commit_both(&files(&maps(0..2, "1")), &files(&mended), false);
+        assert_eq!(deletions(&hub.world.take_history()), 0, "{reason}");
+        assert_eq!(hub.owner("m2").as_deref(), Some("config/second"), "{reason}");
+        assert!(hub.message().starts_with("Ready"), "{}", hub.message());
+    }
+}
+
+#[test]
+fn deletions_that_wait_for_another_repository_can_be_approved() {
+    let mut hub = hub(SAME);
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    let [(tree, _), ..] = broken();
+    hub.commit_both(&files(&maps(0..2, "1")), &tree, false);
+    hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+    let approval = hub.status().held_deletions.unwrap().approval;
+    hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
+    assert!(hub.run().starts_with("Ready"), "{}", hub.message());
+    assert_eq!(hub.owner("m2"), None);
+}
+
+#[test]
+fn a_repository_that_is_suspended_holds_deletions_until_it_goes_on_or_goes() {
+    let suspended = |hub: &mut Hub| {
+        hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+        hub.second(json!({"url": SAME, "suspend": true}));
+        hub.commit_both(&files(&maps(0..2, "1")), &files(&maps(2..3, "1")), false);
+        hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+        assert!(hub.message().contains("has not judged the commit: it is suspended"), "{}", hub.message());
+        assert!(hub.owner("m2").is_some());
+    };
+    let mut resumed = hub(SAME);
+    suspended(&mut resumed);
+    resumed.second(json!({"url": SAME, "suspend": false}));
+    resumed.run();
+    assert_eq!(resumed.owner("m2").as_deref(), Some("config/second"));
+    let mut gone = hub(SAME);
+    suspended(&mut gone);
+    gone.world.delete::<ConfigRepo>(&second()).unwrap();
+    gone.run();
+    assert_eq!(gone.owner("m2"), None);
+}
+
+#[test]
+fn a_repository_that_follows_another_branch_holds_no_deletion() {
+    let mut hub = hub(SAME);
+    hub.second(json!({"url": SAME, "ref": {"branch": "other"}}));
+    hub.commit_both(&files(&maps(0..3, "1")), &FileTree::default(), false);
+    hub.commit_both(&files(&maps(0..2, "1")), &FileTree::default(), false);
     assert_eq!(hub.owner("m2"), None);
 }
 
