@@ -11,7 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::depends::is_same_source;
 use super::identity::RepoIdentity;
-use super::status::is_about;
+use super::plan::Draft;
+use super::status::{Phase, Readiness, is_about};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus, Revision};
 use api::names::gitops_conditions::READY;
@@ -112,6 +113,16 @@ fn obstacle(repo: &ConfigRepo) -> Option<String> {
 fn has_judged(repo: &ConfigRepo, commit: &str) -> bool {
     let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
     is_about(repo, commit) && seen.is_some_and(|seen| !seen.digest.is_empty())
+}
+
+/// Says that deletions of a commit wait for another ConfigRepo.
+pub(super) fn awaiting(draft: &mut Draft<'_>, commit: &str, deletions: usize) -> Option<Readiness> {
+    let (other, end) = draft.awaited.take().filter(|_| deletions > 0)?;
+    draft.plan.wake(end);
+    let message = format!(
+        "{commit} is applied; {deletions} deletions wait until {end} for the ConfigRepo {other}, which may want the objects"
+    );
+    Some(Readiness::new(Phase::Reconciling, REASON, message))
 }
 
 /// Returns whether deletions of a ConfigRepo wait, perhaps for others to judge a commit.

@@ -257,3 +257,83 @@ fn a_switch_to_observe_and_back_forgets_nothing() {
     hub.run();
     assert_eq!((hub.names(), hub.owned()), (vec!["a".to_owned()], vec!["a".to_owned()]));
 }
+
+#[test]
+fn objects_move_between_repositories_of_which_one_depends_on_the_other() {
+    let (fixed_one, fixed_other, some, more) = (0..1, 300..301, 1..101, 101..201);
+    let tree = |ranges: &[&std::ops::Range<usize>]| {
+        files(&ranges.iter().flat_map(|range| maps((*range).clone(), "1")).collect::<Vec<_>>())
+    };
+    let ways = [
+        (
+            "to its base",
+            [vec![&fixed_one, &some], vec![&fixed_other]],
+            [vec![&fixed_one], vec![&fixed_other, &some]],
+        ),
+        (
+            "from its base",
+            [vec![&fixed_one], vec![&fixed_other, &some]],
+            [vec![&fixed_one, &some], vec![&fixed_other]],
+        ),
+        (
+            "both ways",
+            [vec![&fixed_one, &some], vec![&fixed_other, &more]],
+            [vec![&fixed_one, &more], vec![&fixed_other, &some]],
+        ),
+    ];
+    for (way, before, after) in ways {
+        for (depends_on, is_second_late) in [(true, false), (true, true), (false, false)] {
+            let depends_on = if depends_on { json!([{"name": "second"}]) } else { json!([]) };
+            let mut hub = Hub::new(json!({"dependsOn": depends_on, "deletionBudget": {"objects": 5000}}));
+            hub.second(json!({"url": SAME, "deletionBudget": {"objects": 5000}}));
+            hub.commit_both(&tree(&before[0]), &tree(&before[1]), false);
+            assert!(hub.message().starts_with("Ready"), "{way}: {}", hub.message());
+            hub.world.keep_history();
+            hub.commit_both(&tree(&after[0]), &tree(&after[1]), is_second_late);
+            hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+            assert_eq!(deletions(&hub.world.take_history()), 0, "{way}");
+            assert!(hub.message().starts_with("Ready"), "{way}: {}", hub.message());
+            assert!(hub.second_message().starts_with("applied"), "{way}: {}", hub.second_message());
+            let moved_to = after[1].contains(&&some);
+            let owner = if moved_to { "config/second" } else { "config/fleet" };
+            assert_eq!(hub.owner("m50").as_deref(), Some(owner), "{way}");
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_is_not_approved_hands_nothing_over() {
+    let spec = json!({"dependsOn": [{"name": "second"}], "planApproval": "Required"});
+    let mut hub = Hub::new(spec.clone());
+    hub.second(json!({"url": SAME}));
+    let approve = |hub: &mut Hub| {
+        let told = hub.message();
+        assert!(told.starts_with("Stalled PlanNotApproved"), "{told}");
+        let plan = hub.status().held_plan;
+        hub.repo(spec.clone(), json!({names::APPROVE_PLAN_ANNOTATION: plan}));
+        hub.run();
+    };
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    approve(&mut hub);
+    hub.world.keep_history();
+    let moved: Vec<_> = maps(2..3, "1").into_iter().chain(maps(9..10, "1")).collect();
+    hub.commit_both(&files(&maps(0..2, "1")), &files(&moved), false);
+    assert_eq!(hub.owner("m2").as_deref(), Some("config/fleet"));
+    approve(&mut hub);
+    assert_eq!(hub.owner("m2").as_deref(), Some("config/second"));
+    assert!(hub.message().starts_with("Ready"), "{}", hub.message());
+    assert_eq!(deletions(&hub.world.take_history()), 0);
+}
+
+#[test]
+fn an_object_that_would_stay_on_the_hub_is_handed_over_too() {
+    let mut hub = Hub::new(json!({"prune": false}));
+    hub.second(json!({"url": SAME}));
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    let moved: Vec<_> = maps(2..3, "2").into_iter().chain(maps(9..10, "1")).collect();
+    hub.world.commit(&second(), &format!("{:040x}", 2), files(&moved));
+    hub.run();
+    hub.world.commit(&key(), &format!("{:040x}", 2), files(&maps(0..2, "1")));
+    hub.run();
+    assert_eq!((hub.owner("m2").as_deref(), hub.data("m2").as_deref()), (Some("config/second"), Some("2")));
+}
