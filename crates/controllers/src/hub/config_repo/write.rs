@@ -92,6 +92,10 @@ fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     }
     let waits = hold.is_some() || waiting.is_some();
     if waits {
+        if sync.problems.is_empty() && sync.unread.is_empty() {
+            // The commit does not change these objects.
+            drift::correct(draft, &sync.correct, identity);
+        }
         draft.readiness = hold.or(waiting);
     }
     waits

@@ -68,3 +68,26 @@ fn the_list_of_corrected_objects_is_bounded_and_the_others_share_a_count() {
     hub.world.run_for(SignedDuration::from_mins(31)).unwrap();
     assert_eq!(hub.status().drift, None);
 }
+
+#[test]
+fn what_a_waiting_commit_does_not_change_is_still_corrected() {
+    let waits = [
+        json!({"dependsOn": [{"name": "absent"}]}),
+        json!({"planApproval": "Required"}),
+        json!({"freezeWindows": [{"name": "night", "schedule": "4 3 * * *", "duration": "1h"}]}),
+    ];
+    for spec in waits {
+        let mut hub = hub(2);
+        hub.repo(spec.clone(), json!({}));
+        let told = hub.commit_numbered(2, "2");
+        assert!(!told.starts_with("Ready"), "{told}");
+        hub.change("m0");
+        hub.change("m1");
+        assert_eq!(hub.run(), told);
+        assert_eq!(
+            (hub.data("m0").as_deref(), hub.data("m1").as_deref()),
+            (Some("1"), Some("edited")),
+            "{spec}"
+        );
+    }
+}
