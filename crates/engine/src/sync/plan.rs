@@ -28,8 +28,10 @@ pub struct SyncInput<'a> {
     pub claimed: &'a BTreeMap<ObjectId, Vec<Claimant>>,
     /// The objects that other ConfigRepos of the same identity want to have from it.
     pub requested: &'a BTreeMap<ObjectId, Key>,
-    /// Whether another ConfigRepo may still request an object of the commit. Deletions wait meanwhile.
+    /// Whether another ConfigRepo will soon have requested what it wants. Deletions wait meanwhile.
     pub awaits_requests: bool,
+    /// Why another ConfigRepo cannot request what it may want. Deletions need an approval meanwhile.
+    pub unjudged: Option<&'a str>,
     /// The missing namespaces of its objects.
     pub missing_namespaces: &'a BTreeSet<String>,
     /// The decisions of its user.
@@ -144,7 +146,7 @@ pub struct SyncPlan<'a> {
     pub pending_namespace: Vec<ObjectRef>,
     /// Failed reads; there is no decision until they succeed.
     pub unread: Vec<String>,
-    /// Objects that may not be applied; if there are any, no object is applied.
+    /// Objects that may not be applied; if there are any, no object is applied or deleted.
     pub problems: Vec<Problem>,
     /// The objects of the commit that another ConfigRepo owns.
     pub requests: Inventory,
@@ -226,9 +228,13 @@ pub fn plan<'a, E: Display>(
     }
     plan.unread.dedup();
     if !plan.problems.is_empty() || !plan.unread.is_empty() {
-        // There is no write, so the inventory stays as it is.
+        // The commit is not applied, so the inventory stays as it is. Two ConfigRepos that exchange objects
+        // are both refused until one of them hands over what it has.
+        let is_refused = plan.problems.iter().any(|problem| problem.reason != OWNED_BY_CONFIG_REPO);
+        let waits_for_others = plan.unread.is_empty() && !is_refused;
         return SyncPlan {
             inventory: input.inventory.clone(),
+            hand_over: if waits_for_others { prune::hand_over(desired, input, &live) } else { Vec::new() },
             problems: plan.problems,
             requests: plan.requests,
             unread: plan.unread,

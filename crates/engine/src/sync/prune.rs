@@ -1,6 +1,6 @@
 //! Deletion of the objects that left the repository.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::argo;
 use super::budget::{self, Deletions};
 use super::ownership::is_marked;
 use super::plan::{SyncInput, SyncPlan};
-use super::{Inventory, ObjectId};
+use super::{Budget, DeletionHold, Desired, Inventory, ObjectId};
 use crate::order::{HUB_STAGES, hub_stage};
 
 /// Deletes an object if it still has the uid that was read.
@@ -85,8 +85,13 @@ pub(super) fn prune<E: Display>(
     let asks = |object: &Object| object.annotations().get(names::PRUNE_ANNOTATION) == Some(&"confirm");
     let confirm: Vec<_> = to_delete.iter().filter(|(_, live)| asks(live)).map(|(id, _)| id.clone()).collect();
     let deletions = Deletions { objects: &counted, owned, desired, uninstalls, confirm: &confirm };
-    plan.hold =
-        input.policy.budget.and_then(|budget| budget::hold(budget, &deletions, &input.policy.approved));
+    let hold = |budget| budget::hold(budget, &deletions, &input.policy.approved);
+    plan.hold = input.policy.budget.and_then(hold);
+    if let Some(why) = input.unjudged {
+        let other = plan.hold.take().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
+        let held = hold(Budget { objects: 0, percent: 0 });
+        plan.hold = held.map(|hold| DeletionHold { why: format!("{why}{other}"), ..hold });
+    }
     if plan.hold.is_some() {
         return;
     }
@@ -106,9 +111,34 @@ pub(super) fn prune<E: Display>(
     }
 }
 
+/// Lists the objects that left the repository and that other ConfigRepos have requested.
+pub(super) fn hand_over<E: Display>(
+    desired: &Desired,
+    input: &SyncInput<'_>,
+    live: &impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
+) -> Vec<HandOver> {
+    let stays: BTreeSet<_> = desired.objects.iter().map(|object| ObjectId::of(&object.reference)).collect();
+    let left = input.requested.keys().filter(|id| !stays.contains(*id));
+    let handed_over = left.filter_map(|id| match decide(input, id, live(&id.at(input.inventory.get(id)?))) {
+        PruneDecision::HandOver(hand_over) => Some(hand_over),
+        PruneDecision::Release
+        | PruneDecision::Unknown
+        | PruneDecision::Terminating
+        | PruneDecision::Delete(_) => None,
+    });
+    handed_over.collect()
+}
+
 fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Object>>, E>) -> PruneDecision {
     let Ok(live) = live else { return PruneDecision::Unknown };
     let Some(live) = live.filter(|live| is_marked(live, input.repo)) else { return PruneDecision::Release };
+    let hand_over = |to: Option<&Key>| {
+        let (target, uid) = (live.reference(), live.uid().to_owned());
+        PruneDecision::HandOver(HandOver { target, uid, to: to.cloned() })
+    };
+    if let Some(to) = input.requested.get(id).filter(|_| !live.is_terminating()) {
+        return hand_over(Some(to));
+    }
     let is_kept = live.annotations().get(names::PRUNE_ANNOTATION) == Some(&"disabled");
     // A ConfigRepo that deletes itself or its namespace cannot report the deletion.
     let is_repo = id.kind == "ConfigRepo" && id.group == names::GITOPS_GROUP && id.key == *input.repo;
@@ -117,14 +147,11 @@ fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Objec
     if !input.policy.prune || is_kept || is_repo || is_its_namespace {
         return PruneDecision::Release;
     }
-    let hand_over = |to: Option<&Key>| {
-        let (target, uid) = (live.reference(), live.uid().to_owned());
-        PruneDecision::HandOver(HandOver { target, uid, to: to.cloned() })
-    };
-    match input.requested.get(id) {
-        _ if live.is_terminating() => PruneDecision::Terminating,
-        Some(to) => hand_over(Some(to)),
-        None if argo::application(&live).is_some() => hand_over(None),
-        None => PruneDecision::Delete(live),
+    if live.is_terminating() {
+        PruneDecision::Terminating
+    } else if argo::application(&live).is_some() {
+        hand_over(None)
+    } else {
+        PruneDecision::Delete(live)
     }
 }

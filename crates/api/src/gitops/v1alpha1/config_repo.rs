@@ -78,8 +78,9 @@ pub struct ConfigRepoSpec {
     /// show.
     #[serde(default)]
     pub plan_approval: PlanApproval,
-    /// Times at which no commit is applied that changes objects. Drift from the applied commit is corrected
-    /// until a new commit waits, and rollouts go on: the freezeWindows of a RolloutPolicy hold those.
+    /// Times at which no commit is applied that changes objects. Drift from the applied commit is
+    /// corrected, but not of objects that a new commit changes, and rollouts go on: the freezeWindows of a
+    /// RolloutPolicy hold those.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),

@@ -169,6 +169,31 @@ pub struct UnhealthyObjects {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftStatus {
+    /// The objects that were corrected lately, up to 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["object"]))]
+    pub corrected: Vec<CorrectedObject>,
+    /// Number of corrections in a row of the objects that are not listed.
+    pub corrections: i32,
+    /// Time of the last of these corrections.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_time: Option<Time>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// An object that somebody changed on the hub and that was corrected.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CorrectedObject {
+    /// The object, as `group/Kind/namespace/name`.
+    pub object: String,
     /// Number of corrections in a row; the wait before the next one doubles with each.
     pub corrections: i32,
     /// Time of the last correction.
@@ -178,9 +203,6 @@ pub struct DriftStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub last_time: Option<Time>,
-    /// The first of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub objects: Vec<InventoryEntry>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

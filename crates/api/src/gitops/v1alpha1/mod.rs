@@ -19,8 +19,8 @@ pub use config_repo_report::{
     BranchDeletedPolicy, CommitAuthor, CommitStatusProvider, ProviderType, Report, RewrittenPolicy,
 };
 pub use config_repo_status::{
-    CommitState, ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, LastCommitStatus,
-    PushedReport, ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,
+    CommitState, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldDeletions, InventoryEntry,
+    LastCommitStatus, PushedReport, ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

@@ -38,6 +38,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
             claimed: &BTreeMap::new(),
             requested: &BTreeMap::new(),
             awaits_requests: false,
+            unjudged: None,
             missing_namespaces: &BTreeSet::new(),
             policy: &SyncPolicy { prune: true, ..SyncPolicy::default() },
         };

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::drift::is_drift;
 use super::health;
 use super::status::{Phase, Readiness, still_applied};
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, Dependency};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Dependency, Revision};
 use api::names::{self, gitops_conditions::READY};
 use engine::sync::Unhealthy;
 use object::text::short_commit;
@@ -64,13 +65,23 @@ fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option
     if status.observed_generation != other.metadata.generation || ready.is_none() {
         return Some("has not been reconciled yet".into());
     }
-    if let Some(ready) = ready.filter(|ready| !ready.is_true()) {
+    if let Some(ready) =
+        ready.filter(|ready| !ready.is_true() && !(is_drift(&ready.reason) && is_healthy(&status)))
+    {
         return Some(format!("is not ready: {}", ready.reason));
     }
     // If both follow one repository, both apply the same commit, so that none is ahead of the other.
     let applied = status.applied.map(|applied| applied.commit).unwrap_or_default();
     (is_same_source(repo, other) && applied != checkout.revision)
         .then(|| "has not applied that commit yet".into())
+}
+
+/// Returns whether the applied commit is healthy.
+fn is_healthy(status: &ConfigRepoStatus) -> bool {
+    let commit = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.commit.clone());
+    status.unhealthy.is_none()
+        && status.applied.is_some()
+        && commit(&status.healthy) == commit(&status.applied)
 }
 
 /// Returns whether two ConfigRepos follow the same reference of the same repository.

@@ -1,13 +1,15 @@
 //! Corrects objects that another client changed on the hub.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::duration::later;
 
 use super::identity::RepoIdentity;
-use super::plan::{Draft, MAX_LISTED};
+use super::plan::Draft;
 use super::status::{Phase, Readiness};
-use api::gitops::v1alpha1::DriftStatus;
+use api::gitops::v1alpha1::{CorrectedObject, DriftStatus};
 use api::names::{IGNORE_FIELDS_ANNOTATION, RECONCILE_AT_ANNOTATION};
 use engine::sync::{Correction, ObjectId};
 
@@ -17,11 +19,18 @@ const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
 /// Most corrections in a row; after them a person has to resolve the conflict. The waits between them make 17
 /// minutes.
 const MAX_CORRECTIONS: i32 = 10;
+/// Most objects that are counted apart. Names of the greatest length make 14 kB of them in the status.
+const MAX_COUNTED: usize = 20;
 /// Most fields that a message names.
 const MAX_FIELDS: usize = 3;
 
-/// Applies objects again that another client changed on the hub. The wait doubles with each correction, and
-/// after [`MAX_CORRECTIONS`] there are no more until a person asks for one.
+/// The reason while the next correction waits.
+const DRIFTED: &str = "Drifted";
+/// The reason after the last correction.
+const FIGHT: &str = "Fight";
+
+/// Applies objects again that another client changed on the hub. The wait for an object doubles with each of
+/// its corrections, and after [`MAX_CORRECTIONS`] there are no more until a person asks for one.
 pub(super) fn correct(
     draft: &mut Draft<'_>,
     drifted: &[Correction<'_>],
@@ -29,54 +38,173 @@ pub(super) fn correct(
 ) -> Option<Readiness> {
     let handled = draft.repo.status.as_ref().map(|status| status.last_handled_reconcile_at.as_str());
     let is_requested = handled.unwrap_or_default() != draft.status.last_handled_reconcile_at;
-    let before = draft.status.drift.clone().filter(|_| !is_requested).unwrap_or_default();
-    // A time in the future was written by a clock that was ahead, so it does not count.
-    let last = before.last_time.as_ref().map(|time| time.0).filter(|last| *last <= draft.now);
-    let Some(first) = drifted.first() else {
-        // A drift that ended long ago is dropped, so that the next one is corrected at once.
-        match last.map(|last| later(last, LONGEST_DRIFT_WAIT * 3)) {
-            Some(end) if end <= draft.now => draft.status.drift = None,
-            Some(end) => draft.plan.wake(end),
-            None => draft.status.drift = None,
-        }
-        return None;
-    };
-    let wait = SignedDuration::from_secs(1 << before.corrections.clamp(0, 10)).min(LONGEST_DRIFT_WAIT);
-    let due = last.map(|last| later(last, wait)).filter(|due| before.corrections > 0 && *due > draft.now);
-    let summary = || {
-        let (object, by) = (&first.apply.desired.reference, by(first));
-        let times = before.corrections;
+    let before = draft.status.drift.take().filter(|_| !is_requested).unwrap_or_default();
+    let mut counts = Counts::read(&before, draft.now);
+    counts.forget(drifted, draft);
+    let Turns { due, waiting, fights } = counts.turns(drifted, draft.now);
+    if let Some((at, _)) = waiting.first() {
+        draft.plan.wake(*at);
+    }
+    draft.plan.step(due.iter().filter_map(|one| identity.take_over(&one.apply)));
+    draft.plan.step(due.iter().map(|one| identity.apply(&one.apply, &draft.key)));
+    let told = told(&counts, &waiting, &fights);
+    draft.status.drift = counts.write(before);
+    told
+}
+
+/// Returns whether a reason is about objects that somebody else changes.
+pub(super) fn is_drift(reason: &str) -> bool {
+    matches!(reason, DRIFTED | FIGHT)
+}
+
+/// Names the first object that is not corrected now.
+fn told(
+    counts: &Counts,
+    waiting: &[(Timestamp, &Correction<'_>)],
+    fights: &[&Correction<'_>],
+) -> Option<Readiness> {
+    let summary = |one: &Correction<'_>| {
+        let (object, times, by) = (&one.apply.desired.reference, counts.of(one).corrections, by(one));
         format!("{object} was changed on the hub {times} times and corrected each time{by}")
     };
     let hint = format!(
         "Stop what changes it, or leave it the fields with the annotation {IGNORE_FIELDS_ANNOTATION}, or remove them from the repository"
     );
-    if before.corrections >= MAX_CORRECTIONS {
+    if let Some(first) = fights.first() {
+        let more = fights.len() - 1;
+        let others = if more > 0 { format!(", nor are {more} more") } else { String::new() };
         let message = format!(
-            "{}; it is not corrected any more. {hint}; the annotation {RECONCILE_AT_ANNOTATION} begins anew",
-            summary()
+            "{}; it is not corrected any more{others}. {hint}; the annotation {RECONCILE_AT_ANNOTATION} begins anew",
+            summary(first)
         );
-        return Some(Readiness::new(Phase::Stalled, "Fight", message));
+        return Some(Readiness::new(Phase::Stalled, FIGHT, message));
     }
-    if let Some(due) = due {
-        draft.plan.wake(due);
-        let message = format!("{}; the next correction is at {due}. {hint}", summary());
-        return Some(Readiness::new(Phase::Reconciling, "Drifted", message));
+    let (at, first) = waiting.first()?;
+    let message = format!("{}; the next correction is at {at}. {hint}", summary(first));
+    Some(Readiness::new(Phase::Reconciling, DRIFTED, message))
+}
+
+/// The objects that drifted, by what happens to them.
+#[derive(Default)]
+struct Turns<'a, 'b> {
+    /// Those that are corrected now.
+    due: Vec<&'a Correction<'b>>,
+    /// Those that are corrected later, the next one first.
+    waiting: Vec<(Timestamp, &'a Correction<'b>)>,
+    /// Those that are not corrected any more.
+    fights: Vec<&'a Correction<'b>>,
+}
+
+/// The corrections of an object in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    corrections: i32,
+    last: Option<Timestamp>,
+}
+
+impl Count {
+    /// A time in the future was written by a clock that was ahead, so it does not count.
+    fn read(corrections: i32, last: Option<&Time>, now: Timestamp) -> Self {
+        Self { corrections, last: last.map(|time| time.0).filter(|last| *last <= now) }
     }
-    draft.plan.step(drifted.iter().filter_map(|one| identity.take_over(&one.apply)));
-    draft.plan.step(drifted.iter().map(|one| identity.apply(&one.apply, &draft.key)));
-    let entry = |one: &Correction<'_>| {
-        let reference = &one.apply.desired.reference;
-        ObjectId::of(reference).entry(&reference.gvk.version)
-    };
-    let seconds = Timestamp::from_second(draft.now.as_second()).unwrap_or(draft.now);
-    draft.status.drift = Some(DriftStatus {
-        corrections: before.corrections.saturating_add(1),
-        last_time: Some(Time(seconds)),
-        objects: drifted.iter().take(MAX_LISTED).map(entry).collect(),
-        ..before
-    });
-    None
+
+    /// Counts a correction.
+    fn add(&mut self, now: Timestamp) {
+        let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        *self = Self { corrections: self.corrections.saturating_add(1), last: Some(seconds) };
+    }
+
+    /// Returns when the next correction is due.
+    fn due(&self) -> Option<Timestamp> {
+        let wait = SignedDuration::from_secs(1 << self.corrections.clamp(0, 10)).min(LONGEST_DRIFT_WAIT);
+        self.last.map(|last| later(last, wait))
+    }
+
+    /// Returns when a drift that has ended is forgotten, so that the next one is corrected at once.
+    fn end(&self) -> Option<Timestamp> {
+        self.last.map(|last| later(last, LONGEST_DRIFT_WAIT * 3))
+    }
+}
+
+/// The corrections of all objects.
+struct Counts {
+    listed: BTreeMap<String, Count>,
+    /// The count of the objects for which the list has no room.
+    others: Count,
+}
+
+impl Counts {
+    fn read(status: &DriftStatus, now: Timestamp) -> Self {
+        let count = |one: &CorrectedObject| Count::read(one.corrections, one.last_time.as_ref(), now);
+        let listed = status.corrected.iter().map(|one| (one.object.clone(), count(one)));
+        let others = Count::read(status.corrections, status.last_time.as_ref(), now);
+        Self { listed: listed.collect(), others }
+    }
+
+    fn of(&self, one: &Correction<'_>) -> Count {
+        self.listed.get(&path(one)).copied().unwrap_or(self.others)
+    }
+
+    /// Forgets drifts that ended long ago.
+    fn forget(&mut self, drifted: &[Correction<'_>], draft: &mut Draft<'_>) {
+        let paths: Vec<String> = drifted.iter().map(path).collect();
+        let has_others = paths.iter().any(|path| !self.listed.contains_key(path));
+        let mut is_over = |count: &Count| match count.end() {
+            Some(end) if end > draft.now => {
+                draft.plan.wake(end);
+                false
+            }
+            Some(_) | None => true,
+        };
+        self.listed.retain(|path, count| paths.contains(path) || !is_over(count));
+        if !has_others && is_over(&self.others) {
+            self.others = Count::default();
+        }
+    }
+
+    /// Decides which objects are corrected now, and counts that.
+    fn turns<'a, 'b>(&mut self, drifted: &'a [Correction<'b>], now: Timestamp) -> Turns<'a, 'b> {
+        let mut turns = Turns::default();
+        let others = self.others;
+        for one in drifted {
+            let path = path(one);
+            let has_room = self.listed.len() < MAX_COUNTED || self.listed.contains_key(&path);
+            let count = if has_room { self.listed.get(&path).copied().unwrap_or_default() } else { others };
+            match count.due().filter(|due| *due > now && count.corrections > 0) {
+                _ if count.corrections >= MAX_CORRECTIONS => turns.fights.push(one),
+                Some(due) => turns.waiting.push((due, one)),
+                None if has_room => {
+                    self.listed.entry(path).or_default().add(now);
+                    turns.due.push(one);
+                }
+                None => {
+                    self.others = others;
+                    self.others.add(now);
+                    turns.due.push(one);
+                }
+            }
+        }
+        turns.waiting.sort_by_key(|(due, _)| *due);
+        turns
+    }
+
+    fn write(self, before: DriftStatus) -> Option<DriftStatus> {
+        let Self { listed, others } = self;
+        let corrected = listed.into_iter().map(|(object, Count { corrections, last })| CorrectedObject {
+            object,
+            corrections,
+            last_time: last.map(Time),
+            ..CorrectedObject::default()
+        });
+        let corrected: Vec<_> = corrected.collect();
+        let Count { corrections, last } = others;
+        let is_any = !corrected.is_empty() || corrections > 0;
+        is_any.then(|| DriftStatus { corrected, corrections, last_time: last.map(Time), ..before })
+    }
+}
+
+fn path(one: &Correction<'_>) -> String {
+    ObjectId::of(&one.apply.desired.reference).path()
 }
 
 /// Names the managers that own fields of the commit, and the fields.

@@ -13,7 +13,7 @@ use api::gitops::v1alpha1::{
 };
 use api::names::CONFIG_REPO_FINALIZER;
 use engine::sync::{self, Claimant, Desired, Inventory, ObjectId};
-use object::{Key, Metadata as _, Object, merge_diff};
+use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Change, Query, Read, View};
 
 /// Most objects of one ConfigRepoInventory. Names, kinds and groups of the greatest length make 650 kB of
@@ -64,49 +64,29 @@ impl Recorded {
 
     /// Plans the writes that record an inventory. All of them must succeed before an object is created.
     pub(super) fn record(&self, repo: &ConfigRepo, wanted: &Inventory, requests: &Inventory) -> Vec<Action> {
-        let wanted: BTreeMap<String, &String> = wanted.iter().map(|(id, v)| (id.path(), v)).collect();
         let (ending, kept): (Vec<_>, Vec<_>) =
             self.parts.iter().partition(|part| part.metadata.deletion_timestamp.is_some());
-        let known: BTreeSet<&String> = kept.iter().flat_map(|part| part.spec.objects.keys()).collect();
-        let missing: Vec<_> = wanted.iter().filter(|(path, _)| !known.contains(path)).collect();
+        let mut objects = Entries::of(wanted, kept.iter().map(|part| &part.spec.objects));
+        let mut requested = Entries::of(requests, kept.iter().map(|part| &part.spec.requested));
         let mut actions = Vec::new();
-        if missing.is_empty() {
+        if objects.missing.is_empty() && requested.missing.is_empty() {
             // The other inventories list every wanted object.
             actions.extend(ending.iter().filter_map(|part| release(part)));
         }
         actions.extend(self.former.iter().filter_map(|part| release(part)));
-        let mut missing = missing.into_iter();
-        let requests = requests.iter().take(MAX_OBJECTS);
-        let mut requests: BTreeMap<_, _> = requests.map(|(id, v)| (id.path(), v.clone())).collect();
         for part in kept {
-            let objects = &part.spec.objects;
-            let changed = objects.iter().filter_map(|(path, version)| match wanted.get(path) {
-                Some(wanted) if *wanted == version => None,
-                Some(wanted) => Some((path.clone(), Value::from((*wanted).clone()))),
-                None => Some((path.clone(), Value::Null)),
-            });
-            let mut changed: Map<String, Value> = changed.collect();
-            let left = objects.len() - changed.values().filter(|value| value.is_null()).count();
-            let added = missing.by_ref().take(MAX_OBJECTS.saturating_sub(left));
-            changed.extend(added.map(|(path, version)| (path.clone(), Value::from((*version).clone()))));
-            actions.extend(patch(repo, part, changed, std::mem::take(&mut requests)));
+            let objects = objects.change(&part.spec.objects);
+            actions.extend(patch(repo, part, objects, requested.change(&part.spec.requested)));
         }
         let mut names = self.names.clone();
-        loop {
-            let objects: BTreeMap<_, _> = missing.by_ref().take(MAX_OBJECTS).collect();
-            if objects.is_empty() && requests.is_empty() {
-                return actions;
-            }
-            let objects = objects.into_iter().map(|(path, version)| (path.clone(), (*version).clone()));
-            let spec = ConfigRepoInventorySpec {
-                objects: objects.collect(),
-                requested: std::mem::take(&mut requests),
-                ..ConfigRepoInventorySpec::default()
-            };
+        while !objects.missing.is_empty() || !requested.missing.is_empty() {
+            let (objects, requested) = (objects.take(MAX_OBJECTS), requested.take(MAX_OBJECTS));
+            let spec = ConfigRepoInventorySpec { objects, requested, ..ConfigRepoInventorySpec::default() };
             let part = part(repo, spec, &names);
             names.insert(Key::of(&part).name);
             actions.push(Action::create(Object::from_typed(&part)));
         }
+        actions
     }
 
     /// Plans the writes that request objects of a refused commit, beside those that are requested already.
@@ -132,6 +112,42 @@ pub(super) fn release_former(key: &Key, view: &impl View) -> Read<Vec<Action>> {
     Ok(former.filter_map(|part| release(part)).collect())
 }
 
+/// What the inventories of a ConfigRepo should list, and what of it none of them lists yet. An entry stays in
+/// the inventory that lists it, so that the writes are independent.
+struct Entries {
+    wanted: BTreeMap<String, String>,
+    missing: BTreeMap<String, String>,
+}
+
+impl Entries {
+    fn of<'a>(wanted: &Inventory, listed: impl Iterator<Item = &'a BTreeMap<String, String>>) -> Self {
+        let wanted: BTreeMap<_, _> = wanted.iter().map(|(id, v)| (id.path(), v.clone())).collect();
+        let mut missing = wanted.clone();
+        for path in listed.flat_map(BTreeMap::keys) {
+            missing.remove(path);
+        }
+        Self { wanted, missing }
+    }
+
+    /// Removes the first entries from those that are missing.
+    fn take(&mut self, most: usize) -> BTreeMap<String, String> {
+        std::iter::from_fn(|| self.missing.pop_first()).take(most).collect()
+    }
+
+    /// Returns the change of an inventory that lists some entries.
+    fn change(&mut self, listed: &BTreeMap<String, String>) -> Map<String, Value> {
+        let changed = listed.iter().filter_map(|(path, version)| match self.wanted.get(path) {
+            Some(wanted) if wanted == version => None,
+            wanted => Some((path.clone(), json!(wanted))),
+        });
+        let mut changed: Map<String, Value> = changed.collect();
+        let left = listed.len() - changed.values().filter(|value| value.is_null()).count();
+        let added = self.take(MAX_OBJECTS.saturating_sub(left));
+        changed.extend(added.into_iter().map(|(path, version)| (path, Value::from(version))));
+        changed
+    }
+}
+
 fn release(part: &ConfigRepoInventory) -> Option<Action> {
     Action::remove_finalizers(part, &[CONFIG_REPO_FINALIZER])
 }
@@ -150,7 +166,7 @@ fn patch(
     repo: &ConfigRepo,
     part: &ConfigRepoInventory,
     objects: Map<String, Value>,
-    requested: BTreeMap<String, String>,
+    requested: Map<String, Value>,
 ) -> Option<Action> {
     let wanted = finalizers(repo);
     let mut patch = Map::new();
@@ -161,11 +177,10 @@ fn patch(
         patch.insert("metadata".into(), json!({"finalizers": finalizers}));
     }
     let mut spec = Map::new();
-    if !objects.is_empty() {
-        spec.insert("objects".into(), Value::Object(objects));
-    }
-    if let Some(requested) = merge_diff(&json!(part.spec.requested), &json!(requested)) {
-        spec.insert("requested".into(), requested);
+    for (field, changed) in [("objects", objects), ("requested", requested)] {
+        if !changed.is_empty() {
+            spec.insert(field.into(), Value::Object(changed));
+        }
     }
     if !spec.is_empty() {
         patch.insert("spec".into(), Value::Object(spec));

@@ -21,6 +21,7 @@ mod plan;
 mod policy;
 mod status;
 mod wakes;
+mod write;
 
 pub(super) use identity::RepoIdentity;
 use index::RepoIndex;

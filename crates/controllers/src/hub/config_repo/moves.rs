@@ -11,28 +11,37 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::depends::is_same_source;
 use super::identity::RepoIdentity;
+use super::plan::Draft;
+use super::status::{Phase, Readiness, is_about};
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus};
-use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus, Revision};
+use api::names::gitops_conditions::READY;
 use engine::sync::{self, ObjectId};
-use object::duration::later;
+use object::duration::{self, later};
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// How long deletions wait for the other ConfigRepos of the same repository after a commit is first seen.
-/// These fetch and render the same commit in seconds.
+/// How long deletions wait for another ConfigRepo of the same repository after its next fetch. It renders the
+/// same commit in seconds.
 const GRACE: SignedDuration = SignedDuration::from_mins(1);
+/// The default of `spec.interval`. It also replaces a text that is no duration.
+const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 /// The reason of the condition Reconciling while deletions wait.
 pub(super) const REASON: &str = "WaitingForMoves";
+
+/// The reason of the condition Stalled while deletions need an approval.
+pub(super) const HELD: &str = "DeletionsHeld";
 
 /// The moves that a plan takes part in.
 pub(super) struct Moves {
     /// The objects that other ConfigRepos of the same identity request, and these ConfigRepos. With another
     /// identity, a ConfigRepo could get an object that it may not create.
     pub(super) requested: BTreeMap<ObjectId, Key>,
-    /// A ConfigRepo that may still request an object of the commit, and the end of the wait for it.
+    /// A ConfigRepo that will soon have requested what it wants, and the end of the wait for it.
     pub(super) awaited: Option<(Key, Timestamp)>,
+    /// Why another ConfigRepo cannot request what it may want.
+    pub(super) unjudged: Option<String>,
 }
 
 impl Moves {
@@ -50,16 +59,11 @@ impl Moves {
         let identity = RepoIdentity::of(repo, view)?;
         let parts = view.list::<ConfigRepoInventory>(Query::ALL)?;
         let requesting: Vec<_> = parts.iter().filter(|part| !part.spec.requested.is_empty()).collect();
-        let mut moves = Self { requested: BTreeMap::new(), awaited: None };
+        let mut moves = Self { requested: BTreeMap::new(), awaited: None, unjudged: None };
         let seen = status.seen.as_ref();
-        let end = seen.and_then(|seen| Some(later(seen.since.as_ref()?.0, GRACE)));
-        let end = end.filter(|end| *end > now && *end <= later(now, GRACE));
         let commit = seen.map(|seen| seen.commit.as_str()).unwrap_or_default();
         for other in view.list::<ConfigRepo>(Query::ALL)? {
-            let is_awaited = end.is_some()
-                && is_same_source(&other, repo)
-                && !other.spec.suspend
-                && !has_judged(&other, commit);
+            let is_awaited = is_same_source(&other, repo) && !has_judged(&other, commit);
             if !is_awaited && requesting.is_empty() || Key::of(&*other) == key {
                 continue;
             }
@@ -69,31 +73,60 @@ impl Moves {
             }
             let requests = sync::requested(&other, requesting.iter().map(|part| &***part));
             moves.requested.extend(requests.into_keys().map(|id| (id, Key::of(&*other))));
-            if is_awaited && moves.awaited.is_none() {
-                moves.awaited = end.map(|end| (Key::of(&*other), end));
+            if !is_awaited {
+                continue;
+            }
+            if let Some(end) = seen.and_then(|seen| end_of_wait(seen, &other, now)) {
+                moves.awaited.get_or_insert_with(|| (Key::of(&*other), end));
+            } else if let Some(why) = obstacle(&other) {
+                let message = format!(
+                    "the ConfigRepo {} follows the same repository, may want the objects and has not judged the commit: {why}",
+                    Key::of(&*other)
+                );
+                moves.unjudged.get_or_insert(message);
             }
         }
         Ok(moves)
     }
 }
 
-/// Returns whether a ConfigRepo has decided about a commit, so that its requests are recorded.
-fn has_judged(repo: &ConfigRepo, commit: &str) -> bool {
-    let Some(status) = &repo.status else { return false };
-    let holds = |type_: &str| find_condition(&status.conditions, type_).filter(|it| it.is_true());
-    let is_undecided = |reason: &str| {
-        matches!(reason, "Fetching" | "Rendering" | "Waiting" | "DependencyNotReady")
-            || reason.starts_with("Source")
-    };
-    let is_decided = match holds(RECONCILING) {
-        Some(reconciling) => !is_undecided(&reconciling.reason),
-        None => holds(READY).or(holds(STALLED)).is_some(),
-    };
-    is_decided && status.seen.as_ref().is_some_and(|seen| seen.commit == commit)
+/// Returns until when deletions of a commit wait for another ConfigRepo to fetch and to judge it. A time too
+/// far ahead was written by a clock that was wrong, so it does not count.
+fn end_of_wait(seen: &Revision, other: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
+    let interval = duration::parse(&other.spec.interval).unwrap_or(DEFAULT_INTERVAL);
+    let wait = interval.saturating_add(GRACE);
+    let end = later(seen.since.as_ref()?.0, wait);
+    (end > now && end <= later(now, wait)).then_some(end)
 }
 
-/// Returns whether a ConfigRepo waits for others to judge a commit.
+/// Says what keeps a ConfigRepo from judging a commit; `None` if it may not know of the commit.
+fn obstacle(repo: &ConfigRepo) -> Option<String> {
+    if repo.spec.suspend {
+        return Some("it is suspended".into());
+    }
+    let ready = find_condition(&repo.status.as_ref()?.conditions, READY)?;
+    (!ready.is_true()).then(|| ready.reason.clone())
+}
+
+/// Returns whether a ConfigRepo has compared a commit with the hub, so that its requests are recorded. The
+/// digest of the commit is written to its status after them.
+fn has_judged(repo: &ConfigRepo, commit: &str) -> bool {
+    let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
+    is_about(repo, commit) && seen.is_some_and(|seen| !seen.digest.is_empty())
+}
+
+/// Says that deletions of a commit wait for another ConfigRepo.
+pub(super) fn awaiting(draft: &mut Draft<'_>, commit: &str, deletions: usize) -> Option<Readiness> {
+    let (other, end) = draft.awaited.take().filter(|_| deletions > 0)?;
+    draft.plan.wake(end);
+    let message = format!(
+        "{commit} is applied; {deletions} deletions wait until {end} for the ConfigRepo {other}, which may want the objects"
+    );
+    Some(Readiness::new(Phase::Reconciling, REASON, message))
+}
+
+/// Returns whether deletions of a ConfigRepo wait, perhaps for others to judge a commit.
 pub(super) fn waits(repo: &ConfigRepo) -> bool {
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| condition.type_ == RECONCILING && condition.reason == REASON)
+    conditions.into_iter().any(|condition| matches!(condition.reason.as_str(), REASON | HELD))
 }

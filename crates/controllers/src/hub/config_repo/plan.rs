@@ -3,21 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
-use super::health::{self, Found};
 use super::identity::RepoIdentity;
 use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
-use super::moves::{self, Moves};
+use super::moves::Moves;
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, conclude, is_about, is_waiting, revision, still_applied};
-use super::{approval, commit, deletion, depends, drift, event, freeze, observe};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, HeldDeletions};
+use super::write::write;
+use super::{commit, deletion, depends, event, observe};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus};
 use api::names;
-use engine::sync::{self, Claimant, Desired, Inventory, ObjectId, Problem, SyncInput, SyncPlan, SyncPolicy};
-use object::duration::later;
+use engine::sync::{self, Claimant, Desired, Inventory, ObjectId, Problem, SyncInput, SyncPolicy};
 use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
@@ -25,8 +24,6 @@ use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite
 
 /// Most held or drifted objects that a status names.
 pub(super) const MAX_LISTED: usize = 10;
-/// Time until a refusal that depends on objects of others is checked again.
-const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
 
 /// Reasons of failed fetches that end without a person.
 pub(super) const TRANSIENT: &[&str] =
@@ -69,6 +66,10 @@ pub(super) struct Draft<'a> {
     pub(super) readiness: Option<Readiness>,
     /// Whether the plan waits for a read, and the result for a commit that was judged before stays.
     keeps_status: bool,
+    /// Why the commit waits for the ConfigRepos that it depends on.
+    pub(super) unmet: Option<Readiness>,
+    /// A ConfigRepo that will soon have requested what it wants, and the end of the wait for it.
+    pub(super) awaited: Option<(Key, Timestamp)>,
     /// The ConfigRepos that wait for each other's health, if it is one of them.
     pub(super) cycle: Option<Vec<String>>,
     pub(super) plan: Plan,
@@ -87,13 +88,15 @@ impl<'a> Draft<'a> {
             status,
             readiness: None,
             keeps_status: false,
+            unmet: None,
+            awaited: None,
             cycle: None,
             plan: Plan::default(),
         }
     }
 
     /// Records the inventory. A step of its own does it before new objects are created.
-    fn record_ownership(&mut self, recorded: &Recorded, inventory: &Inventory) {
+    pub(super) fn record_ownership(&mut self, recorded: &Recorded, inventory: &Inventory) {
         self.plan.step(recorded.record(self.repo, inventory, &Inventory::new()));
         self.status.objects = Some(i32::try_from(inventory.len()).unwrap_or(i32::MAX));
         self.status.inventory.clear();
@@ -164,14 +167,14 @@ fn reconcile_commit(
     view: &impl View,
 ) -> Read<()> {
     let repo = draft.repo;
-    draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, repo, "", draft.now));
+    // Under another spec, the commit is judged again.
+    let seen = draft.status.seen.take();
+    let judged = seen.as_ref().filter(|_| is_about(repo, &checkout.revision));
+    let judged = judged.map(|seen| seen.digest.clone()).unwrap_or_default();
+    draft.status.seen = Some(revision(seen.as_ref(), checkout, repo, &judged, draft.now));
     let recorded = Recorded::of(repo, view)?;
     let inventory = &recorded.objects;
-    if let Some(waiting) = depends::unmet(repo, checkout, view)? {
-        draft.plan.observe = sync::kinds(&[], inventory);
-        draft.readiness = Some(waiting);
-        return Ok(());
-    }
+    draft.unmet = depends::unmet(repo, checkout, view)?;
     let desired = match commit::completed(repo, checkout, view) {
         Ok(Ok(desired)) => desired,
         Ok(Err(problems)) => {
@@ -195,7 +198,10 @@ fn reconcile_commit(
         }
     };
     if repo.spec.mode == ConfigRepoMode::Observe {
-        observe::observe(draft, &commit, &policy.ignore, view);
+        match draft.unmet.take() {
+            Some(waiting) => draft.readiness = Some(waiting),
+            None => observe::observe(draft, &commit, &policy.ignore, view),
+        }
         return Ok(());
     }
     let others = Others::of(draft, &desired, view);
@@ -212,6 +218,7 @@ fn reconcile_commit(
         claimed: &claimed,
         requested: &moves.requested,
         awaits_requests: moves.awaited.is_some(),
+        unjudged: moves.unjudged.as_deref(),
         missing_namespaces: &missing_namespaces,
         policy: &SyncPolicy { uninstalls: deletion::uninstalls(inventory, &desired, view)?, ..policy },
     };
@@ -220,16 +227,8 @@ fn reconcile_commit(
     let sync = sync::plan(&desired, &input, &mut comparisons, |what| view.observed(what));
     view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
     draft.cycle = depends::waits_for_itself(repo, &sync.unhealthy, view)?;
+    draft.awaited = moves.awaited;
     write(draft, &commit, &recorded, &sync);
-    if let (Some((other, end)), true) = (&moves.awaited, sync.awaiting_requests > 0) {
-        draft.plan.wake(*end);
-        let message = format!(
-            "{} is applied; {} deletions wait until {end} for the ConfigRepo {other}, which may want the objects",
-            short_commit(&checkout.revision),
-            sync.awaiting_requests
-        );
-        draft.readiness = Some(Readiness::new(Phase::Reconciling, moves::REASON, message));
-    }
     Ok(())
 }
 
@@ -256,113 +255,6 @@ pub(super) struct Commit<'a> {
     pub(super) checkout: &'a Checkout,
     pub(super) desired: &'a Desired,
     pub(super) identity: &'a RepoIdentity,
-}
-
-/// Makes steps and a status from the plan of the engine.
-fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: &SyncPlan<'_>) {
-    let Commit { checkout, desired, identity } = *commit;
-    let applied = draft.status.applied.clone();
-    if !sync.problems.is_empty() {
-        draft.plan.step(recorded.request(draft.repo, &sync.requests));
-        draft.plan.wake(later(draft.now, REFUSAL_RECHECK));
-        draft.refuse(&sync.problems);
-        return;
-    }
-    if let Some(first) = sync.unread.first() {
-        draft.wait(&checkout.revision, "Waiting", first);
-        return;
-    }
-    if let Some(waiting) = approval::unmet(draft, commit) {
-        draft.readiness = Some(waiting);
-        return;
-    }
-    match freeze::unmet(draft, commit) {
-        Ok(None) => {}
-        Ok(Some(waiting)) => {
-            draft.readiness = Some(waiting);
-            return;
-        }
-        Err(problem) => {
-            draft.refuse(&[problem]);
-            return;
-        }
-    }
-    draft.record_ownership(recorded, &sync.inventory);
-    draft.status.recreate.clear();
-    draft.plan.step(sync.recreate.iter().map(|one| identity.delete(one)));
-    for stage in &sync.apply {
-        // If the API server refuses one object, nothing of its stage is written. A stage of one object needs
-        // no dry run.
-        if stage.len() > 1 {
-            draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
-        }
-        draft.plan.step(stage.iter().filter_map(|one| identity.take_over(one)));
-        draft.plan.step(stage.iter().filter_map(|one| identity.end_tracking(one)));
-        draft.plan.step(stage.iter().map(|one| identity.apply(one, &draft.key)));
-    }
-    let drift = drift::correct(draft, &sync.correct, identity);
-    draft.plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
-    draft.plan.step(sync.delete.iter().flatten().filter_map(deletion::mark_approved));
-    for stage in &sync.delete {
-        draft.plan.step(stage.iter().map(|one| identity.delete(one)));
-    }
-    if !sync.is_held {
-        let applied = revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now);
-        draft.status.applied = Some(applied);
-    }
-    let found = Found {
-        unhealthy: &sync.unhealthy,
-        is_held: sync.is_held,
-        takes_time: sync.takes_time,
-        is_whole: sync.pending_namespace.is_empty() && sync.terminating == 0,
-    };
-    let waiting = health::judge(draft, commit, &found);
-    draft.status.held_deletions = sync.hold.as_ref().map(|hold| HeldDeletions {
-        approval: hold.approval.clone(),
-        total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
-        objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
-        ..HeldDeletions::default()
-    });
-    draft.readiness = Some(match waiting {
-        Some(waiting) if sync.is_held => waiting,
-        waiting => readiness(short_commit(&checkout.revision), desired, sync, drift.or(waiting)),
-    });
-}
-
-/// Reports the progress of a commit that is applied; `waiting` says what it waits for.
-fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
-    if let Some(hold) = &sync.hold {
-        let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
-        let more = if hold.objects.len() > names.len() { ", …" } else { "" };
-        let message = format!(
-            "{commit} is applied, but deletions wait: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
-            hold.why,
-            names.join(", "),
-            names::APPROVE_DELETION_ANNOTATION,
-            hold.approval
-        );
-        return Readiness::new(Phase::Stalled, "DeletionsHeld", message);
-    }
-    if let Some(waiting) = waiting {
-        return waiting;
-    }
-    if let Some(first) = sync.pending_namespace.first() {
-        let more = sync.pending_namespace.len().saturating_sub(1);
-        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let message = format!(
-            "{commit} is applied except {first}{others}: namespace {} does not exist. It is applied when the namespace exists; \
-             the namespace of a cluster comes with the cluster, any other belongs into the repository",
-            first.key.namespace
-        );
-        return Readiness::new(Phase::Reconciling, "NamespaceNotFound", message);
-    }
-    if sync.terminating > 0 {
-        let message = format!("{commit} is applied; {} objects are being deleted", sync.terminating);
-        return Readiness::new(Phase::Reconciling, "Deleting", message);
-    }
-    let count = desired.objects.len();
-    let objects = if count == 1 { "object" } else { "objects" };
-    Readiness::new(Phase::Ready, "Applied", format!("applied {commit} ({count} {objects})"))
 }
 
 /// Returns the namespaces that objects wait for.

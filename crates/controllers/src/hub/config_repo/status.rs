@@ -198,6 +198,10 @@ pub(super) fn failed(
         sync::summary(&problems),
         left_applied(desired.as_deref(), &commit, status.applied.as_ref(), view)
     );
+    if let Some(seen) = status.seen.as_mut().filter(|_| !is_about(repo, "")) {
+        // The commit was judged under another spec.
+        seen.digest.clear();
+    }
     conclude(status, generation, &Readiness::new(phase, reason, message), now);
     StatusWrite::between(repo, &new)
 }

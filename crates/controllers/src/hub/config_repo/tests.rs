@@ -16,6 +16,7 @@ mod account;
 mod approval;
 mod argo;
 mod depends;
+mod drift;
 mod fence;
 mod fields;
 mod freeze;
@@ -107,11 +108,8 @@ impl Hub {
     }
 
     fn names(&self) -> Vec<String> {
-        let maps = self
-            .world
-            .list::<ConfigMap>()
-            .into_iter()
-            .filter(|map| map.metadata.namespace.as_deref() == Some("config"));
+        let maps = self.world.list::<ConfigMap>().into_iter();
+        let maps = maps.filter(|map| map.metadata.namespace.as_deref() == Some("config"));
         maps.map(|map| map.metadata.name.unwrap()).filter(|name| name != "kube-root-ca.crt").collect()
     }
 

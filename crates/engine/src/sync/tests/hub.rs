@@ -86,6 +86,7 @@ impl Hub {
             claimed: &self.claimed,
             requested: &self.requested,
             awaits_requests: self.awaits_requests,
+            unjudged: None,
             missing_namespaces: &self.missing_namespaces,
             policy: &self.policy,
         };

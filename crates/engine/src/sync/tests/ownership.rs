@@ -31,6 +31,7 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
         claimed: &claimants,
         requested: &BTreeMap::new(),
         awaits_requests: false,
+        unjudged: None,
         missing_namespaces: &BTreeSet::new(),
         policy: &SyncPolicy { takeover, ..SyncPolicy::default() },
     };
@@ -104,6 +105,7 @@ fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
             claimed: &BTreeMap::new(),
             requested: &BTreeMap::new(),
             awaits_requests: false,
+            unjudged: None,
             missing_namespaces: &BTreeSet::new(),
             policy: &SyncPolicy { is_blind_to_secrets, ..SyncPolicy::default() },
         };

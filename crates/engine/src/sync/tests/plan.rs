@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::hub::{Hub, commit, config_map, object};
-use crate::sync::{Apply, Deletion, Desired, ObjectId};
+use crate::sync::{Apply, Claimant, Deletion, Desired, ObjectId};
 use api::names;
 use object::Key;
 
@@ -277,4 +279,25 @@ fn a_deletion_that_clusters_lose_an_add_on_with_says_that_it_is_approved() {
     assert_eq!(approved(&hub), [("b".to_owned(), true), ("c".to_owned(), false)]);
     hub.policy.budget = None;
     assert_eq!(approved(&hub), [("b".to_owned(), false), ("c".to_owned(), false)], "nobody was asked");
+}
+
+#[test]
+fn a_commit_that_waits_for_an_object_of_another_hands_over_and_one_that_is_refused_does_not() {
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[config_map("goes", "1"), config_map("stays", "1")]));
+    let id = |name: &str| ObjectId::of(&config_map(name, "1").reference());
+    let other = Key::namespaced("ns", "other");
+    hub.requested = BTreeMap::from([(id("goes"), other.clone()), (id("stays"), other.clone())]);
+    hub.claimed =
+        BTreeMap::from([(id("theirs"), vec![Claimant { repo: other.clone(), is_forbidden: false }])]);
+    let waiting = commit(&[config_map("stays", "1"), config_map("theirs", "1")]);
+    let plan = hub.plan(&waiting);
+    assert_eq!((plan.problems.len(), plan.delete.len(), plan.is_settled()), (1, 0, false));
+    let [hand_over] = plan.hand_over.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((hand_over.target.key.name.as_str(), &hand_over.to), ("goes", &Some(other)));
+
+    hub.insert(config_map("foreign", "2"));
+    let refused = commit(&[config_map("foreign", "1"), config_map("stays", "1"), config_map("theirs", "1")]);
+    let plan = hub.plan(&refused);
+    assert_eq!((plan.problems.len(), plan.hand_over), (2, Vec::new()));
 }

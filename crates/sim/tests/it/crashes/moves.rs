@@ -35,3 +35,25 @@ fn a_move_between_repositories_survives_a_crash_at_every_write_without_a_deletio
     assert!(calm.contents.values().flatten().all(|content| !content.is_null()), "{:?}", calm.contents);
     check(&Scenario { prepare: two, act });
 }
+
+/// Creates two ConfigRepos that follow one repository, of which the first depends on the second.
+fn dependent(world: &mut World) {
+    let url = "https://git.example/fleet";
+    config_repo(world, &second(), json!({"url": url}));
+    config_repo(world, &repo(), json!({"url": url, "dependsOn": [{"name": "second"}]}));
+    commit_both(world, 1, &["a", "moves", "moves-too"], &["b", "returns"]);
+}
+
+#[test]
+fn moves_between_a_repository_and_its_base_survive_a_crash_at_every_write_without_a_deletion() {
+    let ways: [fn(&mut World); 3] = [
+        |world| commit_both(world, 2, &["a"], &["b", "moves", "moves-too", "returns"]),
+        |world| commit_both(world, 2, &["a", "moves", "moves-too", "returns"], &["b"]),
+        |world| commit_both(world, 2, &["a", "returns"], &["b", "moves", "moves-too"]),
+    ];
+    for act in ways {
+        let calm = run(&Scenario { prepare: dependent, act }, None);
+        assert!(calm.contents.values().flatten().all(|content| !content.is_null()), "{:?}", calm.contents);
+        check(&Scenario { prepare: dependent, act });
+    }
+}

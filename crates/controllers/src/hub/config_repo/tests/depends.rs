@@ -78,6 +78,33 @@ fn drift_is_corrected_although_the_base_is_not_ready() {
 }
 
 #[test]
+fn a_base_that_is_applied_and_healthy_counts_although_somebody_changes_an_object_of_it() {
+    let mut hub = hub(OTHER);
+    hub.commit_base(1, &map("b", "1"));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let status = |hub: &Hub| hub.world.get::<ConfigRepo>(&base()).unwrap().status.unwrap();
+    let corrections = |hub: &Hub| status(hub).drift.map_or(0, |drift| drift.corrected[0].corrections);
+    let edit = |hub: &mut Hub| {
+        hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "b"}, "data": {"k": "edited"}}));
+        hub.run();
+    };
+    // After six corrections the wait is a minute.
+    while corrections(&hub) < 6 {
+        edit(&mut hub);
+    }
+    edit(&mut hub);
+    let is_drifted = |hub: &Hub| status(hub).conditions.iter().any(|it| it.reason == "Drifted");
+    assert!(is_drifted(&hub), "{:?}", status(&hub));
+    assert!(hub.commit(&[("a.yaml", &map("a", "2"))]).starts_with("Ready"), "{}", hub.message());
+
+    let elsewhere = map("c", "1").replace("\n  name: c", "\n  name: c\n  namespace: absent");
+    hub.commit_base(2, &format!("{}---\n{elsewhere}", map("b", "1")));
+    assert!(is_drifted(&hub), "{:?}", status(&hub));
+    let told = hub.commit(&[("a.yaml", &map("a", "3"))]);
+    assert!(told.contains("is not ready: Drifted"), "not all objects of the base exist: {told}");
+}
+
+#[test]
 fn a_cycle_of_dependencies_is_refused_by_its_names() {
     let mut hub = hub(OTHER);
     hub.put("base", json!({"url": OTHER, "dependsOn": [{"name": "middle"}]}));

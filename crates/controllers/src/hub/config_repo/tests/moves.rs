@@ -128,14 +128,111 @@ fn an_object_that_nobody_wants_is_deleted_when_the_others_have_judged_the_commit
 }
 
 #[test]
-fn a_deletion_waits_a_minute_at_most_for_a_repository_that_does_not_answer() {
+fn a_deletion_waits_for_the_next_fetch_of_a_repository_and_a_minute_at_most() {
     let mut hub = hub(SAME);
     hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
     hub.world.commit(&key(), &format!("{:040x}", 2), files(&maps(0..2, "1")));
-    hub.world.run_for(SignedDuration::from_secs(50)).unwrap();
+    hub.world.run_for(SignedDuration::from_secs(110)).unwrap();
     assert!(hub.owner("m2").is_some());
     hub.world.run_for(SignedDuration::from_secs(20)).unwrap();
     assert_eq!(hub.owner("m2"), None);
+}
+
+/// Trees that no ConfigRepo can apply, and the reasons.
+fn broken() -> [(FileTree, &'static str); 3] {
+    let rule = "gitops.wheelwright.dev/apply: Sometimes";
+    let odd = map("m2", "1").replace("metadata:", &format!("metadata:\n  annotations: {{{rule}}}"));
+    let twice = map("m2", "1").replace("  name: m2", "  name: m2\n  namespace: config");
+    let tree = |texts: &[String]| {
+        texts.iter().enumerate().map(|(i, text)| (format!("{i}.yaml"), text.as_bytes())).collect()
+    };
+    [
+        (tree(&["{".into()]), "RenderFailed"),
+        (tree(&[map("m2", "1"), twice]), "DuplicateObject"),
+        (tree(&[odd]), "InvalidObject"),
+    ]
+}
+
+#[test]
+fn a_mistake_in_the_new_overlay_deletes_nothing_of_the_old_one() {
+    for (tree, reason) in broken() {
+        let mut hub = hub(SAME);
+        hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+        hub.world.keep_history();
+        hub.commit_both(&files(&maps(0..2, "1")), &tree, false);
+        hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+        let message = hub.message();
+        let why = format!(
+            "deletions wait: the ConfigRepo config/second follows the same repository, may want the objects and has not judged the commit: {reason} (ConfigMap config/m2). To approve, annotate"
+        );
+        assert!(message.starts_with("Stalled DeletionsHeld") && message.contains(&why), "{message}");
+        let mended: Vec<_> = maps(2..3, "1").into_iter().chain(maps(9..10, "1")).collect();
+        hub.commit_both(&files(&maps(0..2, "1")), &files(&mended), false);
+        assert_eq!(deletions(&hub.world.take_history()), 0, "{reason}");
+        assert_eq!(hub.owner("m2").as_deref(), Some("config/second"), "{reason}");
+        assert!(hub.message().starts_with("Ready"), "{}", hub.message());
+    }
+}
+
+#[test]
+fn deletions_that_wait_for_another_repository_can_be_approved() {
+    let mut hub = hub(SAME);
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    let [(tree, _), ..] = broken();
+    hub.commit_both(&files(&maps(0..2, "1")), &tree, false);
+    hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+    let approval = hub.status().held_deletions.unwrap().approval;
+    hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
+    assert!(hub.run().starts_with("Ready"), "{}", hub.message());
+    assert_eq!(hub.owner("m2"), None);
+}
+
+#[test]
+fn a_repository_that_is_suspended_holds_deletions_until_it_goes_on_or_goes() {
+    let suspended = |hub: &mut Hub| {
+        hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+        hub.second(json!({"url": SAME, "suspend": true}));
+        hub.commit_both(&files(&maps(0..2, "1")), &files(&maps(2..3, "1")), false);
+        hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+        assert!(hub.message().contains("has not judged the commit: it is suspended"), "{}", hub.message());
+        assert!(hub.owner("m2").is_some());
+    };
+    let mut resumed = hub(SAME);
+    suspended(&mut resumed);
+    resumed.second(json!({"url": SAME, "suspend": false}));
+    resumed.run();
+    assert_eq!(resumed.owner("m2").as_deref(), Some("config/second"));
+    let mut gone = hub(SAME);
+    suspended(&mut gone);
+    gone.world.delete::<ConfigRepo>(&second()).unwrap();
+    gone.run();
+    assert_eq!(gone.owner("m2"), None);
+}
+
+#[test]
+fn a_repository_that_follows_another_branch_holds_no_deletion() {
+    let mut hub = hub(SAME);
+    hub.second(json!({"url": SAME, "ref": {"branch": "other"}}));
+    hub.commit_both(&files(&maps(0..3, "1")), &FileTree::default(), false);
+    hub.commit_both(&files(&maps(0..2, "1")), &FileTree::default(), false);
+    assert_eq!(hub.owner("m2"), None);
+}
+
+#[test]
+fn more_objects_than_one_inventory_lists_move_at_once() {
+    let mut hub = Hub::new(json!({"deletionBudget": {"objects": 5000}}));
+    hub.second(json!({"url": SAME}));
+    let all = maps(0..1_201, "1");
+    hub.commit_both(&files(&all), &files(&maps(2000..2001, "1")), false);
+    hub.world.keep_history();
+    let moved: Vec<_> = all[1..].iter().cloned().chain(maps(2000..2001, "1")).collect();
+    hub.commit_both(&files(&all[..1]), &files(&moved), false);
+    let history = hub.world.take_history();
+    assert_eq!(deletions(&history), 0);
+    let parts = history.iter().filter_map(|write| write.after.as_ref());
+    let requested = parts.filter_map(|part| part.at(&["spec", "requested"])?.as_object());
+    assert!(requested.into_iter().all(|requested| requested.len() <= 1_000));
+    assert_eq!(hub.second_message(), "applied 000000000000 (1201 objects)");
 }
 
 #[test]
@@ -159,4 +256,84 @@ fn a_switch_to_observe_and_back_forgets_nothing() {
     hub.repo(json!({"mode": "Apply"}), json!({}));
     hub.run();
     assert_eq!((hub.names(), hub.owned()), (vec!["a".to_owned()], vec!["a".to_owned()]));
+}
+
+#[test]
+fn objects_move_between_repositories_of_which_one_depends_on_the_other() {
+    let (fixed_one, fixed_other, some, more) = (0..1, 300..301, 1..101, 101..201);
+    let tree = |ranges: &[&std::ops::Range<usize>]| {
+        files(&ranges.iter().flat_map(|range| maps((*range).clone(), "1")).collect::<Vec<_>>())
+    };
+    let ways = [
+        (
+            "to its base",
+            [vec![&fixed_one, &some], vec![&fixed_other]],
+            [vec![&fixed_one], vec![&fixed_other, &some]],
+        ),
+        (
+            "from its base",
+            [vec![&fixed_one], vec![&fixed_other, &some]],
+            [vec![&fixed_one, &some], vec![&fixed_other]],
+        ),
+        (
+            "both ways",
+            [vec![&fixed_one, &some], vec![&fixed_other, &more]],
+            [vec![&fixed_one, &more], vec![&fixed_other, &some]],
+        ),
+    ];
+    for (way, before, after) in ways {
+        for (depends_on, is_second_late) in [(true, false), (true, true), (false, false)] {
+            let depends_on = if depends_on { json!([{"name": "second"}]) } else { json!([]) };
+            let mut hub = Hub::new(json!({"dependsOn": depends_on, "deletionBudget": {"objects": 5000}}));
+            hub.second(json!({"url": SAME, "deletionBudget": {"objects": 5000}}));
+            hub.commit_both(&tree(&before[0]), &tree(&before[1]), false);
+            assert!(hub.message().starts_with("Ready"), "{way}: {}", hub.message());
+            hub.world.keep_history();
+            hub.commit_both(&tree(&after[0]), &tree(&after[1]), is_second_late);
+            hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+            assert_eq!(deletions(&hub.world.take_history()), 0, "{way}");
+            assert!(hub.message().starts_with("Ready"), "{way}: {}", hub.message());
+            assert!(hub.second_message().starts_with("applied"), "{way}: {}", hub.second_message());
+            let moved_to = after[1].contains(&&some);
+            let owner = if moved_to { "config/second" } else { "config/fleet" };
+            assert_eq!(hub.owner("m50").as_deref(), Some(owner), "{way}");
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_is_not_approved_hands_nothing_over() {
+    let spec = json!({"dependsOn": [{"name": "second"}], "planApproval": "Required"});
+    let mut hub = Hub::new(spec.clone());
+    hub.second(json!({"url": SAME}));
+    let approve = |hub: &mut Hub| {
+        let told = hub.message();
+        assert!(told.starts_with("Stalled PlanNotApproved"), "{told}");
+        let plan = hub.status().held_plan;
+        hub.repo(spec.clone(), json!({names::APPROVE_PLAN_ANNOTATION: plan}));
+        hub.run();
+    };
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    approve(&mut hub);
+    hub.world.keep_history();
+    let moved: Vec<_> = maps(2..3, "1").into_iter().chain(maps(9..10, "1")).collect();
+    hub.commit_both(&files(&maps(0..2, "1")), &files(&moved), false);
+    assert_eq!(hub.owner("m2").as_deref(), Some("config/fleet"));
+    approve(&mut hub);
+    assert_eq!(hub.owner("m2").as_deref(), Some("config/second"));
+    assert!(hub.message().starts_with("Ready"), "{}", hub.message());
+    assert_eq!(deletions(&hub.world.take_history()), 0);
+}
+
+#[test]
+fn an_object_that_would_stay_on_the_hub_is_handed_over_too() {
+    let mut hub = Hub::new(json!({"prune": false}));
+    hub.second(json!({"url": SAME}));
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    let moved: Vec<_> = maps(2..3, "2").into_iter().chain(maps(9..10, "1")).collect();
+    hub.world.commit(&second(), &format!("{:040x}", 2), files(&moved));
+    hub.run();
+    hub.world.commit(&key(), &format!("{:040x}", 2), files(&maps(0..2, "1")));
+    hub.run();
+    assert_eq!((hub.owner("m2").as_deref(), hub.data("m2").as_deref()), (Some("config/second"), Some("2")));
 }

@@ -1,0 +1,146 @@
+//! Makes steps and a status from the plan of the engine.
+
+use super::health::{self, Found};
+use super::inventory::Recorded;
+use super::plan::{Commit, Draft, MAX_LISTED};
+use super::status::{Phase, Readiness, revision};
+use super::{approval, deletion, drift, freeze, moves};
+use api::gitops::v1alpha1::HeldDeletions;
+use api::names;
+use engine::sync::{Desired, SyncPlan};
+use jiff::SignedDuration;
+use object::duration::later;
+use object::text::short_commit;
+
+/// Time until a refusal that depends on objects of others is checked again.
+const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
+
+/// Plans the writes of a commit.
+pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: &SyncPlan<'_>) {
+    let Commit { checkout, desired, identity } = *commit;
+    if waits(draft, commit, recorded, sync) {
+        return;
+    }
+    draft.record_ownership(recorded, &sync.inventory);
+    draft.status.recreate.clear();
+    draft.plan.step(sync.recreate.iter().map(|one| identity.delete(one)));
+    for stage in &sync.apply {
+        // If the API server refuses one object, nothing of its stage is written. A stage of one object needs
+        // no dry run.
+        if stage.len() > 1 {
+            draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
+        }
+        draft.plan.step(stage.iter().filter_map(|one| identity.take_over(one)));
+        draft.plan.step(stage.iter().filter_map(|one| identity.end_tracking(one)));
+        draft.plan.step(stage.iter().map(|one| identity.apply(one, &draft.key)));
+    }
+    let drift = drift::correct(draft, &sync.correct, identity);
+    draft.plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
+    draft.plan.step(sync.delete.iter().flatten().filter_map(deletion::mark_approved));
+    for stage in &sync.delete {
+        draft.plan.step(stage.iter().map(|one| identity.delete(one)));
+    }
+    if !sync.is_held {
+        let applied =
+            revision(draft.status.applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now);
+        draft.status.applied = Some(applied);
+    }
+    let found = Found {
+        unhealthy: &sync.unhealthy,
+        is_held: sync.is_held,
+        takes_time: sync.takes_time,
+        is_whole: sync.pending_namespace.is_empty() && sync.terminating == 0,
+    };
+    let waiting = health::judge(draft, commit, &found);
+    draft.status.held_deletions = sync.hold.as_ref().map(|hold| HeldDeletions {
+        approval: hold.approval.clone(),
+        total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
+        objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
+        ..HeldDeletions::default()
+    });
+    let name = short_commit(&checkout.revision);
+    draft.readiness = Some(match waiting {
+        Some(waiting) if sync.is_held => waiting,
+        waiting => moves::awaiting(draft, name, sync.awaiting_requests)
+            .unwrap_or_else(|| readiness(name, desired, sync, drift.or(waiting))),
+    });
+}
+
+/// Says whether a commit waits, and plans what is done for it meanwhile.
+fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: &SyncPlan<'_>) -> bool {
+    let Commit { checkout, desired, identity } = *commit;
+    if let Some(seen) = draft.status.seen.as_mut().filter(|_| sync.unread.is_empty()) {
+        seen.digest.clone_from(&desired.digest);
+    }
+    if !sync.problems.is_empty() {
+        draft.plan.step(recorded.request(draft.repo, &sync.requests));
+        draft.plan.wake(later(draft.now, REFUSAL_RECHECK));
+    }
+    let refused = || Readiness::refused(&sync.problems, draft.status.applied.as_ref());
+    let waiting = draft.unmet.clone().or_else(|| (!sync.problems.is_empty()).then(refused));
+    if let (None, Some(first)) = (&waiting, sync.unread.first()) {
+        draft.wait(&checkout.revision, "Waiting", first);
+        return true;
+    }
+    draft.status.held_plan.clear();
+    // What leaves the repository is handed over while the commit waits: the one that it waits for may wait
+    // for that.
+    let would_write = waiting.is_none() || !sync.hand_over.is_empty();
+    let hold = if would_write { on_hold(draft, commit) } else { None };
+    if hold.is_none() && waiting.is_some() {
+        draft.plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
+    }
+    let waits = hold.is_some() || waiting.is_some();
+    if waits {
+        if sync.problems.is_empty() && sync.unread.is_empty() {
+            // The commit does not change these objects.
+            drift::correct(draft, &sync.correct, identity);
+        }
+        draft.readiness = hold.or(waiting);
+    }
+    waits
+}
+
+/// Says that a commit waits for a person or for the end of a freeze.
+fn on_hold(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readiness> {
+    approval::unmet(draft, commit).or_else(|| match freeze::unmet(draft, commit) {
+        Ok(waiting) => waiting,
+        Err(problem) => Some(Readiness::refused(&[problem], draft.status.applied.as_ref())),
+    })
+}
+
+/// Reports the progress of a commit that is applied; `waiting` says what it waits for.
+fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
+    if let Some(hold) = &sync.hold {
+        let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
+        let more = if hold.objects.len() > names.len() { ", …" } else { "" };
+        let message = format!(
+            "{commit} is applied, but deletions wait: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
+            hold.why,
+            names.join(", "),
+            names::APPROVE_DELETION_ANNOTATION,
+            hold.approval
+        );
+        return Readiness::new(Phase::Stalled, moves::HELD, message);
+    }
+    if let Some(waiting) = waiting {
+        return waiting;
+    }
+    if let Some(first) = sync.pending_namespace.first() {
+        let more = sync.pending_namespace.len().saturating_sub(1);
+        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let message = format!(
+            "{commit} is applied except {first}{others}: namespace {} does not exist. It is applied when the namespace exists; \
+             the namespace of a cluster comes with the cluster, any other belongs into the repository",
+            first.key.namespace
+        );
+        return Readiness::new(Phase::Reconciling, "NamespaceNotFound", message);
+    }
+    if sync.terminating > 0 {
+        let message = format!("{commit} is applied; {} objects are being deleted", sync.terminating);
+        return Readiness::new(Phase::Reconciling, "Deleting", message);
+    }
+    let count = desired.objects.len();
+    let objects = if count == 1 { "object" } else { "objects" };
+    Readiness::new(Phase::Ready, "Applied", format!("applied {commit} ({count} {objects})"))
+}
