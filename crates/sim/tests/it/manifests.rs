@@ -282,7 +282,7 @@ fn complete(world: &mut World, delete_option: Value) {
 
 /// The inventories of the hub have another name then, and those of the old name are evicted.
 #[test]
-fn a_complete_work_keeps_its_objects_when_the_url_of_its_hub_changes() {
+fn a_complete_work_keeps_its_objects_until_its_deletion_when_the_url_of_its_hub_changes() {
     let mut world = world(1);
     complete(&mut world, json!({}));
     let claim = ResourcePath::resource("cluster.open-cluster-management.io", "v1alpha1", "clusterclaims")
@@ -291,12 +291,23 @@ fn a_complete_work_keeps_its_objects_when_the_url_of_its_hub_changes() {
     let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
     spoke.store.patch(&claim, &moved, &WriteOptions::manager("agent"), now).unwrap();
     world.run_for(seconds(2 * 3600)).unwrap();
-    let count = |group: &str, resource: &str| {
+    let count = |world: &World, group: &str, resource: &str| {
         let all = ResourcePath::resource(group, "v1", resource);
         world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap().items.len()
     };
-    assert_eq!((count("batch", "jobs"), count("", "configmaps")), (1, 1));
-    assert_eq!(count("work.open-cluster-management.io", "appliedmanifestworks"), 1, "the old one is gone");
+    assert_eq!((count(&world, "batch", "jobs"), count(&world, "", "configmaps")), (1, 1));
+    let inventories = "work.open-cluster-management.io";
+    assert_eq!(count(&world, inventories, "appliedmanifestworks"), 1, "the old one is gone");
+    let complete = find_condition(&status(&world, "w").conditions, "Complete").cloned();
+    assert!(complete.is_some_and(|complete| complete.is_true()));
+    let revision = |world: &World| world.spokes["cluster1"].store.revision();
+    let before = revision(&world);
+    world.restart_agent("cluster1");
+    world.run_for(seconds(1)).unwrap();
+    assert_eq!(revision(&world), before, "it is written once");
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
+    world.run_for(seconds(20)).unwrap();
+    assert_eq!((count(&world, "batch", "jobs"), count(&world, "", "configmaps")), (0, 0));
 }
 
 #[test]
