@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::work::{WorkOnSpoke, patch_applied};
+use super::work::{WorkOnSpoke, fields, patch_applied};
 use crate::agent_identity;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::AGENT_CLAIM;
@@ -47,7 +47,7 @@ impl Controller for OrphanController {
         let Some(applied) = view.get_on::<AppliedManifestWork>(Site::Spoke, key)? else {
             return Ok(Plan::nothing());
         };
-        if applied.spec.agent_id != identity.agent_id {
+        if !identity.has(&applied.spec) {
             return Ok(Plan::nothing());
         }
         let work = identity.work(applied.name());
@@ -64,6 +64,12 @@ impl Controller for OrphanController {
             Some(work) => view.get::<ManifestWork>(work)?.is_some(),
             None => false,
         };
+        if !is_present && applied.spec.agent_id != identity.agent_id {
+            let adopted = json!({"spec": {"agentID": identity.agent_id}});
+            let mut plan = Plan::nothing();
+            plan.step([patch_applied(&applied, Subresource::None, fields(adopted))]);
+            return Ok(plan);
+        }
         let has_works = !view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty();
         let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
         let grace = agent_identity::eviction_grace(claim.as_deref());
@@ -90,7 +96,7 @@ fn evict(applied: &Arc<AppliedManifestWork>, management: &Management, now: Times
     let mark = |time: Option<Timestamp>| {
         let patch =
             json!({"status": {"evictionStartTime": time.map(|time| time.strftime("%FT%TZ").to_string())}});
-        patch_applied(applied, Subresource::Status, patch.as_object().cloned().unwrap_or_default())
+        patch_applied(applied, Subresource::Status, fields(patch))
     };
     match since {
         None if stays => {}

@@ -11,26 +11,59 @@ fn after_half_an_hour(annotations: &Value) -> (usize, Option<Timestamp>) {
     (deletions.count(), plan.wake_at)
 }
 
-fn plan_after_half_an_hour(annotations: &Value) -> Plan {
-    let typed = |value: Value| serde_json::from_value(value).unwrap();
-    let claim: ClusterClaim = serde_json::from_value(json!({
+fn typed<K: serde::de::DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Returns caches with the claim of an agent and one work on the hub.
+fn caches(annotations: &Value) -> Caches {
+    let claim = json!({
         "metadata": {"name": AGENT_CLAIM, "resourceVersion": "1", "annotations": annotations},
         "spec": {"value": "c1/a/hash"},
-    }))
-    .unwrap();
-    let applied: AppliedManifestWork = serde_json::from_value(json!({
+    });
+    let other = json!({"metadata": {"name": "other", "namespace": "c1", "resourceVersion": "1"}, "spec": {}});
+    let mut caches = Caches::default();
+    caches.replace::<ClusterClaim>(Site::Spoke, vec![typed(claim)], "1");
+    caches.replace::<ManifestWork>(Site::Hub, vec![typed(other)], "1");
+    caches
+}
+
+fn plan_after_half_an_hour(annotations: &Value) -> Plan {
+    let applied = json!({
         "metadata": {"name": "hash-gone", "uid": "u", "resourceVersion": "1"},
         "spec": {"hubHash": "hash", "manifestWorkName": "gone", "agentID": "a"},
         "status": {"evictionStartTime": "2024-05-01T12:00:00Z"},
-    }))
-    .unwrap();
-    let other = json!({"metadata": {"name": "other", "namespace": "c1", "resourceVersion": "1"}, "spec": {}});
-    let mut caches = Caches::default();
-    caches.replace::<ClusterClaim>(Site::Spoke, vec![claim], "1");
-    caches.replace::<AppliedManifestWork>(Site::Spoke, vec![applied], "1");
-    caches.replace::<ManifestWork>(Site::Hub, vec![typed(other)], "1");
+    });
+    let mut caches = caches(annotations);
+    caches.replace::<AppliedManifestWork>(Site::Spoke, vec![typed(applied)], "1");
     let now = "2024-05-01T12:30:00Z".parse().unwrap();
     OrphanController::plan(&Key::cluster("hash-gone"), &caches, now).unwrap()
+}
+
+#[test]
+fn what_an_agent_with_another_id_left_of_this_hub_is_adopted_and_that_of_another_hub_is_not() {
+    let plan_of = |agent: &str, hub: &str| {
+        let mut caches = caches(&json!({}));
+        let applied = json!({
+            "metadata": {"name": format!("{hub}-gone"), "uid": "u", "resourceVersion": "1"},
+            "spec": {"hubHash": hub, "manifestWorkName": "gone", "agentID": agent},
+        });
+        caches.replace::<AppliedManifestWork>(Site::Spoke, vec![typed(applied)], "1");
+        let key = Key::cluster(format!("{hub}-gone"));
+        let steps = OrphanController::plan(&key, &caches, Timestamp::UNIX_EPOCH).unwrap().steps.concat();
+        steps
+            .into_iter()
+            .map(|action| match action {
+                Action::Patch { patch, .. } => json!(patch),
+                other => panic!("{other:?}"),
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(plan_of("klusterlet", "hash"), [json!({"spec": {"agentID": "a"}})]);
+    assert_eq!(plan_of("klusterlet", "other"), [json!({}); 0]);
+    let marked = [json!({"status": {"evictionStartTime": "1970-01-01T00:00:00Z"}})];
+    assert_eq!(plan_of("a", "hash"), marked);
+    assert_eq!(plan_of("a", "other"), marked, "its own, of a hub that it has left");
 }
 
 #[test]
