@@ -104,6 +104,7 @@ impl WorkOnSpoke {
         let gvk: Option<Gvk> = match view.lookup(&Lookup::KindFor(gvr))? {
             LookupAnswer::Mapping(mapping) => mapping.map(|mapping| mapping.gvk),
             LookupAnswer::Object(_)
+            | LookupAnswer::OnHub(_)
             | LookupAnswer::Access(_)
             | LookupAnswer::Health(_) => None,
         };
