@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use api::cluster::v1alpha1::{ClusterClaim, ClusterClaimSpec};
 use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
+use api::work::v1::AppliedManifestWorkSpec;
 use jiff::SignedDuration;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Read, Site, View};
@@ -48,6 +49,12 @@ impl Identity {
     /// Returns the name of a ManifestWork's AppliedManifestWork.
     pub(crate) fn applied_name(&self, work: &str) -> String {
         format!("{}-{work}", self.hub_hash)
+    }
+
+    /// Returns whether an AppliedManifestWork is of this agent. One agent of a hub has the claim of the cluster, so
+    /// another id is that of an earlier agent of the hub.
+    pub fn has(&self, applied: &AppliedManifestWorkSpec) -> bool {
+        applied.agent_id == self.agent_id || applied.hub_hash == self.hub_hash
     }
 
     /// Returns the ManifestWork of an AppliedManifestWork, if it belongs to this hub.

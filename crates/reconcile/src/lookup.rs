@@ -22,6 +22,8 @@ pub enum Lookup {
     /// An object. The dispatcher watches the metadata of its kind, and reads the object again when it
     /// changes.
     Object(ObjectRef),
+    /// Whether the hub has an object now, whichever cluster is observed. The answer expires after a minute.
+    OnHub(ObjectRef),
     /// Whether a subject may do something. The answer expires after a minute.
     Access(AccessReview),
     /// Whether the API server is healthy. The answer expires after a minute.
@@ -35,6 +37,8 @@ pub enum LookupAnswer {
     Mapping(Option<Mapping>),
     /// The object; `None` where it does not exist.
     Object(Option<Arc<Object>>),
+    /// Whether the hub has the object.
+    OnHub(bool),
     /// Whether the subject is allowed.
     Access(Access),
     /// Whether the API server is healthy.
@@ -51,6 +55,11 @@ pub enum ServerHealth {
     },
     /// The server is not healthy, or does not answer; the text says why.
     Unhealthy(String),
+}
+
+impl LookupAnswer {
+    /// How long an answer about the hub holds: it is used at once.
+    pub(crate) const ON_HUB_VALID: SignedDuration = SignedDuration::from_mins(1);
 }
 
 impl ServerHealth {
@@ -120,7 +129,7 @@ impl Lookup {
         match self {
             Self::Mapping(gvk) => Some(&gvk.group),
             Self::KindFor(gvr) => Some(&gvr.group),
-            Self::Object(_) | Self::Access(_) | Self::Health => None,
+            Self::Object(_) | Self::OnHub(_) | Self::Access(_) | Self::Health => None,
         }
     }
 }
@@ -132,7 +141,7 @@ impl Display for Lookup {
             Self::KindFor(Gvr { group, version, resource }) => {
                 write!(f, "the kind of {resource}.{version}.{group}")
             }
-            Self::Object(object) => write!(f, "{object}"),
+            Self::Object(object) | Self::OnHub(object) => write!(f, "{object}"),
             Self::Access(AccessReview { user, resource, key, .. }) => {
                 write!(f, "the permissions of {user} on {} {key}", resource.resource)
             }

@@ -66,7 +66,10 @@ pub trait View {
     fn mapping(&self, gvk: &Gvk) -> Read<Option<Mapping>> {
         match self.lookup(&Lookup::Mapping(gvk.clone()))? {
             LookupAnswer::Mapping(mapping) => Ok(mapping),
-            LookupAnswer::Object(_) | LookupAnswer::Access(_) | LookupAnswer::Health(_) => Ok(None),
+            LookupAnswer::Object(_)
+            | LookupAnswer::OnHub(_)
+            | LookupAnswer::Access(_)
+            | LookupAnswer::Health(_) => Ok(None),
         }
     }
 
@@ -78,7 +81,10 @@ pub trait View {
     fn object(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
         match self.lookup(&Lookup::Object(object.clone()))? {
             LookupAnswer::Object(object) => Ok(object),
-            LookupAnswer::Mapping(_) | LookupAnswer::Access(_) | LookupAnswer::Health(_) => Ok(None),
+            LookupAnswer::Mapping(_)
+            | LookupAnswer::OnHub(_)
+            | LookupAnswer::Access(_)
+            | LookupAnswer::Health(_) => Ok(None),
         }
     }
 
@@ -91,6 +97,21 @@ pub trait View {
         Ok(self.object(&ObjectRef::of::<K>(key.clone()))?.is_some())
     }
 
+    /// Returns whether the hub has an object, when it is asked for the object itself. In the operator, that is
+    /// [`View::exists`].
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn is_on_hub<K: Kind>(&self, key: &Key) -> Read<bool> {
+        match self.lookup(&Lookup::OnHub(ObjectRef::of::<K>(key.clone())))? {
+            LookupAnswer::OnHub(is_there) => Ok(is_there),
+            LookupAnswer::Mapping(_)
+            | LookupAnswer::Object(_)
+            | LookupAnswer::Access(_)
+            | LookupAnswer::Health(_) => Ok(true),
+        }
+    }
+
     /// Returns whether a subject may do something on the observed cluster.
     ///
     /// # Errors
@@ -98,9 +119,10 @@ pub trait View {
     fn access(&self, review: AccessReview) -> Read<Access> {
         match self.lookup(&Lookup::Access(review))? {
             LookupAnswer::Access(access) => Ok(access),
-            LookupAnswer::Mapping(_) | LookupAnswer::Object(_) | LookupAnswer::Health(_) => {
-                Ok(Access::Denied)
-            }
+            LookupAnswer::Mapping(_)
+            | LookupAnswer::Object(_)
+            | LookupAnswer::OnHub(_)
+            | LookupAnswer::Health(_) => Ok(Access::Denied),
         }
     }
 
@@ -111,9 +133,10 @@ pub trait View {
     fn health(&self) -> Read<ServerHealth> {
         match self.lookup(&Lookup::Health)? {
             LookupAnswer::Health(health) => Ok(health),
-            LookupAnswer::Mapping(_) | LookupAnswer::Object(_) | LookupAnswer::Access(_) => {
-                Ok(ServerHealth::Healthy { version: String::new() })
-            }
+            LookupAnswer::Mapping(_)
+            | LookupAnswer::Object(_)
+            | LookupAnswer::OnHub(_)
+            | LookupAnswer::Access(_) => Ok(ServerHealth::Healthy { version: String::new() }),
         }
     }
 

@@ -33,7 +33,10 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
         match lookup {
             Lookup::Mapping(gvk) => mapping(resources, gvk).await.map(LookupAnswer::Mapping),
             Lookup::KindFor(gvr) => kind_for(resources, gvr).await.map(LookupAnswer::Mapping),
-            Lookup::Object(target) => object(resources, target).await,
+            Lookup::Object(target) => object(resources, target).await.map(LookupAnswer::Object),
+            Lookup::OnHub(target) => {
+                object(resources, target).await.map(|found| LookupAnswer::OnHub(found.is_some()))
+            }
             Lookup::Access(review) => access(resources, review).await.map(LookupAnswer::Access),
             Lookup::Health => Ok(LookupAnswer::Health(health(resources).await)),
         }
@@ -145,19 +148,19 @@ async fn version(resources: &Resources) -> String {
 }
 
 /// Reads an object. An object of a kind that is not served is no missing object: it may exist.
-async fn object(resources: &Resources, target: &ObjectRef) -> Result<LookupAnswer, Error> {
+async fn object(resources: &Resources, target: &ObjectRef) -> Result<Option<Arc<Object>>, Error> {
     let ObjectRef { gvk, key } = target;
     let request = served_now(resources, gvk).await?.home(key).get(&key.name, &Default::default());
     let request = request.map_err(Error::BuildRequest)?;
     match resources.client().request::<Object>(request).await {
-        Ok(object) => Ok(LookupAnswer::Object(Some(Arc::new(object.trim(gvk))))),
+        Ok(object) => Ok(Some(Arc::new(object.trim(gvk)))),
         Err(Error::Api(status)) if status.is_not_found() => {
             // Where the kind is served, the answer names the object.
             if status.details.is_none_or(|details| details.name != key.name) {
                 resources.forget(gvk);
                 served_now(resources, gvk).await?;
             }
-            Ok(LookupAnswer::Object(None))
+            Ok(None)
         }
         Err(error) => Err(error),
     }

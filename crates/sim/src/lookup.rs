@@ -29,6 +29,7 @@ impl Servers<'_> {
                 let found = object_in(store, object)?;
                 Ok(LookupAnswer::Object(found))
             }
+            Lookup::OnHub(object) => Ok(LookupAnswer::OnHub(object_in(store, object)?.is_some())),
             Lookup::Access(review) => access(store, review, now).map(LookupAnswer::Access),
             Lookup::Health => Ok(LookupAnswer::Health(self.health(site))),
         }

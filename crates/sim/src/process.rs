@@ -308,10 +308,11 @@ pub(super) fn read(
 }
 
 /// Returns whether a controller keeps the time when it first saw something, which no object tells: a lease, a
-/// work that an agent refuses, or the decisions of another scheduler.
+/// work that an agent refuses or that the hub lost, or the decisions of another scheduler.
 fn keeps_times(controller: &str, view: &impl View) -> bool {
     let is_elsewhere =
         |placement: Arc<Placement>| placement.annotation(SCHEDULING_DISABLED_ANNOTATION).is_some();
     let placements = || view.list::<Placement>(Query::ALL).unwrap_or_default();
-    ["addon-deploy", "cluster-lease"].contains(&controller) || placements().into_iter().any(is_elsewhere)
+    let always = ["addon-deploy", "cluster-lease", "unmanaged-applied-work"];
+    always.contains(&controller) || placements().into_iter().any(is_elsewhere)
 }

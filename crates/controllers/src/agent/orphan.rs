@@ -2,26 +2,30 @@
 //!
 //! Open Cluster Management calls these unmanaged applied works. This controller marks those of this agent
 //! with the time at which the work was first missed, for people to see (`kubectl get appliedmanifestworks`).
-//! It deletes them after an hour, or after the grace period of the agent. A hub without a single work for the
-//! cluster may have been restored from a backup; then the controller deletes nothing. See
-//! docs/hazards.md#restored-hub.
+//! It deletes them when it has seen them missing for an hour, or for the grace period of the agent, and the hub
+//! says once more that it does not have the work. A hub without a single work for the cluster may have been
+//! restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::work::{WorkOnSpoke, patch_applied};
+use super::work::{WorkOnSpoke, fields, patch_applied};
 use crate::agent_identity;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::AGENT_CLAIM;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use object::duration::later;
 use object::{Key, Metadata as _};
-use reconcile::{Action, Controller, Plan, Query, Read, Site, Subresource, View, Watches};
+use reconcile::{Action, Controller, Index, Observes, Plan, Query, Read, Site, Subresource, View, Watches};
 
 /// The grace period from which nothing is marked or deleted, as in Open Cluster Management: 100 years.
 const NEVER: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
+
+/// How often the agent checks that a work is still missing, and how late a check may be.
+const CHECK: SignedDuration = SignedDuration::from_mins(1);
+const LATE: SignedDuration = SignedDuration::from_secs(30);
 
 pub(crate) struct OrphanController;
 
@@ -40,14 +44,16 @@ impl Controller for OrphanController {
             let claim = change.latest().filter(|claim| claim.name() == AGENT_CLAIM);
             claim.map(|_| view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL)).unwrap_or_default()
         });
+        watches.keep::<Absences>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(identity) = agent_identity::identity(view)? else { return Ok(Plan::nothing()) };
         let Some(applied) = view.get_on::<AppliedManifestWork>(Site::Spoke, key)? else {
+            view.index(|absences: &mut Absences| absences.observe(&key.name, None, now))?;
             return Ok(Plan::nothing());
         };
-        if applied.spec.agent_id != identity.agent_id {
+        if !identity.has(&applied.spec) {
             return Ok(Plan::nothing());
         }
         let work = identity.work(applied.name());
@@ -64,48 +70,88 @@ impl Controller for OrphanController {
             Some(work) => view.get::<ManifestWork>(work)?.is_some(),
             None => false,
         };
+        if !is_present && applied.spec.agent_id != identity.agent_id {
+            let adopted = json!({"spec": {"agentID": identity.agent_id}});
+            let mut plan = Plan::nothing();
+            plan.step([patch_applied(&applied, Subresource::None, fields(adopted))]);
+            return Ok(plan);
+        }
         let has_works = !view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty();
         let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
         let grace = agent_identity::eviction_grace(claim.as_deref());
+        let marked = applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref());
+        let marked = marked.map(|time| time.0);
         let stays = is_present || grace >= NEVER;
-        Ok(evict(&applied, &Management { stays, has_works, grace }, now))
-    }
-}
-
-/// The state of an applied work on the hub, and how long the agent waits for it.
-struct Management {
-    /// Whether the hub has the work, or the agent deletes none.
-    stays: bool,
-    /// Whether the hub has any work of the cluster.
-    has_works: bool,
-    grace: SignedDuration,
-}
-
-/// Marks, unmarks or deletes an applied work.
-fn evict(applied: &Arc<AppliedManifestWork>, management: &Management, now: Timestamp) -> Plan {
-    let Management { stays, has_works, grace } = *management;
-    let mut plan = Plan::nothing();
-    let since =
-        applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref()).map(|time| time.0);
-    let mark = |time: Option<Timestamp>| {
-        let patch =
-            json!({"status": {"evictionStartTime": time.map(|time| time.strftime("%FT%TZ").to_string())}});
-        patch_applied(applied, Subresource::Status, patch.as_object().cloned().unwrap_or_default())
-    };
-    match since {
-        None if stays => {}
-        Some(_) if stays => plan.step([mark(None)]),
-        None => plan.step([mark(Some(now))]),
-        Some(since) => {
-            let at = later(since, grace);
-            if at > now {
-                plan.wake(at);
-            } else if has_works {
-                plan.step([Action::delete(applied.as_ref()).on(Site::Spoke)]);
+        // A hub without works may be in the middle of a restore, so the time begins anew with its first work.
+        let counts = marked.filter(|_| has_works && !stays);
+        let missed = view.index(|absences: &mut Absences| absences.observe(&key.name, counts, now))?;
+        let mut plan = Plan::nothing();
+        match (marked, missed) {
+            (None, _) if stays => {}
+            (Some(_), _) if stays => plan.step([mark(&applied, None)]),
+            (None, _) => plan.step([mark(&applied, Some(now))]),
+            (Some(_), None) => {}
+            (Some(_), Some(missed)) if missed < grace => {
+                plan.wake(later(now, CHECK.min(grace.saturating_sub(missed))));
+            }
+            (Some(_), Some(_)) => {
+                match work.map_or(Ok(false), |work| view.is_on_hub::<ManifestWork>(&work)) {
+                    Ok(false) => plan.step([Action::delete(applied.as_ref()).on(Site::Spoke)]),
+                    Ok(true) | Err(_) => plan.wake(later(now, CHECK)),
+                }
             }
         }
+        Ok(plan)
     }
-    plan
+}
+
+/// Sets or removes the time since when the work of an inventory is missing.
+fn mark(applied: &AppliedManifestWork, since: Option<Timestamp>) -> Action {
+    let since = since.map(|time| time.strftime("%FT%TZ").to_string());
+    patch_applied(applied, Subresource::Status, fields(json!({"status": {"evictionStartTime": since}})))
+}
+
+/// The absences of works that this process observes, by the name of the inventory.
+#[derive(Default)]
+struct Absences(BTreeMap<String, Absence>);
+
+/// The observed absence of one work.
+struct Absence {
+    /// The time in the mark, which tells one absence from another.
+    marked: Timestamp,
+    checked: Timestamp,
+    /// How long the work was missing.
+    missed: SignedDuration,
+}
+
+impl Index for Absences {
+    fn build(_: &impl View) -> Read<Self> {
+        Ok(Self::default())
+    }
+
+    fn observes<O: Observes<Self>>(_: &mut O) {}
+}
+
+impl Absences {
+    /// Returns how long this process has seen a work missing; `None` if it is not missing. Time between two checks that
+    /// are too far apart does not count: the process was stopped, or the clock was set. See
+    /// docs/hazards.md#clock-evicts.
+    fn observe(&mut self, name: &str, marked: Option<Timestamp>, now: Timestamp) -> Option<SignedDuration> {
+        let Some(marked) = marked else {
+            self.0.remove(name);
+            return None;
+        };
+        let begun = Absence { marked, checked: now, missed: SignedDuration::ZERO };
+        let absence = match self.0.remove(name) {
+            Some(known) if known.marked == marked => known,
+            Some(_) | None => begun,
+        };
+        let passed = now.duration_since(absence.checked);
+        let counts = !passed.is_negative() && passed <= CHECK.saturating_add(LATE);
+        let missed = absence.missed.saturating_add(if counts { passed } else { SignedDuration::ZERO });
+        self.0.insert(name.to_owned(), Absence { checked: now, missed, ..absence });
+        Some(missed)
+    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,18 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
     Decision::Apply { object, force, manager: field_manager.clone() }
 }
 
+/// Decides about the live object of a manifest that was applied, and is applied no more: at most the owner
+/// reference is written.
+pub fn take_over(wanted: &Wanted, live: &Object, owner: &OwnerReference) -> Decision {
+    match new_owners(wanted, live, owner, true) {
+        Some(owners) if wanted.strategy.r#type != UpdateStrategyType::ReadOnly => {
+            let metadata = Map::from_iter([("ownerReferences".to_owned(), owners.into())]);
+            Decision::Patch(Map::from_iter([("metadata".to_owned(), metadata.into())]))
+        }
+        Some(_) | None => Decision::Leave,
+    }
+}
+
 /// Drops labels and annotations with a trailing dash in the key from a manifest: they ask for the removal of
 /// the key. Returns the patch that removes those that the live object has.
 fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<String, Value> {

@@ -6,7 +6,7 @@ use super::executor::Executor;
 use api::work::v1::{
     AppliedResource, ConditionRule, DeleteOption, DeletePropagationPolicy, FeedbackRule,
     ManifestConfigOption, ManifestResourceMeta, ManifestWork, ManifestWorkSpec, ManifestsTemplate,
-    ResourceIdentifier, SelectivelyOrphan, UpdateStrategy,
+    ResourceIdentifier, SelectivelyOrphan, UpdateStrategy, UpdateStrategyType,
 };
 use object::{Gvk, Object, ObjectRef};
 
@@ -156,6 +156,13 @@ impl Wanted {
     /// Returns whether the manifest makes a namespace.
     pub fn is_namespace(&self) -> bool {
         (self.meta.group.as_str(), self.meta.kind.as_str()) == ("", "Namespace")
+    }
+
+    /// Returns whether the manifest is of an object, in any version, and is not only read.
+    pub fn applies(&self, object: &ObjectRef) -> bool {
+        let ObjectRef { gvk, key } = &self.reference;
+        self.strategy.r#type != UpdateStrategyType::ReadOnly
+            && (&gvk.group, &gvk.kind, key) == (&object.gvk.group, &object.gvk.kind, &object.key)
     }
 
     /// Returns whether an entry of an inventory may be the object of the manifest. A kind that is not known

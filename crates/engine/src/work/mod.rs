@@ -11,7 +11,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Decision, Refusal, decide, refusal};
+pub use decide::{Decision, Refusal, decide, refusal, take_over};
 pub use executor::{Executor, Permissions};
 pub use inventory::{Removal, inventory, removal};
 pub use manifest::{Served, Wanted, read, stays};

@@ -69,6 +69,7 @@ impl Dispatcher {
                     LookupAnswer::Mapping(None) => Some(NOT_SERVED),
                     LookupAnswer::Access(_) => Some(AccessReview::VALID),
                     LookupAnswer::Health(_) => Some(ServerHealth::VALID),
+                    LookupAnswer::OnHub(_) => Some(LookupAnswer::ON_HUB_VALID),
                     LookupAnswer::Mapping(Some(_)) | LookupAnswer::Object(_) => None,
                 };
                 if let Some(valid) = valid {
@@ -157,7 +158,11 @@ impl Dispatcher {
                     self.lookups.unschedule(&lookup);
                     self.caches.forget_lookup(&lookup);
                 }
-                Lookup::Mapping(_) | Lookup::KindFor(_) | Lookup::Access(_) | Lookup::Health => {
+                Lookup::Mapping(_)
+                | Lookup::KindFor(_)
+                | Lookup::OnHub(_)
+                | Lookup::Access(_)
+                | Lookup::Health => {
                     self.lookups.schedule(&lookup, now);
                 }
             }
@@ -177,7 +182,7 @@ impl Dispatcher {
             let is_concerned = match &lookup {
                 Lookup::Mapping(kind) => kind == gvk,
                 Lookup::KindFor(resource) => resource.version == gvk.version,
-                Lookup::Object(_) | Lookup::Access(_) | Lookup::Health => false,
+                Lookup::Object(_) | Lookup::OnHub(_) | Lookup::Access(_) | Lookup::Health => false,
             };
             if is_concerned {
                 self.lookups.schedule(&lookup, now);

@@ -18,7 +18,7 @@ use crate::controller::ErasedController;
 use crate::index::Indexes;
 use crate::memo::{Computed, Memos};
 use crate::snapshot::Snapshot;
-use crate::{CachedCount, Caches, Controller, Executed, Site, Wake, WatchedKind, WorkQueue};
+use crate::{CachedCount, Caches, Controller, Executed, Lookup, Site, Wake, WatchedKind, WorkQueue};
 use object::{Gvk, Key};
 
 /// Limits on the work of a dispatcher.
@@ -212,8 +212,8 @@ impl Dispatcher {
         while let Some(computation) = self.memos.start(now) {
             self.commands.push(Command::Compute(computation));
         }
-        let site = self.observed_site();
         while let Some(lookup) = self.lookups.start(now) {
+            let site = if matches!(lookup, Lookup::OnHub(_)) { Site::Hub } else { self.observed_site() };
             self.commands.push(Command::LookUp(site, lookup));
         }
         std::mem::take(&mut self.commands)

@@ -234,7 +234,7 @@ fn what_a_lost_work_applied_is_evicted_after_an_hour_where_the_hub_has_other_wor
     lose(&mut world, "lost");
     world.run_for(seconds(3500)).unwrap();
     assert_eq!(config_maps(&world), ["a=\"1\"", "b=\"1\""]);
-    world.run_for(seconds(200)).unwrap();
+    world.run_for(seconds(300)).unwrap();
     assert_eq!(config_maps(&world), ["b=\"1\""]);
 }
 
@@ -248,12 +248,15 @@ fn a_hub_that_was_restored_without_works_evicts_nothing_and_a_work_that_returns_
     let all = ResourcePath::resource("work.open-cluster-management.io", "v1", "appliedmanifestworks");
     let since = |world: &World| {
         let list = world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap();
-        list.items[0].at(&["status", "evictionStartTime"]).is_some_and(|since| !since.is_null())
+        let mut since = list.items.iter().filter_map(|item| item.at(&["status", "evictionStartTime"]));
+        since.any(|since| !since.is_null())
     };
     assert!(since(&world), "people see that its work is missing");
+    work_of(&mut world, "another", &[("b", "1")]);
+    assert_eq!(config_maps(&world), ["a=\"1\"", "b=\"1\""], "the restore goes on");
     work_of(&mut world, "lost", &[("a", "1")]);
     assert!(!since(&world));
-    assert_eq!(config_maps(&world), ["a=\"1\""]);
+    assert_eq!(config_maps(&world), ["a=\"1\"", "b=\"1\""]);
 }
 
 /// Creates a work with a job and a ConfigMap, and lets it run to its end.
@@ -282,7 +285,7 @@ fn complete(world: &mut World, delete_option: Value) {
 
 /// The inventories of the hub have another name then, and those of the old name are evicted.
 #[test]
-fn a_complete_work_keeps_its_objects_when_the_url_of_its_hub_changes() {
+fn a_complete_work_keeps_its_objects_until_its_deletion_when_the_url_of_its_hub_changes() {
     let mut world = world(1);
     complete(&mut world, json!({}));
     let claim = ResourcePath::resource("cluster.open-cluster-management.io", "v1alpha1", "clusterclaims")
@@ -291,12 +294,23 @@ fn a_complete_work_keeps_its_objects_when_the_url_of_its_hub_changes() {
     let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
     spoke.store.patch(&claim, &moved, &WriteOptions::manager("agent"), now).unwrap();
     world.run_for(seconds(2 * 3600)).unwrap();
-    let count = |group: &str, resource: &str| {
+    let count = |world: &World, group: &str, resource: &str| {
         let all = ResourcePath::resource(group, "v1", resource);
         world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap().items.len()
     };
-    assert_eq!((count("batch", "jobs"), count("", "configmaps")), (1, 1));
-    assert_eq!(count("work.open-cluster-management.io", "appliedmanifestworks"), 1, "the old one is gone");
+    assert_eq!((count(&world, "batch", "jobs"), count(&world, "", "configmaps")), (1, 1));
+    let inventories = "work.open-cluster-management.io";
+    assert_eq!(count(&world, inventories, "appliedmanifestworks"), 1, "the old one is gone");
+    let complete = find_condition(&status(&world, "w").conditions, "Complete").cloned();
+    assert!(complete.is_some_and(|complete| complete.is_true()));
+    let revision = |world: &World| world.spokes["cluster1"].store.revision();
+    let before = revision(&world);
+    world.restart_agent("cluster1");
+    world.run_for(seconds(1)).unwrap();
+    assert_eq!(revision(&world), before, "it is written once");
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
+    world.run_for(seconds(20)).unwrap();
+    assert_eq!((count(&world, "batch", "jobs"), count(&world, "", "configmaps")), (0, 0));
 }
 
 #[test]

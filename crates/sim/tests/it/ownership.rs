@@ -88,6 +88,43 @@ fn an_orphaned_object_stays_without_our_owner_reference() {
 }
 
 #[test]
+fn an_object_that_moves_to_another_work_is_not_deleted_in_between() {
+    let spec = |names: &[&str]| {
+        let manifests: Vec<Value> = names.iter().map(|name| map(name, "1")).collect();
+        json!({"workload": {"manifests": manifests}})
+    };
+    for (seed, is_renamed) in [(1, false), (2, true), (3, false), (4, true)] {
+        let mut world = fixtures::seeded(seed, 1);
+        put_work(&mut world, spec(&["a", "b"]));
+        let uid = live(&world, "a").uid().to_owned();
+        fixtures::put_work(&mut world, json!({"name": "other", "namespace": "cluster1"}), spec(&["a"]));
+        if is_renamed {
+            world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
+            world.run_for(seconds(10)).unwrap();
+        } else {
+            put_work(&mut world, spec(&["b"]));
+        }
+        assert_eq!((live(&world, "a").uid(), owners(&world, "a")), (&*uid, 1), "{seed}");
+        world.delete::<ManifestWork>(&Key::namespaced("cluster1", "other")).unwrap();
+        world.run_for(seconds(10)).unwrap();
+        let left = if is_renamed { vec![] } else { vec!["b=\"1\""] };
+        assert_eq!(config_maps(&world), left, "{seed}");
+    }
+}
+
+#[test]
+fn an_object_that_another_work_only_reads_is_deleted_with_its_own() {
+    let mut world = world(1);
+    put_work(&mut world, json!({"workload": {"manifests": [map("a", "1")]}}));
+    let reads = json!({"resourceIdentifier": identifier("a"), "updateStrategy": {"type": "ReadOnly"}});
+    let spec = json!({"workload": {"manifests": [map("a", "1")]}, "manifestConfigs": [reads]});
+    fixtures::put_work(&mut world, json!({"name": "other", "namespace": "cluster1"}), spec);
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert!(config_maps(&world).is_empty());
+}
+
+#[test]
 fn a_conflict_about_a_field_is_told_takes_nothing_and_holds_back_no_other() {
     let mut world = world(1);
     apply_there(&mut world, map("theirs", "0"));

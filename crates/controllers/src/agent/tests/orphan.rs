@@ -1,41 +1,114 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::hub::tests::memory_hub::MemoryHub;
 use api::names::EVICTION_ANNOTATION;
-use reconcile::Caches;
+use reconcile::{Caches, Command, Dispatcher, Limits, LookupAnswer, Register as _};
 
-/// Returns what happens to a work that is missing for half an hour: deletions, and the time of the next look.
-fn after_half_an_hour(annotations: &Value) -> (usize, Option<Timestamp>) {
-    let plan = plan_after_half_an_hour(annotations);
-    let deletions = plan.steps.iter().flatten().filter(|action| matches!(action, Action::Delete { .. }));
-    (deletions.count(), plan.wake_at)
+fn typed<K: serde::de::DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
 }
 
-fn plan_after_half_an_hour(annotations: &Value) -> Plan {
-    let typed = |value: Value| serde_json::from_value(value).unwrap();
-    let claim: ClusterClaim = serde_json::from_value(json!({
+/// Returns caches with the claim of an agent and one work on the hub.
+fn caches(annotations: &Value) -> Caches {
+    let claim = json!({
         "metadata": {"name": AGENT_CLAIM, "resourceVersion": "1", "annotations": annotations},
         "spec": {"value": "c1/a/hash"},
-    }))
-    .unwrap();
-    let applied: AppliedManifestWork = serde_json::from_value(json!({
-        "metadata": {"name": "hash-gone", "uid": "u", "resourceVersion": "1"},
-        "spec": {"hubHash": "hash", "manifestWorkName": "gone", "agentID": "a"},
-        "status": {"evictionStartTime": "2024-05-01T12:00:00Z"},
-    }))
-    .unwrap();
+    });
     let other = json!({"metadata": {"name": "other", "namespace": "c1", "resourceVersion": "1"}, "spec": {}});
     let mut caches = Caches::default();
-    caches.replace::<ClusterClaim>(Site::Spoke, vec![claim], "1");
-    caches.replace::<AppliedManifestWork>(Site::Spoke, vec![applied], "1");
+    caches.replace::<ClusterClaim>(Site::Spoke, vec![typed(claim)], "1");
     caches.replace::<ManifestWork>(Site::Hub, vec![typed(other)], "1");
-    let now = "2024-05-01T12:30:00Z".parse().unwrap();
-    OrphanController::plan(&Key::cluster("hash-gone"), &caches, now).unwrap()
+    caches
+}
+
+#[test]
+fn what_an_agent_with_another_id_left_of_this_hub_is_adopted_and_that_of_another_hub_is_not() {
+    let plan_of = |agent: &str, hub: &str| {
+        let mut caches = caches(&json!({}));
+        let applied = json!({
+            "metadata": {"name": format!("{hub}-gone"), "uid": "u", "resourceVersion": "1"},
+            "spec": {"hubHash": hub, "manifestWorkName": "gone", "agentID": agent},
+        });
+        caches.replace::<AppliedManifestWork>(Site::Spoke, vec![typed(applied)], "1");
+        let key = Key::cluster(format!("{hub}-gone"));
+        let steps = OrphanController::plan(&key, &caches, Timestamp::UNIX_EPOCH).unwrap().steps.concat();
+        steps
+            .into_iter()
+            .map(|action| match action {
+                Action::Patch { patch, .. } => json!(patch),
+                other => panic!("{other:?}"),
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(plan_of("klusterlet", "hash"), [json!({"spec": {"agentID": "a"}})]);
+    assert_eq!(plan_of("klusterlet", "other"), [json!({}); 0]);
+    let marked = [json!({"status": {"evictionStartTime": "1970-01-01T00:00:00Z"}})];
+    assert_eq!(plan_of("a", "hash"), marked);
+    assert_eq!(plan_of("a", "other"), marked, "its own, of a hub that it has left");
+}
+
+/// Runs the controller beside one of works that is marked as missing for years. The clock is set forward by `jump` after
+/// half an hour, and the hub has the work after all where it `is_on_hub`. Returns the minutes until the
+/// deletion, without the jump; `None` if there is none within a day.
+fn evicted_after(annotations: &Value, jump: SignedDuration, is_on_hub: bool) -> Option<i64> {
+    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, true);
+    dispatcher.add::<OrphanController>();
+    let claim = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
+        "metadata": {"name": AGENT_CLAIM, "resourceVersion": "1", "annotations": annotations},
+        "spec": {"value": "c1/a/hash"},
+    });
+    let other = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": "other", "namespace": "c1", "resourceVersion": "1"}, "spec": {},
+    });
+    let applied = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "AppliedManifestWork",
+        "metadata": {"name": "hash-gone", "uid": "u", "resourceVersion": "1"},
+        "spec": {"hubHash": "hash", "manifestWorkName": "gone", "agentID": "a"},
+        "status": {"evictionStartTime": "2020-05-01T12:00:00Z"},
+    });
+    let mut hub = MemoryHub::new(dispatcher, vec![claim, other, applied]);
+    let (began, mut jumped) = (hub.now, SignedDuration::ZERO);
+    while hub.now.duration_since(began) - jumped < SignedDuration::from_hours(24) {
+        let commands = hub.dispatcher.due(hub.now);
+        let is_idle = commands.is_empty();
+        for command in commands {
+            match command {
+                Command::LookUp(site, lookup) => {
+                    assert_eq!(site, Site::Hub, "{lookup}");
+                    hub.dispatcher.looked_up(site, &lookup, Ok(LookupAnswer::OnHub(is_on_hub)), hub.now);
+                }
+                command => drop(hub.execute(command)),
+            }
+        }
+        if !hub.objects.keys().any(|(kind, _)| kind == "AppliedManifestWork") {
+            return Some((hub.now.duration_since(began) - jumped).as_mins());
+        }
+        if is_idle {
+            hub.now = hub.dispatcher.next_at()?.max(hub.now);
+        }
+        if jumped.is_zero() && hub.now.duration_since(began) >= SignedDuration::from_mins(30) {
+            (hub.now, jumped) = (hub.now + jump, jump);
+        }
+    }
+    None
 }
 
 #[test]
 fn a_grace_period_of_a_hundred_years_deletes_nothing_and_removes_the_mark() {
-    let plan = plan_after_half_an_hour(&json!({EVICTION_ANNOTATION: "876000h"}));
+    let none = SignedDuration::ZERO;
+    assert_eq!(evicted_after(&json!({EVICTION_ANNOTATION: "876000h"}), none, false), None);
+    assert_eq!(evicted_after(&json!({EVICTION_ANNOTATION: "875999h"}), none, false), None);
+    let mut caches = caches(&json!({EVICTION_ANNOTATION: "876000h"}));
+    let applied = json!({
+        "metadata": {"name": "hash-gone", "uid": "u", "resourceVersion": "1"},
+        "spec": {"hubHash": "hash", "manifestWorkName": "gone", "agentID": "a"},
+        "status": {"evictionStartTime": "2024-05-01T12:00:00Z"},
+    });
+    caches.replace::<AppliedManifestWork>(Site::Spoke, vec![typed(applied)], "1");
+    let plan = OrphanController::plan(&Key::cluster("hash-gone"), &caches, Timestamp::UNIX_EPOCH).unwrap();
     let [Action::Patch { patch, .. }] = &plan.steps.concat()[..] else { panic!("{plan:?}") };
     assert_eq!(json!(patch), json!({"status": {"evictionStartTime": null}}));
     assert_eq!(plan.wake_at, None);
@@ -43,10 +116,24 @@ fn a_grace_period_of_a_hundred_years_deletes_nothing_and_removes_the_mark() {
 
 #[test]
 fn a_work_that_the_hub_lost_goes_after_an_hour_or_the_grace_period_of_the_agent() {
-    let at = |time: &str| Some(time.parse::<Timestamp>().unwrap());
-    assert_eq!(after_half_an_hour(&json!({})), (0, at("2024-05-01T13:00:00Z")));
-    assert_eq!(after_half_an_hour(&json!({EVICTION_ANNOTATION: "2h"})), (0, at("2024-05-01T14:00:00Z")));
-    assert_eq!(after_half_an_hour(&json!({EVICTION_ANNOTATION: "10m"})), (1, None));
-    assert_eq!(after_half_an_hour(&json!({EVICTION_ANNOTATION: "?"})), (0, at("2024-05-01T13:00:00Z")));
-    assert_eq!(after_half_an_hour(&json!({EVICTION_ANNOTATION: "875999h"})).0, 0);
+    let after = |annotations: Value| evicted_after(&annotations, SignedDuration::ZERO, false);
+    assert_eq!(after(json!({})), Some(60));
+    assert_eq!(after(json!({EVICTION_ANNOTATION: "2h"})), Some(120));
+    assert_eq!(after(json!({EVICTION_ANNOTATION: "10m"})), Some(10));
+    assert_eq!(after(json!({EVICTION_ANNOTATION: "?"})), Some(60));
+}
+
+#[test]
+fn a_clock_that_is_set_evicts_nothing_early() {
+    let after = |jump: SignedDuration| evicted_after(&json!({}), jump, false).unwrap();
+    for jump in
+        [SignedDuration::from_hours(400_000), SignedDuration::from_hours(1), SignedDuration::from_mins(-20)]
+    {
+        assert!((60..=62).contains(&after(jump)), "{jump}: {}", after(jump));
+    }
+}
+
+#[test]
+fn a_work_that_only_the_list_of_the_hub_lacks_is_not_evicted() {
+    assert_eq!(evicted_after(&json!({}), SignedDuration::ZERO, true), None);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::hub::tests::memory_hub::MemoryHub;
 use object::{Gvk, Object, ObjectRef};
-use reconcile::{Command, Dispatcher, Limits, Lookup, LookupAnswer, Mapping, Register as _};
+use reconcile::{Action, Command, Dispatcher, Limits, Lookup, LookupAnswer, Mapping, Register as _};
 
 fn work(name: &str) -> Value {
     let map =
@@ -18,6 +18,11 @@ fn work(name: &str) -> Value {
 
 /// Lets a second pass, without the writes where they are `held`; returns what was written.
 fn run(hub: &mut MemoryHub, held: bool) -> Vec<Object> {
+    run_with(hub, held, &mut Vec::new())
+}
+
+/// As [`run`]; adds the planned writes to `planned`.
+fn run_with(hub: &mut MemoryHub, held: bool, planned: &mut Vec<Action>) -> Vec<Object> {
     let mut written = Vec::new();
     hub.now += SignedDuration::from_secs(1);
     loop {
@@ -26,12 +31,15 @@ fn run(hub: &mut MemoryHub, held: bool) -> Vec<Object> {
             return written;
         }
         for command in commands {
+            if let Command::Act(act) = &command {
+                planned.push(act.action().clone());
+            }
             match command {
-                Command::LookUp(site, Lookup::Mapping(gvk)) => {
-                    let mapping =
-                        Mapping { gvk: gvk.clone(), resource: "configmaps".into(), namespaced: true };
+                Command::LookUp(site, lookup @ (Lookup::Mapping(_) | Lookup::KindFor(_))) => {
+                    let gvk = Gvk::parse("v1", "ConfigMap");
+                    let mapping = Mapping { gvk, resource: "configmaps".into(), namespaced: true };
                     let answer = Ok(LookupAnswer::Mapping(Some(mapping)));
-                    hub.dispatcher.looked_up(site, &Lookup::Mapping(gvk), answer, hub.now);
+                    hub.dispatcher.looked_up(site, &lookup, answer, hub.now);
                 }
                 Command::Act(_) if held => {}
                 command => written.extend(hub.execute(command)),
@@ -81,4 +89,18 @@ fn nothing_is_reported_of_a_work_before_its_objects_have_been_applied() {
         }
     }
     assert_eq!(applied.first().zip(applied.last()), Some((&"a".to_owned(), &"b".to_owned())));
+}
+
+#[test]
+fn an_object_is_deleted_only_as_it_was_read() {
+    let (mut hub, _) = with_a_work();
+    hub.patch("ManifestWork", &Key::namespaced("c1", "a"), &json!({"spec": {"workload": {"manifests": []}}}));
+    let live = hub.objects[&("ConfigMap".to_owned(), Key::namespaced("default", "a"))].clone();
+    let mut planned = Vec::new();
+    (0..120).for_each(|_| drop(run_with(&mut hub, false, &mut planned)));
+    let deleted = planned.iter().find_map(|action| match action {
+        Action::Delete { target, precondition, .. } => Some((&target.key, &*precondition.resource_version)),
+        _ => None,
+    });
+    assert_eq!(deleted, Some((&live.key(), live.resource_version())), "{planned:?}");
 }

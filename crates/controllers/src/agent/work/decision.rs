@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use api::work::v1::ManifestWork;
 use engine::work::{
-    Attempt, Decision, Live, Permissions, Refusal, Served, Wanted, decide, is_complete, refusal, was_applied,
+    Attempt, Decision, Live, Permissions, Refusal, Served, Wanted, decide, is_complete, refusal, take_over,
+    was_applied,
 };
 use object::{Gvk, Object};
 use reconcile::{Access, AccessReview, Gvr, Mapping, Read, View};
@@ -40,6 +41,25 @@ impl ManifestDecision {
             Ok(live) => Some(decide(wanted, live.as_deref(), owner, was_applied(work, &wanted.meta))),
             Err(error) if error.is_coming() => None,
             Err(error) => Some(Decision::Refuse(Refusal::Failed(error.to_string()))),
+        };
+        Self { live: Some(live), decision }
+    }
+
+    /// Decides about a manifest of a complete work.
+    pub(super) fn of_complete(
+        wanted: &Wanted,
+        work: &ManifestWork,
+        owner: &OwnerReference,
+        view: &impl View,
+    ) -> Self {
+        let live = match read(wanted, view) {
+            Ok(live) => live,
+            Err(decision) => return Self { live: None, decision },
+        };
+        let decision = match &live {
+            Ok(Some(live)) if was_applied(work, &wanted.meta) => Some(take_over(wanted, live, owner)),
+            Ok(_) => Some(Decision::Leave),
+            Err(_) => None,
         };
         Self { live: Some(live), decision }
     }

@@ -14,7 +14,7 @@ mod status;
 
 use jiff::Timestamp;
 
-pub(super) use self::plan::{WorkOnSpoke, patch_applied};
+pub(super) use self::plan::{WorkOnSpoke, fields, patch_applied};
 use crate::agent_identity::{self, Identity};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::AGENT_CLAIM;

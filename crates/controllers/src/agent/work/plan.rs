@@ -124,15 +124,11 @@ impl WorkOnSpoke {
     fn apply(&self, plan: &mut Plan, work: &ManifestWork, applied: &AppliedManifestWork, view: &impl View) {
         let Some(owner) = self.owner() else { return };
         if Self::is_complete(work) {
-            return;
+            return self.take_over(plan, work, applied, view);
         }
         let decisions: Vec<ManifestDecision> =
             self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
-        let live = |object: &ObjectRef| {
-            let mut all = self.wanted.iter().zip(&decisions);
-            all.find(|(wanted, _)| wanted.reference == *object).and_then(|(_, decision)| decision.live())
-        };
-        let mut entries = inventory(&self.before, &self.wanted, live);
+        let mut entries = self.inventory(&decisions);
         let (mut removals, mut gone) = (Vec::new(), Vec::new());
         for entry in self.unwanted() {
             match self.remove(entry, &owner, false, view) {
@@ -155,6 +151,47 @@ impl WorkOnSpoke {
         // no other write, and no removal. See docs/hazards.md#refused-manifest-blocks-pruning.
         plan.step(first.into_iter().map(|(_, action)| action).chain(removals));
         plan.step(later.into_iter().map(|(_, action)| action));
+    }
+
+    /// Takes over the objects of a complete work that its inventory lacks, as after a change of the hub's URL. The
+    /// inventory comes last: it says that their owner references are written. See
+    /// docs/hazards.md#complete-work-moved.
+    fn take_over(
+        &self,
+        plan: &mut Plan,
+        work: &ManifestWork,
+        applied: &AppliedManifestWork,
+        view: &impl View,
+    ) {
+        let owner = applied.owner_reference();
+        let is_recorded = |wanted: &Wanted| {
+            let is_it = |entry: &AppliedResource| {
+                wanted.may_be(&entry.group, &entry.resource, &entry.namespace, &entry.name)
+            };
+            self.before.iter().any(is_it)
+        };
+        if self.wanted.iter().all(is_recorded) {
+            return;
+        }
+        let decide = |wanted: &Wanted| ManifestDecision::of_complete(wanted, work, &owner, view);
+        let decisions: Vec<ManifestDecision> = self.wanted.iter().map(decide).collect();
+        if decisions.iter().any(|decision| decision.decision.is_none()) {
+            return;
+        }
+        let record = self.record(applied, &self.inventory(&decisions));
+        plan.step(
+            self.wanted.iter().zip(decisions).filter_map(|(wanted, decision)| action(wanted, decision)),
+        );
+        plan.step(record);
+    }
+
+    /// Returns the inventory to record; `decisions` has an entry for each wanted object.
+    fn inventory(&self, decisions: &[ManifestDecision]) -> Vec<AppliedResource> {
+        let live = |object: &ObjectRef| {
+            let mut all = self.wanted.iter().zip(decisions);
+            all.find(|(wanted, _)| wanted.reference == *object).and_then(|(_, decision)| decision.live())
+        };
+        inventory(&self.before, &self.wanted, live)
     }
 
     /// Returns the missing namespaces of the work, which this plan creates; objects in them wait.
@@ -256,7 +293,7 @@ fn recorded(applied: &AppliedManifestWork) -> Vec<AppliedResource> {
     applied.status.as_ref().map(|status| status.applied_resources.clone()).unwrap_or_default()
 }
 
-pub(super) fn fields(patch: Value) -> Map<String, Value> {
+pub(in crate::agent) fn fields(patch: Value) -> Map<String, Value> {
     patch.as_object().cloned().unwrap_or_default()
 }
 

@@ -3,11 +3,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
+use super::decision::served;
 use super::plan::{Step, WorkOnSpoke, fields};
-use api::work::v1::AppliedResource;
-use engine::work::{Removal, Served, removal};
-use object::{Gvk, Key, ObjectRef};
-use reconcile::{Action, Gvr, Lookup, LookupAnswer, Precondition, Read, Site, Subresource, View};
+use api::work::v1::{AppliedResource, ManifestWork};
+use engine::work::{Removal, Served, read, removal as decide};
+use object::{Gvk, Key, Metadata as _, ObjectRef};
+use reconcile::{Action, Gvr, Lookup, LookupAnswer, Precondition, Query, Read, Site, Subresource, View};
 
 impl WorkOnSpoke {
     /// Returns the next step for an entry that is not wanted; `stays` leaves the object in place.
@@ -25,11 +26,21 @@ impl WorkOnSpoke {
             Err(_) => return Step::Wait,
         };
         let Ok(live) = view.object(&target) else { return Step::Wait };
+        // Another work may take the object before the write. See docs/hazards.md#moved-object.
         let mut precondition = Precondition::default();
         if let Some(live) = &live {
             live.uid().clone_into(&mut precondition.uid);
+            live.resource_version().clone_into(&mut precondition.resource_version);
         }
-        match removal(live.as_deref(), owner, stays) {
+        let mut removal = decide(live.as_deref(), owner, stays);
+        if removal == Removal::Delete {
+            match self.is_wanted_by_another(&target, view) {
+                Ok(false) => {}
+                Ok(true) => removal = decide(live.as_deref(), owner, true),
+                Err(_) => return Step::Wait,
+            }
+        }
+        match removal {
             Removal::Forget => Step::Forget,
             Removal::Wait => Step::Wait,
             Removal::Delete => {
@@ -43,9 +54,6 @@ impl WorkOnSpoke {
                 }))
             }
             Removal::Release(owners) => {
-                if let Some(live) = &live {
-                    live.resource_version().clone_into(&mut precondition.resource_version);
-                }
                 let patch = fields(json!({"metadata": {"ownerReferences": owners}}));
                 let (site, subresource) = (Site::Spoke, Subresource::None);
                 let impersonate = None;
@@ -59,6 +67,22 @@ impl WorkOnSpoke {
                 }))
             }
         }
+    }
+
+    /// Returns whether another work of the hub applies an object, although it may not have taken it yet.
+    fn is_wanted_by_another(&self, target: &ObjectRef, view: &impl View) -> Read<bool> {
+        view.mapping(&target.gvk)?;
+        let name = json!(target.key.name);
+        let names_it = |work: &ManifestWork| {
+            let mut manifests = work.spec.workload.manifests.iter();
+            manifests
+                .any(|manifest| manifest.get("metadata").and_then(|meta| meta.get("name")) == Some(&name))
+        };
+        let works = view.list_readable::<ManifestWork>(Query::namespace(&self.key.namespace))?;
+        let mut others = works
+            .iter()
+            .filter(|work| work.name() != self.key.name && !work.is_terminating() && names_it(work.as_ref()));
+        Ok(others.any(|work| read(work, |gvk| served(gvk, view)).iter().any(|wanted| wanted.applies(target))))
     }
 
     /// Returns the object of an entry, which names a resource and no kind; `None` where the cluster does not
@@ -79,7 +103,10 @@ impl WorkOnSpoke {
         };
         let gvk: Option<Gvk> = match view.lookup(&Lookup::KindFor(gvr))? {
             LookupAnswer::Mapping(mapping) => mapping.map(|mapping| mapping.gvk),
-            LookupAnswer::Object(_) | LookupAnswer::Access(_) | LookupAnswer::Health(_) => None,
+            LookupAnswer::Object(_)
+            | LookupAnswer::OnHub(_)
+            | LookupAnswer::Access(_)
+            | LookupAnswer::Health(_) => None,
         };
         Ok(gvk.map(|gvk| ObjectRef { gvk, key }))
     }
