@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -32,7 +33,7 @@ const POLL: Duration = Duration::from_millis(500);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// The period of the cluster's lease; OCM's default.
 const LEASE_SECONDS: i32 = 60;
-/// The number of requests of one cluster on the hub at which the agent makes no more; that of OCM's agent.
+/// The number of own undecided requests on the hub at which the agent makes no more; that of OCM's agent.
 const MAX_REQUESTS: usize = 10;
 
 /// The reason why the agent has no identity on the hub yet.
@@ -316,7 +317,8 @@ pub(super) async fn certify(
     let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
     let of = addon.map_or(format!("!{ADDON_NAME_LABEL}"), |addon| format!("{ADDON_NAME_LABEL}={addon}"));
     let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},{of}"));
-    let count = requests.list(&mine).await.map_err(api("list certificate requests"))?.items.len();
+    let listed = requests.list(&mine).await.map_err(api("list certificate requests"))?.items;
+    let count = undecided(&listed, own_user(hub).await.as_deref());
     if count >= MAX_REQUESTS {
         return Err(JoinError::TooManyRequests(count));
     }
@@ -324,6 +326,23 @@ pub(super) async fn certify(
     let name = created.map_err(api("create a certificate request"))?.metadata.name.unwrap_or_default();
     info!(cluster, addon, request = name, "waiting for the certificate request to be approved and signed");
     issued(&requests, &name, stop).await
+}
+
+/// Returns the number of undecided requests of a user; of all users where it is not known. Everybody may make requests
+/// with the label of a cluster. See docs/hazards.md#requests-of-others.
+fn undecided(requests: &[CertificateSigningRequest], user: Option<&str>) -> usize {
+    let is_undecided = |request: &&CertificateSigningRequest| {
+        let conditions = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        user.is_none_or(|user| request.spec.username.as_deref() == Some(user)) && conditions.count() == 0
+    };
+    requests.iter().filter(is_undecided).count()
+}
+
+/// Returns the name under which the hub knows a client; `None` where it does not tell.
+async fn own_user(hub: &kube::Client) -> Option<String> {
+    let reviews: Api<SelfSubjectReview> = Api::all(hub.clone());
+    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
+    review.status?.user_info?.username
 }
 
 fn signing_request(

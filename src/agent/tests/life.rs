@@ -53,7 +53,9 @@ fn hub(kubeconfig: &str) -> Hub {
 }
 
 /// Returns a client of an API server that answers with a status and a body.
-fn client(answer: impl Fn(&Request<Body>) -> (u16, Value) + Clone + Send + Sync + 'static) -> kube::Client {
+pub(in crate::agent) fn client(
+    answer: impl Fn(&Request<Body>) -> (u16, Value) + Clone + Send + Sync + 'static,
+) -> kube::Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let (code, body) = answer(&request);
         let bytes = Full::new(Bytes::from(body.to_string()));
@@ -63,10 +65,11 @@ fn client(answer: impl Fn(&Request<Body>) -> (u16, Value) + Clone + Send + Sync 
     kube::Client::new(service, "default")
 }
 
-fn refusal(code: u16) -> (u16, Value) {
+pub(in crate::agent) fn refusal(code: u16) -> (u16, Value) {
+    let reason = if code == 404 { "NotFound" } else { "No" };
     (
         code,
-        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no", "reason": "No"}),
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no", "reason": reason}),
     )
 }
 
@@ -153,6 +156,42 @@ async fn a_cluster_that_was_refused_is_created_once_the_agent_may() {
     assert_eq!(join_after(0, |_| true).await, 1);
 }
 
+/// Returns whether the agent makes a request where there are ten of a user, with these conditions.
+async fn requests_beside_ten_of(user: &'static str, conditions: Value) -> bool {
+    let certificate = BASE64_STANDARD.encode(due(&hub(KUBECONFIG)).certificate);
+    let hub = client(move |request| match (request.method().as_str(), request.uri().path()) {
+        ("POST", path) if path.ends_with("/selfsubjectreviews") => {
+            let (api, kind) = ("authentication.k8s.io/v1", "SelfSubjectReview");
+            let status = json!({"userInfo": {"username": "me"}});
+            (201, json!({"apiVersion": api, "kind": kind, "metadata": {}, "status": status}))
+        }
+        ("GET", path) if path.ends_with("/certificatesigningrequests") => {
+            let spec = json!({"request": "", "signerName": "x", "username": user});
+            let one = json!({"metadata": {"name": "o"}, "spec": spec, "status": {"conditions": conditions}});
+            (200, json!({"metadata": {}, "items": vec![one; 10]}))
+        }
+        ("GET", path) if path.ends_with("/r") => {
+            let spec = json!({"request": "", "signerName": "x"});
+            (200, json!({"metadata": {"name": "r"}, "spec": spec, "status": {"certificate": certificate}}))
+        }
+        _ => pending(request),
+    });
+    let name = join::AgentName { cluster: "c1", agent: Some("agent1"), seconds: None };
+    match join::request(&hub, name, &CancellationToken::new()).await {
+        Ok(_) => true,
+        Err(JoinError::TooManyRequests(10)) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_undecided_requests_of_its_own_keep_an_agent_from_another() {
+    let approved = json!([{"type": "Approved", "status": "True"}]);
+    assert!(requests_beside_ten_of("other", json!([])).await, "anybody may use the label of the cluster");
+    assert!(requests_beside_ten_of("me", approved).await);
+    assert!(!requests_beside_ten_of("me", json!([])).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_nobody_approves_does_not_end_the_use_of_the_identity() {
     assert!(within_an_hour(pending).await.is_none());
@@ -208,7 +247,7 @@ async fn one_failed_read_does_not_cost_a_request_and_its_key() {
     let made = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&made);
     let client = client(move |request| {
-        if request.method() == "POST" {
+        if request.method() == "POST" && request.uri().path().ends_with("/certificatesigningrequests") {
             counted.fetch_add(1, Ordering::Relaxed);
         }
         pending(request)
