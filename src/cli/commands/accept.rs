@@ -1,5 +1,6 @@
 //! `wheelwright accept`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -27,6 +28,10 @@ pub(crate) struct Args {
     /// Names of the clusters.
     #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
     clusters: Vec<String>,
+    /// Users whose requests are approved. They must be named when several ask for a cluster, and when it has
+    /// joined before.
+    #[arg(long, value_name = "USER", value_delimiter = ',')]
+    requesters: Vec<String>,
     /// Seconds to wait for clusters that have not asked yet; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
@@ -39,17 +44,27 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let mut writer = args.write.connect().await?;
         let deadline = deadline(args.wait);
         for cluster in &args.clusters {
-            accept(&mut writer, cluster, deadline).await?;
+            accept(&mut writer, cluster, &args.requesters, deadline).await?;
         }
         writer.finish(ui)
     })
 }
 
 /// Accepts a cluster. A cluster that has joined does not change, so the command can be repeated.
-async fn accept(writer: &mut Writer, name: &str, deadline: Instant) -> Result<(), CommandError> {
+async fn accept(
+    writer: &mut Writer,
+    name: &str,
+    requesters: &[String],
+    deadline: Instant,
+) -> Result<(), CommandError> {
     let (cluster, requests) = loop {
         let cluster = find::<ManagedCluster>(writer.client(), &Key::cluster(name)).await?;
-        let requests = requests(writer.client(), name).await?;
+        let mut requests = requests(writer.client(), name).await?;
+        if requesters.is_empty() {
+            check(name, &requests, cluster.as_ref().is_some_and(has_joined))?;
+        } else {
+            requests.retain(|request| requesters.iter().any(|user| user == requester(request)));
+        }
         let is_joined = cluster.as_ref().is_some_and(has_joined);
         match cluster {
             Some(cluster) if is_joined || !requests.is_empty() => break (cluster, requests),
@@ -81,6 +96,28 @@ async fn accept(writer: &mut Writer, name: &str, deadline: Instant) -> Result<()
 fn has_joined(cluster: &ManagedCluster) -> bool {
     use api::condition::Conditions as _;
     cluster.holds(api::names::cluster_conditions::JOINED)
+}
+
+/// Refuses to choose between requests: who gets the certificate of a cluster gets its works, with their secrets. See
+/// docs/hazards.md#accepted-for-another.
+fn check(name: &str, requests: &[CertificateSigningRequest], is_joined: bool) -> Result<(), CommandError> {
+    let users: BTreeSet<&str> = requests.iter().map(requester).collect();
+    let error = match users.len() {
+        0 => return Ok(()),
+        1 if !is_joined => return Ok(()),
+        1 => anyhow!("cluster {name} has joined already, and a first certificate of it is requested"),
+        _ => anyhow!("several users ask to be the agent of cluster {name}"),
+    };
+    let named = |request: &CertificateSigningRequest| format!("{} by {}", request.name(), requester(request));
+    let listed = requests.iter().map(named).collect::<Vec<_>>().join(", ");
+    Err(CommandError::hinted(
+        error,
+        format!("name the right one with --requesters USER; requested: {listed}"),
+    ))
+}
+
+fn requester(request: &CertificateSigningRequest) -> &str {
+    request.spec.username.as_deref().unwrap_or_default()
 }
 
 /// Returns the requests of a cluster for its first certificate that are neither approved nor denied. This
@@ -124,7 +161,7 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
         Ok(api.patch_approval(name, &params, &Patch::Merge(patch)).await.map(|_| true))
     });
     let approved = approved.await?.map_err(failed(format!("approve the certificate request {name}")))?;
-    let user = request.spec.username.as_deref().unwrap_or_default();
+    let user = requester(request);
     match approved {
         true => writer.add_line(format!("CSR {name}, requested by {user}, approved")),
         false => writer.add_line(format!("CSR {name}, requested by {user}, was answered by somebody else")),
@@ -135,4 +172,32 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
 /// Returns whether a request is neither approved nor denied.
 fn is_open(request: &CertificateSigningRequest) -> bool {
     request.status.iter().flat_map(|status| status.conditions.iter().flatten()).next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(user: &str) -> CertificateSigningRequest {
+        let mut request = CertificateSigningRequest::default();
+        request.metadata.name = Some(format!("csr-of-{user}"));
+        request.spec.username = Some(user.into());
+        request
+    }
+
+    #[test]
+    fn requests_of_several_users_and_those_of_a_joined_cluster_are_not_approved_unless_a_user_is_named() {
+        let check = |users: &[&str], is_joined| {
+            let requests: Vec<_> = users.iter().map(|user| request(user)).collect();
+            let refused = check("c1", &requests, is_joined).err()?;
+            Some((refused.error.to_string(), refused.hint.unwrap_or_default()))
+        };
+        assert_eq!(check(&[], true), None);
+        assert_eq!(check(&["a", "a"], false), None);
+        let (why, hint) = check(&["a", "b"], false).unwrap();
+        assert_eq!(why, "several users ask to be the agent of cluster c1");
+        assert!(hint.ends_with("csr-of-a by a, csr-of-b by b"), "{hint}");
+        let (why, _) = check(&["a"], true).unwrap();
+        assert_eq!(why, "cluster c1 has joined already, and a first certificate of it is requested");
+    }
 }
