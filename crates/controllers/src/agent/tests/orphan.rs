@@ -42,7 +42,7 @@ fn what_an_agent_with_another_id_left_of_this_hub_is_adopted_and_that_of_another
             .collect::<Vec<_>>()
     };
     assert_eq!(plan_of("klusterlet", "hash"), [json!({"spec": {"agentID": "a"}})]);
-    assert_eq!(plan_of("klusterlet", "other"), [json!({}); 0]);
+    assert_eq!(plan_of("klusterlet", "other"), Vec::<Value>::new());
     let marked = [json!({"status": {"evictionStartTime": "1970-01-01T00:00:00Z"}})];
     assert_eq!(plan_of("a", "hash"), marked);
     assert_eq!(plan_of("a", "other"), marked, "its own, of a hub that it has left");

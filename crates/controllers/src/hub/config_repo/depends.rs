@@ -66,7 +66,7 @@ fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option
         return Some("has not been reconciled yet".into());
     }
     if let Some(ready) =
-        ready.filter(|ready| !ready.is_true() && !(is_drift(&ready.reason) && is_healthy(&status)))
+        ready.filter(|ready| !(ready.is_true() || is_drift(&ready.reason) && is_healthy(&status)))
     {
         return Some(format!("is not ready: {}", ready.reason));
     }
