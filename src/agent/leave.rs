@@ -13,13 +13,17 @@ use super::wait::Wait;
 use super::{FIRST_WAIT, LONGEST_WAIT};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::{AGENT_CLAIM, AGENT_SECRET_ANNOTATION, APPLIED_WORK_FINALIZER};
-use api::work::v1::AppliedManifestWork;
+use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec};
+use controllers::agent_identity::Identity;
 use object::text::with_causes;
 use object::{Key, Metadata as _};
 
 const LIST_APPLIED: &str = "list the AppliedManifestWorks of the cluster";
 const READ_CLAIM: &str = "read the ClusterClaim with the identity of the agent";
 const FREE_APPLIED: &str = "remove the finalizer of an AppliedManifestWork";
+
+/// The number of refusals in a row after which the agent gives up: permissions may have been given just now.
+const REFUSALS: u32 = 5;
 
 /// An agent that leaves its cluster.
 pub struct Leaver<'a> {
@@ -35,37 +39,66 @@ pub struct Leaver<'a> {
 /// Failed attempts are repeated. The objects of works stay.
 ///
 /// The agent itself must have ended: it would write them again.
-pub async fn leave(leaver: &Leaver<'_>, stop: &CancellationToken) {
+///
+/// # Errors
+/// The cluster has refused several attempts in a row.
+pub async fn leave(leaver: &Leaver<'_>, stop: &CancellationToken) -> Result<(), JoinError> {
     let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
+    let mut refusals = 0;
     while let Err(error) = leaver.attempt().await {
+        refusals = if is_refused(&error) { refusals + 1 } else { 0 };
+        if refusals >= REFUSALS {
+            return Err(error);
+        }
         warn!(error = with_causes(&error), "cannot leave the cluster yet; the agent tries again");
         if stop.run_until_cancelled(sleep(wait.take())).await.is_none() {
-            return;
+            return Ok(());
         }
     }
     info!(secret = %leaver.secret, "the agent has left the cluster; its identity is deleted");
     stop.cancelled().await;
+    Ok(())
+}
+
+fn is_refused(error: &JoinError) -> bool {
+    let JoinError::Api { source: kube::Error::Api(status), .. } = error else { return false };
+    matches!(status.code, 401 | 403)
 }
 
 impl Leaver<'_> {
     async fn attempt(&self) -> Result<(), JoinError> {
         let secrets: Api<Secret> = Api::namespaced(self.home.clone(), &self.secret.namespace);
-        let held = secrets.get_opt(&self.secret.name).await;
-        let Some(held) = held.map_err(api("read the identity"))? else { return Ok(()) };
-        if let Some(credentials) = Credentials::of_secret(&held) {
-            self.free_applied_works(&credentials.agent).await?;
+        let held = secrets.get_opt(&self.secret.name).await.map_err(api("read the identity"))?;
+        let claim = self.claim().await?;
+        let kept = held.as_ref().and_then(Credentials::of_secret).map(|credentials| credentials.agent);
+        // Without the secret, the claim still says whose finalizers these are.
+        let claimed = claim.as_ref().and_then(|claim| Identity::parse(&claim.spec.value));
+        let is_ours = |spec: &AppliedManifestWorkSpec| {
+            kept.as_ref() == Some(&spec.agent_id)
+                || claimed.as_ref().is_some_and(|identity| identity.has(spec))
+        };
+        if kept.is_some() || claimed.is_some() {
+            self.free_applied_works(is_ours).await?;
         }
-        self.delete_claim().await?;
-        let deleted = secrets.delete(&self.secret.name, &DeleteParams::default()).await;
-        deleted.map(|_| ()).or_else(gone).map_err(api("delete the identity"))
+        if let Some(claim) = claim {
+            self.delete_claim(claim).await?;
+        }
+        if held.is_some() {
+            let deleted = secrets.delete(&self.secret.name, &DeleteParams::default()).await;
+            deleted.map(|_| ()).or_else(gone).map_err(api("delete the identity"))?;
+        }
+        Ok(())
     }
 
-    async fn free_applied_works(&self, agent: &str) -> Result<(), JoinError> {
+    async fn free_applied_works(
+        &self,
+        is_ours: impl Fn(&AppliedManifestWorkSpec) -> bool,
+    ) -> Result<(), JoinError> {
         let works: Api<AppliedManifestWork> = Api::all(self.spoke.clone());
         let all = works.list(&ListParams::default()).await;
         // A cluster without the definition has no such works.
         let all = all.map(|list| list.items).or_else(gone).map_err(api(LIST_APPLIED))?;
-        for work in all.into_iter().filter(|work| work.spec.agent_id == agent) {
+        for work in all.into_iter().filter(|work| is_ours(&work.spec)) {
             if !work.has_finalizer(APPLIED_WORK_FINALIZER) {
                 continue;
             }
@@ -78,14 +111,16 @@ impl Leaver<'_> {
         Ok(())
     }
 
-    async fn delete_claim(&self) -> Result<(), JoinError> {
+    /// Returns the claim, if it is of this agent.
+    async fn claim(&self) -> Result<Option<ClusterClaim>, JoinError> {
         let claims: Api<ClusterClaim> = Api::all(self.spoke.clone());
         let held = claims.get_opt(AGENT_CLAIM).await.map_err(api(READ_CLAIM))?;
         let secret = self.secret.to_string();
-        let Some(held) = held.filter(|claim| claim.annotation(AGENT_SECRET_ANNOTATION) == Some(&secret))
-        else {
-            return Ok(());
-        };
+        Ok(held.filter(|claim| claim.annotation(AGENT_SECRET_ANNOTATION) == Some(&secret)))
+    }
+
+    async fn delete_claim(&self, held: ClusterClaim) -> Result<(), JoinError> {
+        let claims: Api<ClusterClaim> = Api::all(self.spoke.clone());
         let precondition = Preconditions { uid: held.metadata.uid, ..Preconditions::default() };
         let deleted = claims.delete(AGENT_CLAIM, &DeleteParams::default().preconditions(precondition)).await;
         let deleted = deleted.map(|_| ()).or_else(gone);
@@ -100,3 +135,7 @@ fn gone<T: Default>(error: kube::Error) -> Result<T, kube::Error> {
         error => Err(error),
     }
 }
+
+#[cfg(test)]
+#[path = "tests/leave.rs"]
+mod tests;

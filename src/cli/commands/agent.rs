@@ -69,7 +69,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "hosted")]
     kubeconfig: Option<PathBuf>,
     /// Leave the managed cluster, and then delete the identity: no finalizer and no claim of the agent stays.
-    /// The objects of works stay. The command then waits until it is stopped, so that it can run as a pod.
+    /// The objects of works stay. The command then waits until it is stopped, so that it can run as a pod. It fails
+    /// if the cluster refuses it repeatedly.
     #[arg(long)]
     leave: bool,
     /// Name of the cluster on the hub. Default: the name in the identity that is kept, else a random one.
@@ -161,7 +162,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         let home = management.as_ref().unwrap_or(&spoke);
         let secret = Key::namespaced(namespace(args), &args.hub_kubeconfig_secret);
         if args.leave {
-            agent::leave(&Leaver { spoke: &spoke, home, secret: &secret }, &stop_on_signal()).await;
+            agent::leave(&Leaver { spoke: &spoke, home, secret: &secret }, &stop_on_signal()).await?;
             return Ok(ExitCode::SUCCESS);
         }
         let Hubs { bootstrap, other_hubs, directory } = hubs(args, &controllers)?;
