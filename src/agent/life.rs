@@ -196,4 +196,4 @@ async fn until_by(now: impl Fn() -> Timestamp, at: Timestamp) {
 
 #[cfg(test)]
 #[path = "tests/life.rs"]
-mod tests;
+pub(super) mod tests;

@@ -64,10 +64,8 @@ async fn an_agent_that_may_not_leave_says_so_and_ends() {
     for code in [401, 403] {
         let spoke = client(move |_| refusal(code));
         let leaver = Leaver { spoke: &spoke, home: &spoke, secret: &secret() };
-        let ended = tokio::time::timeout(
-            std::time::Duration::from_mins(1),
-            leave(&leaver, &CancellationToken::new()),
-        );
+        let stop = CancellationToken::new();
+        let ended = tokio::time::timeout(std::time::Duration::from_mins(1), leave(&leaver, &stop));
         assert!(ended.await.expect("it does not try for ever").is_err(), "{code}");
     }
 }
