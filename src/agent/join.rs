@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -18,6 +17,7 @@ use tracing::{info, warn};
 
 use super::AgentOptions;
 use super::hub::Hub;
+use super::requests::{own_user, undecided};
 use super::wait::Wait;
 use crate::pki;
 use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
@@ -326,23 +326,6 @@ pub(super) async fn certify(
     let name = created.map_err(api("create a certificate request"))?.metadata.name.unwrap_or_default();
     info!(cluster, addon, request = name, "waiting for the certificate request to be approved and signed");
     issued(&requests, &name, stop).await
-}
-
-/// Returns the number of undecided requests of a user; of all users where it is not known. Everybody may make requests
-/// with the label of a cluster. See docs/hazards.md#requests-of-others.
-fn undecided(requests: &[CertificateSigningRequest], user: Option<&str>) -> usize {
-    let is_undecided = |request: &&CertificateSigningRequest| {
-        let conditions = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        user.is_none_or(|user| request.spec.username.as_deref() == Some(user)) && conditions.count() == 0
-    };
-    requests.iter().filter(is_undecided).count()
-}
-
-/// Returns the name under which the hub knows a client; `None` where it does not tell.
-async fn own_user(hub: &kube::Client) -> Option<String> {
-    let reviews: Api<SelfSubjectReview> = Api::all(hub.clone());
-    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
-    review.status?.user_info?.username
 }
 
 fn signing_request(

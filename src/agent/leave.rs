@@ -35,8 +35,8 @@ pub struct Leaver<'a> {
     pub secret: &'a Key,
 }
 
-/// Removes the finalizers and the claim of an agent from its cluster and then its identity, and waits until `stop`.
-/// Failed attempts are repeated. The objects of works stay.
+/// Removes the finalizers and the claim of an agent from its cluster and then its identity, and waits until
+/// `stop`. Failed attempts are repeated. The objects of works stay.
 ///
 /// The agent itself must have ended: it would write them again.
 ///

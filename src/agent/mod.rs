@@ -10,6 +10,7 @@ mod join;
 mod kept;
 mod leave;
 mod life;
+mod requests;
 mod spoke;
 mod switch;
 mod wait;

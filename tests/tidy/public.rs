@@ -48,8 +48,8 @@ fn published<'t>(words: &[&'t str]) -> Vec<(Published, &'t str)> {
 
 /// Returns whether the first parameter is `self`, from the tokens after the name of a function.
 fn takes_self(words: &[&str]) -> bool {
-    let mut parameters = words[until(words, &["("]).len()..].iter().skip(1);
-    parameters.find(|word| !["&", "mut", "'"].contains(*word)).is_some_and(|word| *word == "self")
+    let parameters = words[until(words, &["("]).len()..].iter().skip(1);
+    parameters.take_while(|word| ![":", ",", ")"].contains(word)).any(|word| *word == "self")
 }
 
 /// Returns the names in the public items of a source text beside their own names: the signatures of

@@ -64,13 +64,10 @@ pub trait View {
     /// # Errors
     /// As for [`View::lookup`].
     fn mapping(&self, gvk: &Gvk) -> Read<Option<Mapping>> {
-        match self.lookup(&Lookup::Mapping(gvk.clone()))? {
-            LookupAnswer::Mapping(mapping) => Ok(mapping),
-            LookupAnswer::Object(_)
-            | LookupAnswer::OnHub(_)
-            | LookupAnswer::Access(_)
-            | LookupAnswer::Health(_) => Ok(None),
-        }
+        let LookupAnswer::Mapping(mapping) = self.lookup(&Lookup::Mapping(gvk.clone()))? else {
+            return Ok(None);
+        };
+        Ok(mapping)
     }
 
     /// Returns an object of the observed cluster. Unlike [`View::observed`] it keeps no other object of the
@@ -79,13 +76,10 @@ pub trait View {
     /// # Errors
     /// As for [`View::lookup`].
     fn object(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
-        match self.lookup(&Lookup::Object(object.clone()))? {
-            LookupAnswer::Object(object) => Ok(object),
-            LookupAnswer::Mapping(_)
-            | LookupAnswer::OnHub(_)
-            | LookupAnswer::Access(_)
-            | LookupAnswer::Health(_) => Ok(None),
-        }
+        let LookupAnswer::Object(object) = self.lookup(&Lookup::Object(object.clone()))? else {
+            return Ok(None);
+        };
+        Ok(object)
     }
 
     /// Returns whether the observed cluster has an object, when it is asked for the object itself: a list may
@@ -103,13 +97,8 @@ pub trait View {
     /// # Errors
     /// As for [`View::lookup`].
     fn is_on_hub<K: Kind>(&self, key: &Key) -> Read<bool> {
-        match self.lookup(&Lookup::OnHub(ObjectRef::of::<K>(key.clone())))? {
-            LookupAnswer::OnHub(is_there) => Ok(is_there),
-            LookupAnswer::Mapping(_)
-            | LookupAnswer::Object(_)
-            | LookupAnswer::Access(_)
-            | LookupAnswer::Health(_) => Ok(true),
-        }
+        let answer = self.lookup(&Lookup::OnHub(ObjectRef::of::<K>(key.clone())))?;
+        Ok(!matches!(answer, LookupAnswer::OnHub(false)))
     }
 
     /// Returns whether a subject may do something on the observed cluster.
@@ -117,13 +106,10 @@ pub trait View {
     /// # Errors
     /// As for [`View::lookup`].
     fn access(&self, review: AccessReview) -> Read<Access> {
-        match self.lookup(&Lookup::Access(review))? {
-            LookupAnswer::Access(access) => Ok(access),
-            LookupAnswer::Mapping(_)
-            | LookupAnswer::Object(_)
-            | LookupAnswer::OnHub(_)
-            | LookupAnswer::Health(_) => Ok(Access::Denied),
-        }
+        let LookupAnswer::Access(access) = self.lookup(&Lookup::Access(review))? else {
+            return Ok(Access::Denied);
+        };
+        Ok(access)
     }
 
     /// Returns whether the API server of the observed cluster is healthy.

@@ -9,7 +9,8 @@ use crate::agent::life::tests::{client, refusal};
 
 const SECRET: &str = "agent/identity";
 
-/// Answers as a cluster without the identity, with the claim of an agent and an inventory of each of three agents.
+/// Answers as a cluster without the identity, with the claim of an agent and an inventory of each of three
+/// agents.
 fn cluster(method: &str, path: &str) -> (u16, Value) {
     let applied = |name: &str, agent: &str, hub: &str| {
         json!({

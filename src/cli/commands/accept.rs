@@ -98,8 +98,8 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
     cluster.holds(api::names::cluster_conditions::JOINED)
 }
 
-/// Refuses to choose between requests: who gets the certificate of a cluster gets its works, with their secrets. See
-/// docs/hazards.md#accepted-for-another.
+/// Refuses to choose between requests: who gets the certificate of a cluster gets its works, with their
+/// secrets. See docs/hazards.md#accepted-for-another.
 fn check(name: &str, requests: &[CertificateSigningRequest], is_joined: bool) -> Result<(), CommandError> {
     let users: BTreeSet<&str> = requests.iter().map(requester).collect();
     let error = match users.len() {

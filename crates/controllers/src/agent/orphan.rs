@@ -2,8 +2,8 @@
 //!
 //! Open Cluster Management calls these unmanaged applied works. This controller marks those of this agent
 //! with the time at which the work was first missed, for people to see (`kubectl get appliedmanifestworks`).
-//! It deletes them when it has seen them missing for an hour, or for the grace period of the agent, and the hub
-//! says once more that it does not have the work. A hub without a single work for the cluster may have been
+//! It deletes them when it has seen them missing for an hour, or for the grace period of the agent, and the
+//! hub says once more that it does not have the work. A hub without a single work for the cluster may have been
 //! restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
 
 use std::collections::BTreeMap;
@@ -133,8 +133,8 @@ impl Index for Absences {
 }
 
 impl Absences {
-    /// Returns how long this process has seen a work missing; `None` if it is not missing. Time between two checks that
-    /// are too far apart does not count: the process was stopped, or the clock was set. See
+    /// Returns how long this process has seen a work missing; `None` if it is not missing. Time between two
+    /// checks that are too far apart does not count: the process was stopped, or the clock was set. See
     /// docs/hazards.md#clock-evicts.
     fn observe(&mut self, name: &str, marked: Option<Timestamp>, now: Timestamp) -> Option<SignedDuration> {
         let Some(marked) = marked else {

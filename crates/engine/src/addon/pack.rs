@@ -35,8 +35,8 @@ pub enum PackError {
 
 /// Distributes manifests over works by index.
 ///
-/// Manifests stay in the work that holds them (`held`) while OCM's webhook admits it; the others go to the first work
-/// with room, then to the lowest index that is free. Of two manifests of one object the later wins. An empty
+/// Manifests stay in the work that holds them (`held`) while OCM's webhook admits it; the others go to the
+/// first work with room, then to the lowest index that is free. Of two manifests of one object the later wins. An empty
 /// work is not in the result.
 ///
 /// # Errors

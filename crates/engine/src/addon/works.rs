@@ -190,7 +190,7 @@ pub fn to_write<'w, 'l>(
 }
 
 /// Returns whether a work is as wanted. Labels and annotations of other writers do not count.
-pub fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
+pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
     let metadata = |work: &ManifestWork| {
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })
     };

@@ -232,8 +232,8 @@ impl Election {
         warn!(error, "cannot release the lease; the next leader waits until it expires");
     }
 
-    /// Removes this candidate from the lease; `false` if another one holds it. After a conflict the lease is read
-    /// again: a renewal that was cut off may have been stored.
+    /// Removes this candidate from the lease; `false` if another one holds it. After a conflict the lease is
+    /// read again: a renewal that was cut off may have been stored.
     async fn free(&mut self) -> Result<bool, kube::Error> {
         while let Some((mut lease, _)) = self.observed.take() {
             let is_ours =

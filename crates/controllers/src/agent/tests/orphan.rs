@@ -48,9 +48,9 @@ fn what_an_agent_with_another_id_left_of_this_hub_is_adopted_and_that_of_another
     assert_eq!(plan_of("a", "other"), marked, "its own, of a hub that it has left");
 }
 
-/// Runs the controller beside one of works that is marked as missing for years. The clock is set forward by `jump` after
-/// half an hour, and the hub has the work after all where it `is_on_hub`. Returns the minutes until the
-/// deletion, without the jump; `None` if there is none within a day.
+/// Runs the controller beside one of works that is marked as missing for years. The clock is set forward by
+/// `jump` after half an hour, and the hub has the work after all where it `is_on_hub`. Returns the minutes
+/// until the deletion, without the jump; `None` if there is none within a day.
 fn evicted_after(annotations: &Value, jump: SignedDuration, is_on_hub: bool) -> Option<i64> {
     let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, true);
     dispatcher.add::<OrphanController>();
