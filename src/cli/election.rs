@@ -34,8 +34,8 @@ pub(super) struct ElectionArgs {
 }
 
 impl ElectionArgs {
-    /// Returns the candidate for a lease, `None` without an election. Creates the namespace of the lease where it
-    /// is missing.
+    /// Returns the candidate for a lease, `None` without an election. Creates the namespace of the lease
+    /// where it is missing.
     ///
     /// # Errors
     /// The lease may not be read, or its namespace is missing and cannot be created.

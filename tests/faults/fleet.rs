@@ -68,8 +68,8 @@ impl Fleet {
         let operator = proxy.kubeconfig_for(&hub, "operator", &["system:masters"]);
         let bootstrap = proxy.kubeconfig_for(&hub, "bootstrap", &["system:bootstrappers:managedcluster"]);
         let text = |path: &Path| path.to_str().unwrap().to_owned();
-        // Without an election: an operator that was killed leads for 12 s, and one without API server ends after
-        // 8.
+        // Without an election: an operator that was killed leads for 12 s, and one without API server ends
+        // after 8.
         let operator_args = ["operator", "--leader-elect=false", "--local-repositories", "--kubeconfig"];
         let operator_args = operator_args.map(str::to_owned);
         let agent_args = ["agent", "--spoke-cluster-name", "c1", "--spoke-kubeconfig"].map(str::to_owned);

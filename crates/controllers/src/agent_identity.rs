@@ -51,8 +51,8 @@ impl Identity {
         format!("{}-{work}", self.hub_hash)
     }
 
-    /// Returns whether an AppliedManifestWork is of this agent. One agent of a hub has the claim of the cluster,
-    /// so another id is that of an earlier agent of the hub.
+    /// Returns whether an AppliedManifestWork is of this agent. One agent of a hub has the claim of the
+    /// cluster, so another id is that of an earlier agent of the hub.
     pub fn has(&self, applied: &AppliedManifestWorkSpec) -> bool {
         applied.agent_id == self.agent_id || applied.hub_hash == self.hub_hash
     }

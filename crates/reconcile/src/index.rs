@@ -7,9 +7,9 @@ use object::{Key, Kind};
 
 /// State derived from the objects of the hub, which the dispatcher updates change by change.
 ///
-/// An index belongs to the one controller that keeps it, and a controller may keep several. It is a cache and
-/// never a source: a decision must be the same with an index that was built just now. Only the time at which something was first seen may begin
-/// anew, if it decides no more than how long to wait.
+/// An index belongs to the one controller that keeps it, and a controller may keep several. It is a cache
+/// and never a source: a decision must be the same with an index that was built just now. Only the time at
+/// which something was first seen may begin anew, if it decides no more than how long to wait.
 ///
 /// # Guarantees
 /// - The index agrees with the view of the plan: changes wait in a log, and are applied before the plan

@@ -91,8 +91,8 @@ pub trait View {
         Ok(self.object(&ObjectRef::of::<K>(key.clone()))?.is_some())
     }
 
-    /// Returns whether the hub has an object, when it is asked for the object itself. In the operator, that is
-    /// [`View::exists`].
+    /// Returns whether the hub has an object, when it is asked for the object itself. In the operator, that
+    /// is [`View::exists`].
     ///
     /// # Errors
     /// As for [`View::lookup`].

@@ -68,9 +68,9 @@ pub(crate) struct Args {
     /// `~/.kube/config`, or the service account of the pod.
     #[arg(long, value_name = "FILE", requires = "hosted")]
     kubeconfig: Option<PathBuf>,
-    /// Leave the managed cluster, and then delete the identity: no finalizer and no claim of the agent stays.
-    /// The objects of works stay. The command then waits until it is stopped, so that it can run as a pod. It fails
-    /// if the cluster refuses it repeatedly.
+    /// Leave the managed cluster, and then delete the identity: no finalizer and no claim of the agent
+    /// stays. The objects of works stay. The command then waits until it is stopped, so that it can run as a
+    /// pod. It fails if the cluster refuses it repeatedly.
     #[arg(long)]
     leave: bool,
     /// Name of the cluster on the hub. Default: the name in the identity that is kept, else a random one.

@@ -3,8 +3,8 @@
 //! Open Cluster Management calls these unmanaged applied works. This controller marks those of this agent
 //! with the time at which the work was first missed, for people to see (`kubectl get appliedmanifestworks`).
 //! It deletes them when it has seen them missing for an hour, or for the grace period of the agent, and the
-//! hub says once more that it does not have the work. A hub without a single work for the cluster may have been
-//! restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
+//! hub says once more that it does not have the work. A hub without a single work for the cluster may have
+//! been restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
 
 use std::collections::BTreeMap;
 

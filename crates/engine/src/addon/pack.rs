@@ -36,8 +36,8 @@ pub enum PackError {
 /// Distributes manifests over works by index.
 ///
 /// Manifests stay in the work that holds them (`held`) while OCM's webhook admits it; the others go to the
-/// first work with room, then to the lowest index that is free. Of two manifests of one object the later wins. An empty
-/// work is not in the result.
+/// first work with room, then to the lowest index that is free. Of two manifests of one object the later
+/// wins. An empty work is not in the result.
 ///
 /// # Errors
 /// Fails where a manifest has no kind, or is larger than a work may be.

@@ -51,8 +51,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that every work of an add-on is of the one revision that the cluster is assigned, and that clusters
-    /// have the objects of their works.
+    /// Checks that every work of an add-on is of the one revision that the cluster is assigned, and that
+    /// clusters have the objects of their works.
     pub(super) fn has_one_revision(&self) -> CheckResult {
         let works = self.hub.of_kind(WORK_GROUP, "ManifestWork");
         let works = works.filter_map(|work| work.to_typed::<ManifestWork>().ok());

@@ -51,8 +51,8 @@ pub struct Preview {
     pub removals: Vec<HeldRemoval>,
     /// The rollouts that are not complete when nothing more happens.
     pub outcomes: Vec<Outcome>,
-    /// The kinds in works that neither the hub nor a work defines, such as `Proxy.example.com`. A preview takes
-    /// them for kinds with namespaces and a regular plural.
+    /// The kinds in works that neither the hub nor a work defines, such as `Proxy.example.com`. A preview
+    /// takes them for kinds with namespaces and a regular plural.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed_kinds: Vec<String>,
     /// Seconds after which nothing more happens.
@@ -84,8 +84,8 @@ impl Preview {
         }
     }
 
-    /// Returns a hash of the effects. It leaves out times, the names of commits, because a merge gives a commit
-    /// another name, and what was assumed.
+    /// Returns a hash of the effects. It leaves out times, the names of commits, because a merge gives a
+    /// commit another name, and what was assumed.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
         effects.applied.clear();

@@ -26,8 +26,8 @@ use reconcile::{Action, Answer, Outcome, Plan, Precondition, Site, Subresource};
 use sim::history::{self, Event};
 use sim::{Faults, Invariant, InvariantViolation, Servers, Setup};
 
-/// Number of seeds that a failure searches for another one that shows the bug. The rarest shows in one of some
-/// hundred histories.
+/// Number of seeds that a failure searches for another one that shows the bug. The rarest shows in one of
+/// some hundred histories.
 const SEARCHED: u64 = 600;
 
 /// Plays the history of a seed, which must break one of the expected invariants.

@@ -93,8 +93,8 @@ impl<'a> Demo<'a> {
     }
 }
 
-/// Runs the operator. It holds a lease, for `wheelwright status` and for operators that somebody starts beside
-/// it. It starts again when it has lost the lease, as on a laptop that was suspended.
+/// Runs the operator. It holds a lease, for `wheelwright status` and for operators that somebody starts
+/// beside it. It starts again when it has lost the lease, as on a laptop that was suspended.
 async fn run_operator(config: kube::Config, cache: PathBuf, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let lease = ElectionOptions::new(NAMESPACE, OPERATOR, "demo");

@@ -153,8 +153,8 @@ impl WorkOnSpoke {
         plan.step(later.into_iter().map(|(_, action)| action));
     }
 
-    /// Takes over the objects of a complete work that its inventory lacks, as after a change of the hub's URL.
-    /// The inventory comes last: it says that their owner references are written. See
+    /// Takes over the objects of a complete work that its inventory lacks, as after a change of the hub's
+    /// URL. The inventory comes last: it says that their owner references are written. See
     /// docs/hazards.md#complete-work-moved.
     fn take_over(
         &self,
