@@ -29,6 +29,9 @@ pub struct Plan {
     /// the agent). They replace the kinds of the last plan of the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observe: Vec<Gvk>,
+    /// The generation of the object that the plan is about, where its conclusion must be about no other.
+    #[serde(skip)]
+    pub generation: Option<i64>,
 }
 
 impl Plan {

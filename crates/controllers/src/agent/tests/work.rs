@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::hub::tests::memory_hub::MemoryHub;
 use object::{Gvk, Object, ObjectRef};
-use reconcile::{Action, Command, Dispatcher, Limits, Lookup, LookupAnswer, Mapping, Register as _};
+use reconcile::{Action, Answer, Command, Dispatcher, Limits, Lookup, LookupAnswer, Mapping, Register as _};
 
 fn work(name: &str) -> Value {
     let map =
@@ -89,6 +89,33 @@ fn nothing_is_reported_of_a_work_before_its_objects_have_been_applied() {
         }
     }
     assert_eq!(applied.first().zip(applied.last()), Some((&"a".to_owned(), &"b".to_owned())));
+}
+
+#[test]
+fn a_work_that_changes_while_it_is_applied_is_not_reported_as_applied() {
+    let (mut hub, _) = with_a_work();
+    let key = Key::namespaced("c1", "a");
+    let mut change = |generation: i64| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"},
+            "data": {"v": generation.to_string()}});
+        let change =
+            json!({"metadata": {"generation": generation}, "spec": {"workload": {"manifests": [map]}}});
+        hub.patch("ManifestWork", &key, &change);
+        (hub.dispatcher.caches().clone(), hub.now)
+    };
+    let (before, now) = change(2);
+    let plan = WorkController::plan(&key, &before, now).unwrap();
+    let written = plan.steps.iter().map(|step| {
+        let objects = step.iter().map(|action| match action {
+            Action::Apply { object, .. } => Ok(Answer::Object(object.clone())),
+            other => panic!("{other:?}"),
+        });
+        objects.collect()
+    });
+    let done = Executed { outcomes: written.collect(), plan: plan.clone() };
+    assert!(WorkController::conclude(&key, &before, &done, now).is_some());
+    let (after, now) = change(3);
+    assert_eq!(WorkController::conclude(&key, &after, &done, now), None);
 }
 
 #[test]

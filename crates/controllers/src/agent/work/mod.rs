@@ -55,6 +55,10 @@ impl Controller for WorkController {
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
         let on_spoke = WorkOnSpoke::read(key, view).ok().flatten()?;
         let work = on_spoke.work.as_ref()?;
+        // The writes of the content before say nothing about this one. See docs/hazards.md#changed-while-applied.
+        if work.metadata.generation != done.plan.generation {
+            return None;
+        }
         let status = on_spoke.status(view, done, now)?;
         let new = ManifestWork { status: Some(status), ..ManifestWork::clone(work) };
         StatusWrite::between(work.as_ref(), &new)

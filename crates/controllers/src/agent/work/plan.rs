@@ -59,7 +59,8 @@ impl WorkOnSpoke {
     }
 
     pub(in crate::agent) fn plan(&self, view: &impl View) -> Plan {
-        let mut plan = Plan::default();
+        let generation = self.work.as_ref().and_then(|work| work.metadata.generation);
+        let mut plan = Plan { generation, ..Plan::default() };
         match (&self.work, &self.applied) {
             (_, Some(applied)) if applied.is_terminating() => self.tear_down(&mut plan, applied, view),
             (Some(work), Some(applied)) if work.is_terminating() => {
