@@ -1,9 +1,9 @@
 //! The log lines of a test.
 
 use std::io::{Result, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
-use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 
 /// The log lines of this thread while it exists.
 pub(crate) struct Lines {
@@ -26,6 +26,10 @@ impl Write for Text {
 
 impl Lines {
     pub(crate) fn record() -> Self {
+        // With one subscriber alone, `tracing` asks that of the thread that first meets a log line, for all
+        // threads. A second one that wants all lines keeps a thread without a subscriber from refusing them.
+        static WANTS_ALL: Once = Once::new();
+        WANTS_ALL.call_once(|| set_global_default(tracing_subscriber::registry()).unwrap());
         let text = Text::default();
         let logs = tracing_subscriber::fmt().with_ansi(false).without_time().with_target(false);
         let written = text.clone();
