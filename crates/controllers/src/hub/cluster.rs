@@ -147,14 +147,18 @@ fn namespace_taken(cluster: &str) -> Observation {
     let message = format!(
         "the namespace {cluster} exists and has no label {CLUSTER_NAME_LABEL}={cluster}; add the label if it is for the cluster"
     );
-    Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(message)
+    not_accepted(message)
 }
 
 fn name_reserved(cluster: &str) -> Observation {
     let message = format!(
         "the name {cluster} is reserved, because permissions that all clusters have are named so; join with another name"
     );
-    Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(message)
+    not_accepted(message)
+}
+
+fn not_accepted(why: String) -> Observation {
+    Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(why)
 }
 
 /// Revokes the permissions of a cluster with a reserved name, and gives the roles that it shares back to the

@@ -134,6 +134,11 @@ const FOREIGN_ANNOTATIONS: [&str; 16] = [
 const MAX_OBJECT_BYTES: usize = 1_400_000;
 
 impl Desired {
+    /// Returns the identities of the objects.
+    pub fn ids(&self) -> BTreeSet<ObjectId> {
+        self.objects.iter().map(|object| ObjectId::of(&object.reference)).collect()
+    }
+
     /// Checks and completes the rendered objects of a commit of `repo`. A confined repository may only hold
     /// objects of its namespace. Objects that are the same in `last`, an earlier commit of the same
     /// repository, are taken from it.

@@ -1,6 +1,6 @@
 //! Deletion of the objects that left the repository.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ pub(super) fn hand_over<E: Display>(
     input: &SyncInput<'_>,
     live: &impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
 ) -> Vec<HandOver> {
-    let stays: BTreeSet<_> = desired.objects.iter().map(|object| ObjectId::of(&object.reference)).collect();
+    let stays = desired.ids();
     let left = input.requested.keys().filter(|id| !stays.contains(*id));
     let handed_over = left.filter_map(|id| match decide(input, id, live(&id.at(input.inventory.get(id)?))) {
         PruneDecision::HandOver(hand_over) => Some(hand_over),

@@ -95,7 +95,7 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
         metadata.insert("ownerReferences".into(), owners.into());
     }
     if !metadata.is_empty() {
-        return Decision::Patch(Map::from_iter([("metadata".to_owned(), metadata.into())]));
+        return patch(metadata);
     }
     let references = applier::references_to_apply(live, owner, wanted.owned);
     if !references.is_empty() {
@@ -121,11 +121,14 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
 pub fn take_over(wanted: &Wanted, live: &Object, owner: &OwnerReference) -> Decision {
     match new_owners(wanted, live, owner, true) {
         Some(owners) if wanted.strategy.r#type != UpdateStrategyType::ReadOnly => {
-            let metadata = Map::from_iter([("ownerReferences".to_owned(), owners.into())]);
-            Decision::Patch(Map::from_iter([("metadata".to_owned(), metadata.into())]))
+            patch(Map::from_iter([("ownerReferences".to_owned(), owners.into())]))
         }
         Some(_) | None => Decision::Leave,
     }
+}
+
+fn patch(metadata: Map<String, Value>) -> Decision {
+    Decision::Patch(Map::from_iter([("metadata".to_owned(), metadata.into())]))
 }
 
 /// Drops labels and annotations with a trailing dash in the key from a manifest: they ask for the removal of

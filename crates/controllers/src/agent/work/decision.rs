@@ -32,17 +32,12 @@ pub(super) fn served(gvk: &Gvk, view: &impl View) -> Served {
 
 impl ManifestDecision {
     pub(super) fn of(wanted: &Wanted, work: &ManifestWork, owner: &OwnerReference, view: &impl View) -> Self {
-        let live = match read(wanted, view) {
-            Ok(live) => live,
-            Err(decision) => return Self { live: None, decision },
-        };
-        let decision = match &live {
+        Self::made(wanted, view, |live| match live {
             Ok(_) if is_complete(work, &wanted.meta) => Some(Decision::Leave),
             Ok(live) => Some(decide(wanted, live.as_deref(), owner, was_applied(work, &wanted.meta))),
             Err(error) if error.is_coming() => None,
             Err(error) => Some(Decision::Refuse(Refusal::Failed(error.to_string()))),
-        };
-        Self { live: Some(live), decision }
+        })
     }
 
     /// Decides about a manifest of a complete work.
@@ -52,16 +47,23 @@ impl ManifestDecision {
         owner: &OwnerReference,
         view: &impl View,
     ) -> Self {
-        let live = match read(wanted, view) {
-            Ok(live) => live,
-            Err(decision) => return Self { live: None, decision },
-        };
-        let decision = match &live {
+        Self::made(wanted, view, |live| match live {
             Ok(Some(live)) if was_applied(work, &wanted.meta) => Some(take_over(wanted, live, owner)),
             Ok(_) => Some(Decision::Leave),
             Err(_) => None,
-        };
-        Self { live: Some(live), decision }
+        })
+    }
+
+    /// Decides about the live object, where it may be read.
+    fn made(
+        wanted: &Wanted,
+        view: &impl View,
+        decide: impl FnOnce(&Read<Option<Arc<Object>>>) -> Option<Decision>,
+    ) -> Self {
+        match read(wanted, view) {
+            Ok(live) => Self { decision: decide(&live), live: Some(live) },
+            Err(decision) => Self { live: None, decision },
+        }
     }
 
     /// Returns the live object, where it was read and exists.

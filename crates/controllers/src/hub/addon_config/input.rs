@@ -8,6 +8,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use super::fleet::{AddOnFleet, AddOnFleets};
 use crate::hub::addon_deletion;
+use crate::hub::addon_install::is_by_placements;
 use crate::hub::addon_removal::{Installed, Removal};
 use crate::placement_reads::group_size;
 use crate::placement_rollout::PlacementClusters;
@@ -148,7 +149,7 @@ impl AddOnInput {
     /// Returns the removal of the add-on from clusters that no placement selects any more, or from all of
     /// them.
     pub(super) fn removal(&self, view: &impl View, now: Timestamp) -> Read<Removal> {
-        let by_placement = self.cma.spec.install_strategy.r#type == InstallStrategyType::Placements;
+        let by_placement = is_by_placements(&self.cma);
         let deletion = addon_deletion::of(&self.cma);
         if deletion.is_none() && !(by_placement && self.settled) {
             return Ok(Removal::default());

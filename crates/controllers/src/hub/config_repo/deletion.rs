@@ -99,8 +99,7 @@ pub(super) fn uninstalls(
     desired: &Desired,
     view: &impl View,
 ) -> Read<BTreeMap<ObjectId, usize>> {
-    let stays: BTreeSet<ObjectId> =
-        desired.objects.iter().map(|object| ObjectId::of(&object.reference)).collect();
+    let stays = desired.ids();
     let mut uninstalls = BTreeMap::new();
     for id in inventory.keys().filter(|id| !stays.contains(*id)) {
         let Some(owner) = owner(id) else { continue };
