@@ -11,7 +11,7 @@ use api::names::AGENT_CLAIM;
 use controllers::agent_identity::Identity;
 use jiff::Timestamp;
 use kube::Api;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -21,6 +21,8 @@ use super::wait::Wait;
 use super::{AgentOptions, join_anew, spoke, switch};
 use crate::shell::{Handle, now};
 use object::text::with_causes;
+use object::{Key, Metadata};
+use reconcile::View as _;
 
 /// First wait after a renewal or an attempt to join that failed; it doubles with each failure.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -37,6 +39,10 @@ const READ_PERIOD: Duration = Duration::from_secs(10);
 /// its use.
 const CHECK_PERIOD: Duration = Duration::from_secs(20);
 const REFUSALS: u32 = 3;
+/// How often the hub is asked whether it has the cluster, and how often the caches are looked at for its
+/// deletion, which may take a few seconds.
+const ASK_PERIOD: Duration = Duration::from_mins(1);
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// An identity that is in use.
 pub(super) struct IdentityUse<'a> {
@@ -85,11 +91,14 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the agent has joined anew, because its certificate has expired.
+    /// Returns when the agent has joined anew, because its certificate has expired or the hub has lost the
+    /// cluster.
     async fn rejoined(&self, stop: &CancellationToken) {
-        until(self.credentials.expires()).await;
         let cluster = &self.options.cluster;
-        warn!(cluster, "the certificate has expired");
+        tokio::select! {
+            () = until(self.credentials.expires()) => warn!(cluster, "the certificate has expired"),
+            () = self.forgotten() => warn!(cluster, "the hub does not have the cluster any more; joining again"),
+        }
         if !self.options.registers() {
             return self.replaced().await;
         }
@@ -168,6 +177,67 @@ impl IdentityUse<'_> {
             }
         }
     }
+
+    /// Returns when the hub has lost the cluster, as after a restore: the identity is valid and opens nothing.
+    /// See docs/hazards.md#hub-older-than-cluster.
+    async fn forgotten(&self) {
+        let key = Key::cluster(&self.options.cluster);
+        let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
+        let (mut answers, mut asked) = (Answers::default(), Instant::now());
+        loop {
+            sleep(LOOK_PERIOD).await;
+            let held = self.shell.and_then(|shell| shell.caches().get::<ManagedCluster>(&key).ok().flatten());
+            answers.look(held.as_deref());
+            if asked.elapsed() < ASK_PERIOD {
+                continue;
+            }
+            asked = Instant::now();
+            answers.add(&clusters.get_metadata_opt(&key.name).await);
+            if answers.are_of_a_restored_hub()
+                && let Ok(bootstrap) = self.hub.bootstrap_client().await
+                && is_absent(&bootstrap, &key.name).await
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// What the hub answers about the cluster.
+#[derive(Default)]
+struct Answers {
+    /// Answers in a row by which the hub does not have the cluster, or does not let the agent read it.
+    missing: u32,
+    /// Whether somebody was deleting the cluster when it was last seen.
+    is_deleted: bool,
+}
+
+impl Answers {
+    /// Takes the cluster from the caches, if it is there.
+    fn look(&mut self, held: Option<&ManagedCluster>) {
+        self.is_deleted = held.map_or(self.is_deleted, Metadata::is_terminating);
+    }
+
+    fn add<T>(&mut self, answer: &Result<Option<T>, kube::Error>) {
+        let is_missing = match answer {
+            Ok(found) => found.is_none(),
+            Err(kube::Error::Api(status)) => status.code == 403,
+            Err(_) => false,
+        };
+        self.missing = if is_missing { self.missing + 1 } else { 0 };
+    }
+
+    /// Returns whether it is worth to ask under the bootstrap identity. A cluster that was deleted is not joined
+    /// again.
+    fn are_of_a_restored_hub(&self) -> bool {
+        self.missing >= REFUSALS && !self.is_deleted
+    }
+}
+
+/// Returns whether a hub says that it does not have a cluster.
+async fn is_absent(bootstrap: &kube::Client, cluster: &str) -> bool {
+    let clusters: Api<ManagedCluster> = Api::all(bootstrap.clone());
+    clusters.get_metadata_opt(cluster).await.is_ok_and(|found| found.is_none())
 }
 
 /// Returns when the bootstrap kubeconfig has another content. One that cannot be read now does not count.

@@ -266,6 +266,42 @@ async fn an_identity_that_the_hub_refuses_is_given_up() {
     assert!(within_an_hour(|_| refusal(503)).await.is_none(), "a hub that is away refuses nobody");
 }
 
+#[test]
+fn a_hub_that_repeatedly_does_not_have_the_cluster_was_restored_unless_somebody_deleted_it() {
+    let cluster = |deleted: Option<&str>| -> ManagedCluster {
+        let metadata = json!({"name": "c1", "deletionTimestamp": deleted});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap()
+    };
+    let is_restored = |seen: Option<&str>, codes: &[u16]| {
+        let mut answers = Answers::default();
+        answers.look(Some(&cluster(seen)));
+        answers.look(None);
+        for code in codes {
+            let status = kube::core::Status::failure("no", "No").with_code(*code).boxed();
+            answers.add(&match code {
+                200 => Ok(Some(())),
+                404 => Ok(None),
+                _ => Err(kube::Error::Api(status)),
+            });
+        }
+        answers.are_of_a_restored_hub()
+    };
+    assert!(is_restored(None, &[403, 404, 403]));
+    assert!(!is_restored(None, &[403, 403]));
+    assert!(!is_restored(None, &[403, 403, 200, 403]));
+    assert!(!is_restored(None, &[503, 503, 503, 401]));
+    assert!(!is_restored(Some("2026-01-01T00:00:00Z"), &[403, 403, 403]), "it was deleted on purpose");
+}
+
+#[tokio::test]
+async fn only_a_hub_that_says_so_has_lost_the_cluster() {
+    for (code, expected) in [(404, true), (403, false), (503, false), (200, false)] {
+        let cluster = json!({"metadata": {"name": "c1"}, "spec": {}});
+        let bootstrap = client(move |_| if code == 200 { (200, cluster.clone()) } else { refusal(code) });
+        assert_eq!(is_absent(&bootstrap, "c1").await, expected, "{code}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_time_that_has_passed_is_not_waited_for() {
     let started = tokio::time::Instant::now();
