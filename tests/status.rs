@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use ::kube::Api;
 use ::kube::api::PostParams;
+use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::crds;
+use api::names::GITOPS_GROUP;
 use k8s_openapi::api::coordination::v1::Lease;
 use object::Object;
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,7 +18,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::cli::server;
+use crate::cli::{Cli, server};
 use crate::kube::Directory;
 use crate::rollout::load;
 
@@ -74,4 +76,23 @@ async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_sign
     let all = before + &after + &dead + &rest;
     assert!(!all.contains('\u{1b}'), "no code of a terminal stands in a file: {all}");
     assert_eq!(all.matches("newcomer: waits").count(), 2, "a page without a change is not printed: {all}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_that_follow_a_hub_need_no_definitions_but_those_of_ocm() {
+    let dir = tempfile::tempdir().unwrap();
+    let definitions = crds::hub();
+    let of_ocm = definitions.iter().filter(|definition| definition.spec.group != GITOPS_GROUP);
+    let hub = server(of_ocm.map(Object::from_typed).collect()).await;
+    let client = crate::trace::client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;
+    let cluster = json!({"metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": true}});
+    let clusters: Api<ManagedCluster> = Api::all(client.clone());
+    clusters.create(&PostParams::default(), &serde_json::from_value(cluster).unwrap()).await.unwrap();
+    let addon = json!({"metadata": {"name": "maps"}, "spec": {}});
+    let addons: Api<ClusterManagementAddOn> = Api::all(client);
+    addons.create(&PostParams::default(), &serde_json::from_value(addon).unwrap()).await.unwrap();
+
+    let cli = Cli::new(dir.path(), "ocm", &hub);
+    assert!(cli.run("rollout status maps --watch").contains("maps  0 of 0 clusters done"));
+    assert!(cli.run("migrate c1 --yes --wait 60").ends_with("every move off cluster c1 is over\n"));
 }

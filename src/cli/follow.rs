@@ -3,6 +3,7 @@
 use kube::Client;
 
 use crate::shell::{Shell, ShellOptions};
+use api::names::GITOPS_GROUP;
 use controllers::hub::overview::OverviewController;
 use controllers::hub::placement::PlacementExplanationController;
 use reconcile::{Register as _, Scope};
@@ -21,5 +22,10 @@ pub(super) fn follow_with_placements(hub: Client) -> Shell {
 }
 
 fn options(hub: Client) -> ShellOptions {
-    ShellOptions { scope: Scope::Rollouts, ..ShellOptions::new(hub) }
+    ShellOptions {
+        scope: Scope::Rollouts,
+        // A hub with the programs of OCM alone is shown as well.
+        optional_group: Some(GITOPS_GROUP),
+        ..ShellOptions::new(hub)
+    }
 }

@@ -50,6 +50,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         hub: leader.clone(),
         spoke: None,
         scope: Scope::Everything,
+        optional_group: None,
         controllers,
         push: Some(sources.push()),
         commit_status: Some(sources.commit_status()),

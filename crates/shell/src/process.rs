@@ -59,6 +59,9 @@ pub struct ShellOptions {
     pub spoke: Option<Client>,
     /// The part of the hub that is watched.
     pub scope: Scope,
+    /// An API group whose kinds count as listed and empty while the hub does not serve them. Only for processes
+    /// that write nothing.
+    pub optional_group: Option<&'static str>,
     /// The registered controllers that run.
     pub controllers: Selection,
     /// Executes [`Action::Push`](reconcile::Action::Push).
@@ -80,6 +83,7 @@ impl ShellOptions {
             hub,
             spoke: None,
             scope: Scope::Everything,
+            optional_group: None,
             controllers: Selection::default(),
             push: None,
             commit_status: None,
@@ -111,6 +115,7 @@ impl Shell {
             hub,
             spoke,
             scope,
+            optional_group,
             controllers: selection,
             push,
             commit_status,
@@ -128,6 +133,7 @@ impl Shell {
         let mut executor = Executor::new(Arc::new(Resources::new(hub)), spoke, controllers.len());
         (executor.push, executor.commit_status, executor.leadership) = (push, commit_status, leadership);
         let mut runtime = Runtime::new(dispatcher, executor, scope, recorders);
+        runtime.optional_group = optional_group;
         runtime.attempts = attempts.as_deref().map(Attempts::new);
         let runtime = Arc::new(runtime);
         Self { handle: Handle { runtime, started: Arc::default(), round: Arc::default() }, controllers }

@@ -42,6 +42,8 @@ pub(super) struct Runtime {
     pub(super) notify: Notify,
     pub(super) executor: Executor,
     pub(super) scope: Scope,
+    /// A group whose kinds are empty while they are not served.
+    pub(super) optional_group: Option<&'static str>,
     /// The event recorder of each controller.
     pub(super) recorders: Vec<EventRecorder>,
     pub(super) metrics: Metrics,
@@ -71,6 +73,7 @@ impl Runtime {
             notify: Notify::new(),
             executor,
             scope,
+            optional_group: None,
             recorders,
             metrics: Metrics::default(),
             reads: Reads::default(),
@@ -275,6 +278,13 @@ impl Runtime {
         let served = loop {
             match resources.served(&kind.gvk).await {
                 Ok(served) => break served,
+                Err(kube::Error::Api(status))
+                    if status.is_not_found() && self.optional_group == Some(kind.gvk.group.as_str()) =>
+                {
+                    let empty = WatchEvent::Listed { objects: Vec::new(), resource_version: "0".into() };
+                    self.update(|dispatcher, now| dispatcher.watched(kind, empty, now));
+                    sleep(restarts.after(Duration::ZERO, Duration::ZERO)).await;
+                }
                 Err(error) => {
                     if freshness.failed(&error) {
                         self.update(|dispatcher, now| dispatcher.watched(kind, WatchEvent::Stale, now));
