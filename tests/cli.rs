@@ -8,10 +8,11 @@ use ::kube::Api;
 use ::kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::AGENT_CLAIM;
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use api::work::v1::{AppliedManifestWork, ManifestWork};
+use controllers::agent_identity;
 use jiff::SignedDuration;
-use object::Object;
+use object::{Key, Object};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -126,10 +127,14 @@ fn people_write(hub: &Cli) {
     assert_eq!(output, "update work w in cluster c1\n");
 }
 
+fn claim_name() -> String {
+    agent_identity::claim_name(&Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET))
+}
+
 async fn a_work_that_the_hub_lost_is_listed_on_the_cluster(on_spoke: &Cli, spoke: &Server) {
     assert_eq!(on_spoke.run("get works --orphans"), "<AppliedManifestWork>\n", "the hub has the other one");
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
-    let claim = claims.get(AGENT_CLAIM).await.unwrap().spec.value;
+    let claim = claims.get(&claim_name()).await.unwrap().spec.value;
     let [_, agent, hub] = claim.split('/').collect::<Vec<_>>()[..] else { panic!("{claim}") };
     let name = format!("{hub}-lost");
     let map =
@@ -196,9 +201,9 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     stop.cancel();
     agent.await.unwrap();
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
-    assert!(claims.get_opt(AGENT_CLAIM).await.unwrap().is_some());
+    assert!(claims.get_opt(&claim_name()).await.unwrap().is_some());
     let output = on_spoke.run("unjoin --cluster-name c1");
     assert!(output.contains("Removed the agent and its identity from cluster c1"), "{output}");
-    assert!(claims.get_opt(AGENT_CLAIM).await.unwrap().is_none(), "the agent of another hub may come");
+    assert!(claims.get_opt(&claim_name()).await.unwrap().is_none(), "another agent of the hub may come");
     assert_eq!(on_spoke.run("unjoin --cluster-name c1"), "There is no agent on cluster c1\n");
 }

@@ -1,6 +1,8 @@
 //! Runs the two parts of an agent as separate processes, with the identity in the secret that OCM's agents
 //! share.
 
+use api::cluster::v1::ManagedCluster;
+use api::condition::Conditions as _;
 use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -32,12 +34,36 @@ async fn server(definitions: Vec<Object>) -> Server {
 }
 
 /// Runs the controllers of an agent until the token is cancelled.
-async fn run(hub: &Server, spoke: &Server, controllers: &str, stop: &CancellationToken) {
+async fn run(hub: &Server, spoke: &Kubeconfig, controllers: &str, stop: &CancellationToken) {
     let controllers = Selection::parse(controllers, &agent::controller_names()).unwrap();
     let bootstrap = Bootstrap::Given(Box::new(admin(hub)));
-    let spoke = client(&admin(spoke)).await;
+    let spoke = client(spoke).await;
     let options = AgentOptions { controllers, ..AgentOptions::new(bootstrap, spoke, "c1") };
     tokio::spawn(agent::run(options, stop.clone()));
+}
+
+/// Returns a kubeconfig with the permissions that OCM 1.2.0 gives to its registration agent on a cluster.
+async fn registration_of_ocm(spoke: &Server) -> Kubeconfig {
+    let admin = client(&admin(spoke)).await;
+    let edit = ["get", "list", "watch", "create", "delete", "update", "patch"];
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create", "get", "list", "update", "watch", "patch"]},
+        {"apiGroups": ["cluster.open-cluster-management.io"], "resources": ["clusterclaims"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": edit},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "list", "update", "watch", "patch"]},
+    ]);
+    let (group, name) = ("rbac.authorization.k8s.io", "registration-of-ocm");
+    let role = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+    });
+    for object in [role, binding] {
+        apply(&admin, &Object::from_value(object).unwrap()).await;
+    }
+    spoke.kubeconfig(name, &[]).unwrap()
 }
 
 /// Puts a work on the hub, once the operator has made the namespace of the cluster.
@@ -88,9 +114,10 @@ async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps(
     let requests: Api<CertificateSigningRequest> = Api::all(on_hub.clone());
     let leases: Api<Lease> = Api::namespaced(on_hub.clone(), "c1");
 
+    let (work, registration) = (admin(&spoke), registration_of_ocm(&spoke).await);
     let first = stop.child_token();
-    run(&hub, &spoke, WORK, &first).await;
-    run(&hub, &spoke, REGISTRATION, &first).await;
+    run(&hub, &work, WORK, &first).await;
+    run(&hub, &registration, REGISTRATION, &first).await;
     accept(&on_hub, "c1").await;
     eventually("the identity is kept", async || {
         secrets.get_opt(HUB_KUBECONFIG_SECRET).await.unwrap().is_some()
@@ -104,11 +131,16 @@ async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps(
     let renewed =
         async || leases.get_opt("managed-cluster-lease").await.unwrap().and_then(|l| l.spec?.renew_time);
     let before = renewed().await;
-    run(&hub, &spoke, REGISTRATION, &stop).await;
-    run(&hub, &spoke, WORK, &stop).await;
+    run(&hub, &registration, REGISTRATION, &stop).await;
+    run(&hub, &work, WORK, &stop).await;
     send_work(&on_hub, "two").await;
     eventually("the work half goes on", async || maps.get_opt("two").await.unwrap().is_some()).await;
     eventually("the registration half goes on", async || renewed().await != before).await;
+    let clusters: Api<ManagedCluster> = Api::all(on_hub.clone());
+    eventually("the registration half reports", async || {
+        clusters.get("c1").await.unwrap().holds("ManagedClusterConditionAvailable")
+    })
+    .await;
     let asked = requests.list(&ListParams::default()).await.unwrap().items.len();
     assert_eq!(asked, 1, "nobody asked for another identity");
     stop.cancel();

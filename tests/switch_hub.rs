@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use api::cluster::v1::ManagedCluster;
-use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::{AGENT_CLAIM, AGENT_NAMESPACE};
+use api::names::AGENT_NAMESPACE;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use object::Object;
+use object::{Key, Object};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
@@ -81,13 +80,6 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
         .await;
     };
     joins(&on_first).await;
-    let claims: Api<ClusterClaim> = Api::all(spoke.clone());
-    let claim = claims.get(AGENT_CLAIM).await.unwrap();
-    claims.delete(AGENT_CLAIM, &DeleteParams::default()).await.unwrap();
-    eventually("the agent writes its claim again", async || {
-        claims.get_opt(AGENT_CLAIM).await.unwrap().is_some_and(|written| written.spec == claim.spec)
-    })
-    .await;
     send_work(&first, "m").await;
     let maps: Api<ConfigMap> = Api::namespaced(spoke.clone(), "default");
     eventually("the work is applied", async || maps.get_opt("m").await.unwrap().is_some()).await;
@@ -146,4 +138,43 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     assert!(maps.get_opt("m").await.unwrap().is_some(), "the object stays");
     stop.cancel();
     kubelet.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_two_hubs_share_a_cluster_and_its_objects() {
+    let dir = tempfile::tempdir().unwrap();
+    let stop = CancellationToken::new();
+    let spoke_server = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
+    let spoke = client(&spoke_server.kubeconfig("admin", &["system:masters"]).unwrap()).await;
+    let mut hubs = Vec::new();
+    for name in ["first", "second"] {
+        let (server, cli, on_hub) = hub(dir.path(), name, &stop).await;
+        let bootstrap = Bootstrap::File(dir.path().join(format!("{name}-bootstrap")));
+        let secret = Key::namespaced(format!("agent-of-{name}"), "identity");
+        let options = AgentOptions { secret, ..AgentOptions::new(bootstrap, spoke.clone(), "c1") };
+        tokio::spawn(agent::run(options, stop.clone()));
+        accept(&cli, &on_hub).await;
+        send_work(&on_hub, "m").await;
+        hubs.push((server, cli, on_hub));
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(spoke.clone(), "default");
+    let owners = async || {
+        let map = maps.get_opt("m").await.unwrap();
+        map.map(|map| map.metadata.owner_references.unwrap_or_default().len())
+    };
+    eventually("both hubs own the object", async || owners().await == Some(2)).await;
+    let uid = maps.get("m").await.unwrap().metadata.uid;
+    for ((_, _, on_hub), left) in hubs.iter().zip([Some(1), None]) {
+        let works: Api<ManifestWork> = Api::namespaced(on_hub.clone(), "c1");
+        works.delete("m", &DeleteParams::default()).await.unwrap();
+        eventually("the work is gone", async || works.get_opt("m").await.unwrap().is_none()).await;
+        eventually("so is its hold on the object", async || owners().await == left).await;
+        if left.is_some() {
+            assert_eq!(maps.get("m").await.unwrap().metadata.uid, uid, "it was not made again");
+        }
+    }
+    for (_, cli, _) in &hubs {
+        assert!(cli.run("get clusters c1").contains("Available: True"));
+    }
+    stop.cancel();
 }

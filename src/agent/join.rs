@@ -22,8 +22,7 @@ use super::wait::Wait;
 use crate::pki;
 use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
 use api::names::{
-    ADDON_NAME_LABEL, AGENT_CLAIM, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP,
-    SUBJECT_PREFIX,
+    ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
 use object::{Key, hex};
 
@@ -73,15 +72,12 @@ pub enum JoinError {
     /// Another agent makes the identity, and has not finished.
     #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
     NoIdentity(Key),
-    /// The agent of another hub runs on the cluster.
+    /// Another agent of the hub runs on the cluster.
     #[error(
-        "the agent of another hub, which keeps its identity in the secret {secret}, has this cluster; \
-         stop it and delete the ClusterClaim {AGENT_CLAIM} to let this one have it"
+        "another agent of this hub has this cluster; stop it and delete the ClusterClaim {0} to let this one \
+         have it"
     )]
-    OfAnotherHub {
-        /// The secret of the other agent.
-        secret: String,
-    },
+    OfAnotherAgent(String),
     /// Another client keeps a definition, without the version that the agent needs.
     #[error("the definition {name} is kept by another client and does not serve the version {version}")]
     Definition {

@@ -12,9 +12,9 @@ use super::join::{Credentials, JoinError, api};
 use super::wait::Wait;
 use super::{FIRST_WAIT, LONGEST_WAIT};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::names::{AGENT_CLAIM, AGENT_SECRET_ANNOTATION, APPLIED_WORK_FINALIZER};
+use api::names::APPLIED_WORK_FINALIZER;
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec};
-use controllers::agent_identity::Identity;
+use controllers::agent_identity::{Identity, claim_name};
 use object::text::with_causes;
 use object::{Key, Metadata as _};
 
@@ -81,7 +81,7 @@ impl Leaver<'_> {
             self.free_applied_works(is_ours).await?;
         }
         if let Some(claim) = claim {
-            self.delete_claim(claim).await?;
+            self.delete_claim(&claim).await?;
         }
         if held.is_some() {
             let deleted = secrets.delete(&self.secret.name, &DeleteParams::default()).await;
@@ -111,18 +111,16 @@ impl Leaver<'_> {
         Ok(())
     }
 
-    /// Returns the claim, if it is of this agent.
     async fn claim(&self) -> Result<Option<ClusterClaim>, JoinError> {
         let claims: Api<ClusterClaim> = Api::all(self.spoke.clone());
-        let held = claims.get_opt(AGENT_CLAIM).await.map_err(api(READ_CLAIM))?;
-        let secret = self.secret.to_string();
-        Ok(held.filter(|claim| claim.annotation(AGENT_SECRET_ANNOTATION) == Some(&secret)))
+        claims.get_opt(&claim_name(self.secret)).await.or_else(gone).map_err(api(READ_CLAIM))
     }
 
-    async fn delete_claim(&self, held: ClusterClaim) -> Result<(), JoinError> {
+    async fn delete_claim(&self, held: &ClusterClaim) -> Result<(), JoinError> {
         let claims: Api<ClusterClaim> = Api::all(self.spoke.clone());
-        let precondition = Preconditions { uid: held.metadata.uid, ..Preconditions::default() };
-        let deleted = claims.delete(AGENT_CLAIM, &DeleteParams::default().preconditions(precondition)).await;
+        let precondition = Preconditions { uid: held.metadata.uid.clone(), ..Preconditions::default() };
+        let params = DeleteParams::default().preconditions(precondition);
+        let deleted = claims.delete(held.name(), &params).await;
         let deleted = deleted.map(|_| ()).or_else(gone);
         deleted.map_err(api("delete the ClusterClaim with the identity of the agent"))
     }

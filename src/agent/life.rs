@@ -6,9 +6,6 @@
 use std::time::Duration;
 
 use api::cluster::v1::ManagedCluster;
-use api::cluster::v1alpha1::ClusterClaim;
-use api::names::AGENT_CLAIM;
-use controllers::agent_identity::Identity;
 use jiff::Timestamp;
 use kube::Api;
 use tokio::time::{Instant, sleep};
@@ -75,10 +72,6 @@ impl IdentityUse<'_> {
             }
             why = switch::lost(self.options, self.shell) => End::Lost(why),
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
-            () = self.unclaimed() => {
-                warn!(cluster = self.options.cluster, "the ClusterClaim of the agent is not as written");
-                End::Over
-            }
         }
     }
 
@@ -140,23 +133,6 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the claim on the spoke is gone or of somebody else. The controllers know the identity by
-    /// it, and would do nothing without it while the lease goes on.
-    async fn unclaimed(&self) {
-        let AgentOptions { cluster, spoke, .. } = self.options;
-        let (agent_id, hub_hash) = (self.credentials.agent.clone(), self.hub.hash());
-        let value = Identity { cluster: cluster.clone(), agent_id, hub_hash }.value();
-        let claims: Api<ClusterClaim> = Api::all(spoke.clone());
-        loop {
-            sleep(READ_PERIOD).await;
-            if let Ok(held) = claims.get_opt(AGENT_CLAIM).await
-                && held.is_none_or(|held| held.spec.value != value)
-            {
-                return;
-            }
-        }
-    }
-
     async fn renew(&self, stop: &CancellationToken) -> Result<(), JoinError> {
         let agent = Some(self.credentials.agent.as_str());
         let AgentOptions { cluster, certificate_seconds: seconds, .. } = self.options;
@@ -178,8 +154,8 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the hub has lost the cluster, as after a restore: the identity is valid and opens nothing.
-    /// See docs/hazards.md#hub-older-than-cluster.
+    /// Returns when the hub has lost the cluster, as after a restore: the identity is valid and opens
+    /// nothing. See docs/hazards.md#hub-older-than-cluster.
     async fn forgotten(&self) {
         let key = Key::cluster(&self.options.cluster);
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
@@ -227,8 +203,8 @@ impl Answers {
         self.missing = if is_missing { self.missing + 1 } else { 0 };
     }
 
-    /// Returns whether it is worth to ask under the bootstrap identity. A cluster that was deleted is not joined
-    /// again.
+    /// Returns whether it is worth to ask under the bootstrap identity. A cluster that was deleted is not
+    /// joined again.
     fn are_of_a_restored_hub(&self) -> bool {
         self.missing >= REFUSALS && !self.is_deleted
     }

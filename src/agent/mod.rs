@@ -35,7 +35,7 @@ use api::addon::v1alpha1::KubeClientDriver;
 use api::cluster::v1::ClientConfig;
 use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
-use controllers::agent_identity::{ClaimOptions, Identity};
+use controllers::agent_identity::{AgentSettings, ClaimOptions, EVICTION_GRACE, Identity};
 use object::Key;
 use object::text::with_causes;
 use reconcile::{Controller, Register, Scope};
@@ -212,14 +212,21 @@ async fn live(
     let hub = Hub::read(&options.bootstrap)?;
     spoke::install_definitions(&options.spoke, crds::spoke()).await?;
     // This comes before any write to objects of another agent.
-    spoke::claim(options, &hub).await?;
+    spoke::refuse_second(options, &hub).await?;
     let credentials = identity(options, &hub, refused, stop).await?;
-    let identity = Identity {
+    let mut identity = Identity {
         cluster: options.cluster.clone(),
         agent_id: credentials.agent.clone(),
         hub_hash: hub.hash(),
+        is_claimed: false,
     };
-    spoke::write_claim(options, &hub, &identity).await?;
+    spoke::write_claim(options, &hub, &mut identity).await?;
+    let works = kept::KeptWorks::new(options, &identity);
+    let settings = AgentSettings {
+        identity,
+        claims: options.claims.clone(),
+        eviction_grace: options.eviction_grace.unwrap_or(EVICTION_GRACE),
+    };
     let client = hub.client_with(&credentials).await?;
     let over = stop.child_token();
     let shell = Shell::new(
@@ -229,7 +236,10 @@ async fn live(
             controllers: options.controllers.clone(),
             ..ShellOptions::new(client.clone())
         },
-        controllers::agent,
+        |register| {
+            register.set_settings(settings);
+            controllers::agent(register);
+        },
     );
     let handle = shell.handle();
     running.send_modify(|state| *state = Ok(handle.clone()));
@@ -248,7 +258,6 @@ async fn live(
         cluster: &options.cluster,
         driver: options.addon_driver.clone(),
     };
-    let works = kept::KeptWorks::new(options, &identity);
     let write_addresses = async {
         if options.registers()
             && let Err(error) = join::write_addresses(&client, options).await

@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
+use tracing::warn;
 
 use super::hub::Hub;
 use super::join::{Credentials, JoinError, api};
@@ -19,8 +20,8 @@ use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, AGENT_SECRET_ANNOTATION, EVICTION_ANNOTATION};
-use controllers::agent_identity::{ClaimOptions, Identity};
+use api::names::{EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
+use controllers::agent_identity::{Identity, claim_name};
 use object::{Key, Metadata as _};
 
 const MANAGER: &str = "wheelwright-agent";
@@ -190,80 +191,67 @@ pub(super) async fn store(
     }
 }
 
-/// Reads the claim with the identity of an agent.
+/// Refuses a cluster that another agent of the hub has, by its claim. An agent that may not read claims is
+/// not refused.
 ///
 /// # Errors
-/// It is of the agent of another hub, with another secret. With the same secret it is this agent, which moved.
-pub(super) async fn claim(options: &AgentOptions, hub: &Hub) -> Result<Option<ClusterClaim>, JoinError> {
+/// Another agent has claimed the cluster before this one.
+pub(super) async fn refuse_second(options: &AgentOptions, hub: &Hub) -> Result<(), JoinError> {
     let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
-    let held = claims.get_opt(AGENT_CLAIM).await;
-    let held = held.map_err(api("read the ClusterClaim with the identity of the agent"))?;
-    let of = held.as_ref().and_then(|claim| Identity::parse(&claim.spec.value));
-    let secret = held.as_ref().and_then(|claim| claim.annotation(AGENT_SECRET_ANNOTATION));
-    match (of, secret) {
-        (Some(of), Some(secret)) if of.hub_hash != hub.hash() && secret != options.secret.to_string() => {
-            Err(JoinError::OfAnotherHub { secret: secret.to_owned() })
-        }
-        _ => Ok(held),
+    let all = match claims.list(&ListParams::default().labels(SPOKE_ONLY_LABEL)).await {
+        Err(kube::Error::Api(refusal)) if refusal.code == 403 => return Ok(()),
+        all => all.map_err(api("list the ClusterClaims of agents"))?.items,
+    };
+    let own = claim_name(&options.secret);
+    let age = |claim: &ClusterClaim| (claim.metadata.creation_timestamp.clone(), claim.name().to_owned());
+    let claimed = all.iter().find(|claim| claim.name() == own).map(age);
+    let is_of_hub = |claim: &ClusterClaim| {
+        Identity::parse(&claim.spec.value).is_some_and(|identity| identity.hub_hash == hub.hash())
+    };
+    let is_before = |claim: &ClusterClaim| claimed.as_ref().is_none_or(|claimed| age(claim) < *claimed);
+    let mut others = all.iter().filter(|claim| claim.name() != own && is_of_hub(claim));
+    match others.find(|claim| is_before(claim)) {
+        Some(other) => Err(JoinError::OfAnotherAgent(other.name().to_owned())),
+        None => Ok(()),
     }
 }
 
-/// Writes the claim with the identity of the agent.
+/// Writes the claim with the identity of the agent. One that may not write it, as with the role of OCM's
+/// registration agent, runs without it.
 ///
 /// # Errors
-/// Those of [`claim`], and the claim was written meanwhile.
+/// Those of [`refuse_second`], and the cluster does not answer.
 pub(super) async fn write_claim(
     options: &AgentOptions,
     hub: &Hub,
-    identity: &Identity,
+    identity: &mut Identity,
 ) -> Result<(), JoinError> {
-    let attempt = "write the ClusterClaim with the identity of the agent";
-    let claims = Api::<ClusterClaim>::all(options.spoke.clone());
-    let held = claim(options, hub).await?;
-    let mut claim = identity.claim();
-    let annotations = claim_annotations(options, held.as_ref());
-    claim.metadata_mut().insert("annotations".into(), annotations);
-    let written = match held {
-        // An apply would take the claim that another agent makes at the same time.
-        None => {
-            let claim = claim.to_typed().expect("it was made from its type");
-            claims.create(&PostParams::default(), &claim).await
+    let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
+    let mut claim = identity.claim(&options.secret);
+    if let Some(grace) = options.eviction_grace {
+        let annotation = json!({EVICTION_ANNOTATION: object::duration::format(grace)});
+        claim.metadata_mut().insert("annotations".into(), annotation);
+    }
+    // The halves of an agent have one claim. The one that evicts says when, and the other does not take it
+    // back.
+    let params = match options.controllers.includes("unmanaged-applied-work") {
+        true => params(),
+        false => PatchParams::apply("wheelwright-registration-agent").force(),
+    };
+    match claims.patch(claim.name(), &params, &Patch::Apply(&claim)).await {
+        Err(kube::Error::Api(refusal)) if refusal.code == 403 => {
+            warn!(
+                claim = claim.name(),
+                "may not write the ClusterClaim of the agent; a second agent of the hub is not noticed"
+            );
+            Ok(())
         }
-        Some(held) => {
-            let version = held.metadata.resource_version.unwrap_or_default();
-            claim.metadata_mut().insert("resourceVersion".into(), version.into());
-            claims.patch(claim.name(), &params(), &Patch::Apply(&claim)).await
+        written => {
+            written.map_err(api("write the ClusterClaim of the agent"))?;
+            identity.is_claimed = true;
+            refuse_second(options, hub).await
         }
-    };
-    written.map(drop).map_err(api(attempt))
-}
-
-/// Returns the annotations of the claim. A registration agent and a work agent write it both, so each of them keeps
-/// the options of the other.
-fn claim_annotations(options: &AgentOptions, held: Option<&ClusterClaim>) -> serde_json::Value {
-    let kept = |name: &str| held.and_then(|claim| claim.annotation(name)).map(str::to_owned);
-    let claims = match options.registers() {
-        true if options.claims == ClaimOptions::default() && kept(AGENT_OPTIONS_ANNOTATION).is_none() => None,
-        true => serde_json::to_string(&options.claims).ok(),
-        false => kept(AGENT_OPTIONS_ANNOTATION),
-    };
-    let eviction = match options.controllers.includes("unmanaged-applied-work") {
-        // An apply removes no annotation that the claim was created with, so an empty one means the default.
-        true => match options.eviction_grace {
-            Some(grace) => Some(object::duration::format(grace)),
-            None => kept(EVICTION_ANNOTATION).map(|_| String::new()),
-        },
-        false => kept(EVICTION_ANNOTATION),
-    };
-    let secret = Some(options.secret.to_string());
-    let all = [
-        (AGENT_SECRET_ANNOTATION, secret),
-        (AGENT_OPTIONS_ANNOTATION, claims),
-        (EVICTION_ANNOTATION, eviction),
-    ];
-    all.into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), serde_json::Value::String(value?))))
-        .collect()
+    }
 }
 
 #[cfg(test)]

@@ -216,17 +216,14 @@ pub const ASSIGNED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/assigned-at";
 pub const SUCCEEDED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/succeeded-at";
 /// On works of a replica set: the hash of the template that succeeded on the cluster before.
 pub const LAST_GOOD_TEMPLATE_ANNOTATION: &str = "gitops.wheelwright.dev/last-good-template";
-/// The claim on a spoke that identifies its agent: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays
+/// The end of the name of the claims that identify the agents of a spoke; namespace and name of the secret
+/// with the identity stand before it. The value is `<cluster>/<agent id>/<hash of the hub's URL>`. They stay
 /// on the spoke.
-pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
-/// Annotation of that claim: the secret, as `<namespace>/<name>`, in which the agent keeps its identity.
-pub const AGENT_SECRET_ANNOTATION: &str = "gitops.wheelwright.dev/agent-secret";
+pub const AGENT_CLAIM_SUFFIX: &str = "agent.wheelwright.dev";
 /// Namespace of the agent on its cluster.
 pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
 /// The secret an agent keeps its identity on the hub in.
 pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
-/// Annotation of that claim: the options of the agent that its controllers read, as JSON.
-pub const AGENT_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/agent-options";
 /// On the claim with the identity of an agent: how long it waits before it deletes an AppliedManifestWork
 /// without a work on the hub, as a duration of Go.
 pub const EVICTION_ANNOTATION: &str = "gitops.wheelwright.dev/eviction-grace-period";

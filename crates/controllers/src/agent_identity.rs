@@ -1,17 +1,22 @@
-//! The identity of an agent: its cluster, its id and its hub. A ClusterClaim on the spoke carries it to the
-//! controllers.
+//! The identity of an agent: its cluster, its id and its hub. Its controllers read it from the settings of
+//! the process; a ClusterClaim on the spoke tells it to other agents and to people.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Serialize};
 
 use api::cluster::v1alpha1::{ClusterClaim, ClusterClaimSpec};
-use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
+use api::names::{AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
 use api::work::v1::AppliedManifestWorkSpec;
 use jiff::SignedDuration;
 use object::{Key, Metadata as _, Object};
-use reconcile::{Read, Site, View};
+use reconcile::View;
 
-/// The identity of the agent that runs on a spoke.
+/// Returns the name of the ClusterClaim of the agent that keeps its identity in a secret. A cluster may have
+/// agents of several hubs.
+pub fn claim_name(secret: &Key) -> String {
+    format!("{}.{}.{AGENT_CLAIM_SUFFIX}", secret.namespace, secret.name)
+}
+
+/// The identity of an agent that runs on a spoke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Name of the cluster on the hub.
@@ -20,6 +25,8 @@ pub struct Identity {
     pub agent_id: String,
     /// SHA-256 of the hub's URL as the agent's kubeconfig has it, in hexadecimal digits.
     pub hub_hash: String,
+    /// Whether a ClusterClaim keeps other agents of the hub off the cluster.
+    pub is_claimed: bool,
 }
 
 impl Identity {
@@ -27,7 +34,12 @@ impl Identity {
     pub fn parse(value: &str) -> Option<Self> {
         let mut parts = value.split('/').map(str::to_owned);
         let (cluster, agent_id, hub_hash) = (parts.next()?, parts.next()?, parts.next()?);
-        (!cluster.is_empty() && !hub_hash.is_empty()).then_some(Self { cluster, agent_id, hub_hash })
+        (!cluster.is_empty() && !hub_hash.is_empty()).then_some(Self {
+            cluster,
+            agent_id,
+            hub_hash,
+            is_claimed: true,
+        })
     }
 
     /// Returns the value of the claim.
@@ -35,10 +47,11 @@ impl Identity {
         format!("{}/{}/{}", self.cluster, self.agent_id, self.hub_hash)
     }
 
-    /// Returns the claim; its label keeps it from being reported to the hub.
-    pub fn claim(&self) -> Object {
+    /// Returns the claim of the agent with the identity in a secret; its label keeps it from being reported
+    /// to the hub.
+    pub fn claim(&self, secret: &Key) -> Object {
         let metadata = ObjectMeta {
-            name: Some(AGENT_CLAIM.into()),
+            name: Some(claim_name(secret)),
             labels: Some([(SPOKE_ONLY_LABEL.to_owned(), String::new())].into()),
             ..ObjectMeta::default()
         };
@@ -51,10 +64,10 @@ impl Identity {
         format!("{}-{work}", self.hub_hash)
     }
 
-    /// Returns whether an AppliedManifestWork is of this agent. One agent of a hub has the claim of the
-    /// cluster, so another id is that of an earlier agent of the hub.
+    /// Returns whether an AppliedManifestWork is of this agent. While the cluster is claimed, another id is
+    /// that of an earlier agent of the hub.
     pub fn has(&self, applied: &AppliedManifestWorkSpec) -> bool {
-        applied.agent_id == self.agent_id || applied.hub_hash == self.hub_hash
+        applied.agent_id == self.agent_id || self.is_claimed && applied.hub_hash == self.hub_hash
     }
 
     /// Returns the ManifestWork of an AppliedManifestWork, if it belongs to this hub.
@@ -64,10 +77,26 @@ impl Identity {
     }
 }
 
-/// The options of an agent that its controllers read. The claim carries them, because a controller has no
-/// flags.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// What an agent was started with, for its controllers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSettings {
+    /// The identity of the agent.
+    pub identity: Identity,
+    /// Which ClusterClaims are reported.
+    pub claims: ClaimOptions,
+    /// How long a work may be missing on the hub.
+    pub eviction_grace: SignedDuration,
+}
+
+impl AgentSettings {
+    /// Returns the settings of an agent without options.
+    pub fn new(identity: Identity) -> Self {
+        Self { identity, claims: ClaimOptions::default(), eviction_grace: EVICTION_GRACE }
+    }
+}
+
+/// The options of an agent about ClusterClaims.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimOptions {
     /// Whether the agent reports ClusterClaims.
     pub enabled: bool,
@@ -84,24 +113,21 @@ impl Default for ClaimOptions {
     }
 }
 
-/// Returns the options in the claim of this agent; the default ones where it has none.
-pub(super) fn claim_options(view: &impl View) -> Read<ClaimOptions> {
-    let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
-    let text = claim.as_ref().and_then(|claim| claim.annotation(AGENT_OPTIONS_ANNOTATION));
-    Ok(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
-}
-
 /// How long a work may be missing on the hub: the default of Open Cluster Management's agent.
-const EVICTION_GRACE: SignedDuration = SignedDuration::from_mins(60);
+pub const EVICTION_GRACE: SignedDuration = SignedDuration::from_mins(60);
 
 /// Returns how long the agent of a claim keeps an AppliedManifestWork without a work on the hub.
-pub fn eviction_grace(claim: Option<&ClusterClaim>) -> SignedDuration {
-    let text = claim.and_then(|claim| claim.annotation(EVICTION_ANNOTATION));
+pub fn eviction_grace(claim: &ClusterClaim) -> SignedDuration {
+    let text = claim.annotation(EVICTION_ANNOTATION);
     text.and_then(object::duration::parse).unwrap_or(EVICTION_GRACE)
 }
 
-/// Returns the identity of this agent; `None` until its claim exists.
-pub(super) fn identity(view: &impl View) -> Read<Option<Identity>> {
-    let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
-    Ok(claim.and_then(|claim| Identity::parse(&claim.spec.value)))
+/// Returns the options about ClusterClaims; the default ones in a process that is no agent.
+pub(super) fn claim_options(view: &impl View) -> ClaimOptions {
+    view.settings::<AgentSettings>().map(|settings| settings.claims.clone()).unwrap_or_default()
+}
+
+/// Returns the identity of this agent; `None` in a process that is no agent.
+pub(super) fn identity(view: &impl View) -> Option<Identity> {
+    view.settings::<AgentSettings>().map(|settings| settings.identity.clone())
 }

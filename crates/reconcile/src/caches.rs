@@ -1,7 +1,7 @@
 //! The one implementation of [`View`]: caches that watches fill. In the operator and the agent these are
 //! watches of API servers, in the simulator watches of stores.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ pub struct Caches {
     observed: BTreeMap<Gvk, Arc<Cached<Object>>>,
     sources: RedBlackTreeMapSync<Key, Arc<Source>>,
     lookups: RedBlackTreeMapSync<Lookup, LookupResult>,
+    settings: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The answer to a lookup, or the reason why there is none.
@@ -142,6 +143,11 @@ impl Caches {
         true
     }
 
+    /// Sets what [`View::settings`] returns.
+    pub fn set_settings<T: Any + Send + Sync>(&mut self, settings: T) {
+        self.settings = Some(Arc::new(settings));
+    }
+
     /// Returns the answer to a lookup, where there is one.
     pub(crate) fn answer(&self, lookup: &Lookup) -> Option<&LookupResult> {
         self.lookups.get(lookup)
@@ -210,6 +216,10 @@ impl View for Caches {
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {
         self.sources.get(repo).cloned()
+    }
+
+    fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.settings.as_ref().and_then(|settings| Arc::clone(settings).downcast().ok())
     }
 }
 

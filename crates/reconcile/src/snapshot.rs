@@ -1,6 +1,6 @@
 //! The [`View`] of one decision: the caches at its start, the controller's indexes, and the computed results.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -107,6 +107,10 @@ impl View for Snapshot {
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {
         self.caches.source(repo)
+    }
+
+    fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.caches.settings()
     }
 
     fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R> {

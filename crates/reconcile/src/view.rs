@@ -1,5 +1,6 @@
 //! The view: the input that a plan reads.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::{
@@ -129,6 +130,10 @@ pub trait View {
     /// Returns the state of the repository that a `ConfigRepo` names; `None` before the end of the first
     /// fetch.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
+
+    /// Returns the settings of the process, of which there is one value of a type; they never change while it
+    /// runs.
+    fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>>;
 
     /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as of this view.
     /// A view without an index builds one; `read` must not ask for it again.

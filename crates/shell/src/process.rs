@@ -1,6 +1,7 @@
 //! A process that runs controllers against API servers, from their registration to the end of their last
 //! reconciliation.
 
+use std::any::Any;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,8 +60,8 @@ pub struct ShellOptions {
     pub spoke: Option<Client>,
     /// The part of the hub that is watched.
     pub scope: Scope,
-    /// An API group whose kinds count as listed and empty while the hub does not serve them. Only for processes
-    /// that write nothing.
+    /// An API group whose kinds count as listed and empty while the hub does not serve them. Only for
+    /// processes that write nothing.
     pub optional_group: Option<&'static str>,
     /// The registered controllers that run.
     pub controllers: Selection,
@@ -214,6 +215,13 @@ impl Shell {
 pub struct Registrar {
     selection: Selection,
     dispatcher: Dispatcher,
+}
+
+impl Registrar {
+    /// Sets what [`View::settings`](reconcile::View::settings) returns.
+    pub fn set_settings<T: Any + Send + Sync>(&mut self, settings: T) {
+        self.dispatcher.set_settings(settings);
+    }
 }
 
 impl Register for Registrar {

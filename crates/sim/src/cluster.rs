@@ -1,5 +1,6 @@
 //! A managed cluster: its objects, its agent, and the controllers that Kubernetes runs there.
 
+use controllers::agent_identity::AgentSettings;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -21,6 +22,8 @@ const WORKLOADS: [(&str, &str, &str); 6] = [
 pub struct Spoke {
     /// The cluster's objects.
     pub store: Store,
+    /// The settings of its agent, from its next start on.
+    pub settings: AgentSettings,
     /// The conditions for its workloads.
     pub workloads: workload::Environment,
     /// Whether the agent reaches the hub.

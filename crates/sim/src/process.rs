@@ -4,6 +4,7 @@
 //! The dispatcher hands out commands. A process picks the next one by seed, so concurrent reconciliations
 //! decide, act, compute and get answers in any order that the dispatcher allows.
 
+use controllers::agent_identity::AgentSettings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -74,9 +75,12 @@ pub struct Faults {
 
 impl Process {
     /// Starts a process with empty caches.
-    pub(super) fn start(scope: Scope, spoke: Option<&str>, register: fn(&mut Dispatcher)) -> Self {
-        let mut dispatcher = Dispatcher::new(LIMITS, spoke.is_some());
+    pub(super) fn start(scope: Scope, agent: Option<&AgentSettings>, register: fn(&mut Dispatcher)) -> Self {
+        let mut dispatcher = Dispatcher::new(LIMITS, agent.is_some());
         register(&mut dispatcher);
+        if let Some(settings) = agent {
+            dispatcher.set_settings(settings.clone());
+        }
         Self {
             scope,
             dispatcher,

@@ -11,7 +11,7 @@ use super::{Spoke, World, workload};
 use api::cluster::v1::ManagedCluster;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
-use controllers::agent_identity::Identity;
+use controllers::agent_identity::{AgentSettings, Identity};
 use object::tree::{Checkout, FileTree};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{Caches, Scope, Source, SourceFailure, SourceIdentity};
@@ -30,14 +30,19 @@ impl World {
     ) -> Result<(), String> {
         let mut store = Store::new(self.random.draw(), self.now);
         install(&mut store, crds::spoke(), self.now);
-        let identity = Identity { cluster: name.into(), agent_id: "agent".into(), hub_hash: "hub".into() };
-        apply(&mut store, "user", identity.claim(), self.now)?;
+        let settings = AgentSettings::new(Identity {
+            cluster: name.into(),
+            agent_id: "agent".into(),
+            hub_hash: "hub".into(),
+            is_claimed: true,
+        });
         self.checker.follow(Some(name), &mut store, self.now);
-        let agent = self.agent(name);
+        let agent = self.agent(&settings);
         self.spokes.insert(
             name.into(),
             Spoke {
                 store,
+                settings,
                 workloads,
                 connected: true,
                 answers: true,
@@ -170,15 +175,17 @@ impl World {
 
     /// Ends the agent of a cluster and starts a new one with empty caches.
     pub fn restart_agent(&mut self, name: &str) {
-        let mut agent = self.agent(name);
+        let Some(settings) = self.spokes.get(name).map(|spoke| spoke.settings.clone()) else { return };
+        let mut agent = self.agent(&settings);
         if let Some(spoke) = self.spokes.get_mut(name) {
             agent.set_clock(spoke.agent.clock());
             spoke.agent = agent;
         }
     }
 
-    fn agent(&self, cluster: &str) -> Process {
-        Process::start(Scope::OneCluster(cluster.into()), Some(cluster), self.setup.agent)
+    fn agent(&self, settings: &AgentSettings) -> Process {
+        let cluster = settings.identity.cluster.clone();
+        Process::start(Scope::OneCluster(cluster), Some(settings), self.setup.agent)
     }
 
     /// Returns a typed object of the hub.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::agent::life::tests::{client, refusal};
 
-const SECRET: &str = "agent/identity";
+const CLAIM: &str = "agent.identity.agent.wheelwright.dev";
 
 /// Answers as a cluster without the identity, with the claim of an agent and an inventory of each of three
 /// agents.
@@ -19,10 +19,7 @@ fn cluster(method: &str, path: &str) -> (u16, Value) {
         })
     };
     match (method, path.rsplit('/').next().unwrap_or_default()) {
-        ("GET", AGENT_CLAIM) => {
-            let metadata = json!({"name": AGENT_CLAIM, "annotations": {AGENT_SECRET_ANNOTATION: SECRET}});
-            (200, json!({"metadata": metadata, "spec": {"value": "c1/agent1/hash"}}))
-        }
+        ("GET", CLAIM) => (200, json!({"metadata": {"name": CLAIM}, "spec": {"value": "c1/agent1/hash"}})),
         ("GET", "appliedmanifestworks") => {
             let all = [
                 applied("own", "agent1", "before"),
@@ -56,7 +53,7 @@ async fn an_agent_whose_identity_is_gone_leaves_neither_finalizers_nor_claim() {
     let stop = CancellationToken::new();
     stop.cancel();
     leave(&Leaver { spoke: &spoke, home: &spoke, secret: &secret() }, &stop).await.unwrap();
-    let expected = ["PATCH own", "PATCH of-go", &format!("DELETE {AGENT_CLAIM}")].map(str::to_owned);
+    let expected = ["PATCH own", "PATCH of-go", &format!("DELETE {CLAIM}")].map(str::to_owned);
     assert_eq!(*writes.lock().unwrap(), expected);
 }
 

@@ -106,11 +106,6 @@ fn pending(request: &Request<Body>) -> (u16, Value) {
         "spec": {"request": "", "signerName": "x"}});
     match (request.method().as_str(), name) {
         ("POST", _) => (201, csr),
-        ("GET", AGENT_CLAIM) => {
-            let (cluster, agent_id) = ("c1".to_owned(), "agent1".to_owned());
-            let identity = Identity { cluster, agent_id, hub_hash: hub(KUBECONFIG).hash() };
-            (200, identity.claim().into_value())
-        }
         ("GET", "certificatesigningrequests") => (200, json!({"metadata": {}, "items": []})),
         ("GET", "r") if READS.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) => refusal(503),
         ("GET", _) => (200, csr),
@@ -195,24 +190,6 @@ async fn only_undecided_requests_of_its_own_keep_an_agent_from_another() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_nobody_approves_does_not_end_the_use_of_the_identity() {
     assert!(within_an_hour(pending).await.is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_claim_that_is_gone_or_of_another_agent_is_written_again() {
-    let gone = |request: &Request<Body>| match request.uri().path().ends_with(AGENT_CLAIM) {
-        true => (404, json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"})),
-        false => pending(request),
-    };
-    let edited = |request: &Request<Body>| {
-        let (code, mut answer) = pending(request);
-        if request.uri().path().ends_with(AGENT_CLAIM) {
-            answer["spec"]["value"] = "c1/agent1/other".into();
-        }
-        (code, answer)
-    };
-    for answer in [gone as fn(&Request<Body>) -> _, edited] {
-        assert!(matches!(within_an_hour(answer).await, Some(End::Over)));
-    }
 }
 
 #[tokio::test(start_paused = true)]

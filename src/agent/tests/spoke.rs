@@ -4,6 +4,8 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use kube::client::Body;
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::agent::hub::Bootstrap;
 use crate::agent::join::{create_cluster, write_addresses};
@@ -11,6 +13,7 @@ use crate::apiserver::{Options, Server};
 use crate::shell::now;
 use api::cluster::v1::{ClientConfig, ManagedCluster};
 use api::crds;
+use controllers::agent_identity::eviction_grace;
 
 async fn cluster() -> Server {
     let server = Server::start(Options::new(now)).await.unwrap();
@@ -28,7 +31,7 @@ fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Iden
     let options = AgentOptions::new(bootstrap(), spoke.client(), "c1");
     let options = AgentOptions { secret: Key::namespaced(namespace, "identity"), ..options };
     let hub = Hub::read(&bootstrap()).unwrap();
-    let identity = Identity { cluster: "c1".into(), agent_id: "a".into(), hub_hash: hub.hash() };
+    let identity = Identity::parse(&format!("c1/a/{}", hub.hash())).unwrap();
     (options, hub, identity)
 }
 
@@ -70,9 +73,10 @@ fn the_kubeconfigs_that_an_agent_keeps_for_itself_and_its_addons_name_the_proxy(
     }
 }
 
-async fn claim_value(spoke: &Server) -> String {
-    let claims: Api<ClusterClaim> = Api::all(spoke.client());
-    claims.get(AGENT_CLAIM).await.unwrap().spec.value
+/// Returns the claims of the agents of a cluster.
+async fn claims(spoke: &Server) -> BTreeMap<String, ClusterClaim> {
+    let claims = Api::<ClusterClaim>::all(spoke.client()).list(&ListParams::default()).await.unwrap();
+    claims.into_iter().map(|claim| (claim.name().to_owned(), claim)).collect()
 }
 
 #[tokio::test]
@@ -89,58 +93,66 @@ async fn a_new_cluster_has_the_labels_of_its_agent_and_one_that_exists_keeps_its
 }
 
 #[tokio::test]
-async fn a_cluster_is_refused_to_the_agent_of_another_hub() {
+async fn a_cluster_has_one_agent_of_each_hub() {
     let spoke = cluster().await;
-    let (first, hub, identity) = agent(&spoke, "https://one:6443", "ns-one");
-    write_claim(&first, &hub, &identity).await.unwrap();
-    let (second, other, stranger) = agent(&spoke, "https://two:6443", "ns-two");
-    assert!(claim(&second, &other).await.is_err());
-    let refused = write_claim(&second, &other, &stranger).await.unwrap_err().to_string();
-    assert!(refused.contains("ns-one/identity"), "{refused}");
-    assert_eq!(claim_value(&spoke).await, identity.value());
+    let (first, hub, mut identity) = agent(&spoke, "https://one:6443", "ns-one");
+    write_claim(&first, &hub, &mut identity).await.unwrap();
+    let (second, other, mut stranger) = agent(&spoke, "https://two:6443", "ns-two");
+    refuse_second(&second, &other).await.unwrap();
+    write_claim(&second, &other, &mut stranger).await.unwrap();
+    let values = async || -> Vec<(String, String)> {
+        claims(&spoke).await.into_iter().map(|(name, claim)| (name, claim.spec.value)).collect()
+    };
+    let [of_first, of_second] = ["ns-one", "ns-two"].map(|ns| format!("{ns}.identity.agent.wheelwright.dev"));
+    assert_eq!(values().await, [(of_first.clone(), identity.value()), (of_second.clone(), stranger.value())]);
 
-    // It starts again, and moves to another hub.
-    write_claim(&first, &hub, &identity).await.unwrap();
-    let (moved, hub, identity) = agent(&spoke, "https://three:6443", "ns-one");
-    write_claim(&moved, &hub, &identity).await.unwrap();
-    assert_eq!(claim_value(&spoke).await, identity.value());
+    // The second one moves to the hub of the first one, which goes on.
+    let (moved, hub, mut stranger) = agent(&spoke, "https://one:6443", "ns-two");
+    for refused in [refuse_second(&moved, &hub).await, write_claim(&moved, &hub, &mut stranger).await] {
+        assert!(refused.unwrap_err().to_string().contains(&of_first));
+    }
+    write_claim(&first, &hub, &mut identity).await.unwrap();
+
+    // The first one moves to another hub, and makes room.
+    let (moved, other, mut identity) = agent(&spoke, "https://three:6443", "ns-one");
+    write_claim(&moved, &other, &mut identity).await.unwrap();
+    assert_eq!(values().await[0], (of_first, identity.value()));
+    let (second, hub, mut stranger) = agent(&spoke, "https://one:6443", "ns-two");
+    write_claim(&second, &hub, &mut stranger).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_work_agent_keeps_the_options_of_the_registration_agent_and_the_other_way_round() {
+async fn an_agent_that_may_not_write_its_claim_runs_without_it() {
+    use crate::agent::life::tests::{client, refusal};
+    let spoke = cluster().await;
+    let (options, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
+    let mut identity = Identity { is_claimed: false, ..Identity::parse("c1/a/hash").unwrap() };
+    for code in [403, 503] {
+        let options = AgentOptions { spoke: client(move |_| refusal(code)), ..options.clone() };
+        let written = write_claim(&options, &hub, &mut identity).await;
+        assert_eq!((written.is_ok(), identity.is_claimed), (code == 403, false), "{code}");
+        assert_eq!(refuse_second(&options, &hub).await.is_ok(), code == 403, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn the_half_of_an_agent_that_evicts_says_when() {
     use crate::shell::Selection;
     let spoke = cluster().await;
-    let (options, hub, identity) = agent(&spoke, "https://one:6443", "ns-one");
-    let part = |controllers: &str| AgentOptions {
+    let (options, hub, mut identity) = agent(&spoke, "https://one:6443", "ns-one");
+    let part = |controllers: &str, minutes: Option<i64>| AgentOptions {
         controllers: Selection::parse(controllers, &crate::agent::controller_names()).unwrap(),
+        eviction_grace: minutes.map(jiff::SignedDuration::from_mins),
         ..options.clone()
     };
-    let registration = AgentOptions {
-        claims: ClaimOptions { max_custom: 7, ..ClaimOptions::default() },
-        ..part("*,-work-agent,-unmanaged-applied-work")
-    };
-    let work = AgentOptions {
-        eviction_grace: Some(jiff::SignedDuration::from_mins(90)),
-        ..part("work-agent,unmanaged-applied-work")
-    };
-    for part in [&options, &registration, &work, &registration] {
-        write_claim(part, &hub, &identity).await.unwrap();
+    let registration = part("*,-work-agent,-unmanaged-applied-work", None);
+    let work = |minutes| part("work-agent,unmanaged-applied-work", minutes);
+    let halves = [(registration.clone(), 60), (work(Some(90)), 90), (registration, 90), (work(None), 60)];
+    for (half, minutes) in halves {
+        write_claim(&half, &hub, &mut identity).await.unwrap();
+        let claim = claims(&spoke).await.into_values().next().unwrap();
+        assert_eq!(eviction_grace(&claim), jiff::SignedDuration::from_mins(minutes));
     }
-    let claims: Api<ClusterClaim> = Api::all(spoke.client());
-    let claim = claims.get(AGENT_CLAIM).await.unwrap();
-    let held = claim.annotation(AGENT_OPTIONS_ANNOTATION).unwrap();
-    assert!(held.contains("\"maxCustom\":7"), "{held}");
-    assert_eq!(claim.annotation(EVICTION_ANNOTATION), Some("1h30m"));
-
-    write_claim(&part("work-agent,unmanaged-applied-work"), &hub, &identity).await.unwrap();
-    let claim = claims.get(AGENT_CLAIM).await.unwrap();
-    assert_eq!(claim.annotation(EVICTION_ANNOTATION), Some(""), "the flag is gone");
-    let held = claim.annotation(AGENT_OPTIONS_ANNOTATION).unwrap();
-    assert!(held.contains("\"maxCustom\":7"), "{held}");
-    write_claim(&options, &hub, &identity).await.unwrap();
-    let claim = claims.get(AGENT_CLAIM).await.unwrap();
-    let held = claim.annotation(AGENT_OPTIONS_ANNOTATION).unwrap();
-    assert!(held.contains("\"maxCustom\":20"), "this flag too: {held}");
 }
 
 #[tokio::test]

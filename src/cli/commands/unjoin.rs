@@ -8,13 +8,14 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use super::block_on;
 use super::join::{AGENT, BOOTSTRAP_SECRET};
 use crate::cli::output::Ui;
-use crate::cli::writer::{WriteArgs, find, list};
+use crate::cli::writer::{WriteArgs, list};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::names::{AGENT_CLAIM, AGENT_NAMESPACE, AGENT_SECRET_ANNOTATION, HUB_KUBECONFIG_SECRET};
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use api::work::v1::AppliedManifestWork;
+use controllers::agent_identity::claim_name;
 use engine::plural::counted;
-use object::{Key, Metadata as _};
+use object::Key;
 
 /// Remove the agent from a cluster. The kubeconfig is that of the cluster.
 ///
@@ -41,21 +42,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             return Err(CommandError::hinted(error, hint));
         }
         let own = |name: &str| Key::namespaced(AGENT_NAMESPACE, name);
-        let mut deleted = vec![
+        let deleted = [
             writer.delete::<Deployment>(&own(AGENT)).await?,
             writer.delete::<ClusterRoleBinding>(&Key::cluster(AGENT)).await?,
             writer.delete::<ClusterRole>(&Key::cluster(AGENT)).await?,
             writer.delete::<ServiceAccount>(&own(AGENT)).await?,
             writer.delete::<Secret>(&own(BOOTSTRAP_SECRET)).await?,
             writer.delete::<Secret>(&own(HUB_KUBECONFIG_SECRET)).await?,
+            // Without it, another agent of the hub may come.
+            writer.delete::<ClusterClaim>(&Key::cluster(claim_name(&own(HUB_KUBECONFIG_SECRET)))).await?,
         ];
-        // Without it, the agent of another hub may come.
-        let claim = Key::cluster(AGENT_CLAIM);
-        let held = find::<ClusterClaim>(writer.client(), &claim).await?;
-        let secret = own(HUB_KUBECONFIG_SECRET).to_string();
-        if held.is_some_and(|held| held.annotation(AGENT_SECRET_ANNOTATION).is_some_and(|of| *of == secret)) {
-            deleted.push(writer.delete::<ClusterClaim>(&claim).await?);
-        }
         writer.add_line(if deleted.contains(&true) {
             format!("Removed the agent and its identity from cluster {name}")
         } else {

@@ -31,7 +31,7 @@ impl Controller for AddOnLeaseController {
             cluster.map(addons).unwrap_or_default()
         });
         watches.on_site::<Lease>(Site::Spoke, |change, view| {
-            let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
+            let Some(identity) = agent_identity::identity(view) else { return Vec::new() };
             let addon = |lease: &Lease| Key::namespaced(&identity.cluster, lease.name());
             let exists = |key: &Key| view.get::<ManagedClusterAddOn>(key).is_ok_and(|addon| addon.is_some());
             change.latest().map(addon).filter(exists).into_iter().collect()

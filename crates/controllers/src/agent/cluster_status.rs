@@ -53,7 +53,7 @@ impl Controller for ClusterStatusController {
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(Plan::nothing()) };
-        let is_ours = agent_identity::identity(view)?.is_some_and(|identity| identity.cluster == key.name);
+        let is_ours = agent_identity::identity(view).is_some_and(|identity| identity.cluster == key.name);
         if is_ours && !cluster.holds(HUB_ACCEPTED) {
             let message = format!("Managed cluster {} is not accepted by the hub", key.name);
             let event = event(&cluster, EventType::Normal, "ManagedClusterIsNotAccepted", message);
@@ -141,8 +141,7 @@ fn event(cluster: &ManagedCluster, event_type: EventType, reason: &str, message:
 }
 
 fn own_cluster(view: &impl View) -> Vec<Key> {
-    let identity = agent_identity::identity(view).ok().flatten();
-    identity.into_iter().map(|identity| Key::cluster(identity.cluster)).collect()
+    agent_identity::identity(view).into_iter().map(|identity| Key::cluster(identity.cluster)).collect()
 }
 
 /// Reports the sums over all nodes. Unschedulable nodes add nothing to allocatable; the status keeps other
@@ -190,7 +189,7 @@ fn report_claims(
     cluster: &ManagedCluster,
     view: &impl View,
 ) -> Read<Option<Event>> {
-    let ClaimOptions { enabled, max_custom, reserved_suffixes } = agent_identity::claim_options(view)?;
+    let ClaimOptions { enabled, max_custom, reserved_suffixes } = agent_identity::claim_options(view);
     if !enabled {
         return Ok(None);
     }

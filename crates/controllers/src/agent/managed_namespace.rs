@@ -12,11 +12,10 @@ use serde_json::json;
 
 use crate::agent_identity::{self, Identity};
 use api::cluster::v1::ManagedCluster;
-use api::cluster::v1alpha1::ClusterClaim;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::MANAGED_NAMESPACE_LABEL_PREFIX;
 use api::names::cluster_conditions::HUB_ACCEPTED;
-use api::names::{AGENT_CLAIM, MANAGED_NAMESPACE_LABEL_PREFIX};
 use object::{Key, Metadata as _, Object};
 use reconcile::{
     Action, Controller, Executed, Outcome, Plan, Precondition, Query, Read, Site, StatusWrite, Subresource,
@@ -34,7 +33,7 @@ impl Controller for ManagedNamespaceController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<Namespace>(Site::Spoke, |change, view| {
-            let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
+            let Some(identity) = agent_identity::identity(view) else { return Vec::new() };
             let (label, cluster) = (label(&identity), Key::cluster(&identity.cluster));
             let is_labelled = |namespace: &Namespace| namespace.label(&label).is_some();
             let is_wanted = |name: &str| {
@@ -44,11 +43,6 @@ impl Controller for ManagedNamespaceController {
             let concerns =
                 change.sides().any(|namespace| is_labelled(namespace) || is_wanted(namespace.name()));
             if concerns { vec![cluster.clone()] } else { Vec::new() }
-        });
-        watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
-            let claim = change.new.as_ref().filter(|claim| claim.name() == AGENT_CLAIM);
-            let identity = claim.and_then(|_| agent_identity::identity(view).ok().flatten());
-            identity.map(|identity| Key::cluster(identity.cluster)).into_iter().collect()
         });
     }
 
@@ -100,7 +94,7 @@ fn applied() -> Observation {
 
 /// Returns the cluster of the key, if it is accepted and this agent is its agent.
 fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<ManagedCluster>, Identity)>> {
-    let Some(identity) = agent_identity::identity(view)?.filter(|identity| identity.cluster == key.name)
+    let Some(identity) = agent_identity::identity(view).filter(|identity| identity.cluster == key.name)
     else {
         return Ok(None);
     };

@@ -12,9 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::work::{WorkOnSpoke, fields, patch_applied};
-use crate::agent_identity;
-use api::cluster::v1alpha1::ClusterClaim;
-use api::names::AGENT_CLAIM;
+use crate::agent_identity::AgentSettings;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use object::duration::later;
 use object::{Key, Metadata as _};
@@ -40,15 +38,12 @@ impl Controller for OrphanController {
             // The first and the last work of a hub concern every applied work.
             (Some(_), None) | (None, Some(_)) => view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL),
         });
-        watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
-            let claim = change.latest().filter(|claim| claim.name() == AGENT_CLAIM);
-            claim.map(|_| view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL)).unwrap_or_default()
-        });
         watches.keep::<Absences>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let Some(identity) = agent_identity::identity(view)? else { return Ok(Plan::nothing()) };
+        let Some(settings) = view.settings::<AgentSettings>() else { return Ok(Plan::nothing()) };
+        let (identity, grace) = (&settings.identity, settings.eviction_grace);
         let Some(applied) = view.get_on::<AppliedManifestWork>(Site::Spoke, key)? else {
             view.index(|absences: &mut Absences| absences.observe(&key.name, None, now))?;
             return Ok(Plan::nothing());
@@ -61,7 +56,7 @@ impl Controller for OrphanController {
             // The work controller removes the objects of a work of this hub.
             let is_foreign = work.is_none();
             return Ok(if is_foreign {
-                WorkOnSpoke::orphaned(identity, applied, view)?.plan(view)
+                WorkOnSpoke::orphaned(identity.clone(), applied, view)?.plan(view)
             } else {
                 Plan::nothing()
             });
@@ -77,8 +72,6 @@ impl Controller for OrphanController {
             return Ok(plan);
         }
         let has_works = !view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty();
-        let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
-        let grace = agent_identity::eviction_grace(claim.as_deref());
         let marked = applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref());
         let marked = marked.map(|time| time.0);
         let stays = is_present || grace >= NEVER;

@@ -5,11 +5,11 @@
 //! with their AppliedManifestWorks, as in OCM: deleting one of those deletes its objects.
 
 use super::live::{Live, delete, drain, reference, replacement_wait};
+use crate::agent_identity::claim_name;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::names::{
-    AGENT_CLAIM, AGENT_SECRET_ANNOTATION, APPLIED_WORK_FINALIZER, HUB_KUBECONFIG_SECRET,
-    KLUSTERLET_FINALIZER, KLUSTERLET_HOSTED_FINALIZER,
+    APPLIED_WORK_FINALIZER, HUB_KUBECONFIG_SECRET, KLUSTERLET_FINALIZER, KLUSTERLET_HOSTED_FINALIZER,
 };
 use api::operator::v1::{Klusterlet, RelatedResource};
 use api::work::v1::AppliedManifestWork;
@@ -65,11 +65,13 @@ impl Agent {
     fn read(settings: KlusterletSettings, view: &impl View) -> Read<Self> {
         let access = klusterlet::access(&settings);
         let wanted = access.namespaces.iter().chain(&access.objects).map(Object::reference);
+        let identity = Key::namespaced(&settings.namespace, HUB_KUBECONFIG_SECRET);
         let secrets = bootstrap_secrets(&settings).into_iter().chain([HUB_KUBECONFIG_SECRET.to_owned()]);
         let secrets = secrets.chain(settings.is_hosted.then(|| MANAGED_SECRET.to_owned()));
         let secrets = secrets.map(|name| secret(&settings, name));
         let pull = access.namespaces.iter().map(Object::name).chain([PULL_SECRET_NAMESPACE]).map(pull_secret);
-        let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain(pull).chain([claim()]);
+        let targets =
+            wanted.chain(deployment_names(&settings)).chain(secrets).chain(pull).chain([claim(&identity)]);
         let live = Live::read(view, targets.collect::<Vec<_>>())?;
         Ok(Self { settings, access, live })
     }
@@ -155,8 +157,12 @@ fn pull_secret(namespace: &str) -> ObjectRef {
     reference("v1", "Secret", Key::namespaced(namespace, PULL_SECRET))
 }
 
-fn claim() -> ObjectRef {
-    reference("cluster.open-cluster-management.io/v1alpha1", "ClusterClaim", Key::cluster(AGENT_CLAIM))
+fn claim(identity: &Key) -> ObjectRef {
+    reference(
+        "cluster.open-cluster-management.io/v1alpha1",
+        "ClusterClaim",
+        Key::cluster(claim_name(identity)),
+    )
 }
 
 fn deployment_names(settings: &KlusterletSettings) -> impl Iterator<Item = ObjectRef> + use<> {
@@ -199,11 +205,7 @@ fn remove(klusterlet: &Klusterlet, view: &impl View, now: Timestamp) -> Read<Pla
         own.filter_map(|applied| Action::remove_finalizers(applied.as_ref(), &[APPLIED_WORK_FINALIZER])),
     );
     let identity = secret(&agent.settings, HUB_KUBECONFIG_SECRET.to_owned());
-    let is_ours = |claim: &&Object| {
-        let of = claim.annotations().get(AGENT_SECRET_ANNOTATION).copied().map(str::to_owned);
-        of == Some(identity.key.to_string())
-    };
-    let claim = live(&claim()).filter(is_ours);
+    let claim = live(&claim(&identity.key));
     let objects = agent.access.objects.iter().filter_map(|object| live(&object.reference()));
     let copies = agent.access.namespaces.iter().filter_map(|one| live(&pull_secret(one.name())));
     let copies = copies.filter(|secret| klusterlet::is_copy(secret));

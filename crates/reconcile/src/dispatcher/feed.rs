@@ -1,5 +1,6 @@
 //! The input of a dispatcher: watch events, own writes, repositories.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -94,6 +95,11 @@ impl Dispatcher {
         } else if let Some(known) = self.kinds.get(&(kind.site, kind.gvk.clone())) {
             (known.feed)(self, kind.site, feed, now);
         }
+    }
+
+    /// Sets what [`View::settings`](crate::View::settings) returns, before anything is planned.
+    pub fn set_settings<T: Any + Send + Sync>(&mut self, settings: T) {
+        self.caches.set_settings(settings);
     }
 
     /// Stores the state of a repository, under the name of its `ConfigRepo`.

@@ -5,7 +5,6 @@ use serde_json::json;
 use crate::fixtures::{seconds, world};
 use crate::liveness::{AVAILABLE, condition};
 use api::cluster::v1::ManagedCluster;
-use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION};
 use object::Key;
 use sim::World;
 use store::{DeleteOptions, Patch, ResourcePath, WriteOptions};
@@ -59,7 +58,6 @@ fn the_version_of_a_cluster_is_that_of_its_api_server_whatever_a_claim_says() {
         cluster.status.unwrap().version.kubernetes
     };
     assert_eq!(version(&world), "v1.36.0");
-    let no_claims = json!({"metadata": {"annotations": {AGENT_OPTIONS_ANNOTATION: r#"{"enabled": false}"#}}});
     claim(&mut world, "kubeversion.open-cluster-management.io", Some("v1.30.0"));
     world.run_for(seconds(60)).unwrap();
     assert_eq!(
@@ -70,10 +68,10 @@ fn the_version_of_a_cluster_is_that_of_its_api_server_whatever_a_claim_says() {
     assert_eq!(version(&world), "v1.36.0");
 
     // Its claims are reported no more, and the cluster is upgraded.
-    let agent = ResourcePath::resource("cluster.open-cluster-management.io", "v1alpha1", CLAIMS)
-        .at(&Key::cluster(AGENT_CLAIM));
-    let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
-    spoke.store.patch(&agent, &Patch::Merge(no_claims), &WriteOptions::manager("somebody"), now).unwrap();
+    let spoke = world.spokes.get_mut("cluster1").unwrap();
+    spoke.settings.claims.enabled = false;
+    world.restart_agent("cluster1");
+    let spoke = world.spokes.get_mut("cluster1").unwrap();
     spoke.version = "v1.37.1".into();
     world.run_for(seconds(70)).unwrap();
     assert_eq!(version(&world), "v1.37.1");

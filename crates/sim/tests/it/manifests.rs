@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::fixtures::{self, config_maps, seconds, work, work_of, world};
 use api::condition::find_condition;
-use api::names::AGENT_CLAIM;
 use api::work::v1::ManifestWork;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::View as _;
@@ -288,11 +287,8 @@ fn complete(world: &mut World, delete_option: Value) {
 fn a_complete_work_keeps_its_objects_until_its_deletion_when_the_url_of_its_hub_changes() {
     let mut world = world(1);
     complete(&mut world, json!({}));
-    let claim = ResourcePath::resource("cluster.open-cluster-management.io", "v1alpha1", "clusterclaims")
-        .at(&Key::cluster(AGENT_CLAIM));
-    let moved = Patch::Merge(json!({"spec": {"value": "cluster1/agent/other"}}));
-    let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
-    spoke.store.patch(&claim, &moved, &WriteOptions::manager("agent"), now).unwrap();
+    world.spokes.get_mut("cluster1").unwrap().settings.identity.hub_hash = "other".into();
+    world.restart_agent("cluster1");
     world.run_for(seconds(2 * 3600)).unwrap();
     let count = |world: &World, group: &str, resource: &str| {
         let all = ResourcePath::resource(group, "v1", resource);

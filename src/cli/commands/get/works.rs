@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use super::shown::{ShowOptions, condition};
 use crate::cli::output::Ui;
 use crate::cli::tree::Tree;
-use crate::cli::writer::find;
+use crate::cli::writer;
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::condition::Conditions as _;
-use api::names::AGENT_CLAIM;
+use api::names::SPOKE_ONLY_LABEL;
 use api::names::work_conditions::{APPLIED, AVAILABLE};
 use api::work::v1::{AppliedManifestWork, AppliedResource, ManifestCondition, ManifestWork};
-use controllers::agent_identity::eviction_grace;
+use controllers::agent_identity::{EVICTION_GRACE, Identity, eviction_grace};
 use jiff::{SignedDuration, Timestamp};
+use kube::Api;
+use kube::api::ListParams;
+use object::Metadata as _;
 use object::duration::later;
-use object::{Key, Metadata as _};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -40,9 +42,16 @@ fn missing_since(applied: &AppliedManifestWork) -> Option<Timestamp> {
 }
 
 async fn orphans(spoke: &kube::Client, orphans: &[AppliedManifestWork]) -> Result<Vec<Tree>, CommandError> {
-    let claim = find::<ClusterClaim>(spoke, &Key::cluster(AGENT_CLAIM)).await?;
-    let grace = eviction_grace(claim.as_ref());
-    Ok(orphans.iter().map(|applied| orphan(applied, grace)).collect())
+    let claims: Api<ClusterClaim> = Api::all(spoke.clone());
+    let claims = claims.list(&ListParams::default().labels(SPOKE_ONLY_LABEL)).await;
+    let claims = claims.map_err(writer::failed("list the ClusterClaims of agents".into()))?.items;
+    let grace = |applied: &AppliedManifestWork| {
+        let has = |claim: &&ClusterClaim| {
+            Identity::parse(&claim.spec.value).is_some_and(|it| it.has(&applied.spec))
+        };
+        claims.iter().find(has).map_or(EVICTION_GRACE, eviction_grace)
+    };
+    Ok(orphans.iter().map(|applied| orphan(applied, grace(applied))).collect())
 }
 
 fn orphan(applied: &AppliedManifestWork, grace: SignedDuration) -> Tree {

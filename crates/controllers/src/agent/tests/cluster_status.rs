@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use api::names::{AGENT_CLAIM, AGENT_OPTIONS_ANNOTATION};
+use crate::agent_identity::{AgentSettings, Identity};
 use reconcile::Caches;
 
 #[test]
@@ -14,22 +14,21 @@ fn quantities_add_up() {
     assert_eq!(total, [("cpu".to_owned(), Quantity("1029".into()))]);
 }
 
+fn settings() -> AgentSettings {
+    AgentSettings::new(Identity::parse("c1/a/hash").unwrap())
+}
+
 /// Returns the reported claims and the event of a spoke with 25 claims of its own, `c00` to `c24`, and a
 /// reserved one.
-fn reported(options: Option<Value>) -> (Vec<String>, Option<Event>) {
-    let claim = |name: &str, value: &str, annotations: Value, labels: Value| -> ClusterClaim {
-        let metadata =
-            json!({"name": name, "resourceVersion": "1", "annotations": annotations, "labels": labels});
-        serde_json::from_value(json!({"metadata": metadata, "spec": {"value": value}})).unwrap()
+fn reported(options: Option<ClaimOptions>) -> (Vec<String>, Option<Event>) {
+    let claim = |name: &str, labels: Value| -> ClusterClaim {
+        let metadata = json!({"name": name, "resourceVersion": "1", "labels": labels});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"value": "x"}})).unwrap()
     };
-    let annotations =
-        options.map_or(json!({}), |options| json!({AGENT_OPTIONS_ANNOTATION: options.to_string()}));
-    let mut claims = vec![
-        claim(AGENT_CLAIM, "c1/a/hash", annotations, json!({SPOKE_ONLY_LABEL: ""})),
-        claim("id.k8s.io", "x", json!({}), json!({})),
-    ];
-    claims.extend((0..25).map(|n| claim(&format!("c{n:02}"), "x", json!({}), json!({}))));
+    let mut claims = vec![claim("of-an-agent", json!({SPOKE_ONLY_LABEL: ""})), claim("id.k8s.io", json!({}))];
+    claims.extend((0..25).map(|n| claim(&format!("c{n:02}"), json!({}))));
     let mut caches = Caches::default();
+    caches.set_settings(AgentSettings { claims: options.unwrap_or_default(), ..settings() });
     caches.replace::<ClusterClaim>(Site::Spoke, claims, "1");
     let cluster = json!({"metadata": {"name": "c1", "uid": "u"}, "spec": {}});
     let cluster: ManagedCluster = serde_json::from_value(cluster).unwrap();
@@ -43,9 +42,7 @@ fn reported(options: Option<Value>) -> (Vec<String>, Option<Event>) {
 #[test]
 fn an_agent_that_is_not_accepted_tells_so_and_reports_nothing() {
     let mut caches = Caches::default();
-    let claim =
-        json!({"metadata": {"name": AGENT_CLAIM, "resourceVersion": "1"}, "spec": {"value": "c1/a/hash"}});
-    caches.replace::<ClusterClaim>(Site::Spoke, vec![serde_json::from_value(claim).unwrap()], "1");
+    caches.set_settings(settings());
     let cluster = json!({"metadata": {"name": "c1", "uid": "u", "resourceVersion": "1"}, "spec": {}});
     caches.replace::<ManagedCluster>(Site::Hub, vec![serde_json::from_value(cluster).unwrap()], "1");
     let plan = ClusterStatusController::plan(&Key::cluster("c1"), &caches, Timestamp::UNIX_EPOCH).unwrap();
@@ -73,8 +70,15 @@ fn claims_beyond_the_limit_are_left_out_and_counted_in_an_event_in_the_words_of_
 
 #[test]
 fn the_options_of_the_agent_say_how_many_claims_are_reported_and_which_are_reserved() {
-    let (names, event) = reported(Some(json!({"maxCustom": 2, "reservedSuffixes": ["24"]})));
+    let (names, event) = reported(Some(ClaimOptions {
+        max_custom: 2,
+        reserved_suffixes: vec!["24".into()],
+        ..ClaimOptions::default()
+    }));
     assert_eq!(names, ["c24", "id.k8s.io", "c00", "c01"]);
     assert!(event.unwrap().message.starts_with("24 cluster claims are found."));
-    assert_eq!(reported(Some(json!({"enabled": false}))), (Vec::new(), None));
+    assert_eq!(
+        reported(Some(ClaimOptions { enabled: false, ..ClaimOptions::default() })),
+        (Vec::new(), None)
+    );
 }

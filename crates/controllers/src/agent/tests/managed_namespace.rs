@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::agent_identity::AgentSettings;
 use reconcile::{Caches, Failure, FailureKind};
 
 const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -14,8 +15,7 @@ fn typed<K: object::Kind>(object: Value) -> K {
 /// Returns the caches of a spoke with the namespaces `held`, and of a hub that wants `wanted`.
 fn caches(wanted: &[&str], held: &[(&str, Option<&str>)]) -> Caches {
     let mut caches = Caches::default();
-    let identity = Identity { cluster: "c1".into(), agent_id: "a".into(), hub_hash: HASH.into() };
-    caches.replace::<ClusterClaim>(Site::Spoke, vec![identity.claim().to_typed().unwrap()], "1");
+    caches.set_settings(AgentSettings::new(Identity::parse(&format!("c1/a/{HASH}")).unwrap()));
     let accepted = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let wanted: Vec<_> = wanted.iter().map(|name| json!({"name": name, "clusterSet": "team"})).collect();

@@ -1,31 +1,35 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::agent_identity::{EVICTION_GRACE, Identity};
 use crate::hub::tests::memory_hub::MemoryHub;
-use api::names::EVICTION_ANNOTATION;
 use reconcile::{Caches, Command, Dispatcher, Limits, LookupAnswer, Register as _};
 
 fn typed<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-/// Returns caches with the claim of an agent and one work on the hub.
-fn caches(annotations: &Value) -> Caches {
-    let claim = json!({
-        "metadata": {"name": AGENT_CLAIM, "resourceVersion": "1", "annotations": annotations},
-        "spec": {"value": "c1/a/hash"},
-    });
+fn settings(eviction_grace: SignedDuration) -> AgentSettings {
+    let identity = Identity::parse("c1/a/hash").unwrap();
+    AgentSettings { eviction_grace, ..AgentSettings::new(identity) }
+}
+
+/// Returns the caches of an agent with one work on the hub.
+fn caches(eviction_grace: SignedDuration) -> Caches {
     let other = json!({"metadata": {"name": "other", "namespace": "c1", "resourceVersion": "1"}, "spec": {}});
     let mut caches = Caches::default();
-    caches.replace::<ClusterClaim>(Site::Spoke, vec![typed(claim)], "1");
+    caches.set_settings(settings(eviction_grace));
     caches.replace::<ManifestWork>(Site::Hub, vec![typed(other)], "1");
     caches
 }
 
 #[test]
 fn what_an_agent_with_another_id_left_of_this_hub_is_adopted_and_that_of_another_hub_is_not() {
-    let plan_of = |agent: &str, hub: &str| {
-        let mut caches = caches(&json!({}));
+    let plan_of = |agent: &str, hub: &str, is_claimed: bool| {
+        let mut caches = caches(EVICTION_GRACE);
+        let mut settings = settings(EVICTION_GRACE);
+        settings.identity.is_claimed = is_claimed;
+        caches.set_settings(settings);
         let applied = json!({
             "metadata": {"name": format!("{hub}-gone"), "uid": "u", "resourceVersion": "1"},
             "spec": {"hubHash": hub, "manifestWorkName": "gone", "agentID": agent},
@@ -41,24 +45,21 @@ fn what_an_agent_with_another_id_left_of_this_hub_is_adopted_and_that_of_another
             })
             .collect::<Vec<_>>()
     };
-    assert_eq!(plan_of("klusterlet", "hash"), [json!({"spec": {"agentID": "a"}})]);
-    assert_eq!(plan_of("klusterlet", "other"), Vec::<Value>::new());
+    assert_eq!(plan_of("klusterlet", "hash", true), [json!({"spec": {"agentID": "a"}})]);
+    assert_eq!(plan_of("klusterlet", "other", true), Vec::<Value>::new());
+    assert_eq!(plan_of("klusterlet", "hash", false), Vec::<Value>::new(), "it may belong to a second agent");
     let marked = [json!({"status": {"evictionStartTime": "1970-01-01T00:00:00Z"}})];
-    assert_eq!(plan_of("a", "hash"), marked);
-    assert_eq!(plan_of("a", "other"), marked, "its own, of a hub that it has left");
+    assert_eq!(plan_of("a", "hash", true), marked);
+    assert_eq!(plan_of("a", "other", true), marked, "its own, of a hub that it has left");
 }
 
 /// Runs the controller beside one of works that is marked as missing for years. The clock is set forward by
 /// `jump` after half an hour, and the hub has the work after all where it `is_on_hub`. Returns the minutes
 /// until the deletion, without the jump; `None` if there is none within a day.
-fn evicted_after(annotations: &Value, jump: SignedDuration, is_on_hub: bool) -> Option<i64> {
+fn evicted_after(eviction_grace: SignedDuration, jump: SignedDuration, is_on_hub: bool) -> Option<i64> {
     let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, true);
     dispatcher.add::<OrphanController>();
-    let claim = json!({
-        "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
-        "metadata": {"name": AGENT_CLAIM, "resourceVersion": "1", "annotations": annotations},
-        "spec": {"value": "c1/a/hash"},
-    });
+    dispatcher.set_settings(settings(eviction_grace));
     let other = json!({
         "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
         "metadata": {"name": "other", "namespace": "c1", "resourceVersion": "1"}, "spec": {},
@@ -69,7 +70,7 @@ fn evicted_after(annotations: &Value, jump: SignedDuration, is_on_hub: bool) -> 
         "spec": {"hubHash": "hash", "manifestWorkName": "gone", "agentID": "a"},
         "status": {"evictionStartTime": "2020-05-01T12:00:00Z"},
     });
-    let mut hub = MemoryHub::new(dispatcher, vec![claim, other, applied]);
+    let mut hub = MemoryHub::new(dispatcher, vec![other, applied]);
     let (began, mut jumped) = (hub.now, SignedDuration::ZERO);
     while hub.now.duration_since(began) - jumped < SignedDuration::from_hours(24) {
         let commands = hub.dispatcher.due(hub.now);
@@ -99,9 +100,9 @@ fn evicted_after(annotations: &Value, jump: SignedDuration, is_on_hub: bool) -> 
 #[test]
 fn a_grace_period_of_a_hundred_years_deletes_nothing_and_removes_the_mark() {
     let none = SignedDuration::ZERO;
-    assert_eq!(evicted_after(&json!({EVICTION_ANNOTATION: "876000h"}), none, false), None);
-    assert_eq!(evicted_after(&json!({EVICTION_ANNOTATION: "875999h"}), none, false), None);
-    let mut caches = caches(&json!({EVICTION_ANNOTATION: "876000h"}));
+    assert_eq!(evicted_after(SignedDuration::from_hours(876_000), none, false), None);
+    assert_eq!(evicted_after(SignedDuration::from_hours(875_999), none, false), None);
+    let mut caches = caches(SignedDuration::from_hours(876_000));
     let applied = json!({
         "metadata": {"name": "hash-gone", "uid": "u", "resourceVersion": "1"},
         "spec": {"hubHash": "hash", "manifestWorkName": "gone", "agentID": "a"},
@@ -116,16 +117,15 @@ fn a_grace_period_of_a_hundred_years_deletes_nothing_and_removes_the_mark() {
 
 #[test]
 fn a_work_that_the_hub_lost_goes_after_an_hour_or_the_grace_period_of_the_agent() {
-    let after = |annotations: Value| evicted_after(&annotations, SignedDuration::ZERO, false);
-    assert_eq!(after(json!({})), Some(60));
-    assert_eq!(after(json!({EVICTION_ANNOTATION: "2h"})), Some(120));
-    assert_eq!(after(json!({EVICTION_ANNOTATION: "10m"})), Some(10));
-    assert_eq!(after(json!({EVICTION_ANNOTATION: "?"})), Some(60));
+    let after = |grace: SignedDuration| evicted_after(grace, SignedDuration::ZERO, false);
+    assert_eq!(after(EVICTION_GRACE), Some(60));
+    assert_eq!(after(SignedDuration::from_hours(2)), Some(120));
+    assert_eq!(after(SignedDuration::from_mins(10)), Some(10));
 }
 
 #[test]
 fn a_clock_that_is_set_evicts_nothing_early() {
-    let after = |jump: SignedDuration| evicted_after(&json!({}), jump, false).unwrap();
+    let after = |jump: SignedDuration| evicted_after(EVICTION_GRACE, jump, false).unwrap();
     for jump in
         [SignedDuration::from_hours(400_000), SignedDuration::from_hours(1), SignedDuration::from_mins(-20)]
     {
@@ -135,5 +135,5 @@ fn a_clock_that_is_set_evicts_nothing_early() {
 
 #[test]
 fn a_work_that_only_the_list_of_the_hub_lacks_is_not_evicted() {
-    assert_eq!(evicted_after(&json!({}), SignedDuration::ZERO, true), None);
+    assert_eq!(evicted_after(EVICTION_GRACE, SignedDuration::ZERO, true), None);
 }

@@ -2,6 +2,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::agent_identity::{AgentSettings, Identity};
 use crate::hub::tests::memory_hub::MemoryHub;
 use object::{Gvk, Object, ObjectRef};
 use reconcile::{Action, Answer, Command, Dispatcher, Limits, Lookup, LookupAnswer, Mapping, Register as _};
@@ -53,11 +54,8 @@ fn with_a_work() -> (MemoryHub, Vec<Object>) {
     let mut dispatcher =
         Dispatcher::new(Limits { coalesce: SignedDuration::from_millis(50), computations: 1 }, true);
     dispatcher.add::<WorkController>();
-    let claim = json!({
-        "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
-        "metadata": {"name": AGENT_CLAIM, "resourceVersion": "1"}, "spec": {"value": "c1/a/hash"},
-    });
-    let mut hub = MemoryHub::new(dispatcher, vec![claim, work("a")]);
+    dispatcher.set_settings(AgentSettings::new(Identity::parse("c1/a/hash").unwrap()));
+    let mut hub = MemoryHub::new(dispatcher, vec![work("a")]);
     let written = (0..5).flat_map(|_| run(&mut hub, false)).collect();
     assert!(hub.objects.keys().any(|(kind, key)| kind == "ConfigMap" && key.name == "a"));
     (hub, written)

@@ -15,12 +15,10 @@ mod status;
 use jiff::Timestamp;
 
 pub(super) use self::plan::{WorkOnSpoke, fields, patch_applied};
-use crate::agent_identity::{self, Identity};
-use api::cluster::v1alpha1::ClusterClaim;
-use api::names::AGENT_CLAIM;
+use crate::agent_identity;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use object::{Key, Metadata as _};
-use reconcile::{Controller, Executed, Plan, Query, Read, Site, StatusWrite, View, Watches};
+use reconcile::{Controller, Executed, Plan, Read, Site, StatusWrite, View, Watches};
 
 pub(crate) struct WorkController;
 
@@ -32,18 +30,8 @@ impl Controller for WorkController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<AppliedManifestWork>(Site::Spoke, |change, view| {
-            // Without an identity there is no plan; the claim with the identity wakes every work.
-            let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
+            let Some(identity) = agent_identity::identity(view) else { return Vec::new() };
             change.latest().and_then(|applied| identity.work(applied.name())).into_iter().collect()
-        });
-        watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
-            let claim = change.new.as_ref().filter(|claim| claim.name() == AGENT_CLAIM);
-            let Some(identity) = claim.and_then(|claim| Identity::parse(&claim.spec.value)) else {
-                return Vec::new();
-            };
-            let applied = view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL);
-            let lost = applied.iter().filter_map(|key| identity.work(&key.name));
-            view.keys_on::<ManifestWork>(Site::Hub, Query::ALL).into_iter().chain(lost).collect()
         });
     }
 

@@ -29,7 +29,7 @@ pub(in crate::agent) struct WorkOnSpoke {
 
 impl WorkOnSpoke {
     pub(super) fn read(key: &Key, view: &impl View) -> Read<Option<Self>> {
-        let Some(identity) = agent_identity::identity(view)? else { return Ok(None) };
+        let Some(identity) = agent_identity::identity(view) else { return Ok(None) };
         let work = view.get::<ManifestWork>(key)?;
         let applied =
             view.get_on::<AppliedManifestWork>(Site::Spoke, &Key::cluster(identity.applied_name(&key.name)))?;

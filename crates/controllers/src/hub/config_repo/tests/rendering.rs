@@ -40,6 +40,10 @@ impl View for Rendering {
         self.0.source(repo)
     }
 
+    fn settings<T: std::any::Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.0.settings()
+    }
+
     fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R> {
         self.0.index(read)
     }
