@@ -127,6 +127,10 @@ impl<B: Bug, V: View> View for Distorted<'_, B, V> {
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {
         self.0.source(repo)
     }
+
+    fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.0.settings()
+    }
 }
 
 /// Registers all controllers, one of them with a bug.

@@ -3,6 +3,7 @@
 //! The numbers are those of the issues of Argo CD (`argo-cd`), Flux (`flux2`) and Open Cluster Management
 //! (`ocm`). See docs/hazards.md#failed-list and the rows below it.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,6 +98,10 @@ impl<V: View> View for Partial<'_, V> {
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {
         self.0.source(repo)
+    }
+
+    fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.0.settings()
     }
 }
 
