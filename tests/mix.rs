@@ -190,6 +190,8 @@ async fn a_client_that_only_speaks_the_contract_of_ocm_joins_rotates_is_denied_a
         get(&rotated, WORKS).await == Err(403) && get(&rotated, LEASE).await == Err(403)
     })
     .await;
+    let own = get(&rotated, &format!("{CLUSTERS}/c1")).await.unwrap();
+    assert_eq!(own["spec"]["hubAcceptsClient"], false, "it reads that it was denied");
 
     let short = json!({"spec": {"hubAcceptsClient": true, "leaseDurationSeconds": 1}});
     send(&admin, Method::PATCH, &format!("{CLUSTERS}/c1"), short).await.unwrap();

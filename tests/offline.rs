@@ -15,7 +15,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use object::Object;
 use serde_json::json;
@@ -120,6 +120,9 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
         .await;
     agent.end().await;
     works.delete("goes", &DeleteParams::default()).await.unwrap();
+    let mut changed = works.get("stays").await.unwrap();
+    changed.spec.workload.manifests[0].insert("data".into(), json!({"v": "2"}));
+    works.replace("stays", &PostParams::default(), &changed).await.unwrap();
     operator.end().await;
     let address = hub.url.strip_prefix("https://").unwrap().parse().unwrap();
     hub.stop().await;
@@ -149,7 +152,10 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
     })
     .await;
     eventually("and is not kept any more", async || kept().await == 1).await;
-    assert!(maps.get_opt("stays").await.unwrap().is_some());
+    eventually("a work that was changed meanwhile is applied", async || {
+        maps.get("stays").await.unwrap().data.is_some_and(|data| data["v"] == "2")
+    })
+    .await;
     agent.end().await;
     operator.end().await;
 }

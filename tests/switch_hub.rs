@@ -1,5 +1,6 @@
 //! `wheelwright switch-hub`: a real agent goes from one hub to another, and both hubs are left in order.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,10 +9,11 @@ use api::crds;
 use api::names::AGENT_NAMESPACE;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
 use object::{Key, Object};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::Server;
@@ -163,6 +165,12 @@ async fn agents_of_two_hubs_share_a_cluster_and_its_objects() {
         map.map(|map| map.metadata.owner_references.unwrap_or_default().len())
     };
     eventually("both hubs own the object", async || owners().await == Some(2)).await;
+    let inventories =
+        Api::<AppliedManifestWork>::all(spoke.clone()).list(&ListParams::default()).await.unwrap();
+    let inventories: BTreeSet<String> = inventories.iter().map(ResourceExt::name_any).collect();
+    let of_hub =
+        |(server, ..): &(Server, Cli, Client)| format!("{}-m", object::hex(Sha256::digest(&server.url)));
+    assert_eq!(inventories, hubs.iter().map(of_hub).collect());
     let uid = maps.get("m").await.unwrap().metadata.uid;
     for ((_, _, on_hub), left) in hubs.iter().zip([Some(1), None]) {
         let works: Api<ManifestWork> = Api::namespaced(on_hub.clone(), "c1");
