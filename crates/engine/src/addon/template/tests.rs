@@ -223,18 +223,26 @@ fn tolerations_need_no_node_selector() {
 }
 
 #[test]
-fn the_proxy_certificates_go_where_the_workloads_are() {
-    let config =
-        json!({"agentInstallNamespace": "", "proxyConfig": {"httpsProxy": "https://p", "caBundle": "Q0E="}});
+fn the_variables_of_a_proxy_go_into_each_container_and_its_certificates_where_the_workloads_are() {
+    let proxy = json!({"httpsProxy": "https://p", "noProxy": ".svc,10.0.0.0/8", "caBundle": "Q0E="});
+    let config = json!({"agentInstallNamespace": "", "proxyConfig": proxy});
     let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [deployment(json!({"name": "c"}), json!({}))]}}});
     let objects = rendered(&template, &config, None).unwrap();
     assert_eq!((objects[1].namespace(), objects[1].name()), ("ns", "a-proxy-ca"));
     assert_eq!(objects[1].at(&["data", "ca-bundle.crt"]), Some(&json!("CA")));
-    let env = objects[0].at(&["spec", "template", "spec", "containers"]).unwrap()[0]["env"].to_string();
-    assert!(
-        env.contains("HTTPS_PROXY") && env.contains("https_proxy") && env.contains("CA_BUNDLE_FILE_PATH"),
-        "{env}"
-    );
+    let env = &objects[0].at(&["spec", "template", "spec", "containers"]).unwrap()[0]["env"];
+    let entry = |one: &Value| format!("{}={}", one["name"].as_str().unwrap(), one["value"].as_str().unwrap());
+    let env: Vec<_> = env.as_array().unwrap().iter().map(entry).collect();
+    for expected in [
+        "HTTPS_PROXY=https://p",
+        "https_proxy=https://p",
+        "NO_PROXY=.svc,10.0.0.0/8",
+        "no_proxy=.svc,10.0.0.0/8",
+    ] {
+        assert!(env.iter().any(|one| one == expected), "{expected}: {env:?}");
+    }
+    assert!(env.iter().any(|one| one.starts_with("CA_BUNDLE_FILE_PATH=")), "{env:?}");
+    assert!(!env.iter().any(|one| one.to_uppercase().starts_with("HTTP_PROXY=")), "{env:?}");
 }
 
 #[test]
