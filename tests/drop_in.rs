@@ -5,6 +5,7 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
 use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
+use api::work::v1::ManifestWork;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -44,26 +45,31 @@ async fn run(hub: &Server, spoke: &Kubeconfig, controllers: &str, stop: &Cancell
 
 /// Returns a kubeconfig with the permissions that OCM 1.2.0 gives to its registration agent on a cluster.
 async fn registration_of_ocm(spoke: &Server) -> Kubeconfig {
-    let admin = client(&admin(spoke)).await;
-    let edit = ["get", "list", "watch", "create", "delete", "update", "patch"];
+    let all = ["create", "get", "list", "update", "watch", "patch", "delete"];
     let rules = json!([
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create", "get", "list", "update", "watch", "patch"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": &all[..6]},
         {"apiGroups": ["cluster.open-cluster-management.io"], "resources": ["clusterclaims"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": edit},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "list", "update", "watch", "patch"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": all},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": &all[..6]},
     ]);
-    let (group, name) = ("rbac.authorization.k8s.io", "registration-of-ocm");
-    let role = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
+    permitted(spoke, "registration-of-ocm", rules).await
+}
+
+/// Returns the kubeconfig of a user with these rules.
+async fn permitted(server: &Server, user: &str, rules: serde_json::Value) -> Kubeconfig {
+    let admin = client(&admin(server)).await;
+    let group = "rbac.authorization.k8s.io";
+    let role = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules});
     let binding = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": user},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
     });
     for object in [role, binding] {
         apply(&admin, &Object::from_value(object).unwrap()).await;
     }
-    spoke.kubeconfig(name, &[]).unwrap()
+    server.kubeconfig(user, &[]).unwrap()
 }
 
 /// Puts a work on the hub, once the operator has made the namespace of the cluster.
@@ -143,5 +149,45 @@ async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps(
     .await;
     let asked = requests.list(&ListParams::default()).await.unwrap().items.len();
     assert_eq!(asked, 1, "nobody asked for another identity");
+    stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_work_says_which_kind_its_agent_may_not_list_and_goes_on_when_it_may() {
+    let (dir, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
+    let (on_hub, on_spoke) = (client(&admin(&hub)).await, client(&admin(&spoke)).await);
+    tokio::spawn(operator::run(OperatorOptions::new(on_hub.clone(), dir.path()), stop.clone()));
+    run(&hub, &admin(&spoke), REGISTRATION, &stop).await;
+    accept(&on_hub, "c1").await;
+
+    let rules = |of_works: &[&str]| {
+        json!([
+            {"apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": ["*"]},
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]},
+            {"apiGroups": [""], "resources": of_works, "verbs": ["*"]},
+        ])
+    };
+    let narrow = permitted(&spoke, "work-agent", rules(&["nodes"])).await;
+    run(&hub, &narrow, WORK, &stop).await;
+    send_work(&on_hub, "one").await;
+    let works: Api<ManifestWork> = Api::namespaced(on_hub.clone(), "c1");
+    let applied = async || {
+        let manifests = works.get("one").await.unwrap().status.unwrap_or_default().resource_status.manifests;
+        let condition =
+            manifests.iter().flat_map(|one| &one.conditions).find(|c| c.type_ == "Applied").cloned();
+        condition.map(|condition| (condition.is_true(), condition.message)).unwrap_or_default()
+    };
+    eventually("the work says why it waits", async || {
+        let (is_applied, message) = applied().await;
+        !is_applied && message.contains("configmaps is forbidden")
+    })
+    .await;
+
+    permitted(&spoke, "work-agent", rules(&["configmaps"])).await;
+    let maps: Api<ConfigMap> = Api::namespaced(on_spoke, "default");
+    eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
+    eventually("and says so", async || applied().await.0).await;
     stop.cancel();
 }

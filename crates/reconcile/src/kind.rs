@@ -78,6 +78,8 @@ pub enum WatchEvent {
     /// The kind could not be listed for so long that its cached objects do not count any more, until the next
     /// list.
     Stale,
+    /// The API server refuses to list the kind, for this reason.
+    Refused(String),
     /// The resource versions of the API server went back, as after a restore. None of its cached objects
     /// counts any more, until the next list of each kind.
     Restored,

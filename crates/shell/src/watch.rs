@@ -166,6 +166,9 @@ pub(super) async fn watch(
                 if freshness.failed(&error) {
                     tell(WatchEvent::Stale);
                 }
+                if matches!(&error, Error::Api(status) if status.code == 403) {
+                    tell(WatchEvent::Refused(message(&error)));
+                }
                 restarts.after(Duration::ZERO, retry_after(&error))
             }
         };

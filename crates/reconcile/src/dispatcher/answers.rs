@@ -220,6 +220,14 @@ impl Dispatcher {
             Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
+            // Who waits for the first list reads the refusal. See docs/hazards.md#kind-that-may-not-be-listed.
+            Feed::Watch(WatchEvent::Refused(why)) => {
+                for lookup in self.lookups.objects(gvk) {
+                    if self.caches.answer(&lookup).is_none() {
+                        self.keep_answer(&lookup, Err(why.clone()), self.wake_of_others(now));
+                    }
+                }
+            }
             // Each object is read by a lookup of its own, and a failed lookup reports its error.
             Feed::Watch(WatchEvent::Stale) => self.lookups.expired(gvk),
             Feed::Watch(WatchEvent::Restored) | Feed::Own(_) | Feed::Kept(_) => {}

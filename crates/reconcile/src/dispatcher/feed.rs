@@ -51,7 +51,7 @@ impl Dispatcher {
             WatchEvent::Listed { .. } | WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {
                 self.answered(kind.site, now);
             }
-            WatchEvent::Stale => {}
+            WatchEvent::Stale | WatchEvent::Refused(_) => {}
             WatchEvent::Restored => return self.restored(kind.site, now),
         }
         self.feed(kind, Feed::Watch(event), now);
@@ -186,7 +186,8 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
         Feed::Watch(WatchEvent::Listed { .. }) => dispatcher.listed::<K>(site),
         Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) => dispatcher.expired::<K>(site),
         Feed::Kept(_) => dispatcher.has_kept::<K>(site),
-        Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. }) | Feed::Own(_) => {}
+        Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. } | WatchEvent::Refused(_))
+        | Feed::Own(_) => {}
     }
     let on_spoke = site == Site::Spoke && !matches!(feed, Feed::Own(_));
     let cached = dispatcher.caches.kind_mut::<K>(site);
@@ -279,6 +280,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Enqueue
             cached.restored();
             Vec::new()
         }
+        Feed::Watch(WatchEvent::Refused(_)) => Vec::new(),
         Feed::Own(Decoded::Object(object)) => {
             restarts = ResetBackoff::Never;
             let object = object.downcast::<K>().ok();

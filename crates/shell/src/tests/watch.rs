@@ -59,6 +59,8 @@ struct Log {
     stale: Vec<Duration>,
     restored: usize,
     listed: usize,
+    /// The reasons of the refusals that were told.
+    refused: Vec<String>,
 }
 
 impl Log {
@@ -113,6 +115,7 @@ async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usiz
         WatchEvent::Stale => recorded.lock().unwrap().stale.push(started.elapsed()),
         WatchEvent::Listed { .. } => recorded.lock().unwrap().listed += 1,
         WatchEvent::Restored => recorded.lock().unwrap().restored += 1,
+        WatchEvent::Refused(why) => recorded.lock().unwrap().refused.push(why),
         WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {}
     };
     let _ = timeout(time, watch(target, &metrics, &mut freshness, tell)).await;
@@ -188,8 +191,10 @@ async fn the_log_has_the_words_of_a_server_that_refuses_to_list_or_to_watch() {
         ),
     ] {
         let lines = Lines::record();
-        watched(MINUTE, answer).await;
+        let log = watched(MINUTE, answer).await;
         assert!(lines.all().iter().any(|one| one == line), "{:?}", lines.all());
+        let may_list = log.listed > 0;
+        assert!(if may_list { log.refused.is_empty() } else { log.refused[0] == "no" }, "{:?}", log.refused);
     }
 }
 

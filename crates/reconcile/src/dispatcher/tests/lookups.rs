@@ -145,6 +145,27 @@ fn an_object_that_no_watch_has_reported_is_absent_without_a_request() {
 }
 
 #[test]
+fn a_plan_that_waits_for_a_kind_that_may_not_be_listed_reads_the_refusal_until_it_may() {
+    let mut harness = looking();
+    let kind = Arc::clone(&harness.kinds["Deployment"]);
+    let refused = || crate::WatchEvent::Refused("forbidden".into());
+    harness.ended.clear();
+    harness.dispatcher.watched(&kind, refused(), harness.now);
+    harness.after(1);
+    let why = |harness: &Harness| harness.dispatcher.caches().object(&deployment()).unwrap_err();
+    assert!(!why(&harness).is_coming() && why(&harness).to_string().contains("forbidden"));
+    assert!(harness.ended.iter().any(|ended| ended.read_error == Some(why(&harness))));
+
+    harness.listed("Deployment", &[listed(1)]);
+    harness.after(1);
+    harness.answer(found(1));
+    assert_eq!(harness.held(), Some(1));
+    harness.dispatcher.watched(&kind, refused(), harness.now);
+    harness.after(1);
+    assert_eq!(harness.held(), Some(1), "what was read counts until it is stale");
+}
+
+#[test]
 fn a_lone_change_is_read_and_planned_at_once_and_constant_change_now_and_then() {
     let mut harness = looking();
     harness.listed("Deployment", &[listed(1)]);
