@@ -20,6 +20,7 @@ use wheelwright::apiserver::{Options, Server};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Selection, now};
 
+use crate::cli::Cli;
 use crate::trace::{accept, apply, client};
 use crate::wait::eventually;
 
@@ -153,7 +154,7 @@ async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_work_says_which_kind_its_agent_may_not_list_and_goes_on_when_it_may() {
+async fn a_work_says_which_kind_its_agent_may_not_list_and_goes_on_with_the_rules_that_are_computed() {
     let (dir, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
@@ -162,14 +163,11 @@ async fn a_work_says_which_kind_its_agent_may_not_list_and_goes_on_when_it_may()
     run(&hub, &admin(&spoke), REGISTRATION, &stop).await;
     accept(&on_hub, "c1").await;
 
-    let rules = |of_works: &[&str]| {
-        json!([
-            {"apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": ["*"]},
-            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]},
-            {"apiGroups": [""], "resources": of_works, "verbs": ["*"]},
-        ])
-    };
-    let narrow = permitted(&spoke, "work-agent", rules(&["nodes"])).await;
+    let own = json!([
+        {"apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]},
+    ]);
+    let narrow = permitted(&spoke, "work-agent", own.clone()).await;
     run(&hub, &narrow, WORK, &stop).await;
     send_work(&on_hub, "one").await;
     let works: Api<ManifestWork> = Api::namespaced(on_hub.clone(), "c1");
@@ -185,7 +183,10 @@ async fn a_work_says_which_kind_its_agent_may_not_list_and_goes_on_when_it_may()
     })
     .await;
 
-    permitted(&spoke, "work-agent", rules(&["configmaps"])).await;
+    let values = Cli::new(dir.path(), "hub", &hub).run("work rules --cluster c1");
+    let values: serde_json::Value = serde_saphyr::from_str(&values).unwrap();
+    let rules = [own.as_array().unwrap().as_slice(), values["rules"].as_array().unwrap()].concat();
+    permitted(&spoke, "work-agent", json!(rules)).await;
     let maps: Api<ConfigMap> = Api::namespaced(on_spoke, "default");
     eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
     eventually("and says so", async || applied().await.0).await;

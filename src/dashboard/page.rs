@@ -182,8 +182,9 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         let _ = write!(
             html,
             "<p class=\"hold\">The plan of commit {commit} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
-             In a clone, <code>wheelwright plan --head {commit}</code> shows it.</p>",
-            escape(held_plan)
+             In a clone, <code>wheelwright plan --hub KUBECONFIG --config-repo {} --head {commit}</code> shows it.</p>",
+            escape(held_plan),
+            escape(name)
         );
         if has_buttons {
             button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);

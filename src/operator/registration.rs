@@ -7,6 +7,7 @@ use tracing::error;
 use super::Candidate;
 use crate::serve::{self, Listen};
 use crate::shell::{self, Shell, ShellOptions};
+use controllers::registration_operator::OperatorImage;
 
 /// The kind from which a registration operator installs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub struct RegistrationOptions {
     pub cluster: kube::Client,
     /// The kind from which it installs.
     pub component: Component,
+    /// The image of what it installs where the object names none; that of this version, of no registry, where
+    /// absent.
+    pub image: Option<String>,
     /// The election to win before any write; without one the operator must be the only one.
     pub election: Option<Candidate>,
     /// The address that serves health and metrics.
@@ -31,7 +35,7 @@ pub struct RegistrationOptions {
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
-    let RegistrationOptions { cluster, component, election, listen } = options;
+    let RegistrationOptions { cluster, component, image, election, listen } = options;
     let (election, client) = match election {
         Some(Candidate { election, leader }) => (Some(election), leader),
         None => (None, cluster),
@@ -40,10 +44,15 @@ pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
         leadership: election.as_ref().map(super::Election::leadership),
         ..ShellOptions::new(client)
     };
-    let shell = match component {
-        Component::Klusterlet => Shell::new(shell_options, controllers::klusterlet),
-        Component::ClusterManager => Shell::new(shell_options, controllers::cluster_manager),
-    };
+    let shell = Shell::new(shell_options, |register| {
+        if let Some(image) = image {
+            register.set_settings(OperatorImage(image));
+        }
+        match component {
+            Component::Klusterlet => controllers::klusterlet(register),
+            Component::ClusterManager => controllers::cluster_manager(register),
+        }
+    });
     // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
     let over = stop.child_token();
     if let Some(at) = listen {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kube::built;
 
@@ -131,4 +131,19 @@ fn alerts_are_valid_and_fire_when_they_should() {
         assert!(cases.contains(&fires), "{name} fires in no case");
     }
     promtool(&["test", "rules", dir.path().join("cases.yaml").to_str().unwrap()]);
+}
+
+#[test]
+fn every_expression_of_the_dashboard_is_valid() {
+    let dashboard: Value = serde_json::from_str(&text("charts/wheelwright/files/dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let expressions = targets.map(|target| target["expr"].as_str().unwrap());
+    let rule = |(n, expr): (usize, &str)| json!({"record": format!("panel:{n}"), "expr": expr});
+    let rules: Vec<Value> = expressions.enumerate().map(rule).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let groups = json!({"groups": [{"name": "dashboard", "rules": rules}]});
+    std::fs::write(file.path(), groups.to_string()).unwrap();
+    let printed = promtool(&["check", "rules", file.path().to_str().unwrap()]);
+    assert!(printed.contains(&format!("{} rules found", rules.len())), "{printed}");
 }

@@ -221,6 +221,10 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let printed = run(&hub, &["install", "--dashboard", "--wait", "0"]);
     assert!(printed.contains(&format!("{dashboard} created\n")), "{printed}");
     let printed = run(&hub, &["upgrade", "--wait", "0"]);
+    assert!(
+        printed.contains("The operator keeps the image example.com/w:2; --image names that of version"),
+        "{printed}"
+    );
     assert!(printed.contains(&format!("{dashboard} unchanged\n")), "{printed}");
     let printed = run(&hub, &["install", "--dashboard=false", "--wait", "0"]);
     assert!(printed.contains(&format!("{dashboard} deleted\n")), "{printed}");

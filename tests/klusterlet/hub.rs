@@ -8,7 +8,7 @@ use api::operator::v1::ClusterManager;
 use kube::Api;
 use serde_json::{Value, json};
 
-use super::{exists, start_operator};
+use super::{exists, start_operator, takes_example};
 use crate::e2e::run_nodes;
 use crate::kube::{Cluster, Directory};
 use crate::wait::eventually;
@@ -84,6 +84,7 @@ async fn a_cluster_manager_installs_the_hub_side_in_the_place_of_ocms_and_the_fl
     let nodes = run_nodes(on_hub, BTreeSet::from([IMAGE, THEIRS].map(str::to_owned)));
     becomes("Applied", "True ClusterManagerApplied").await;
     becomes("Progressing", "False ClusterManagerUpToDate").await;
+    takes_example(&kubectl, "cluster-manager.yaml");
     becomes("HubRegistrationDegraded", "False RegistrationFunctional").await;
     becomes("HubPlacementDegraded", "False PlacementFunctional").await;
     becomes("ValidFeatureGates", "False InvalidFeatureGatesExisting").await;

@@ -30,12 +30,18 @@ use crate::trace::{accept, client};
 use crate::wait::eventually;
 
 const NAMESPACE: &str = "open-cluster-management-agent";
-const IMAGE: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
+const IMAGE: &str = concat!("registry.example.com/wheelwright:", env!("CARGO_PKG_VERSION"));
 
 fn klusterlet(spec: &Value) -> String {
     json!({"apiVersion": "operator.open-cluster-management.io/v1", "kind": "Klusterlet",
         "metadata": {"name": "klusterlet"}, "spec": spec})
     .to_string()
+}
+
+/// Checks that the API server takes an example.
+fn takes_example(kubectl: &Kubectl, name: &str) {
+    let file = format!("{}/examples/{name}", env!("CARGO_MANIFEST_DIR"));
+    kubectl.run(&["apply", "--dry-run=server", "-f", &file]);
 }
 
 /// Installs the chart and starts the container of its Deployment.
@@ -44,7 +50,8 @@ fn start_operator(spoke: &Cluster, dir: &Directory, component: &str) -> Running 
     kubectl.run(&["create", "namespace", helm::NAMESPACE]);
     let listen = format!("listen=\"127.0.0.1:{}\"", free_port());
     let component = format!("component=\"{component}\"");
-    let objects = helm::render("wheelwright-registration-operator", &[&listen, &component]).unwrap();
+    let image = "image.repository=\"registry.example.com/wheelwright\"";
+    let objects = helm::render("wheelwright-registration-operator", &[&listen, &component, image]).unwrap();
     let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
     let deployment = objects.iter().find(|one| one["kind"] == "Deployment").unwrap();
@@ -125,6 +132,9 @@ async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_
     let nodes = run_nodes(on_spoke.clone(), BTreeSet::from([IMAGE, newer].map(str::to_owned)));
     let operator = start_operator(&spoke, &dir, "klusterlet");
     eventually("the kind is served", async || exists(&kubectl, &["klusterlets"])).await;
+    for example in ["klusterlet.yaml", "klusterlet-hosted.yaml"] {
+        takes_example(&kubectl, example);
+    }
     kubectl.run_with(&["create", "-f", "-"], &klusterlet(&json!({"clusterName": "c1"})));
 
     let klusterlets: Api<Klusterlet> = Api::all(on_spoke.clone());

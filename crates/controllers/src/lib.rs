@@ -10,7 +10,7 @@ pub mod agent_identity;
 pub mod hub;
 mod placement_reads;
 mod placement_rollout;
-pub(crate) mod registration_operator;
+pub mod registration_operator;
 mod rollout_policy;
 mod unreadable;
 

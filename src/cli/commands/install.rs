@@ -78,7 +78,16 @@ pub(super) fn upgrade(args: &Args, ui: &mut Ui) -> CommandResult {
                 "wheelwright install; --namespace names another namespace",
             ));
         };
+        let kept = installed.image.clone().filter(|_| args.options.options().image.is_none());
         let code = install(args, &installer, installed, ui).await?;
+        if let Some(image) = kept.filter(|image| !image.ends_with(concat!(":", env!("CARGO_PKG_VERSION"))))
+            && args.output == Format::Text
+        {
+            let version = env!("CARGO_PKG_VERSION");
+            ui.line(format!(
+                "The operator keeps the image {image}; --image names that of version {version}."
+            ))?;
+        }
         if !args.dry_run && args.output == Format::Text {
             ui.line("Next: wheelwright doctor checks the hub.")?;
         }

@@ -29,6 +29,10 @@ pub(crate) struct Args {
     cluster: HubArgs,
     #[command(flatten)]
     election: ElectionArgs,
+    /// Image of what it installs where the Klusterlet or the ClusterManager names none [default: wheelwright with
+    /// the version of this program, which no registry has].
+    #[arg(long)]
+    image: Option<String>,
     /// Namespace of the Lease of the election.
     #[arg(long, default_value = "open-cluster-management")]
     namespace: String,
@@ -76,7 +80,8 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         };
         let stop = stop_on_signal();
         let listen = args.listen.map(|address| Listen { address, tls: args.listen_tls });
-        registration::run(RegistrationOptions { cluster, component, election, listen }, stop.clone()).await;
+        let options = RegistrationOptions { cluster, component, image: args.image.clone(), election, listen };
+        registration::run(options, stop.clone()).await;
         // An operator that has lost its leadership fails, so that its supervisor starts it again.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })

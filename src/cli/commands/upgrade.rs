@@ -4,9 +4,9 @@ use super::install;
 use crate::cli::CommandResult;
 use crate::cli::output::Ui;
 
-/// Upgrade the operator on a hub to the version of this program, its definitions included.
+/// Upgrade the hub side to the version of this program: definitions, roles, and the Deployment of the operator.
 ///
-/// Options that are not given stay as they were installed. Objects that this version does not have any more are deleted.
+/// Options that are not given stay as they were installed, the image too: give that of this version by --image. Objects that this version does not have any more are deleted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

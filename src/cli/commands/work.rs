@@ -2,15 +2,19 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::block_on;
+use crate::cli::connect::HubArgs;
 use crate::cli::output::Ui;
-use crate::cli::writer::{WriteArgs, find, get, must_exist};
+use crate::cli::writer::{WriteArgs, find, get, list, must_exist};
 use crate::cli::{CommandError, CommandResult};
 use api::Manifest;
+use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::work::v1::{ManifestWork, ManifestWorkSpec, ManifestsTemplate};
@@ -31,6 +35,17 @@ pub(crate) struct Args {
 enum Verb {
     /// Create a work on each of some clusters, or for the clusters of a placement a set that keeps one on each of them.
     Create(Create),
+    /// Print the rules that the agent of a cluster needs for its works, as values of its chart.
+    Rules(Rules),
+}
+
+#[derive(Debug, clap::Args)]
+struct Rules {
+    /// Name of the cluster.
+    #[arg(long, value_name = "NAME")]
+    cluster: String,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -54,7 +69,10 @@ struct Create {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let Verb::Create(args) = &args.verb;
+    let args = match &args.verb {
+        Verb::Create(args) => args,
+        Verb::Rules(args) => return block_on(rules(args, ui)),
+    };
     let spec = ManifestWorkSpec {
         workload: ManifestsTemplate { manifests: manifests(&args.filename)?, ..Default::default() },
         ..ManifestWorkSpec::default()
@@ -159,6 +177,31 @@ async fn create_set(args: &Create, placement: &str, spec: ManifestWorkSpec, ui: 
     let verb = if is_there { "update" } else { "create" };
     writer.add_line(format!("{verb} manifestworkreplicaset {name} in namespace {namespace}"));
     writer.finish(ui)
+}
+
+/// Prints the rules for the works of a cluster, and for the credentials of its add-ons that register.
+async fn rules(args: &Rules, ui: &mut Ui) -> CommandResult {
+    let hub = args.hub.connect().await?;
+    let Rules { cluster, .. } = args;
+    get::<ManagedCluster>(&hub, &Key::cluster(cluster.as_str()), "wheelwright get clusters").await?;
+    let works = list::<ManifestWork>(&hub, cluster, "").await?;
+    let addons = list::<ManagedClusterAddOn>(&hub, cluster, "").await?;
+    let registers = |addon: &ManagedClusterAddOn| {
+        addon.status.as_ref().is_some_and(|status| !status.registrations.is_empty())
+    };
+    let mut rules = engine::work::rules(&works);
+    if addons.iter().any(registers) {
+        rules.push(PolicyRule {
+            api_groups: Some(vec![String::new()]),
+            resources: Some(vec!["secrets".into()]),
+            verbs: ["get", "list", "create", "patch", "delete"].map(String::from).into(),
+            ..PolicyRule::default()
+        });
+    }
+    let values =
+        serde_saphyr::to_string(&serde_json::json!({ "rules": rules })).context("the rules are no YAML")?;
+    ui.text(format!("# What the agent of cluster {cluster} needs for its works.\n{values}"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! The objects are those of `wheelwright install`. OCM's hub side in the same namespace is replaced: its pods end
 //! before ours start. The fleet stays in both directions, and definitions that exist stay as they are.
 
+use super::OperatorImage;
 use super::live::{Live, delete, drain, merge, reference, replacement_wait};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
@@ -28,7 +29,7 @@ impl Controller for ClusterManagerController {
         if manager.is_terminating() {
             return remove(&manager, view);
         }
-        let mut plan = match Hub::wanted_by(&manager) {
+        let mut plan = match Hub::wanted_by(&manager, view) {
             Ok((settings, wanted)) => Hub::read(settings, wanted, view)?.install(&manager),
             Err(_) => Plan::nothing(),
         };
@@ -54,8 +55,14 @@ struct Hub {
 }
 
 impl Hub {
-    fn wanted_by(manager: &ClusterManager) -> Result<(ClusterManagerSettings, Vec<Object>), String> {
-        let settings = ClusterManagerSettings::read(manager).map_err(|refusal| refusal.to_string())?;
+    fn wanted_by(
+        manager: &ClusterManager,
+        view: &impl View,
+    ) -> Result<(ClusterManagerSettings, Vec<Object>), String> {
+        let mut settings = ClusterManagerSettings::read(manager).map_err(|refusal| refusal.to_string())?;
+        if let Some(OperatorImage(image)) = view.settings().as_deref() {
+            settings.options.image.get_or_insert_with(|| image.clone());
+        }
         let wanted = cluster_manager::objects(&settings).map_err(|error| error.to_string())?;
         Ok((settings, wanted))
     }
@@ -180,7 +187,7 @@ fn status(
     let generation = manager.metadata.generation.unwrap_or_default();
     let held = new.status.get_or_insert_default();
     held.observed_generation = Some(generation);
-    let observed = match Hub::wanted_by(manager) {
+    let observed = match Hub::wanted_by(manager, view) {
         Err(why) => vec![applied(Some(why))],
         Ok((settings, wanted)) => {
             let hub = Hub::read(settings, wanted, view)?;

@@ -4,6 +4,7 @@
 //! and its AppliedManifestWorks stay. When a Klusterlet is deleted, the objects of works stay on the cluster
 //! with their AppliedManifestWorks, as in OCM: deleting one of those deletes its objects.
 
+use super::OperatorImage;
 use super::live::{Live, delete, drain, reference, replacement_wait};
 use crate::agent_identity::claim_name;
 use api::condition::ConditionStatus::{False, True};
@@ -36,7 +37,7 @@ impl Controller for KlusterletController {
         if klusterlet.is_terminating() {
             return remove(&klusterlet, view, now);
         }
-        let mut plan = match KlusterletSettings::read(&klusterlet) {
+        let mut plan = match KlusterletSettings::read(&with_image(&klusterlet, view)) {
             Ok(settings) => Agent::read(settings, view)?.install(&klusterlet),
             Err(_) => Plan::nothing(),
         };
@@ -52,6 +53,23 @@ impl Controller for KlusterletController {
         let messages: Vec<_> = done.failures().map(|(_, failure)| failure.message.as_str()).collect();
         status(&klusterlet, view, Some(messages.join("; ")), now).ok().flatten()
     }
+}
+
+/// Returns a Klusterlet with the image of the operator where it names none.
+fn with_image(klusterlet: &Klusterlet, view: &impl View) -> Klusterlet {
+    let mut klusterlet = klusterlet.clone();
+    if let Some(OperatorImage(image)) = view.settings().as_deref() {
+        let spec = &mut klusterlet.spec;
+        let images = [
+            &mut spec.image_pull_spec,
+            &mut spec.registration_image_pull_spec,
+            &mut spec.work_image_pull_spec,
+        ];
+        for named in images.into_iter().filter(|named| named.is_empty()) {
+            named.clone_from(image);
+        }
+    }
+    klusterlet
 }
 
 /// An agent: the objects that its Klusterlet wants, and the live ones.
@@ -177,8 +195,8 @@ fn remove(klusterlet: &Klusterlet, view: &impl View, now: Timestamp) -> Read<Pla
     if !klusterlet.has_finalizer(KLUSTERLET_FINALIZER) {
         return Ok(plan);
     }
-    let settings =
-        KlusterletSettings::read(klusterlet).unwrap_or_else(|_| KlusterletSettings::named(klusterlet));
+    let named = with_image(klusterlet, view);
+    let settings = KlusterletSettings::read(&named).unwrap_or_else(|_| KlusterletSettings::named(&named));
     let agent = Agent::read(settings, view)?;
     let live = |target: &ObjectRef| agent.live.get(target);
     let since = klusterlet.metadata.deletion_timestamp.as_ref().map_or(now, |since| since.0);
@@ -229,7 +247,7 @@ fn status(
     let generation = klusterlet.metadata.generation.unwrap_or_default();
     let held = new.status.get_or_insert_default();
     held.observed_generation = Some(generation);
-    let observed = match KlusterletSettings::read(klusterlet) {
+    let observed = match KlusterletSettings::read(&with_image(klusterlet, view)) {
         Err(refusal) => refused(&refusal),
         Ok(settings) => {
             let agent = Agent::read(settings, view)?;

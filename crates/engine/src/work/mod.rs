@@ -7,6 +7,7 @@ mod feedback;
 mod ignore;
 mod inventory;
 mod manifest;
+mod rules;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -15,4 +16,5 @@ pub use decide::{Decision, Refusal, decide, refusal, take_over};
 pub use executor::{Executor, Permissions};
 pub use inventory::{Removal, inventory, removal};
 pub use manifest::{Served, Wanted, read, stays};
+pub use rules::rules;
 pub use status::{Attempt, Live, ManifestResult, is_complete, was_applied, work_status};

@@ -27,10 +27,10 @@ pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readin
         return None;
     }
     let other = if approved.is_empty() { "" } else { "; the annotation approves another plan" };
+    let revision = short_commit(&commit.checkout.revision);
     let message = format!(
-        "{} waits for the approval of its plan; {}{other}. `wheelwright plan` shows the plan. To approve it, annotate the ConfigRepo: \
-         {APPROVE_PLAN_ANNOTATION}={hash}",
-        short_commit(&commit.checkout.revision),
+        "{revision} waits for the approval of its plan; {}{other}. `wheelwright plan --hub KUBECONFIG --head {revision}` shows the plan. \
+         To approve it, annotate the ConfigRepo: {APPROVE_PLAN_ANNOTATION}={hash}",
         still_applied(applied)
     );
     draft.status.held_plan = hash;

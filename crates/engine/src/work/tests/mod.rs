@@ -4,6 +4,7 @@ mod decide;
 mod executor;
 mod inventory;
 mod manifest;
+mod rules;
 mod status;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

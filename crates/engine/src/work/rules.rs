@@ -1,0 +1,70 @@
+//! The permissions that an agent needs on its cluster for the objects of its works.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::Manifest;
+use api::work::v1::ManifestWork;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use object::{Gvk, Object};
+
+use crate::resource::plural;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// What the agent does with an object of a work. It watches the metadata of the whole kind.
+const VERBS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+
+/// Returns the rules of a ClusterRole for the objects of works: one for each API group, `escalate` for the roles
+/// among them, and `bind` for the roles that their bindings name (Kubernetes' prevention of privilege
+/// escalation).
+///
+/// Objects that a work had before, and that the agent has not removed yet, count by the status of the work. A
+/// resource that no status names is derived from the kind, as by [`plural`].
+pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
+    let mut resources: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut bound: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for work in works {
+        let reported = work.status.iter().flat_map(|status| &status.resource_status.manifests);
+        let reported: Vec<_> = reported.map(|condition| &condition.resource_meta).collect();
+        let applied = reported.iter().filter(|meta| !meta.resource.is_empty());
+        for meta in applied {
+            resources.entry(meta.group.clone()).or_default().insert(meta.resource.clone());
+        }
+        for manifest in &work.spec.workload.manifests {
+            let object = Object(Manifest::clone(manifest));
+            let Gvk { group, kind, .. } = object.gvk();
+            let is_named = reported
+                .iter()
+                .any(|meta| meta.group == group && meta.kind == kind && !meta.resource.is_empty());
+            if !is_named {
+                resources.entry(group).or_default().insert(plural(&kind));
+            }
+            let role = |field: &str| object.at(&["roleRef", field]).and_then(|value| value.as_str());
+            if let (Some(kind), Some(name)) = (role("kind"), role("name")) {
+                bound.entry(plural(kind)).or_default().insert(name.to_owned());
+            }
+        }
+    }
+    let mut rules = Vec::new();
+    for (group, resources) in resources {
+        let is_role = |resource: &&String| group == RBAC && resource.ends_with("roles");
+        let roles: Vec<String> = resources.iter().filter(is_role).cloned().collect();
+        rules.push(rule(&group, resources.into_iter().collect(), &VERBS));
+        if !roles.is_empty() {
+            rules.push(rule(&group, roles, &["escalate"]));
+        }
+    }
+    for (roles, names) in bound {
+        let names = Some(names.into_iter().collect());
+        rules.push(PolicyRule { resource_names: names, ..rule(RBAC, vec![roles], &["bind"]) });
+    }
+    rules
+}
+
+fn rule(group: &str, resources: Vec<String>, verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(resources),
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        ..PolicyRule::default()
+    }
+}
