@@ -75,7 +75,7 @@ async fn the_agent_runs_as_the_chart_says_on_a_read_only_root() {
     let documents: Vec<String> = objects.iter().chain([&bootstrap]).map(ToString::to_string).collect();
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
 
-    let mut agent = container::start("agent", &spoke, &objects, &dir);
+    let mut agent = container::start("agent", &spoke, find(&objects, "Deployment"), &dir);
     accept(&on_hub, "c1").await;
     let clusters: Api<ManagedCluster> = Api::all(on_hub.clone());
     for type_ in ["ManagedClusterJoined", "ManagedClusterConditionAvailable"] {

@@ -10,10 +10,9 @@ use serde_json::Value;
 use super::find;
 use crate::kube::{Cluster, Directory, Process};
 
-/// Starts the container of the only Deployment of a rendered chart: with its arguments, environment, volumes
-/// and service account, on a read-only root.
-pub(super) fn start(name: &'static str, cluster: &Cluster, objects: &[Value], dir: &Directory) -> Process {
-    let deployment = find(objects, "Deployment");
+/// Starts the container of a rendered Deployment: with its arguments, environment, volumes and service account,
+/// on a read-only root.
+pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, dir: &Directory) -> Process {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
@@ -35,7 +34,7 @@ pub(super) fn start(name: &'static str, cluster: &Cluster, objects: &[Value], di
     command.arg("-rm").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chart/read-only-root"));
     command.arg(make("root"));
     command.arg(format!("ro:{}:/var/run/secrets/kubernetes.io/serviceaccount", account.display()));
-    for mount in container["volumeMounts"].as_array().unwrap() {
+    for mount in container["volumeMounts"].as_array().into_iter().flatten() {
         let path = make(mount["name"].as_str().unwrap());
         let volume =
             pod["volumes"].as_array().unwrap().iter().find(|one| one["name"] == mount["name"]).unwrap();

@@ -14,6 +14,7 @@ use axum::http::Request;
 use serde_json::{Value, json};
 
 use crate::kube::{Cluster, Directory, Process, free_port, helm};
+use crate::offline::probe;
 use crate::running::git_daemon;
 use crate::wait::eventually;
 
@@ -82,6 +83,32 @@ async fn install(name: &str, values: &[&str]) -> (Cluster, Vec<Value>) {
     (hub, objects)
 }
 
+#[tokio::test]
+async fn the_dashboard_runs_as_the_chart_says_on_a_read_only_root() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let listen = format!("dashboard.listen=\"{address}\"");
+    let (hub, objects) = install("chart-dashboard", &["dashboard.enabled=true", &listen]).await;
+    let is_it = |object: &&Value| {
+        object["kind"] == "Deployment" && object["metadata"]["name"] == "wheelwright-dashboard"
+    };
+    let deployment = objects.iter().find(is_it).unwrap();
+    let dir = Directory::new("chart-dashboard");
+    let mut dashboard = container::start("dashboard", &hub, deployment, &dir);
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    for kind in ["livenessProbe", "readinessProbe"] {
+        let request = &container[kind]["httpGet"];
+        let url = format!("{}://{address}", request["scheme"].as_str().unwrap().to_lowercase());
+        eventually("the probe succeeds", async || {
+            dashboard.assert_running();
+            probe(&url, request["path"].as_str().unwrap()).await == "ok"
+        })
+        .await;
+    }
+    assert!(probe(&format!("https://{address}"), "/").await.contains("action=\"/login\""), "people log in");
+    hub.kubectl().run(&["get", "secret", "wheelwright-dashboard", "-n", helm::NAMESPACE]);
+    container::assert_permitted(&dashboard);
+}
+
 /// Serves a repository with one commit with git's own daemon.
 fn serve_repository(dir: &Directory, port: u16) -> Process {
     let path = dir.path("fleet.git");
@@ -108,7 +135,7 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     let dir = Directory::new("chart");
     let git = free_port();
     let mut daemon = serve_repository(&dir, git);
-    let mut operator = container::start("operator", &hub, &objects, &dir);
+    let mut operator = container::start("operator", &hub, find(&objects, "Deployment"), &dir);
     kubectl.run(&["label", "namespace", helm::NAMESPACE, "gitops.wheelwright.dev/operator-identity=allowed"]);
     let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
         "metadata": {"name": "fleet", "namespace": helm::NAMESPACE},
