@@ -258,9 +258,9 @@ async fn fetch(mirrors: Arc<Mirrors>, repo: Arc<ConfigRepo>, before: Source) -> 
 /// Returns the error, and the hint that needs a name of the hub API.
 fn message(error: &git::Error) -> String {
     match error {
-        git::Error::Rewound { to, .. } => {
-            let annotation = names::ACCEPT_REVISION_ANNOTATION;
-            format!("{error}. To accept, annotate the ConfigRepo: {annotation}={to}")
+        git::Error::Rewound { from, to, .. } => {
+            let (annotation, rewind) = (names::ACCEPT_REVISION_ANNOTATION, git::rewind(from, to));
+            format!("{error}. To accept, annotate the ConfigRepo: {annotation}={rewind}")
         }
         _ => error.to_string(),
     }
@@ -383,7 +383,7 @@ mod tests {
         let rewound = git::Error::Rewound { what: "branch main".into(), from: "a1".into(), to: "b2".into() };
         let message = message(&rewound);
         assert!(
-            message.ends_with("annotate the ConfigRepo: gitops.wheelwright.dev/accept-revision=b2"),
+            message.ends_with("annotate the ConfigRepo: gitops.wheelwright.dev/accept-revision=a1..b2"),
             "{message}"
         );
     }

@@ -31,6 +31,8 @@ const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// Wakes without a write after which a preview ends. Controllers check every minute what may have changed
 /// outside of the hub.
 const QUIET: u32 = 100;
+/// Stands for the approval of deletions in a plan from a report, which knows no uids.
+const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has once the commit is applied";
 
 /// A commit of a ConfigRepo.
 #[derive(Clone, Debug)]
@@ -91,6 +93,10 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
         play.let_time_pass()?;
     }
     let mut preview = play.results(commit, plan_approval);
+    if let Some(held) = preview.held.as_mut().filter(|_| !snapshot.knows_uids()) {
+        held.why = held.why.replace(&held.approval, APPROVAL_OF_HUB);
+        held.approval.clear();
+    }
     let waits = matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval);
     preview.frozen = frozen.filter(|_| waits).map(|(window, until)| FrozenCommit { window, until });
     Ok(preview)

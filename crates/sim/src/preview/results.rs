@@ -96,6 +96,8 @@ impl Preview {
         effects.ends_after = 0;
         if let Some(held) = &mut effects.held {
             held.why.clear();
+            // It names the uids of the objects, which a report does not know.
+            held.approval.clear();
         }
         let workloads = effects.add_ons.iter_mut().chain(&mut effects.replica_sets);
         for batch in workloads.flat_map(|workload| &mut workload.batches) {
@@ -153,7 +155,9 @@ pub struct ObjectChange {
 pub struct HeldObjects {
     /// The message of the ConfigRepo about them.
     pub why: String,
-    /// The value of the annotation that approves exactly these deletions.
+    /// The value of the annotation that approves exactly these deletions; empty where the snapshot does not
+    /// know the uids of the objects.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub approval: String,
     /// How many objects.
     pub total: usize,
