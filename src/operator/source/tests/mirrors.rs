@@ -109,6 +109,21 @@ async fn slow_remotes_of_one_namespace_delay_no_repository_of_another() {
 }
 
 #[tokio::test]
+async fn slow_remotes_of_a_namespace_delay_no_other_repository_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, commit) = repository(dir.path());
+    let mut mirrors = mirrors(&dir.path().join("cache"), true);
+    mirrors.turn = Duration::from_millis(100);
+    let mirrors = Arc::new(mirrors);
+    let (_servers, mut fetching) =
+        trickle(&mirrors, &["a"; MAX_NAMESPACE_FETCHES], MAX_NAMESPACE_FETCHES).await;
+    let good = repo("a", &url);
+    let fetched = timeout(Duration::from_secs(20), mirrors.fetch(&good, &Source::default())).await;
+    assert_eq!(fetched.expect("it waits for nobody").ok().unwrap().revision, commit);
+    assert!(fetching.try_join_next().is_none(), "the slow fetches still run");
+}
+
+#[tokio::test]
 async fn slow_remotes_of_many_namespaces_hand_their_places_on() {
     let dir = tempfile::tempdir().unwrap();
     let (url, commit) = repository(dir.path());
