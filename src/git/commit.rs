@@ -11,6 +11,7 @@ use super::Error;
 use super::push::Commit;
 use super::report_history;
 use object::text;
+use reconcile::ReportTakeover;
 
 const AUTHOR: &str = "Wheelwright";
 const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
@@ -22,12 +23,15 @@ pub(super) const RECORD: &str = ".wheelwright.json";
 const MAX_RECORD_BYTES: usize = 1 << 20;
 
 /// The owner of the report in a directory, the process that wrote it, and the files of the report.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     owner: String,
     /// Empty in records of earlier versions.
     #[serde(default)]
     writer: String,
+    /// The commit that the process had pushed last, as its hub recorded it.
+    #[serde(default)]
+    after: String,
     pub(super) files: BTreeSet<String>,
 }
 
@@ -96,10 +100,16 @@ pub(super) fn write_commit(
     if before.files == files && parent.as_ref().is_some_and(|parent| parent.tree_id() == unchanged.id()) {
         return Ok(Written::Unchanged);
     }
-    if !commit.takes_over && !before.writer.is_empty() && before.writer != commit.writer {
+    let is_of_other = !before.writer.is_empty() && before.writer != commit.writer;
+    if is_of_other && !takes_over(repo, commit, &before, &path_of(RECORD)) {
         return Ok(Written::Fenced(before.writer));
     }
-    let record = Record { owner: commit.owner.clone(), writer: commit.writer.clone(), files };
+    let record = Record {
+        owner: commit.owner.clone(),
+        writer: commit.writer.clone(),
+        after: commit.last.commit.clone(),
+        files,
+    };
     let record =
         serde_json::to_string_pretty(&record).map_err(|e| git2::Error::from_str(&e.to_string()))? + "\n";
     index.add(&entry(path_of(RECORD), repo.blob(record.as_bytes())?))?;
@@ -108,6 +118,22 @@ pub(super) fn write_commit(
     match archive {
         None => sign_commit(repo, &tree, parent.as_ref(), &message, commit),
         Some(archive) => sign_commit(repo, &tree, None, &report_history::begin(&message, archive), commit),
+    }
+}
+
+/// Returns whether a commit replaces the report of another process.
+fn takes_over(repo: &Repository, commit: &Commit, before: &Record, path: &str) -> bool {
+    let last = &commit.last.commit;
+    let pushed_last = || {
+        let last = repo.find_commit(Oid::from_str(last).ok()?).ok()?;
+        read_record(repo, last.tree().ok()?.get_path(Path::new(path)).ok()?.id())
+    };
+    match commit.takes_over {
+        ReportTakeover::Never => false,
+        ReportTakeover::Continued => {
+            last.is_empty() || before.after == *last || pushed_last().as_ref() == Some(before)
+        }
+        ReportTakeover::Always => true,
     }
 }
 

@@ -6,6 +6,7 @@ use super::forge::{Forge, Server};
 use crate::git::commit::{Written, write_commit};
 use crate::git::push::{Attempt, swap};
 use crate::git::{Commit, LastPush, Mirror, Retry};
+use reconcile::ReportTakeover;
 
 /// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
 /// holds the lock.
@@ -18,7 +19,7 @@ pub(super) fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
         directory: directory.into(),
         owner: "ConfigRepo fleet/a of hub 1".into(),
         writer: "process-1".into(),
-        takes_over: false,
+        takes_over: ReportTakeover::Never,
         last: LastPush { commit: String::new(), recreates: true, adopts: true },
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
         history_limit: 1_000,
@@ -352,27 +353,6 @@ fn the_report_of_another_hub_and_the_files_of_a_person_stay() {
         assert!(error.to_string().contains("the report of ConfigRepo fleet/a of hub 1"), "{error}");
         assert_eq!(forge.file(BRANCH, "hub/README.md").as_deref(), Some("1"));
         assert_eq!(forge.file(BRANCH, "README.md").as_deref(), Some("by hand"));
-    });
-}
-
-#[test]
-fn a_copy_of_the_hub_takes_over_once_and_fences_the_other_hub() {
-    on_both(|forge, open| {
-        let by = |writer: &str, takes_over, content: &str| Commit {
-            writer: writer.into(),
-            takes_over,
-            ..files("hub", &[("README.md", content)])
-        };
-        let (first, second) = (open("first"), open("second"));
-        first.push(&by("1", true, "a"), &QUICK).unwrap().unwrap();
-        first.push(&by("1", false, "b"), &QUICK).unwrap().unwrap();
-        assert_eq!(second.push(&by("2", true, "b"), &QUICK), Ok(None), "a restart commits nothing");
-        second.push(&by("2", true, "c"), &QUICK).unwrap().unwrap();
-        let error = first.push(&by("1", false, "d"), &QUICK).unwrap_err();
-        assert_eq!(error.reason(), "StatusPushFenced");
-        assert!(error.to_string().contains("(writer 2)"), "{error}");
-        second.push(&by("2", false, "e"), &QUICK).unwrap().unwrap();
-        assert_eq!(forge.file(BRANCH, "hub/README.md").as_deref(), Some("e"));
     });
 }
 

@@ -12,6 +12,7 @@ use crate::git::{
     Arrivals, Commit, Credentials, Error, History, LastPush, Mirror, RefSpec, Retry, TransportLimits,
 };
 use k8s_openapi::ByteString;
+use reconcile::ReportTakeover;
 
 fn fetch(mirror: &mut Mirror) -> Result<String, Error> {
     let checkout = mirror.fetch(&RefSpec::branch("main").unwrap(), History::default())?;
@@ -24,7 +25,7 @@ pub(super) fn report(content: &str) -> Commit {
         directory: String::new(),
         owner: "ConfigRepo fleet/a of hub 1".into(),
         writer: "process-1".into(),
-        takes_over: false,
+        takes_over: ReportTakeover::Never,
         last: LastPush { commit: String::new(), recreates: true, adopts: true },
         history_limit: 1_000,
         files: [("README.md".to_owned(), content.to_owned())].into(),

@@ -28,7 +28,7 @@ use object::text;
 use object::{Key, Metadata as _};
 use reconcile::{
     Action, Answer, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Query, Read,
-    StatusWrite, View, Watches,
+    ReportTakeover, StatusWrite, View, Watches,
 };
 
 /// How long after the last change a report waits for more of them.
@@ -170,7 +170,11 @@ fn plan(
     let condition = find_condition(&status.conditions, REPORTED);
     // If a person edited the spec after a refusal, the next attempt comes at once.
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
-    let fenced = condition.is_some_and(|condition| condition.reason == FENCED) && !answered;
+    let takes_over = match condition.is_some_and(|condition| condition.reason == FENCED) {
+        false => ReportTakeover::Continued,
+        true if answered => ReportTakeover::Always,
+        true => ReportTakeover::Never,
+    };
     let mut plan = Plan::default();
     let is_flush = match moment {
         Moment::Usual => flushes(repo, &identity, view, now)?,
@@ -214,7 +218,7 @@ fn plan(
     }
     plan.step([Action::Push(Box::new(Push {
         last: if is_on_branch { last.commit } else { String::new() },
-        takes_over: !fenced,
+        takes_over,
         message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
         files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
@@ -252,7 +256,7 @@ fn to_branch(repo: &ConfigRepo, spec: &Report, hub: &str) -> Push {
         on_branch_deleted: on_branch_deleted.clone(),
         on_rewritten: on_rewritten.clone(),
         history_limit: *history_limit,
-        takes_over: false,
+        takes_over: ReportTakeover::Never,
         message: String::new(),
         files: BTreeMap::new(),
         time: Timestamp::UNIX_EPOCH,

@@ -14,7 +14,7 @@ use crate::git::tests::recorder::Recorder;
 use crate::git::tests::web::{Behaviour, Web};
 use crate::operator::source::fetch_places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy, SecretRef};
-use reconcile::FailureKind;
+use reconcile::{FailureKind, ReportTakeover};
 
 /// Returns a hub that is never asked: no ConfigRepo here has a Secret.
 pub(in crate::operator::source) fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
@@ -168,7 +168,7 @@ fn report(url: String, secret: Option<Key>) -> Push {
         on_branch_deleted: BranchDeletedPolicy::Recreate,
         on_rewritten: RewrittenPolicy::Adopt,
         history_limit: 10,
-        takes_over: true,
+        takes_over: ReportTakeover::Continued,
         files: BTreeMap::new(),
         message: String::new(),
         time: jiff::Timestamp::UNIX_EPOCH,
