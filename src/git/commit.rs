@@ -19,8 +19,9 @@ const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
 /// The file of a directory that names the owner of its report.
 pub(super) const RECORD: &str = ".wheelwright.json";
 
-/// Longest record that is read: 5,000 paths of a usual length.
-const MAX_RECORD_BYTES: usize = 1 << 20;
+/// Longest record that is read: 30,000 paths of the longest names. A report has a file for each add-on, set
+/// and work, and for 1,000 clusters.
+const MAX_RECORD_BYTES: usize = 8 << 20;
 
 /// The owner of the report in a directory, the process that wrote it, and the files of the report.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

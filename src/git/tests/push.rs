@@ -372,3 +372,15 @@ fn a_record_of_files_that_are_gone_or_a_broken_one_removes_nothing_else() {
         );
     });
 }
+
+#[test]
+fn a_report_of_thousands_of_files_with_long_names_has_a_successor() {
+    let forge = Forge::new();
+    let mirror = forge.local();
+    let report = |content: &str| {
+        let names = (0..6_000).map(|number| format!("{number:0>200}"));
+        Commit { files: names.map(|name| (name, content.to_owned())).collect(), ..files("", &[]) }
+    };
+    mirror.push(&report("1"), &QUICK).unwrap().unwrap();
+    mirror.push(&report("2"), &QUICK).unwrap().unwrap();
+}

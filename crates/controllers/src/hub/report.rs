@@ -102,7 +102,7 @@ impl Controller for ReportController {
                 let (digest, error) = (report::digest(&push.files), String::new());
                 let history = history(&tried, push, &commit);
                 let pushed = ReportStatus { url, branch, path, commit, digest, error, history, ..tried };
-                (pushed, Observation::new(REPORTED, True, "Pushed"))
+                (pushed, Observation::new(REPORTED, True, "Pushed").message(missing(&repo, push)))
             }
             // The status goes on to name the report before this one, which is where it was.
             Err(failure) => {
@@ -115,6 +115,15 @@ impl Controller for ReportController {
         set_condition(&mut status.conditions, observed.at(generation), now);
         StatusWrite::between(&*repo, &new)
     }
+}
+
+/// Says that a report lacks the snapshot that the spec asks for.
+fn missing(repo: &ConfigRepo, push: &Push) -> &'static str {
+    let is_wanted = repo.spec.report.as_ref().is_some_and(|report| report.snapshot);
+    if !is_wanted || push.files.contains_key(report::SNAPSHOT_FILE) {
+        return "";
+    }
+    "without snapshot.json: the fleet has more than 4 MiB of objects, one of them cannot be read, or the ConfigRepo does not act as the operator"
 }
 
 /// Returns the last reports at the destination of a push, with the commit of this push. A push that finds the

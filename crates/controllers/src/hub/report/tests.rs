@@ -385,3 +385,16 @@ fn a_hub_stops_reporting_where_another_one_with_its_identity_reports() {
     let plan = ReportController::plan(&key(), &caches, now).unwrap();
     assert_eq!(takes_over(&plan), ReportTakeover::Always, "a person made it the writer");
 }
+
+#[test]
+fn a_report_without_the_snapshot_of_a_large_fleet_says_so() {
+    let mut world = world(json!({"snapshot": true}));
+    for name in ["a", "b", "c", "d", "e"] {
+        world.apply(object(json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"namespace": "config", "name": name}, "revision": 1, "data": "x".repeat(1 << 20)}))).unwrap();
+    }
+    commit(&mut world, '1', "msa");
+    run(&mut world, 60);
+    let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
+    let condition = find_condition(&status.conditions, REPORTED).unwrap();
+    assert!(condition.is_true() && condition.message.starts_with("without snapshot.json: "), "{condition:?}");
+}
