@@ -33,7 +33,7 @@ const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// Wakes without a write after which a preview ends. Controllers check every minute what may have changed
 /// outside of the hub.
 const QUIET: u32 = 100;
-/// Stands for the approval of deletions in a plan from a report, which knows no uids.
+/// Stands for the approval of deletions in a plan that does not know the uids of the objects.
 const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has once the commit is applied";
 
 /// A commit of a ConfigRepo.

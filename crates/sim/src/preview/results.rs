@@ -103,7 +103,7 @@ impl Preview {
         effects.ends_after = 0;
         for held in effects.held_mut() {
             held.why.clear();
-            // It names the uids of the objects, which a report does not know.
+            // It names the uids of the objects, which a report may not know.
             held.approval.clear();
         }
         let workloads = effects.add_ons.iter_mut().chain(&mut effects.replica_sets);

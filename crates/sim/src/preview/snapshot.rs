@@ -58,7 +58,8 @@ impl HubSnapshot {
         self.kinds.iter().flatten().any(is) || self.objects.iter().any(|object| is(&object.gvk()))
     }
 
-    /// Returns whether the uids are those of the hub. A report has none.
+    /// Returns whether the uids are those of the hub. A report lacks those of objects that only a commit
+    /// decides.
     pub(super) fn knows_uids(&self) -> bool {
         self.objects.iter().all(|object| !object.uid().is_empty())
     }

@@ -107,6 +107,10 @@ pub(super) struct Uninstalls {
 }
 
 impl Uninstalls {
+    /// Compares what clusters lose with the policies as they are on the hub.
+    ///
+    /// # Errors
+    /// The clusters or the policies have not been read.
     pub(super) fn of(inventory: &Inventory, desired: &Desired, view: &impl View) -> Read<Self> {
         let stays = desired.ids();
         let mut uninstalls = Self::default();
@@ -126,8 +130,8 @@ impl Uninstalls {
     }
 }
 
-/// Keeps the RolloutPolicies of a commit from the hub while its deletions wait. A commit would approve its own
-/// deletions with them. See docs/hazards.md#approves-itself.
+/// Keeps the RolloutPolicies of a commit from the hub while its deletions wait. A commit would approve its
+/// own deletions with them. See docs/hazards.md#approves-itself.
 pub(super) fn hold_policies(sync: &mut SyncPlan<'_>) {
     if sync.hold.is_none() && sync.awaiting_requests == 0 {
         return;
