@@ -11,7 +11,6 @@ use super::Error;
 use super::push::Commit;
 use super::report_history;
 use object::text;
-use reconcile::ReportTakeover;
 
 const AUTHOR: &str = "Wheelwright";
 const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
@@ -34,6 +33,17 @@ pub(super) struct Record {
     #[serde(default)]
     after: String,
     pub(super) files: BTreeSet<String>,
+}
+
+/// The report of another process with the same owner that a commit replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaces {
+    /// None.
+    Nothing,
+    /// That of the last push, and the one after it.
+    Last,
+    /// Whatever is there.
+    Any,
 }
 
 /// The result of writing a commit.
@@ -102,7 +112,7 @@ pub(super) fn write_commit(
         return Ok(Written::Unchanged);
     }
     let is_of_other = !before.writer.is_empty() && before.writer != commit.writer;
-    if is_of_other && !takes_over(repo, commit, &before, &path_of(RECORD)) {
+    if is_of_other && !replaces(repo, commit, &before, &path_of(RECORD)) {
         return Ok(Written::Fenced(before.writer));
     }
     let record = Record {
@@ -123,18 +133,16 @@ pub(super) fn write_commit(
 }
 
 /// Returns whether a commit replaces the report of another process.
-fn takes_over(repo: &Repository, commit: &Commit, before: &Record, path: &str) -> bool {
+fn replaces(repo: &Repository, commit: &Commit, before: &Record, path: &str) -> bool {
     let last = &commit.last.commit;
     let pushed_last = || {
         let last = repo.find_commit(Oid::from_str(last).ok()?).ok()?;
         read_record(repo, last.tree().ok()?.get_path(Path::new(path)).ok()?.id())
     };
-    match commit.takes_over {
-        ReportTakeover::Never => false,
-        ReportTakeover::Continued => {
-            last.is_empty() || before.after == *last || pushed_last().as_ref() == Some(before)
-        }
-        ReportTakeover::Always => true,
+    match commit.replaces {
+        Replaces::Nothing => false,
+        Replaces::Last => last.is_empty() || before.after == *last || pushed_last().as_ref() == Some(before),
+        Replaces::Any => true,
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) mod tests;
 mod transport;
 mod watch;
 
-pub use commit::entry;
+pub use commit::{Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;

@@ -5,8 +5,7 @@ use git2::{Oid, Repository};
 use super::forge::{Forge, Server};
 use crate::git::commit::{Written, write_commit};
 use crate::git::push::{Attempt, swap};
-use crate::git::{Commit, LastPush, Mirror, Retry};
-use reconcile::ReportTakeover;
+use crate::git::{Commit, LastPush, Mirror, Replaces, Retry};
 
 /// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
 /// holds the lock.
@@ -19,7 +18,7 @@ pub(super) fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
         directory: directory.into(),
         owner: "ConfigRepo fleet/a of hub 1".into(),
         writer: "process-1".into(),
-        takes_over: ReportTakeover::Never,
+        replaces: Replaces::Nothing,
         last: LastPush { commit: String::new(), recreates: true, adopts: true },
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
         history_limit: 1_000,

@@ -1,6 +1,6 @@
 //! The commit of a report.
 
-use crate::git::{Commit, LastPush, Signer};
+use crate::git::{Commit, LastPush, Replaces, Signer};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, CommitAuthor, RewrittenPolicy};
 use reconcile::{Push, ReportTakeover};
 
@@ -12,9 +12,10 @@ pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer
         recreates: push.on_branch_deleted != BranchDeletedPolicy::Stop,
         adopts: push.on_rewritten != RewrittenPolicy::Stop,
     };
-    let takes_over = match takes_over {
-        ReportTakeover::Continued if has_pushed => ReportTakeover::Never,
-        other => other,
+    let replaces = match takes_over {
+        ReportTakeover::Continued if !has_pushed => Replaces::Last,
+        ReportTakeover::Continued | ReportTakeover::Never => Replaces::Nothing,
+        ReportTakeover::Always => Replaces::Any,
     };
     Commit {
         branch,
@@ -22,7 +23,7 @@ pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer
         owner,
         message,
         writer,
-        takes_over,
+        replaces,
         last,
         history_limit: usize::try_from(push.history_limit).unwrap_or(usize::MAX),
         files,
