@@ -18,17 +18,32 @@ const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
 /// The file of a directory that names the owner of its report.
 pub(super) const RECORD: &str = ".wheelwright.json";
 
-/// Longest record that is read: 5,000 paths of a usual length.
-const MAX_RECORD_BYTES: usize = 1 << 20;
+/// Longest record that is read: 30,000 paths of the longest names. A report has a file for each add-on, set
+/// and work, and for 1,000 clusters.
+const MAX_RECORD_BYTES: usize = 8 << 20;
 
 /// The owner of the report in a directory, the process that wrote it, and the files of the report.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     owner: String,
     /// Empty in records of earlier versions.
     #[serde(default)]
     writer: String,
+    /// The commit that the process had pushed last, as its hub recorded it.
+    #[serde(default)]
+    after: String,
     pub(super) files: BTreeSet<String>,
+}
+
+/// The report of another process with the same owner that a commit replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaces {
+    /// None.
+    Nothing,
+    /// That of the last push, and the one after it.
+    Last,
+    /// Whatever is there.
+    Any,
 }
 
 /// The result of writing a commit.
@@ -96,10 +111,16 @@ pub(super) fn write_commit(
     if before.files == files && parent.as_ref().is_some_and(|parent| parent.tree_id() == unchanged.id()) {
         return Ok(Written::Unchanged);
     }
-    if !commit.takes_over && !before.writer.is_empty() && before.writer != commit.writer {
+    let is_of_other = !before.writer.is_empty() && before.writer != commit.writer;
+    if is_of_other && !replaces(repo, commit, &before, &path_of(RECORD)) {
         return Ok(Written::Fenced(before.writer));
     }
-    let record = Record { owner: commit.owner.clone(), writer: commit.writer.clone(), files };
+    let record = Record {
+        owner: commit.owner.clone(),
+        writer: commit.writer.clone(),
+        after: commit.last.commit.clone(),
+        files,
+    };
     let record =
         serde_json::to_string_pretty(&record).map_err(|e| git2::Error::from_str(&e.to_string()))? + "\n";
     index.add(&entry(path_of(RECORD), repo.blob(record.as_bytes())?))?;
@@ -108,6 +129,20 @@ pub(super) fn write_commit(
     match archive {
         None => sign_commit(repo, &tree, parent.as_ref(), &message, commit),
         Some(archive) => sign_commit(repo, &tree, None, &report_history::begin(&message, archive), commit),
+    }
+}
+
+/// Returns whether a commit replaces the report of another process.
+fn replaces(repo: &Repository, commit: &Commit, before: &Record, path: &str) -> bool {
+    let last = &commit.last.commit;
+    let pushed_last = || {
+        let last = repo.find_commit(Oid::from_str(last).ok()?).ok()?;
+        read_record(repo, last.tree().ok()?.get_path(Path::new(path)).ok()?.id())
+    };
+    match commit.replaces {
+        Replaces::Nothing => false,
+        Replaces::Last => last.is_empty() || before.after == *last || pushed_last().as_ref() == Some(before),
+        Replaces::Any => true,
     }
 }
 

@@ -36,7 +36,7 @@ pub type Cancel = CancellationToken;
 pub struct History<'a> {
     /// The commit that was accepted last; the new commit must descend from it.
     pub accepted: Option<&'a str>,
-    /// A commit that a person allowed although it does not descend from `accepted`.
+    /// The rewind that a person allowed, as [`rewind`] names it.
     pub allowed: Option<&'a str>,
 }
 
@@ -295,7 +295,12 @@ impl Mirror {
     }
 }
 
-/// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly this commit.
+/// Names the step from the accepted commit to one that does not descend from it.
+pub fn rewind(from: &str, to: &str) -> String {
+    format!("{from}..{to}")
+}
+
+/// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly this step.
 fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -> Result<(), Error> {
     let Some(accepted) = history.accepted else { return Ok(()) };
     let to = commit.to_string();
@@ -308,7 +313,7 @@ fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -
         RefSpec::Tag(_) => to == accepted,
         RefSpec::Head | RefSpec::Branch(_) | RefSpec::Semver(_) | RefSpec::Commit(_) => descends,
     };
-    if fine || history.allowed == Some(to.as_str()) {
+    if fine || history.allowed == Some(rewind(accepted, &to).as_str()) {
         return Ok(());
     }
     Err(Error::Rewound { what: want.to_string(), from: accepted.to_owned(), to })

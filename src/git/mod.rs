@@ -31,12 +31,12 @@ pub(crate) mod tests;
 mod transport;
 mod watch;
 
-pub use commit::entry;
+pub use commit::{Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;
 pub(crate) use mirror::object_bytes;
-pub use mirror::{Cancel, History, Mirror};
+pub use mirror::{Cancel, History, Mirror, rewind};
 pub use notes::Note;
 pub use push::{Commit, LastPush, Retry};
 pub use read::Limits;

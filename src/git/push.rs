@@ -8,7 +8,7 @@ use std::time::Duration;
 use git2::{Direction, ErrorCode, Oid, PushOptions, RemoteRedirect, Repository};
 use jiff::Timestamp;
 
-use super::commit::{Written, write_commit};
+use super::commit::{Replaces, Written, write_commit};
 use super::report_history;
 use super::{Error, Mirror, Signer};
 use object::text;
@@ -24,8 +24,8 @@ pub struct Commit {
     pub owner: String,
     /// The process that writes. Two hubs with one owner, such as a hub and a copy of it, differ in it.
     pub writer: String,
-    /// Whether the process may replace the report of another process with the same owner.
-    pub takes_over: bool,
+    /// Which report of another process with the same owner it replaces.
+    pub replaces: Replaces,
     /// The last push to the branch.
     pub last: LastPush,
     /// All files of the owner below the directory.

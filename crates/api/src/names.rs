@@ -124,11 +124,12 @@ pub const APPLY_ANNOTATION: &str = "gitops.wheelwright.dev/apply";
 pub const FORCE_ANNOTATION: &str = "gitops.wheelwright.dev/force";
 /// On objects of a repository: the fields that are left as they are on the hub, as paths between spaces.
 pub const IGNORE_FIELDS_ANNOTATION: &str = "gitops.wheelwright.dev/ignore-fields";
-/// Allows a deletion that is over the budget; the value is the revision it is allowed for.
+/// Allows deletions that are over the budget; the value is the hash of exactly these.
 pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-deletions";
 /// Allows a commit whose plan must be approved; the value is the hash of the plan.
 pub const APPROVE_PLAN_ANNOTATION: &str = "gitops.wheelwright.dev/approve-plan";
-/// Accepts a source that was rewound or force-pushed; the value is the revision to accept.
+/// Accepts a source that was rewound or force-pushed; the value is `FROM..TO`, the commits before
+/// and after.
 pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revision";
 /// Asks for a fetch now, with any new value.
 pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";

@@ -33,7 +33,9 @@ pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};
 pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth};
 pub use memo::{Cancel, Computation, Computed, Memo};
 pub use outcome::{Answer, Executed, Failure, FailureKind, Outcome};
-pub use plan::{Action, CommitStatus, Plan, Precondition, Push, Site, StatusWrite, Subresource};
+pub use plan::{
+    Action, CommitStatus, Plan, Precondition, Push, ReportTakeover, Site, StatusWrite, Subresource,
+};
 pub use queue::Backoff;
 pub(crate) use queue::{Cause, Priority, Wake, WorkQueue};
 pub use scope::{Narrowed, Scope};

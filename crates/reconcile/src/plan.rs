@@ -340,9 +340,8 @@ pub struct Push {
     pub on_rewritten: RewrittenPolicy,
     /// Most commits of the branch.
     pub history_limit: i32,
-    /// Whether a process that has pushed no such report yet may replace that of another process with the same
-    /// owner.
-    pub takes_over: bool,
+    /// When it replaces the report of another process with the same owner.
+    pub takes_over: ReportTakeover,
     /// All files of the owner below that directory.
     pub files: BTreeMap<String, String>,
     /// Commit message with its trailers.
@@ -356,6 +355,18 @@ pub struct Push {
     /// The Secret with the key that signs the commit, if it is signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signing: Option<Key>,
+}
+
+/// When a push replaces the report of another process with the same owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum ReportTakeover {
+    /// It does not.
+    Never,
+    /// A process that has pushed no such report yet replaces the one that was pushed last, and the next one
+    /// after it. A process that ends may not have recorded that one.
+    Continued,
+    /// A person decided that this hub is the writer.
+    Always,
 }
 
 /// A status of a commit.

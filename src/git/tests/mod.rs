@@ -13,5 +13,6 @@ mod report_branch;
 mod report_growth;
 mod report_loops;
 mod signature;
+mod takeover;
 mod transport;
 pub(crate) mod web;

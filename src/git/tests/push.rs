@@ -5,7 +5,7 @@ use git2::{Oid, Repository};
 use super::forge::{Forge, Server};
 use crate::git::commit::{Written, write_commit};
 use crate::git::push::{Attempt, swap};
-use crate::git::{Commit, LastPush, Mirror, Retry};
+use crate::git::{Commit, LastPush, Mirror, Replaces, Retry};
 
 /// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
 /// holds the lock.
@@ -18,7 +18,7 @@ pub(super) fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
         directory: directory.into(),
         owner: "ConfigRepo fleet/a of hub 1".into(),
         writer: "process-1".into(),
-        takes_over: false,
+        replaces: Replaces::Nothing,
         last: LastPush { commit: String::new(), recreates: true, adopts: true },
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
         history_limit: 1_000,
@@ -356,27 +356,6 @@ fn the_report_of_another_hub_and_the_files_of_a_person_stay() {
 }
 
 #[test]
-fn a_copy_of_the_hub_takes_over_once_and_fences_the_other_hub() {
-    on_both(|forge, open| {
-        let by = |writer: &str, takes_over, content: &str| Commit {
-            writer: writer.into(),
-            takes_over,
-            ..files("hub", &[("README.md", content)])
-        };
-        let (first, second) = (open("first"), open("second"));
-        first.push(&by("1", true, "a"), &QUICK).unwrap().unwrap();
-        first.push(&by("1", false, "b"), &QUICK).unwrap().unwrap();
-        assert_eq!(second.push(&by("2", true, "b"), &QUICK), Ok(None), "a restart commits nothing");
-        second.push(&by("2", true, "c"), &QUICK).unwrap().unwrap();
-        let error = first.push(&by("1", false, "d"), &QUICK).unwrap_err();
-        assert_eq!(error.reason(), "StatusPushFenced");
-        assert!(error.to_string().contains("(writer 2)"), "{error}");
-        second.push(&by("2", false, "e"), &QUICK).unwrap().unwrap();
-        assert_eq!(forge.file(BRANCH, "hub/README.md").as_deref(), Some("e"));
-    });
-}
-
-#[test]
 fn a_record_of_files_that_are_gone_or_a_broken_one_removes_nothing_else() {
     on_both(|forge, open| {
         let mirror = open("cache");
@@ -391,4 +370,16 @@ fn a_record_of_files_that_are_gone_or_a_broken_one_removes_nothing_else() {
             "StatusPushMisconfigured"
         );
     });
+}
+
+#[test]
+fn a_report_of_thousands_of_files_with_long_names_has_a_successor() {
+    let forge = Forge::new();
+    let mirror = forge.local();
+    let report = |content: &str| {
+        let names = (0..6_000).map(|number| format!("{number:0>200}"));
+        Commit { files: names.map(|name| (name, content.to_owned())).collect(), ..files("", &[]) }
+    };
+    mirror.push(&report("1"), &QUICK).unwrap().unwrap();
+    mirror.push(&report("2"), &QUICK).unwrap().unwrap();
 }

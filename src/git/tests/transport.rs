@@ -7,10 +7,9 @@ use std::time::Duration;
 use flate2::{Compression, write::GzEncoder};
 
 use super::forge::{Forge, Server};
+use super::push::files;
 use super::web::{Behaviour, Web};
-use crate::git::{
-    Arrivals, Commit, Credentials, Error, History, LastPush, Mirror, RefSpec, Retry, TransportLimits,
-};
+use crate::git::{Arrivals, Commit, Credentials, Error, History, Mirror, RefSpec, Retry, TransportLimits};
 use k8s_openapi::ByteString;
 
 fn fetch(mirror: &mut Mirror) -> Result<String, Error> {
@@ -19,20 +18,7 @@ fn fetch(mirror: &mut Mirror) -> Result<String, Error> {
 }
 
 pub(super) fn report(content: &str) -> Commit {
-    Commit {
-        branch: "wheelwright/status".into(),
-        directory: String::new(),
-        owner: "ConfigRepo fleet/a of hub 1".into(),
-        writer: "process-1".into(),
-        takes_over: false,
-        last: LastPush { commit: String::new(), recreates: true, adopts: true },
-        history_limit: 1_000,
-        files: [("README.md".to_owned(), content.to_owned())].into(),
-        message: "report\n".into(),
-        time: "2026-01-02T03:04:05Z".parse().unwrap(),
-        author: None,
-        signer: None,
-    }
+    Commit { branch: "wheelwright/status".into(), ..files("", &[("README.md", content)]) }
 }
 
 fn mirror(forge: &Forge, url: &str, credentials: Credentials) -> Mirror {

@@ -258,9 +258,9 @@ async fn fetch(mirrors: Arc<Mirrors>, repo: Arc<ConfigRepo>, before: Source) -> 
 /// Returns the error, and the hint that needs a name of the hub API.
 fn message(error: &git::Error) -> String {
     match error {
-        git::Error::Rewound { to, .. } => {
-            let annotation = names::ACCEPT_REVISION_ANNOTATION;
-            format!("{error}. To accept, annotate the ConfigRepo: {annotation}={to}")
+        git::Error::Rewound { from, to, .. } => {
+            let (annotation, rewind) = (names::ACCEPT_REVISION_ANNOTATION, git::rewind(from, to));
+            format!("{error}. To accept, annotate the ConfigRepo: {annotation}={rewind}")
         }
         _ => error.to_string(),
     }
@@ -293,6 +293,7 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
         .ok()
         .flatten()
         .map_or(DEFAULT_INTERVAL, |repo| interval(&repo));
+    let interval = spread(&key, interval);
     one.running = None;
     one.failures = if source.failure.is_some() { one.failures.saturating_add(1) } else { 0 };
     let wait = match one.failures {
@@ -314,77 +315,18 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
     handle.source_changed(&key, source);
 }
 
+/// Returns an interval that is shorter by up to a tenth, which follows from the name. ConfigRepos that were
+/// created together are not fetched together for ever.
+fn spread(key: &Key, interval: SignedDuration) -> SignedDuration {
+    let hash = |hash: u32, byte: u8| hash.wrapping_mul(31).wrapping_add(u32::from(byte));
+    let thousandths = key.to_string().bytes().fold(0, hash) % 100;
+    interval - interval * i32::try_from(thousandths).unwrap_or_default() / 1_000
+}
+
 fn interval(repo: &ConfigRepo) -> SignedDuration {
     duration::parse(&repo.spec.interval).unwrap_or(DEFAULT_INTERVAL).max(SHORTEST_INTERVAL)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hints_are_one_fetch_and_no_more_than_one_a_second() {
-        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
-        let mut one = RepoState { due: Some(at(60)), ..RepoState::default() };
-        one.hint(at(10));
-        assert_eq!(one.due, Some(at(10)));
-        (one.began, one.due) = (Some(at(10)), Some(at(70)));
-        one.hint(at(10));
-        one.hint(at(10));
-        assert_eq!(one.due, Some(at(11)));
-    }
-
-    #[tokio::test]
-    async fn a_repository_of_this_machine_is_watched_only_with_the_flag() {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let dir = tempfile::tempdir().unwrap();
-        git2::Repository::init_bare(dir.path()).unwrap();
-        let spec = serde_json::json!({"url": dir.path()});
-        let repo = serde_json::json!({"metadata": {"namespace": "a", "name": "fleet"}, "spec": spec});
-        let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
-        for local_repositories in [false, true] {
-            let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-            let options = SourceOptions { cache: dir.path().into(), local_repositories, hosts: Vec::new() };
-            let mirrors = Mirrors::new(kube::Client::try_from(hub).unwrap(), options);
-            let watcher = watch_local(&mirrors, &repo, &mpsc::channel(1).0);
-            assert_eq!(watcher.is_some(), local_repositories);
-        }
-    }
-
-    #[tokio::test]
-    async fn local_changes_beyond_the_queue_are_dropped_and_block_nothing() {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let dir = tempfile::tempdir().unwrap();
-        let repository = git2::Repository::init_bare(dir.path()).unwrap();
-        let tree = repository.find_tree(repository.treebuilder(None).unwrap().write().unwrap()).unwrap();
-        let author = git2::Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
-        let commit = repository.commit(None, &author, &author, "one", &tree, &[]).unwrap();
-        let repo =
-            serde_json::json!({"metadata": {"namespace": "a", "name": "fleet"}, "spec": {"url": dir.path()}});
-        let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
-        let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let options = SourceOptions { cache: dir.path().into(), local_repositories: true, hosts: Vec::new() };
-        let mirrors = Mirrors::new(kube::Client::try_from(hub).unwrap(), options);
-        let (changed, mut changes) = mpsc::channel(1);
-        let _watcher = watch_local(&mirrors, &repo, &changed).unwrap();
-        for round in 0..2 {
-            for branch in 0..50 {
-                let name = format!("refs/heads/{round}-{branch}");
-                repository.reference(&name, commit, true, "test").unwrap();
-            }
-            let key = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
-            assert_eq!(key.expect("a change arrives").unwrap(), Key::namespaced("a", "fleet"));
-            assert!(changes.len() <= 1);
-        }
-    }
-
-    #[test]
-    fn a_rewind_comes_with_the_annotation_that_accepts_it() {
-        let rewound = git::Error::Rewound { what: "branch main".into(), from: "a1".into(), to: "b2".into() };
-        let message = message(&rewound);
-        assert!(
-            message.ends_with("annotate the ConfigRepo: gitops.wheelwright.dev/accept-revision=b2"),
-            "{message}"
-        );
-    }
-}
+#[path = "tests/controller.rs"]
+mod tests;

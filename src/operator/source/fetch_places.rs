@@ -1,8 +1,9 @@
-//! The places for concurrent fetches, so that the slow remotes of one namespace delay no other namespace.
+//! The places for concurrent fetches, so that a few slow remotes delay no other repository.
 //!
-//! A fetch takes a place of its namespace for its whole time, and a place of the hub for its first seconds.
-//! A server that trickles makes a fetch as long as the limit allows, and whoever may create ConfigRepos may
-//! name any number of such servers.
+//! A fetch takes a place of its namespace and one of the hub for its first seconds, and then one of the few
+//! that a namespace has for slow fetches. A server that trickles makes a fetch as long as the limit allows,
+//! and whoever may create ConfigRepos may name any number of such servers: a fetch that finds no place for
+//! slow ones keeps the first place of its namespace, and delays that namespace alone.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,18 +13,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Number of concurrent fetches in their first seconds. Those that last longer mostly wait for their server.
 pub(super) const MAX_CONCURRENT_FETCHES: usize = 4;
 
-/// Number of concurrent fetches of one namespace. It leaves a place to the others at any time.
+/// Number of concurrent fetches of one namespace in their first seconds. It leaves a place to the others at
+/// any time.
 pub(super) const MAX_NAMESPACE_FETCHES: usize = MAX_CONCURRENT_FETCHES - 1;
+
+/// Number of concurrent fetches of one namespace after their first seconds. Each has a thread.
+const MAX_SLOW_FETCHES: usize = 8;
 
 /// The places of one operator.
 pub(super) struct FetchPlaces {
     hub: Arc<Semaphore>,
-    namespaces: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    namespaces: Mutex<BTreeMap<String, Arc<NamespacePlaces>>>,
+}
+
+/// The places of one namespace.
+struct NamespacePlaces {
+    first: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
 }
 
 /// The places of one fetch.
 pub(super) struct FetchPlace {
-    _namespace: OwnedSemaphorePermit,
+    places: Arc<NamespacePlaces>,
+    namespace_place: OwnedSemaphorePermit,
     hub: Option<OwnedSemaphorePermit>,
 }
 
@@ -34,23 +46,59 @@ impl FetchPlaces {
 
     /// Waits for a place of the namespace, and then for one of the hub. Both are first come, first served.
     pub(super) async fn take(&self, namespace: &str) -> FetchPlace {
-        let places = self.of(namespace).acquire_owned().await;
-        let _namespace = places.expect("nothing closes the places");
+        let places = self.of(namespace);
+        let first = Arc::clone(&places.first).acquire_owned().await;
+        let namespace_place = first.expect("nothing closes the places");
         let hub = Arc::clone(&self.hub).acquire_owned().await.expect("nothing closes the places");
-        FetchPlace { _namespace, hub: Some(hub) }
+        FetchPlace { places, namespace_place, hub: Some(hub) }
     }
 
-    fn of(&self, namespace: &str) -> Arc<Semaphore> {
+    fn of(&self, namespace: &str) -> Arc<NamespacePlaces> {
         let mut namespaces = self.namespaces.lock().expect("no task panics while it holds the map");
         namespaces.retain(|name, places| name == namespace || Arc::strong_count(places) > 1);
         let places = namespaces.entry(namespace.to_owned());
-        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(MAX_NAMESPACE_FETCHES))))
+        let new = || NamespacePlaces {
+            first: Arc::new(Semaphore::new(MAX_NAMESPACE_FETCHES)),
+            slow: Arc::new(Semaphore::new(MAX_SLOW_FETCHES)),
+        };
+        Arc::clone(places.or_insert_with(|| Arc::new(new())))
     }
 }
 
 impl FetchPlace {
-    /// Hands the place of the hub to the next fetch. The namespace keeps its own.
+    /// Hands the place of the hub to the next fetch, and that of the namespace if it has a place for a slow
+    /// fetch.
     pub(super) fn hand_on(&mut self) {
         self.hub = None;
+        if let Ok(slow) = Arc::clone(&self.places.slow).try_acquire_owned() {
+            self.namespace_place = slow;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn slow_fetches_of_a_namespace_have_places_of_their_own_and_a_limit() {
+        let all = FetchPlaces::new();
+        let take = |namespace: &str| {
+            let mut taken = Box::pin(all.take(namespace));
+            match taken.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(place) => Some(place),
+                Poll::Pending => None,
+            }
+        };
+        let mut slow = Vec::new();
+        while let Some(mut place) = take("a") {
+            place.hand_on();
+            slow.push(place);
+        }
+        assert_eq!(slow.len(), MAX_SLOW_FETCHES + MAX_NAMESPACE_FETCHES);
+        assert!(take("b").is_some(), "another namespace does not wait");
+        slow.clear();
+        assert!(take("a").is_some());
     }
 }

@@ -218,8 +218,8 @@ impl Mirrors {
     /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`OPERATION_TIMEOUT`] at
     /// most.
     ///
-    /// An operation waits for its mirror before it takes one of the places for fetches. So a slow remote
-    /// holds one place at most, and that of the hub for [`TURN`] at most. The operation is cancelled when its
+    /// An operation waits for its mirror before it takes the places for fetches. So a slow remote holds those
+    /// of one fetch at most, and the first ones for [`TURN`] at most, unless its namespace has many. The operation is cancelled when its
     /// caller goes away.
     pub(super) async fn with_mirror<T: Send + 'static>(
         &self,
@@ -376,8 +376,8 @@ fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     }
 }
 
-/// Returns the commit that was accepted last from the same reference of the same URL, and the commit that a
-/// person allowed after it.
+/// Returns the commit that was accepted last from the same reference of the same URL, and the rewind that a
+/// person allowed.
 fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
     let (url, reference) = (&repo.spec.url, repo.spec.r#ref.name());
     let status = repo.status.as_ref();

@@ -1,10 +1,10 @@
 //! The commit of a report.
 
-use crate::git::{Commit, LastPush, Signer};
+use crate::git::{Commit, LastPush, Replaces, Signer};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, CommitAuthor, RewrittenPolicy};
-use reconcile::Push;
+use reconcile::{Push, ReportTakeover};
 
-/// Returns the commit of a report. A process that `has_pushed` there takes nothing over.
+/// Returns the commit of a report. A process that `has_pushed` there takes over what a person says.
 pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer: Option<Signer>) -> Commit {
     let Push { branch, directory, owner, takes_over, files, message, time, author, .. } = push;
     let last = LastPush {
@@ -12,13 +12,18 @@ pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer
         recreates: push.on_branch_deleted != BranchDeletedPolicy::Stop,
         adopts: push.on_rewritten != RewrittenPolicy::Stop,
     };
+    let replaces = match takes_over {
+        ReportTakeover::Continued if !has_pushed => Replaces::Last,
+        ReportTakeover::Continued | ReportTakeover::Never => Replaces::Nothing,
+        ReportTakeover::Always => Replaces::Any,
+    };
     Commit {
         branch,
         directory,
         owner,
         message,
         writer,
-        takes_over: takes_over && !has_pushed,
+        replaces,
         last,
         history_limit: usize::try_from(push.history_limit).unwrap_or(usize::MAX),
         files,

@@ -76,7 +76,7 @@ impl Controller for ClusterDecisionController {
         let before = published.map(|status| status.decisions.as_slice()).unwrap_or_default();
         let entries = entries(&placement, &selection, wanted, before, view)?;
         let approved = placement.annotation(APPROVE_DELETION_ANNOTATION).unwrap_or_default();
-        match decision_list(entries, before, approved) {
+        match decision_list(entries, published, approved) {
             Ok(status) if published == Some(&status) => {}
             Ok(status) => {
                 let is_same = status.decisions == before;

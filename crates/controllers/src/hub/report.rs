@@ -28,7 +28,7 @@ use object::text;
 use object::{Key, Metadata as _};
 use reconcile::{
     Action, Answer, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Query, Read,
-    StatusWrite, View, Watches,
+    ReportTakeover, StatusWrite, View, Watches,
 };
 
 /// How long after the last change a report waits for more of them.
@@ -102,7 +102,7 @@ impl Controller for ReportController {
                 let (digest, error) = (report::digest(&push.files), String::new());
                 let history = history(&tried, push, &commit);
                 let pushed = ReportStatus { url, branch, path, commit, digest, error, history, ..tried };
-                (pushed, Observation::new(REPORTED, True, "Pushed"))
+                (pushed, Observation::new(REPORTED, True, "Pushed").message(missing(&repo, push)))
             }
             // The status goes on to name the report before this one, which is where it was.
             Err(failure) => {
@@ -115,6 +115,15 @@ impl Controller for ReportController {
         set_condition(&mut status.conditions, observed.at(generation), now);
         StatusWrite::between(&*repo, &new)
     }
+}
+
+/// Says that a report lacks the snapshot that the spec asks for.
+fn missing(repo: &ConfigRepo, push: &Push) -> &'static str {
+    let is_wanted = repo.spec.report.as_ref().is_some_and(|report| report.snapshot);
+    if !is_wanted || push.files.contains_key(report::SNAPSHOT_FILE) {
+        return "";
+    }
+    "without snapshot.json: the fleet has more than 4 MiB of objects, one of them cannot be read, or the ConfigRepo does not act as the operator"
 }
 
 /// Returns the last reports at the destination of a push, with the commit of this push. A push that finds the
@@ -170,7 +179,11 @@ fn plan(
     let condition = find_condition(&status.conditions, REPORTED);
     // If a person edited the spec after a refusal, the next attempt comes at once.
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
-    let fenced = condition.is_some_and(|condition| condition.reason == FENCED) && !answered;
+    let takes_over = match condition.is_some_and(|condition| condition.reason == FENCED) {
+        false => ReportTakeover::Continued,
+        true if answered => ReportTakeover::Always,
+        true => ReportTakeover::Never,
+    };
     let mut plan = Plan::default();
     let is_flush = match moment {
         Moment::Usual => flushes(repo, &identity, view, now)?,
@@ -214,7 +227,7 @@ fn plan(
     }
     plan.step([Action::Push(Box::new(Push {
         last: if is_on_branch { last.commit } else { String::new() },
-        takes_over: !fenced,
+        takes_over,
         message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
         files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
@@ -252,7 +265,7 @@ fn to_branch(repo: &ConfigRepo, spec: &Report, hub: &str) -> Push {
         on_branch_deleted: on_branch_deleted.clone(),
         on_rewritten: on_rewritten.clone(),
         history_limit: *history_limit,
-        takes_over: false,
+        takes_over: ReportTakeover::Never,
         message: String::new(),
         files: BTreeMap::new(),
         time: Timestamp::UNIX_EPOCH,

@@ -21,15 +21,19 @@ pub type Entry = BTreeMap<String, String>;
 /// Returns the next list, from the wanted entries by cluster and the list that is published.
 ///
 /// Argo CD removes the applications of a cluster that leaves the list. So if more clusters leave than the
-/// budget allows, or if the list would become empty, they stay in it until `approved` names exactly them.
+/// budget allows, or if the list would become empty, they stay in it until `approved` names exactly them. An
+/// approval counts once.
 ///
 /// # Errors
 /// The list is too large for an object.
 pub fn decision_list(
     wanted: BTreeMap<String, Entry>,
-    published: &[Entry],
+    published: Option<&ClusterDecisionStatus>,
     approved: &str,
 ) -> Result<ClusterDecisionStatus, String> {
+    let (published, mut last_approval) = published
+        .map(|status| (status.decisions.as_slice(), status.last_approval.clone()))
+        .unwrap_or_default();
     let name = |entry: &Entry| entry.get("clusterName").cloned().unwrap_or_default();
     let before = published.iter().map(|entry| (name(entry), entry));
     let left: BTreeMap<String, &Entry> = before.filter(|(name, _)| !wanted.contains_key(name)).collect();
@@ -43,19 +47,22 @@ pub fn decision_list(
     } else {
         None
     };
-    let hash = left.keys().fold(Sha256::new(), |hash, name| hash.chain_update(format!("{name}\n")));
+    let hash = Sha256::new().chain_update(&last_approval);
+    let hash = left.keys().fold(hash, |hash, name| hash.chain_update(format!("{name}\n")));
     let approval = hex(hash.finalize().get(..8).unwrap_or_default());
-    let held = message.filter(|_| approval != approved).map(|message| HeldDecisions {
-        approval,
-        total: count(left.len()),
-        clusters: left.keys().take(LISTED).cloned().collect(),
-        message,
-        ..HeldDecisions::default()
-    });
     let mut entries = wanted;
-    if held.is_some() {
-        entries.extend(left.into_iter().map(|(name, entry)| (name, entry.clone())));
-    }
+    let held = match message {
+        Some(_) if approval == approved => {
+            last_approval = approval;
+            None
+        }
+        Some(message) => {
+            entries.extend(left.iter().map(|(name, entry)| (name.clone(), (*entry).clone())));
+            let (total, clusters) = (count(left.len()), left.into_keys().take(LISTED).collect());
+            Some(HeldDecisions { approval, total, clusters, message, ..HeldDecisions::default() })
+        }
+        None => None,
+    };
     let size =
         |entry: &Entry| entry.iter().map(|(field, value)| field.len() + value.len() + 6).sum::<usize>();
     let bytes: usize = entries.values().map(size).sum();
@@ -64,7 +71,7 @@ pub fn decision_list(
     }
     let clusters = count(entries.len());
     let decisions = entries.into_values().collect();
-    Ok(ClusterDecisionStatus { decisions, clusters, held, ..ClusterDecisionStatus::default() })
+    Ok(ClusterDecisionStatus { decisions, clusters, held, last_approval, ..ClusterDecisionStatus::default() })
 }
 
 fn count(number: usize) -> i32 {
@@ -89,30 +96,45 @@ mod tests {
 
     #[test]
     fn a_list_loses_a_few_clusters_at_once_and_more_with_an_approval_of_exactly_them() {
-        let all = decision_list(wanted(0..20), &[], "").unwrap();
+        let all = decision_list(wanted(0..20), None, "").unwrap();
         assert_eq!((all.clusters, &all.held), (20, &None));
-        let few = decision_list(wanted(5..25), &all.decisions, "").unwrap();
+        let few = decision_list(wanted(5..25), Some(&all), "").unwrap();
         assert_eq!((few.clusters, few.held), (20, None));
-        let many = decision_list(wanted(6..25), &all.decisions, "").unwrap();
+        let many = decision_list(wanted(6..25), Some(&all), "").unwrap();
         let held = many.held.clone().unwrap();
         assert_eq!((many.clusters, held.total, held.clusters.len()), (25, 6, 6));
         assert_eq!(held.message, "6 clusters leave the list at once, more than 5");
-        let approved = decision_list(wanted(6..25), &many.decisions, &held.approval).unwrap();
+        let approved = decision_list(wanted(6..25), Some(&many), &held.approval).unwrap();
         assert_eq!((approved.clusters, approved.held), (19, None));
-        let other = decision_list(wanted(7..25), &many.decisions, &held.approval).unwrap();
+        let other = decision_list(wanted(7..25), Some(&many), &held.approval).unwrap();
         assert_eq!(other.clusters, 25, "the approval was for other clusters");
     }
 
     #[test]
+    fn an_approval_counts_once() {
+        let all = decision_list(wanted(0..20), None, "").unwrap();
+        let first = decision_list(wanted(6..20), Some(&all), "").unwrap().held.unwrap().approval;
+        let left = decision_list(wanted(6..20), Some(&all), &first).unwrap();
+        assert_eq!((left.clusters, &left.held), (14, &None));
+        let restored = decision_list(wanted(0..20), Some(&left), &first).unwrap();
+        assert_eq!((restored.clusters, &restored.held), (20, &None));
+        let again = decision_list(wanted(6..20), Some(&restored), &first).unwrap();
+        assert_eq!((again.clusters, again.held.is_some()), (20, true), "it is another removal");
+        let second = again.held.clone().unwrap().approval;
+        let left = decision_list(wanted(6..20), Some(&again), &second).unwrap();
+        assert_eq!((left.clusters, left.held), (14, None));
+    }
+
+    #[test]
     fn a_list_becomes_empty_only_with_an_approval() {
-        let one = decision_list(wanted(0..1), &[], "").unwrap();
-        let none = decision_list(BTreeMap::new(), &one.decisions, "").unwrap();
+        let one = decision_list(wanted(0..1), None, "").unwrap();
+        let none = decision_list(BTreeMap::new(), Some(&one), "").unwrap();
         let held = none.held.clone().unwrap();
         assert_eq!(
             (names(&none), held.message.as_str()),
             (vec!["c00"], "the placement selects no cluster any more")
         );
-        let approved = decision_list(BTreeMap::new(), &none.decisions, &held.approval).unwrap();
+        let approved = decision_list(BTreeMap::new(), Some(&none), &held.approval).unwrap();
         assert_eq!((approved.clusters, approved.held), (0, None));
     }
 
@@ -120,7 +142,7 @@ mod tests {
     fn a_list_that_is_too_large_for_an_object_is_refused() {
         let list = |bytes: usize| {
             let entry: Entry = [("f".to_owned(), "x".repeat(bytes - "f".len() - 6))].into();
-            decision_list([("c".to_owned(), entry)].into(), &[], "")
+            decision_list([("c".to_owned(), entry)].into(), None, "")
         };
         assert!(list(MAX_BYTES).is_ok());
         let refused = list(MAX_BYTES + 1).unwrap_err();
@@ -129,8 +151,8 @@ mod tests {
 
     #[test]
     fn a_large_list_loses_a_share_of_its_clusters_at_once_and_names_a_few_that_are_held() {
-        let all = decision_list(wanted(0..300), &[], "").unwrap();
-        let lost = |range| decision_list(wanted(range), &all.decisions, "").unwrap().held;
+        let all = decision_list(wanted(0..300), None, "").unwrap();
+        let lost = |range| decision_list(wanted(range), Some(&all), "").unwrap().held;
         assert_eq!(lost(15..300), None);
         let held = lost(16..300).unwrap();
         assert_eq!((held.total, held.clusters.len()), (16, LISTED));

@@ -38,8 +38,8 @@ pub struct DeletionHold {
 
 /// Deletions and the sizes that the budget compares them with.
 pub(super) struct Deletions<'a> {
-    /// The objects to delete, in order.
-    pub(super) objects: &'a [ObjectId],
+    /// The objects to delete, with the uids of the live ones. The uid is empty if the kind was not read.
+    pub(super) objects: &'a BTreeMap<ObjectId, String>,
     /// Number of objects in the inventory.
     pub(super) owned: usize,
     /// Number of objects in the commit.
@@ -71,9 +71,9 @@ pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) ->
         "the repository holds no objects any more".to_owned()
     } else if objects.len() > allowed {
         format!("{} deletions are over the budget of {allowed}", objects.len())
-    } else if let Some(id) = objects.iter().find(|id| cascades(id)) {
+    } else if let Some(id) = objects.keys().find(|id| cascades(id)) {
         format!("deleting {id} deletes everything in it")
-    } else if let Some((id, clusters)) = objects.iter().find_map(|id| uninstalls.get_key_value(id)) {
+    } else if let Some((id, clusters)) = objects.keys().find_map(|id| uninstalls.get_key_value(id)) {
         format!(
             "deleting {id} removes what it installs from {}, more than may lose it at once",
             counted(clusters, "cluster")
@@ -83,9 +83,11 @@ pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) ->
     } else {
         return None;
     };
-    let hash = objects.iter().fold(Sha256::new(), |hash, id| hash.chain_update(format!("{id}\n")));
+    // Objects that are created again have other uids, so their deletion needs another approval.
+    let hash =
+        objects.iter().fold(Sha256::new(), |hash, (id, uid)| hash.chain_update(format!("{id} {uid}\n")));
     let approval = hex(hash.finalize().get(..8).unwrap_or_default());
-    (approval != approved).then(|| DeletionHold { approval, objects: objects.to_vec(), why })
+    (approval != approved).then(|| DeletionHold { approval, objects: objects.keys().cloned().collect(), why })
 }
 
 #[cfg(test)]
@@ -93,16 +95,16 @@ mod tests {
     use super::*;
     use object::Key;
 
-    fn ids(n: usize, kind: &str) -> Vec<ObjectId> {
+    fn ids(n: usize, kind: &str) -> BTreeMap<ObjectId, String> {
         let id = |i| ObjectId {
             group: String::new(),
             kind: kind.into(),
             key: Key::namespaced("ns", format!("{i:04}")),
         };
-        (0..n).map(id).collect()
+        (0..n).map(|i| (id(i), format!("u{i}"))).collect()
     }
 
-    fn held(objects: &[ObjectId], owned: usize, approved: &str) -> Option<DeletionHold> {
+    fn held(objects: &BTreeMap<ObjectId, String>, owned: usize, approved: &str) -> Option<DeletionHold> {
         let uninstalls = &BTreeMap::new();
         hold(Budget::default(), &Deletions { objects, owned, desired: 1, uninstalls, confirm: &[] }, approved)
     }
@@ -130,6 +132,8 @@ mod tests {
         assert_eq!(held(&ids(6, "ConfigMap"), 6, &approval), None);
         assert!(held(&ids(7, "ConfigMap"), 7, &approval).is_some());
         assert!(held(&ids(6, "Secret"), 6, &approval).is_some());
+        let again = ids(6, "ConfigMap").into_keys().map(|id| (id, "new".to_owned())).collect();
+        assert!(held(&again, 6, &approval).is_some(), "they were created again");
     }
 
     #[test]

@@ -95,7 +95,8 @@ fn is_recreated(object: &Object) -> Result<bool, String> {
     }
 }
 
-/// Metadata that only the API server writes, or that names other objects of one cluster by uid.
+/// Metadata that only the API server and controllers write, or that names other objects of one cluster by
+/// uid. A finalizer that nobody removes would keep an object from being deleted for ever.
 const SERVER_FIELDS: &[&str] = &[
     "uid",
     "resourceVersion",
@@ -106,6 +107,7 @@ const SERVER_FIELDS: &[&str] = &[
     "selfLink",
     "managedFields",
     "ownerReferences",
+    "finalizers",
 ];
 
 /// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals

@@ -61,15 +61,18 @@ pub(super) fn prune<E: Display>(
     let mut to_delete: BTreeMap<ObjectId, Arc<Object>> = BTreeMap::new();
     let (owned, desired) = (input.inventory.len(), plan.inventory.len());
     let mut kept = Inventory::new();
-    let mut counted: Vec<ObjectId> = Vec::new();
+    let mut counted: BTreeMap<ObjectId, String> = BTreeMap::new();
     for (id, version) in input.inventory.iter().filter(|(id, _)| !plan.inventory.contains_key(*id)) {
         match decide(input, id, live(&id.at(version))) {
             PruneDecision::Release => continue,
-            PruneDecision::Unknown if input.policy.prune => counted.push(id.clone()),
-            PruneDecision::Unknown => {}
+            PruneDecision::Unknown => {
+                if input.policy.prune {
+                    counted.insert(id.clone(), String::new());
+                }
+            }
             PruneDecision::Terminating => plan.terminating += 1,
             PruneDecision::Delete(object) => {
-                counted.push(id.clone());
+                counted.insert(id.clone(), object.uid().to_owned());
                 to_delete.insert(id.clone(), object);
             }
             PruneDecision::HandOver(hand_over) => plan.hand_over.push(hand_over),

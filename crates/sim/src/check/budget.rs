@@ -1,6 +1,6 @@
 //! Checks that deletions stay within the budgets and approvals.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -16,10 +16,10 @@ use engine::sync::{self, ObjectId};
 use object::{Metadata as _, ObjectRef, hex};
 use reconcile::{Action, Plan, Query, View};
 
-/// Returns the objects that a plan deletes.
-fn deleted(plan: &Plan) -> impl Iterator<Item = &ObjectRef> {
+/// Returns the objects that a plan deletes, with their uids.
+fn deleted(plan: &Plan) -> impl Iterator<Item = (&ObjectRef, &str)> {
     plan.steps.iter().flatten().filter_map(|action| match action {
-        Action::Delete { target, .. } => Some(target),
+        Action::Delete { target, precondition, .. } => Some((target, precondition.uid.as_str())),
         _ => None,
     })
 }
@@ -37,9 +37,9 @@ pub(super) fn policy(addon: &str, view: &impl View) -> Option<RolloutPolicy> {
     policy.map(|policy| RolloutPolicy::clone(policy))
 }
 
-/// Returns the value that approves exactly these deletions.
-fn approval(objects: &BTreeSet<ObjectId>) -> String {
-    let lines: String = objects.iter().map(|id| format!("{id}\n")).collect();
+/// Returns the value that approves exactly these deletions of objects with their uids.
+fn approval(objects: &BTreeMap<ObjectId, &str>) -> String {
+    let lines: String = objects.iter().map(|(id, uid)| format!("{id} {uid}\n")).collect();
     hex(Sha256::digest(lines).get(..8).unwrap_or_default())
 }
 
@@ -50,7 +50,8 @@ impl Checker {
         let CheckedDecision { controller: "config-repo", key, view, plan, .. } = decided else {
             return Ok(());
         };
-        let now: BTreeSet<ObjectId> = deleted(plan).map(ObjectId::of).collect();
+        let now: BTreeMap<ObjectId, &str> =
+            deleted(plan).map(|(target, uid)| (ObjectId::of(target), uid)).collect();
         let Ok(Some(repo)) = view.get::<ConfigRepo>(key) else { return Ok(()) };
         if now.is_empty() || repo.metadata.deletion_timestamp.is_some() {
             return Ok(());
@@ -62,7 +63,7 @@ impl Checker {
         let commit = view.source(key).and_then(|source| source.checkout.clone());
         let commit = commit.map(|checkout| checkout.revision.clone()).unwrap_or_default();
         let pruned = self.pruned.entry(((*key).clone(), commit)).or_default();
-        pruned.extend(now);
+        pruned.extend(now.into_keys());
         let size = |number: i32| usize::try_from(number).unwrap_or_default();
         let budget = &repo.spec.deletion_budget;
         // The inventory no longer holds objects that earlier deletions for the commit removed.
@@ -83,8 +84,8 @@ impl Checker {
             return Ok(());
         };
         let is_addon = |target: &&ObjectRef| target.gvk.kind == "ManagedClusterAddOn";
-        let removed: BTreeSet<String> =
-            deleted(plan).filter(is_addon).map(|target| target.key.namespace.clone()).collect();
+        let removed = deleted(plan).map(|(target, _)| target).filter(is_addon);
+        let removed: BTreeSet<String> = removed.map(|target| target.key.namespace.clone()).collect();
         if removed.is_empty() {
             return Ok(());
         }

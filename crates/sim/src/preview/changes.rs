@@ -12,6 +12,7 @@ use super::runner::Sides;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::condition::{Condition, Conditions as _, find_condition};
 use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::CONFIG_REPO_ANNOTATION;
 use api::names::addon_conditions::PROGRESSING;
 use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
 use api::work::v1::ManifestWork;
@@ -34,8 +35,16 @@ fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectChange> {
         (Some(_), None) => (Change::Deleted, Vec::new()),
         (Some(before), Some(after)) => (Change::Changed, field_changes(before, after)),
     };
-    let is_same = change == Change::Changed && fields.is_empty();
-    (!is_same).then(|| ObjectChange { object: id.to_string(), change, fields })
+    let (old, new) = (before.as_ref().and_then(owner), after.and_then(owner));
+    let repo = new.clone().or_else(|| old.clone()).unwrap_or_default();
+    let moved_from = old.filter(|old| new.is_some_and(|new| new != *old)).unwrap_or_default();
+    let is_same = change == Change::Changed && fields.is_empty() && moved_from.is_empty();
+    (!is_same).then(|| ObjectChange { object: id.to_string(), change, repo, moved_from, fields })
+}
+
+/// Returns the ConfigRepo of an object.
+fn owner(object: &Arc<Object>) -> Option<String> {
+    object.annotations().get(CONFIG_REPO_ANNOTATION).map(|owner| (*owner).to_owned())
 }
 
 /// Returns the placements whose clusters change.

@@ -1,6 +1,6 @@
 //! The person who grants what rollouts ask for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -12,8 +12,14 @@ use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
 use object::Key;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
+/// Approves the plans that ConfigRepos hold; returns their hashes.
+pub(super) fn approve_plans(hub: &mut Store, repos: &[ConfigRepo], now: Timestamp) -> BTreeMap<Key, String> {
+    let approved = repos.iter().map(Key::of).map(|repo| (repo.clone(), approve_plan(hub, &repo, now)));
+    approved.filter(|(_, hash)| !hash.is_empty()).collect()
+}
+
 /// Approves the plan that a ConfigRepo holds; returns its hash, which is empty if it holds none.
-pub(super) fn approve_plan(hub: &mut Store, repo: &Key, now: Timestamp) -> String {
+fn approve_plan(hub: &mut Store, repo: &Key, now: Timestamp) -> String {
     let status = get::<ConfigRepo>(hub, repo).and_then(|repo| repo.status);
     let hash = status.unwrap_or_default().held_plan;
     if hash.is_empty() {

@@ -1,6 +1,6 @@
 //! Plays a commit on a copy of a hub.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,20 +8,22 @@ use jiff::{SignedDuration, Timestamp};
 use super::changes;
 use super::error::PreviewError;
 use super::fleet::{all, get};
-use super::people::{approve, approve_plan};
-use super::results::{Approval, FrozenCommit, HeldObjects, Preview, Verdict};
+use super::people::{approve, approve_plans};
+use super::results::{Approval, FrozenCommit, HeldObjects, Preview, RepoPreview, Verdict};
 use super::runner::Runner;
 use super::snapshot::HubSnapshot;
 use super::spokes::Spokes;
 use super::timeline::Timeline;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus};
+use api::gitops::v1alpha1::{
+    ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus,
+};
 use api::names::gitops_conditions::READY;
 use engine::rollout;
 use engine::sync::{self, Inventory, ObjectId};
 use object::duration::later;
 use object::tree::Checkout;
-use object::{Gvk, Key};
+use object::{Gvk, Key, Metadata as _};
 use reconcile::{Source, SourceIdentity};
 use serde_json::json;
 use store::{Patch, ResourcePath, Store, WriteOptions};
@@ -31,6 +33,8 @@ const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// Wakes without a write after which a preview ends. Controllers check every minute what may have changed
 /// outside of the hub.
 const QUIET: u32 = 100;
+/// Stands for the approval of deletions in a plan that does not know the uids of the objects.
+const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has once the commit is applied";
 
 /// A commit of a ConfigRepo.
 #[derive(Clone, Debug)]
@@ -56,44 +60,67 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     // In a freeze, the commit is applied at its end. The operator refuses a window that cannot be read.
     let frozen = rollout::open_window(&repo.spec.freeze_windows, now).ok().flatten();
     let now = frozen.as_ref().map_or(now, |(_, until)| *until);
-    assume_health(&mut hub, &commit.repo, now);
     if repo.spec.suspend {
         return Err(PreviewError::Suspended(commit.repo.clone()));
     }
     if repo.spec.mode == ConfigRepoMode::Observe {
         return Err(PreviewError::Observes(commit.repo.clone()));
     }
+    let repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
     let mut runner = Runner::new();
-    let source = |checkout: &Arc<Checkout>| Source {
-        identity: SourceIdentity::of(&repo),
-        checkout: Some(Arc::clone(checkout)),
-        failure: None,
+    let fetch = |runner: &mut Runner, checkout: &Arc<Checkout>| {
+        for repo in &repos {
+            let (identity, checkout) = (SourceIdentity::of(repo), Some(Arc::clone(checkout)));
+            runner.set_source(&Key::of(repo), Source { identity, checkout, failure: None }, now);
+        }
     };
+    repos.iter().for_each(|repo| assume_health(&mut hub, &Key::of(repo), now));
     if let Some(base) = &commit.base {
-        runner.set_source(&commit.repo, source(base), now);
+        fetch(&mut runner, base);
     }
     runner.settle(&mut hub, now)?;
-    if commit.base.is_some() && !approve_plan(&mut hub, &commit.repo, now).is_empty() {
+    if commit.base.is_some() && !approve_plans(&mut hub, &repos, now).is_empty() {
         runner.settle(&mut hub, now)?;
     }
     runner.applied.clear();
-    runner.set_source(&commit.repo, source(&commit.head), now);
+    fetch(&mut runner, &commit.head);
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
     let mut play = PreviewRun::begin(runner, hub, spokes, now);
     play.settle()?;
-    let plan_approval = approve_plan(&mut play.hub, &commit.repo, now);
-    if !plan_approval.is_empty() {
+    let plan_approvals = approve_plans(&mut play.hub, &repos, now);
+    if !plan_approvals.is_empty() {
         play.settle()?;
     }
-    let owned = sync::recorded(&repo, &all::<ConfigRepoInventory>(&play.before).collect::<Vec<_>>());
-    check_read(snapshot, &play.runner.kinds, &repo, &owned)?;
-    if !changes::objects(&play.runner.applied).is_empty() {
+    let inventories: Vec<_> = all::<ConfigRepoInventory>(&play.before).collect();
+    for repo in &repos {
+        check_read(snapshot, &play.runner.kinds, repo, &sync::recorded(repo, &inventories))?;
+    }
+    let waits = repos.iter().any(|repo| !is_ready(&play.hub, &Key::of(repo)));
+    if waits || !changes::objects(&play.runner.applied).is_empty() {
         play.let_time_pass()?;
     }
-    let mut preview = play.results(commit, plan_approval);
+    let outcome = |repo: &Key| play.outcome(repo, commit, &plan_approvals);
+    let own = outcome(&commit.repo);
+    let others = repos.iter().skip(1).map(|repo| outcome(&Key::of(repo))).collect();
+    let mut preview = play.results(commit, own, others);
+    for held in preview.held_mut().filter(|_| !snapshot.knows_uids()) {
+        held.why = held.why.replace(&held.approval, APPROVAL_OF_HUB);
+        held.approval.clear();
+    }
     let waits = matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval);
     preview.frozen = frozen.filter(|_| waits).map(|(window, until)| FrozenCommit { window, until });
     Ok(preview)
+}
+
+/// Returns a ConfigRepo, and then the others that apply the commits of the same URL and reference. A commit
+/// may move objects between them.
+pub(super) fn of_same_source(all: impl Iterator<Item = ConfigRepo>, repo: &ConfigRepo) -> Vec<ConfigRepo> {
+    let applies = |other: &ConfigRepo| {
+        let ConfigRepoSpec { url, r#ref, suspend, mode, .. } = &other.spec;
+        let is_same = *url == repo.spec.url && *r#ref == repo.spec.r#ref && Key::of(other) != Key::of(repo);
+        is_same && !suspend && *mode != ConfigRepoMode::Observe && !other.is_terminating()
+    };
+    std::iter::once(repo.clone()).chain(all.filter(applies)).collect()
 }
 
 /// Turns off the wait of stages for health and the wait of commits for other ConfigRepos: a preview assumes
@@ -165,30 +192,37 @@ impl PreviewRun {
         }
     }
 
-    fn results(self, commit: &Commit, plan_approval: String) -> Preview {
-        let status = |hub: &Store| {
-            get::<ConfigRepo>(hub, &commit.repo).and_then(|repo| repo.status).unwrap_or_default()
-        };
-        let before = &self.before;
-        let (old, new) = (status(before), status(&self.hub));
-        let ready = find_condition(&new.conditions, READY);
+    /// Returns the result at one ConfigRepo.
+    fn outcome(&self, repo: &Key, commit: &Commit, approvals: &BTreeMap<Key, String>) -> RepoPreview {
+        let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status).unwrap_or_default();
+        let ready = find_condition(&status.conditions, READY);
         let message = ready.map(|ready| ready.message.clone()).unwrap_or_default();
-        let applied = |status: &ConfigRepoStatus| {
-            status.applied.as_ref().map(|applied| applied.commit.clone()).unwrap_or_default()
-        };
-        let is_applied = applied(&new) == commit.head.revision;
-        let objects = changes::objects(&self.runner.applied);
-        let held = new.held_deletions.as_ref().filter(|_| is_applied).map(|held| HeldObjects {
+        let is_applied = applied(&status) == commit.head.revision;
+        let held = status.held_deletions.as_ref().filter(|_| is_applied).map(|held| HeldObjects {
             why: message.clone(),
             approval: held.approval.clone(),
             total: usize::try_from(held.total).unwrap_or_default(),
             objects: held.objects.iter().map(|entry| ObjectId::from_entry(entry).0.to_string()).collect(),
         });
+        RepoPreview {
+            repo: repo.to_string(),
+            refused: (!is_applied).then_some(message),
+            plan_approval: approvals.get(repo).cloned().unwrap_or_default(),
+            held,
+        }
+    }
+
+    fn results(self, commit: &Commit, own: RepoPreview, others: Vec<RepoPreview>) -> Preview {
+        let before = &self.before;
+        let old = get::<ConfigRepo>(before, &commit.repo).and_then(|repo| repo.status).unwrap_or_default();
+        let mut objects = changes::objects(&self.runner.applied);
+        objects.iter_mut().filter(|object| object.repo == own.repo).for_each(|object| object.repo.clear());
         let has_effect = !objects.is_empty();
         let removals = if has_effect { changes::removals(&self.hub) } else { Vec::new() };
-        let waits = held.is_some() || !removals.is_empty() || !self.approvals.is_empty();
-        let needs_approval = waits || !plan_approval.is_empty();
-        let verdict = if !is_applied {
+        let waits = |one: &RepoPreview| one.held.is_some() || !one.plan_approval.is_empty();
+        let mut all = std::iter::once(&own).chain(&others);
+        let needs_approval = all.clone().any(waits) || !removals.is_empty() || !self.approvals.is_empty();
+        let verdict = if all.any(|one| one.refused.is_some()) {
             Verdict::Refused
         } else if needs_approval {
             Verdict::NeedsApproval
@@ -198,14 +232,16 @@ impl PreviewRun {
             Verdict::NoChange
         };
         let [add_ons, replica_sets] = changes::changed_workloads(before, &self.hub, self.timeline.batches());
+        let RepoPreview { repo, refused, plan_approval, held } = own;
         Preview {
-            repo: commit.repo.to_string(),
+            repo,
             applied: applied(&old),
             commit: commit.head.revision.clone(),
             verdict,
-            refused: (!is_applied).then_some(message),
+            refused,
             plan_approval,
             frozen: None,
+            others,
             held,
             placements: changes::placements(before, &self.hub),
             add_ons,
@@ -219,6 +255,16 @@ impl PreviewRun {
             objects,
         }
     }
+}
+
+fn is_ready(hub: &Store, repo: &Key) -> bool {
+    let status = get::<ConfigRepo>(hub, repo).and_then(|repo| repo.status).unwrap_or_default();
+    find_condition(&status.conditions, READY).is_some_and(|ready| ready.is_true())
+}
+
+/// Returns the commit that is applied.
+fn applied(status: &ConfigRepoStatus) -> String {
+    status.applied.as_ref().map(|applied| applied.commit.clone()).unwrap_or_default()
 }
 
 /// Refuses a snapshot that lacks kinds. One that does not say which kinds it has must have those of the

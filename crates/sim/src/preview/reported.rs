@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 
+use super::play::of_same_source;
 use super::snapshot::{HubSnapshot, SEED};
 use api::crds;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
@@ -24,7 +25,13 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
         objects.iter().filter(|it| it.gvk() == Gvk::of::<ConfigRepoInventory>()).filter_map(typed).collect();
     let is_repo = |object: &&Object| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
     let found = objects.iter().find(is_repo).and_then(|object| object.to_typed::<ConfigRepo>().ok());
-    let inventory = found.as_ref().map(|found| recorded(found, &parts)).unwrap_or_default();
+    let all = objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
+    let all = all.filter_map(|object| object.to_typed::<ConfigRepo>().ok());
+    let mut inventory: BTreeMap<ObjectId, (String, Key)> = BTreeMap::new();
+    for repo in found.iter().flat_map(|found| of_same_source(all.clone(), found)) {
+        let owned = recorded(&repo, &parts).into_iter();
+        inventory.extend(owned.map(|(id, version)| (id, (version, Key::of(&repo)))));
+    }
     let known: BTreeSet<ObjectId> = objects.iter().map(|object| ObjectId::of(&object.reference())).collect();
     let missing: BTreeMap<_, _> = inventory.iter().filter(|(id, _)| !known.contains(*id)).collect();
     let mut scratch = Store::new(SEED, now);
@@ -32,7 +39,7 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
     for object in objects.iter_mut().filter(|it| inventory.contains_key(&ObjectId::of(&it.reference()))) {
         own(&mut scratch, object, now);
     }
-    objects.extend(missing.into_iter().filter_map(|(id, version)| place(id, version, repo)));
+    objects.extend(missing.into_iter().filter_map(|(id, (version, repo))| place(id, version, repo)));
     for object in &mut objects {
         // A report holds no times, and an API server gives an owner of fields the time of the object.
         object.metadata_mut().entry("creationTimestamp").or_insert_with(|| json!(now));

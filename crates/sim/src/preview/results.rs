@@ -30,6 +30,9 @@ pub struct Preview {
     /// count from there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<FrozenCommit>,
+    /// The other ConfigRepos of the same URL and reference. They get the commit too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<RepoPreview>,
     /// The objects of the hub that are created, changed and deleted, in order.
     pub objects: Vec<ObjectChange>,
     /// The deletions that wait for approval.
@@ -70,6 +73,7 @@ impl Preview {
             refused: Some(why),
             plan_approval: String::new(),
             frozen: None,
+            others: Vec::new(),
             objects: Vec::new(),
             held: None,
             placements: Vec::new(),
@@ -92,10 +96,15 @@ impl Preview {
         effects.commit.clear();
         effects.refused = None;
         effects.frozen = None;
+        for other in &mut effects.others {
+            other.refused = other.refused.take().map(|_| String::new());
+        }
         effects.assumed_kinds.clear();
         effects.ends_after = 0;
-        if let Some(held) = &mut effects.held {
+        for held in effects.held_mut() {
             held.why.clear();
+            // It names the uids of the objects, which a report may not know.
+            held.approval.clear();
         }
         let workloads = effects.add_ons.iter_mut().chain(&mut effects.replica_sets);
         for batch in workloads.flat_map(|workload| &mut workload.batches) {
@@ -108,6 +117,28 @@ impl Preview {
         let text = serde_json::to_vec(&effects).expect("a preview has no map with keys that are no text");
         hex(Sha256::digest(text).get(..8).unwrap_or_default())
     }
+
+    /// Returns the deletions that wait for approval, of every ConfigRepo.
+    pub(super) fn held_mut(&mut self) -> impl Iterator<Item = &mut HeldObjects> {
+        self.held.iter_mut().chain(self.others.iter_mut().filter_map(|other| other.held.as_mut()))
+    }
+}
+
+/// The result of a commit at one ConfigRepo.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RepoPreview {
+    /// The ConfigRepo, `namespace/name`.
+    pub repo: String,
+    /// Why the commit is not applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// The value of the annotation that approves the commit, as [`Preview::plan_approval`].
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub plan_approval: String,
+    /// The deletions that wait for approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldObjects>,
 }
 
 /// The result of a preview in a word.
@@ -138,11 +169,18 @@ pub enum Change {
 
 /// An object that changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ObjectChange {
     /// `Kind.group namespace/name`.
     pub object: String,
     /// The change.
     pub change: Change,
+    /// The ConfigRepo of the object, where it is not the one of the plan.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub repo: String,
+    /// The ConfigRepo that it moves from, where it moves.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub moved_from: String,
     /// The fields that change; none of an object that is created or deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
@@ -153,7 +191,9 @@ pub struct ObjectChange {
 pub struct HeldObjects {
     /// The message of the ConfigRepo about them.
     pub why: String,
-    /// The value of the annotation that approves exactly these deletions.
+    /// The value of the annotation that approves exactly these deletions; empty where the snapshot does not
+    /// know the uids of the objects.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub approval: String,
     /// How many objects.
     pub total: usize,

@@ -9,11 +9,12 @@ use super::error::PreviewError;
 use crate::check::Checker;
 use crate::execute::{Branches, Servers, execute, path};
 use crate::process::{Faults, read};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::ObjectId;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{
     Act, Action, Command, Controller, Dispatcher, Limits, Outcome, Register, Representation, Scope, Site,
-    Source, WatchedKind,
+    Source, Subresource, WatchedKind,
 };
 use store::{Store, Watch};
 
@@ -164,7 +165,11 @@ fn written_object(action: &Action) -> Option<ObjectRef> {
     match action {
         Action::Apply { object, dry_run: false, .. } => Some(object.reference()),
         Action::Delete { target, .. } => Some(target.clone()),
-        // The status and the finalizer of the ConfigRepo.
+        // A move to another ConfigRepo. Others are of the status, the finalizer and the inventories.
+        Action::Patch { target, subresource: Subresource::None, .. } => {
+            let own = [Gvk::of::<ConfigRepo>(), Gvk::of::<ConfigRepoInventory>()];
+            (!own.contains(&target.gvk)).then(|| target.clone())
+        }
         Action::Apply { .. } | Action::Patch { .. } => None,
         Action::Create { .. } | Action::Replace { .. } | Action::Push(_) | Action::SetCommitStatus(_) => None,
     }

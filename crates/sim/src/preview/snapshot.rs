@@ -58,6 +58,12 @@ impl HubSnapshot {
         self.kinds.iter().flatten().any(is) || self.objects.iter().any(|object| is(&object.gvk()))
     }
 
+    /// Returns whether the uids are those of the hub. A report lacks those of objects that only a commit
+    /// decides.
+    pub(super) fn knows_uids(&self) -> bool {
+        self.objects.iter().all(|object| !object.uid().is_empty())
+    }
+
     /// Returns a store with these objects, and with the definitions of our kinds where the snapshot has none.
     pub(super) fn load(&self, now: Timestamp) -> Store {
         let mut base = Store::new(SEED, now);

@@ -315,8 +315,14 @@ fn namespaces_of_tenants_that_the_operator_may_not_read_stay() {
 #[test]
 fn a_commit_without_most_of_its_objects_deletes_nothing_by_itself() {
     let mut world = fleet();
-    for (commit, left) in [("2", 2), ("3", 0)] {
-        world.commit(&repo(), &commit.repeat(40), tenants(0..left, "1"));
+    // Without their maps alone, no namespace leaves, and nothing but the number of deletions holds them.
+    let mut without_maps = tenants(0..2, "1");
+    for i in 2..20 {
+        let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: tenant-{i}}}\n");
+        without_maps.insert(format!("{i}.yaml"), namespace.into_bytes());
+    }
+    for (commit, left) in [("2", tenants(0..2, "1")), ("3", without_maps), ("4", tenants(0..0, "1"))] {
+        world.commit(&repo(), &commit.repeat(40), left);
         minutes(&mut world, 15);
         world.restart_operator();
         minutes(&mut world, 15);

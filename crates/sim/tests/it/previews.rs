@@ -13,7 +13,7 @@ use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{APPLIED_DIGEST_ANNOTATION, APPROVE_PLAN_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
 use api::work::v1::ManifestWork;
 use object::tree::{Checkout, FileTree};
-use object::{Metadata as _, Object, Random};
+use object::{Key, Metadata as _, Object, Random};
 use sim::history::Content;
 use sim::preview::{Change, Commit, HubSnapshot, Preview, Verdict, of_report, preview};
 use sim::{World, workload};
@@ -320,4 +320,49 @@ fn the_hash_of_a_plan_is_that_of_its_effects() {
     assert_eq!(first.hash(), preview(2, &content).hash(), "a merge has another name and the same effects");
     content.change(&mut random);
     assert_ne!(preview(1, &content).hash(), first.hash());
+}
+
+/// Returns a hub whose second ConfigRepo follows the same branch, in another directory.
+fn of_two() -> (World, Key) {
+    let mut world = fleet(3, 1);
+    let apps = Key::namespaced("config", "apps");
+    for (repo, path) in [(repo(), "infra"), (apps.clone(), "apps")] {
+        let spec =
+            json!({"url": "https://git.example/fleet", "path": path, "deletionBudget": {"objects": 2}});
+        config_repo(&mut world, &repo, spec);
+    }
+    (world, apps)
+}
+
+fn maps(files: &[(&str, std::ops::Range<usize>)]) -> FileTree {
+    let map = |i| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{i}, namespace: config}}\n");
+    let content =
+        |numbers: &std::ops::Range<usize>| numbers.clone().map(map).collect::<Vec<_>>().join("---\n");
+    files.iter().map(|(path, numbers)| (*path, content(numbers).into_bytes())).collect()
+}
+
+#[test]
+fn a_plan_of_a_commit_that_moves_objects_shows_the_moves() {
+    let (mut world, apps) = of_two();
+    let first = commit(1, maps(&[("infra/a.yaml", 0..8), ("apps/b.yaml", 8..9)]));
+    for repo in [&repo(), &apps] {
+        world.commit(repo, &first.head.revision, first.head.tree.clone());
+    }
+    world.run_for(seconds(60)).unwrap();
+    let second = commit(2, maps(&[("infra/a.yaml", 0..1), ("apps/b.yaml", 1..9)]));
+    for (planned, moved_to) in [(repo(), "config/apps"), (apps.clone(), "")] {
+        let told = previewed(&world, &Commit { repo: planned, ..second.clone() });
+        assert_eq!((told.verdict, &told.held), (Verdict::Change, &None), "{told:?}");
+        let moves = told.objects.iter().map(|it| (it.change, it.moved_from.as_str(), it.repo.as_str()));
+        assert_eq!(moves.collect::<Vec<_>>(), [(Change::Changed, "config/fleet", moved_to); 7]);
+        assert!(told.others.len() == 1 && told.others[0].refused.is_none(), "{:?}", told.others);
+    }
+    let mut refused = maps(&[("infra/a.yaml", 0..8), ("apps/b.yaml", 8..9)]);
+    refused.insert("apps/c.yaml", b"kind: [".to_vec());
+    let told = previewed(&world, &commit(3, refused));
+    assert_eq!((told.verdict, told.refused.is_none()), (Verdict::Refused, true));
+    let [other] = told.others.as_slice() else { panic!("{:?}", told.others) };
+    assert!(
+        other.repo == "config/apps" && other.refused.as_ref().is_some_and(|why| why.contains("apps/c.yaml"))
+    );
 }

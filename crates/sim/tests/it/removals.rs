@@ -210,18 +210,40 @@ fn an_approved_commit_needs_no_second_approval_of_its_policy() {
     drop_an_addon(world);
 }
 
+#[test]
+fn a_commit_that_drops_an_addon_and_loosens_its_policy_waits_for_an_approval() {
+    let mut world = installed(Setup::default(), 3);
+    let policy = |spec: Value| {
+        let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+        merged(kind, json!({"metadata": {"name": "p"}, "spec": spec})).to_string()
+    };
+    let before = format!("{}\n---\n{}", addon_file(&world), policy(json!({})));
+    let after = policy(json!({"removalBudget": "100%"}));
+    drop_from_the_repository(&mut world, &before, &after, have);
+    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    assert_eq!(
+        serde_json::to_value(policy.spec).unwrap()["removalBudget"],
+        "100%",
+        "it follows the approval"
+    );
+}
+
 /// Removes the add-on of all clusters with a commit; its ConfigRepo approves the deletions.
 fn drop_an_addon(mut world: World) {
+    let file = addon_file(&world);
+    drop_from_the_repository(&mut world, &file, "", have);
+}
+
+fn addon_file(world: &World) -> String {
     let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
     let kind =
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn"});
-    let file = merged(kind, json!({"metadata": {"name": ADDON}, "spec": cma.spec}));
-    drop_from_the_repository(&mut world, &file, have);
+    merged(kind, json!({"metadata": {"name": ADDON}, "spec": cma.spec})).to_string()
 }
 
-/// Commits an object, commits that it is gone, and approves the deletion. `have` returns how many clusters
-/// have what it installs: three, until the approval.
-fn drop_from_the_repository(world: &mut World, file: &Value, have: fn(&World) -> usize) {
+/// Commits a file, commits what it has afterwards, and approves the deletion. `have` returns how many
+/// clusters have what it installs: three, until the approval.
+fn drop_from_the_repository(world: &mut World, file: &str, after: &str, have: fn(&World) -> usize) {
     let repo = repo();
     config_repo(world, &repo, json!({"url": "https://git.example/fleet", "takeover": "Always"}));
     let maps: Vec<String> =
@@ -234,9 +256,9 @@ fn drop_from_the_repository(world: &mut World, file: &Value, have: fn(&World) ->
             .map(|(path, content)| (path.to_owned(), content.as_bytes()))
             .collect()
     };
-    world.commit(&repo, &"1".repeat(40), tree(&file.to_string()));
+    world.commit(&repo, &"1".repeat(40), tree(file));
     world.run_for(seconds(30)).unwrap();
-    world.commit(&repo, &"2".repeat(40), tree(""));
+    world.commit(&repo, &"2".repeat(40), tree(after));
     world.run_for(seconds(30)).unwrap();
     assert_eq!(have(world), 3);
     let status = world.get::<ConfigRepo>(&repo).unwrap().status.unwrap();
@@ -265,8 +287,8 @@ fn a_commit_that_drops_a_set_in_use_waits_for_an_approval() {
     let kind =
         json!({"apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet"});
     let metadata = json!({"name": set.name(), "namespace": "default"});
-    let file = merged(kind, json!({"metadata": metadata, "spec": set.spec}));
-    drop_from_the_repository(&mut world, &file, |world| world.list::<ManifestWork>().len());
+    let file = merged(kind, json!({"metadata": metadata, "spec": set.spec})).to_string();
+    drop_from_the_repository(&mut world, &file, "", |world| world.list::<ManifestWork>().len());
     let left = world.get::<ManifestWorkReplicaSet>(&Key::of(&set)).map(|set| set.metadata);
     assert_eq!(left, None);
 }

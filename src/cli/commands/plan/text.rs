@@ -10,8 +10,8 @@ use engine::plural::counted;
 use object::duration;
 use object::text::{plain, short_commit};
 use sim::preview::{
-    Change, FieldChange, HeldRemoval, ObjectChange, PlacementPreview, Preview, Verdict, WorkChange,
-    WorkloadPreview,
+    Change, FieldChange, HeldObjects, HeldRemoval, ObjectChange, PlacementPreview, Preview, RepoPreview,
+    Verdict, WorkChange, WorkloadPreview,
 };
 
 /// Most clusters that are named in one place.
@@ -60,7 +60,9 @@ pub(super) fn verdict(preview: &Preview) -> String {
         Verdict::Change => format!("Change: {objects}."),
         Verdict::NeedsApproval => format!("Needs approval: {objects}."),
         Verdict::Refused => {
-            format!("Refused: {}", plain(preview.refused.as_deref().unwrap_or_default(), MESSAGE))
+            let by_other = || preview.others.iter().find_map(|other| other.refused.as_deref());
+            let why = preview.refused.as_deref().or_else(by_other);
+            format!("Refused: {}", plain(why.unwrap_or_default(), MESSAGE))
         }
     }
 }
@@ -73,8 +75,10 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
             sections.push((heading.to_owned(), lines));
         }
     };
-    add("Objects of the hub", objects(&preview.objects));
-    add("Deletions that wait for approval", held(preview));
+    add("Other ConfigRepos of the branch", preview.others.iter().map(other).collect());
+    add("Objects of the hub", objects(&preview.objects, &preview.repo));
+    let of_others = preview.others.iter().filter_map(|other| other.held.as_ref());
+    add("Deletions that wait for approval", preview.held.iter().chain(of_others).flat_map(held).collect());
     let frozen = preview.frozen.as_ref().map(|frozen| {
         let window = plain(&frozen.window, VALUE);
         format!(
@@ -87,9 +91,10 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     add("Add-ons", preview.add_ons.iter().flat_map(rollout).collect());
     add("ManifestWorkReplicaSets", preview.replica_sets.iter().flat_map(rollout).collect());
     add("Works on clusters", preview.works.iter().flat_map(work).collect());
-    let plan = Some(&preview.plan_approval).filter(|hash| !hash.is_empty());
-    let plan = plan.map(|hash| {
-        let repo = plain(&preview.repo, MESSAGE);
+    let plans = preview.others.iter().map(|other| (&other.repo, &other.plan_approval));
+    let plans = std::iter::once((&preview.repo, &preview.plan_approval)).chain(plans);
+    let plans = plans.filter(|(_, hash)| !hash.is_empty()).map(|(repo, hash)| {
+        let repo = plain(repo, MESSAGE);
         format!("first: the commit waits until ConfigRepo {repo} has the annotation {APPROVE_PLAN_ANNOTATION}={hash}")
     });
     let approvals = preview.approvals.iter().map(|approval| {
@@ -106,7 +111,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         let (policy, token) = (plain(policy, VALUE), plain(approval, MESSAGE));
         format!("in the end: {add_on} stays on {clusters} until spec.approved of RolloutPolicy {policy} has {token}")
     });
-    add("Approvals", plan.into_iter().chain(approvals).chain(removals).collect());
+    add("Approvals", plans.chain(approvals).chain(removals).collect());
     let open = preview.outcomes.iter().map(|open| {
         let workload = workload(&open.add_on, &open.replica_set);
         let placement = if open.placement.is_empty() { "" } else { &format!(" in {}", open.placement) };
@@ -145,10 +150,21 @@ fn mark(change: Change) -> char {
     }
 }
 
-fn objects(objects: &[ObjectChange]) -> Vec<String> {
+/// Names the ConfigRepos of an object where they are not only that of the plan.
+fn owner(object: &ObjectChange, planned: &str) -> String {
+    let to = if object.repo.is_empty() { planned } else { &object.repo };
+    match (object.moved_from.as_str(), object.repo.as_str()) {
+        ("", "") => String::new(),
+        ("", other) => format!(" of ConfigRepo {}", plain(other, MESSAGE)),
+        (from, _) => format!(" moves from ConfigRepo {} to {}", plain(from, MESSAGE), plain(to, MESSAGE)),
+    }
+}
+
+fn objects(objects: &[ObjectChange], planned: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for object in objects.iter().take(OBJECTS) {
-        lines.push(format!("{} {}", mark(object.change), plain(&object.object, MESSAGE)));
+        let (name, owner) = (plain(&object.object, MESSAGE), owner(object, planned));
+        lines.push(format!("{} {name}{owner}", mark(object.change)));
         lines.extend(object.fields.iter().take(FIELDS).map(|change| format!("    {}", field(change))));
         lines.extend(more(object.fields.len(), FIELDS, "fields").map(|line| format!("    {line}")));
     }
@@ -171,8 +187,16 @@ fn field(FieldChange { path, before, after }: &FieldChange) -> String {
     }
 }
 
-fn held(preview: &Preview) -> Vec<String> {
-    let Some(held) = &preview.held else { return Vec::new() };
+/// Says what becomes of the commit at another ConfigRepo.
+fn other(RepoPreview { repo, refused, plan_approval: _, held: _ }: &RepoPreview) -> String {
+    let repo = plain(repo, MESSAGE);
+    match refused {
+        Some(why) => format!("{repo} refuses the commit: {}", plain(why, MESSAGE)),
+        None => format!("{repo} applies the commit too"),
+    }
+}
+
+fn held(held: &HeldObjects) -> Vec<String> {
     let mut lines = vec![plain(&held.why, MESSAGE)];
     lines.extend(held.objects.iter().map(|object| format!("- {}", plain(object, MESSAGE))));
     lines.extend(more(held.total, held.objects.len(), "objects"));
@@ -224,139 +248,10 @@ fn work(WorkChange { work, change, objects: changed, clusters: names }: &WorkCha
         counted(names.len(), "cluster"),
         clusters(names)
     );
-    let objects = objects(changed).into_iter().map(|line| format!("    {line}"));
+    let objects = objects(changed, "").into_iter().map(|line| format!("    {line}"));
     std::iter::once(on).chain(objects).collect()
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use sim::preview::{Approval, Batch, HeldObjects, Outcome};
-
-    #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
-    pub(in crate::cli::commands::plan) fn example() -> Preview {
-        let changed = ObjectChange {
-            object: "ConfigMap config/a".into(),
-            change: Change::Changed,
-            fields: vec![FieldChange {
-                path: "data.k".into(),
-                before: Some("1".into()),
-                after: Some("2".into()),
-            }],
-        };
-        let created =
-            ObjectChange { object: "ConfigMap config/b".into(), change: Change::Created, fields: Vec::new() };
-        Preview {
-            repo: "config/fleet".into(),
-            applied: "1".repeat(40),
-            commit: "2".repeat(40),
-            verdict: Verdict::NeedsApproval,
-            refused: None,
-            plan_approval: "c0de".into(),
-            frozen: None,
-            objects: vec![changed.clone(), created],
-            held: Some(HeldObjects {
-                why: "3 deletions are over the budget of 2".into(),
-                approval: "abc".into(),
-                total: 3,
-                objects: vec!["ConfigMap config/c".into()],
-            }),
-            placements: vec![PlacementPreview {
-                placement: "config/fleet".into(),
-                clusters: 2,
-                enter: vec!["c2".into()],
-                leave: vec!["c3".into()],
-            }],
-            replica_sets: Vec::new(),
-            add_ons: vec![WorkloadPreview {
-                name: "app".into(),
-                enter: vec!["c2".into()],
-                leave: Vec::new(),
-                batches: vec![
-                    Batch {
-                        after: 0,
-                        groups: vec!["canary".into()],
-                        clusters: vec!["c1".into()],
-                        arrived_after: Some(35),
-                    },
-                    Batch { after: 95, groups: Vec::new(), clusters: vec!["c2".into()], arrived_after: None },
-                ],
-            }],
-            works: vec![WorkChange {
-                work: "addon-app-deploy-0".into(),
-                change: Change::Changed,
-                objects: vec![changed],
-                clusters: vec!["c1".into(), "c2".into()],
-            }],
-            approvals: vec![Approval {
-                after: 60,
-                policy: "p".into(),
-                add_on: "app".into(),
-                replica_set: String::new(),
-                token: "v2/prod".into(),
-            }],
-            removals: vec![HeldRemoval {
-                policy: "p".into(),
-                add_on: "app".into(),
-                clusters: 1,
-                approval: "removal/app".into(),
-            }],
-            outcomes: vec![Outcome {
-                add_on: "app".into(),
-                replica_set: String::new(),
-                placement: "config/fleet".into(),
-                message: "1/2 progressing...".into(),
-            }],
-            assumed_kinds: vec!["Proxy.example.com".into()],
-            ends_after: 130,
-        }
-    }
-
-    #[test]
-    fn a_page_tells_everything_in_the_order_in_which_it_happens() {
-        let expected = "\
-ConfigRepo config/fleet: 111111111111 to 222222222222
-Needs approval: 1 object created, 1 changed, 0 deleted.
-Hash: HASH
-
-Objects of the hub
-  ~ ConfigMap config/a
-      data.k: \"1\" to \"2\"
-  + ConfigMap config/b
-
-Deletions that wait for approval
-  3 deletions are over the budget of 2
-  - ConfigMap config/c
-  and 2 more objects
-
-Placements
-  config/fleet: 2 clusters; 1 enter: c2; 1 leave: c3
-
-Add-ons
-  app: 1 enter: c2
-    batch 1 at 0s (canary): c1; done at 35s
-    batch 2 at 1m35s: c2; does not complete
-
-Works on clusters
-  ~ addon-app-deploy-0 on 2 clusters: c1, c2
-      ~ ConfigMap config/a
-          data.k: \"1\" to \"2\"
-
-Approvals
-  first: the commit waits until ConfigRepo config/fleet has the annotation gitops.wheelwright.dev/approve-plan=c0de
-  at 1m: app waits until spec.approved of RolloutPolicy p has v2/prod
-  in the end: app stays on 1 cluster until spec.approved of RolloutPolicy p has removal/app
-
-Rollouts that do not complete
-  app in config/fleet: 1/2 progressing...
-
-Assumptions
-  Proxy.example.com is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it
-
-Nothing more happens
-  after 2m10s, if every cluster succeeds and approvals are granted at once
-";
-        let preview = example();
-        assert_eq!(page(&preview), expected.replace("HASH", &preview.hash()));
-    }
-}
+#[path = "tests/text.rs"]
+pub(super) mod tests;

@@ -14,7 +14,7 @@ use crate::git::tests::recorder::Recorder;
 use crate::git::tests::web::{Behaviour, Web};
 use crate::operator::source::fetch_places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy, SecretRef};
-use reconcile::FailureKind;
+use reconcile::{FailureKind, ReportTakeover};
 
 /// Returns a hub that is never asked: no ConfigRepo here has a Secret.
 pub(in crate::operator::source) fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
@@ -109,6 +109,21 @@ async fn slow_remotes_of_one_namespace_delay_no_repository_of_another() {
 }
 
 #[tokio::test]
+async fn slow_remotes_of_a_namespace_delay_no_other_repository_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, commit) = repository(dir.path());
+    let mut mirrors = mirrors(&dir.path().join("cache"), true);
+    mirrors.turn = Duration::from_millis(100);
+    let mirrors = Arc::new(mirrors);
+    let (_servers, mut fetching) =
+        trickle(&mirrors, &["a"; MAX_NAMESPACE_FETCHES], MAX_NAMESPACE_FETCHES).await;
+    let good = repo("a", &url);
+    let fetched = timeout(Duration::from_secs(20), mirrors.fetch(&good, &Source::default())).await;
+    assert_eq!(fetched.expect("it waits for nobody").ok().unwrap().revision, commit);
+    assert!(fetching.try_join_next().is_none(), "the slow fetches still run");
+}
+
+#[tokio::test]
 async fn slow_remotes_of_many_namespaces_hand_their_places_on() {
     let dir = tempfile::tempdir().unwrap();
     let (url, commit) = repository(dir.path());
@@ -153,7 +168,7 @@ fn report(url: String, secret: Option<Key>) -> Push {
         on_branch_deleted: BranchDeletedPolicy::Recreate,
         on_rewritten: RewrittenPolicy::Adopt,
         history_limit: 10,
-        takes_over: true,
+        takes_over: ReportTakeover::Continued,
         files: BTreeMap::new(),
         message: String::new(),
         time: jiff::Timestamp::UNIX_EPOCH,

@@ -44,6 +44,9 @@ pub struct ClusterDecisionStatus {
     /// approves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldDecisions>,
+    /// The approval that was used last. The value of the next one depends on it, so that none counts twice.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last_approval: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

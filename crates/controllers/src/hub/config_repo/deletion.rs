@@ -10,14 +10,17 @@ use super::identity::RepoIdentity;
 use super::inventory::Recorded;
 use super::plan::Draft;
 use crate::addon_reads;
-use crate::rollout_policy::{RolloutOwner, policy_for};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
+use crate::rollout_policy::{RolloutOwner, choose, policy_for};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy, RolloutPolicy};
 use api::names;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set;
-use engine::sync::{self, Comparisons, Deletion, Desired, Inventory, ObjectId, SyncInput, SyncPolicy};
-use object::Metadata as _;
+use engine::rollout::{Policy, Refused};
+use engine::sync::{
+    self, Comparisons, Deletion, Desired, Inventory, ObjectId, SyncInput, SyncPlan, SyncPolicy,
+};
+use object::{Gvk, Metadata as _};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
@@ -92,25 +95,68 @@ pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     })
 }
 
-/// Returns the ClusterManagementAddOns and ManifestWorkReplicaSets that left the repository and whose
-/// deletion takes them from more clusters than their policy lets lose them at once.
-pub(super) fn uninstalls(
-    inventory: &Inventory,
-    desired: &Desired,
-    view: &impl View,
-) -> Read<BTreeMap<ObjectId, usize>> {
-    let stays = desired.ids();
-    let mut uninstalls = BTreeMap::new();
-    for id in inventory.keys().filter(|id| !stays.contains(*id)) {
-        let Some(owner) = owner(id) else { continue };
-        let clusters = clusters_of(owner, view)?;
-        let (policy, _) = policy_for(owner, view)?;
-        let allowed = policy.map_or(0, |policy| if policy.paused { 0 } else { policy.removals.of(clusters) });
-        if clusters > allowed {
-            uninstalls.insert(id.clone(), clusters);
+/// The ClusterManagementAddOns and ManifestWorkReplicaSets that left the repository and whose deletion takes
+/// them from more clusters than their policy lets lose them at once.
+#[derive(Default)]
+pub(super) struct Uninstalls {
+    /// From how many clusters.
+    pub(super) clusters: BTreeMap<ObjectId, usize>,
+    /// Whether the policies of the commit would allow one of them. They must not be in force before a person
+    /// approves it.
+    pub(super) are_allowed_by_commit: bool,
+}
+
+impl Uninstalls {
+    /// Compares what clusters lose with the policies as they are on the hub.
+    ///
+    /// # Errors
+    /// The clusters or the policies have not been read.
+    pub(super) fn of(inventory: &Inventory, desired: &Desired, view: &impl View) -> Read<Self> {
+        let stays = desired.ids();
+        let mut uninstalls = Self::default();
+        for id in inventory.keys().filter(|id| !stays.contains(*id)) {
+            let Some(owner) = owner(id) else { continue };
+            let clusters = clusters_of(owner, view)?;
+            if allows(&policy_for(owner, view)?.0, clusters) {
+                continue;
+            }
+            let policies = policies_after(desired, view)?;
+            let next =
+                choose(&policies, owner).map_or_else(|| Ok(Policy::default()), |p| Policy::read(&p.spec));
+            uninstalls.are_allowed_by_commit |= allows(&next, clusters);
+            uninstalls.clusters.insert(id.clone(), clusters);
         }
+        Ok(uninstalls)
     }
-    Ok(uninstalls)
+}
+
+/// Keeps the RolloutPolicies of a commit from the hub while its deletions wait. A commit would approve its
+/// own deletions with them. See docs/hazards.md#approves-itself.
+pub(super) fn hold_policies(sync: &mut SyncPlan<'_>) {
+    if sync.hold.is_none() && sync.awaiting_requests == 0 {
+        return;
+    }
+    for stage in &mut sync.apply {
+        stage.retain(|one| one.desired.reference.gvk != Gvk::of::<RolloutPolicy>());
+    }
+    if let Some(hold) = &mut sync.hold {
+        hold.why.push_str("; the RolloutPolicies of the commit, which would allow that, wait too");
+    }
+}
+
+/// Returns whether a policy lets that many clusters lose something at once.
+fn allows(policy: &Result<Policy, Refused>, clusters: usize) -> bool {
+    policy.as_ref().is_ok_and(|policy| !policy.paused && clusters <= policy.removals.of(clusters))
+}
+
+/// Returns the RolloutPolicies of the hub as they are when the commit is applied and nothing is deleted.
+fn policies_after(desired: &Desired, view: &impl View) -> Read<Vec<RolloutPolicy>> {
+    let live = view.list::<RolloutPolicy>(Query::ALL)?;
+    let wanted = desired.objects.iter().filter(|it| it.reference.gvk == Gvk::of::<RolloutPolicy>());
+    let wanted = wanted.filter_map(|it| it.object.to_typed::<RolloutPolicy>().ok());
+    let by_name = live.iter().map(|policy| RolloutPolicy::clone(policy)).chain(wanted);
+    let by_name: BTreeMap<String, _> = by_name.map(|policy| (policy.name().to_owned(), policy)).collect();
+    Ok(by_name.into_values().collect())
 }
 
 /// Returns the rollout that an object of a repository is the subject of.

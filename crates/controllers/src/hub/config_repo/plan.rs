@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
+use super::deletion::Uninstalls;
 use super::identity::RepoIdentity;
 use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
@@ -212,6 +213,7 @@ fn reconcile_commit(
             return Ok(());
         }
     };
+    let uninstalls = Uninstalls::of(inventory, &desired, view)?;
     let input = SyncInput {
         repo: &draft.key,
         inventory,
@@ -220,12 +222,15 @@ fn reconcile_commit(
         awaits_requests: moves.awaited.is_some(),
         unjudged: moves.unjudged.as_deref(),
         missing_namespaces: &missing_namespaces,
-        policy: &SyncPolicy { uninstalls: deletion::uninstalls(inventory, &desired, view)?, ..policy },
+        policy: &SyncPolicy { uninstalls: uninstalls.clusters, ..policy },
     };
     let known = |index: &mut RepoIndex| index.take_comparisons(&draft.key);
     let mut comparisons = view.index(known)?;
-    let sync = sync::plan(&desired, &input, &mut comparisons, |what| view.observed(what));
+    let mut sync = sync::plan(&desired, &input, &mut comparisons, |what| view.observed(what));
     view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
+    if uninstalls.are_allowed_by_commit {
+        deletion::hold_policies(&mut sync);
+    }
     draft.cycle = depends::waits_for_itself(repo, &sync.unhealthy, view)?;
     draft.awaited = moves.awaited;
     write(draft, &commit, &recorded, &sync);

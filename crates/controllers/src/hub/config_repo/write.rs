@@ -7,7 +7,7 @@ use super::status::{Phase, Readiness, revision};
 use super::{approval, deletion, drift, freeze, moves};
 use api::gitops::v1alpha1::HeldDeletions;
 use api::names;
-use engine::sync::{Desired, SyncPlan};
+use engine::sync::{Apply, Desired, SyncPlan};
 use jiff::SignedDuration;
 use object::duration::later;
 use object::text::short_commit;
@@ -25,9 +25,10 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     draft.status.recreate.clear();
     draft.plan.step(sync.recreate.iter().map(|one| identity.delete(one)));
     for stage in &sync.apply {
-        // If the API server refuses one object, nothing of its stage is written. A stage of one object needs
-        // no dry run.
-        if stage.len() > 1 {
+        // If the API server refuses one object, nothing of its stage is written. A single write needs no dry
+        // run.
+        let writes_before = |one: &Apply<'_>| one.managed_fields.is_some() || one.end_tracking.is_some();
+        if stage.len() > 1 || stage.iter().any(writes_before) {
             draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
         }
         draft.plan.step(stage.iter().filter_map(|one| identity.take_over(one)));

@@ -9,7 +9,7 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::Object;
 use object::tree::FileTree;
-use reconcile::{Answer, Caches, Delta, Outcome, Site};
+use reconcile::{Answer, Caches, Delta, Outcome, ReportTakeover, Site};
 use sim::World;
 
 const BRANCH: &str = "wheelwright/status";
@@ -374,7 +374,27 @@ fn a_hub_stops_reporting_where_another_one_with_its_identity_reports() {
         other => panic!("{other:?}"),
     };
     let (_, later) = after(fenced(), SignedDuration::from_mins(11));
-    assert!(!takes_over(&later), "it asks again and takes nothing over");
+    assert_eq!(takes_over(&later), ReportTakeover::Never, "it asks again and takes nothing over");
     let refused = Err(Failure { kind: FailureKind::Forbidden, message: "protected".into() });
-    assert!(takes_over(&after(refused, SignedDuration::from_mins(11)).1));
+    let (_, later) = after(refused, SignedDuration::from_mins(11));
+    assert_eq!(takes_over(&later), ReportTakeover::Continued);
+    let (mut caches, mut edited, now) = concluded(fenced());
+    edited.metadata.generation = edited.metadata.generation.map(|generation| generation + 1);
+    edited.metadata.resource_version = Some("1000001".into());
+    caches.apply(Site::Hub, Delta::Seen(edited));
+    let plan = ReportController::plan(&key(), &caches, now).unwrap();
+    assert_eq!(takes_over(&plan), ReportTakeover::Always, "a person made it the writer");
+}
+
+#[test]
+fn a_report_without_the_snapshot_of_a_large_fleet_says_so() {
+    let mut world = world(json!({"snapshot": true}));
+    for name in ["a", "b", "c", "d", "e"] {
+        world.apply(object(json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"namespace": "config", "name": name}, "revision": 1, "data": "x".repeat(1 << 20)}))).unwrap();
+    }
+    commit(&mut world, '1', "msa");
+    run(&mut world, 60);
+    let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
+    let condition = find_condition(&status.conditions, REPORTED).unwrap();
+    assert!(condition.is_true() && condition.message.starts_with("without snapshot.json: "), "{condition:?}");
 }

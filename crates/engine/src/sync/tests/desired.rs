@@ -13,7 +13,7 @@ fn complete(value: Value, is_confined: bool) -> Result<Desired, Vec<Problem>> {
 #[test]
 fn an_object_loses_the_fields_that_a_repository_may_not_set() {
     let hostile = json!({"apiVersion": "v1", "kind": "ConfigMap", "status": {"x": 1}, "metadata": {"name": "a", "uid": "u", "resourceVersion": "1",
-        "managedFields": [], "ownerReferences": [], "deletionTimestamp": "x", "annotations": {names::CONFIG_REPO_ANNOTATION: "evil/repo", "mine": "1"}}});
+        "managedFields": [], "ownerReferences": [], "finalizers": ["a.example/b"], "deletionTimestamp": "x", "annotations": {names::CONFIG_REPO_ANNOTATION: "evil/repo", "mine": "1"}}});
     let desired = complete(hostile, false).unwrap();
     let [only] = &desired.objects[..] else { panic!("{desired:?}") };
     assert_eq!(

@@ -46,6 +46,7 @@ pub(super) struct Hub {
     pub(super) unread: Vec<&'static str>,
     pub(super) missing_namespaces: BTreeSet<String>,
     pub(super) writes: usize,
+    uids: usize,
     pub(super) deleted: Vec<ObjectId>,
     /// The other ConfigRepos whose inventories have an object.
     pub(super) claimed: BTreeMap<ObjectId, Vec<Claimant>>,
@@ -64,6 +65,7 @@ impl Hub {
             unread: Vec::new(),
             missing_namespaces: BTreeSet::new(),
             writes: 0,
+            uids: 0,
             deleted: Vec::new(),
             claimed: BTreeMap::new(),
             requested: BTreeMap::new(),
@@ -133,7 +135,13 @@ impl Hub {
     }
 
     /// Puts an object onto the hub.
-    pub(super) fn insert(&mut self, object: Object) {
+    pub(super) fn insert(&mut self, mut object: Object) {
+        if object.uid().is_empty() {
+            self.uids += 1;
+            let live = self.objects.get(&ObjectId::of(&object.reference()));
+            let uid = live.map_or_else(|| format!("new{}", self.uids), |live| live.uid().to_owned());
+            object.metadata_mut().insert("uid".into(), uid.into());
+        }
         self.objects.insert(ObjectId::of(&object.reference()), Arc::new(object));
     }
 

@@ -112,6 +112,16 @@ fn objects_come_from_argo_cd_without_being_deleted() {
 }
 
 #[test]
+fn an_object_whose_new_content_is_refused_stays_that_of_argo_cd() {
+    let mut hub = Hub::new(json!({"takeover": "Always"}));
+    hub.argo_applies("a", json!({"k": "1"}));
+    let refused = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  \"no key\": x\n";
+    let message = hub.commit(&[("a.yaml", refused)]);
+    assert!(message.starts_with("Stalled InvalidObject"), "{message}");
+    assert!(hub.annotation("a", ID).is_some(), "an application goes on tracking it");
+}
+
+#[test]
 fn an_application_that_tracks_by_label_is_recognised_and_its_label_goes_with_the_takeover() {
     let mut hub = Hub::new(json!({}));
     let labels = json!({"app.kubernetes.io/instance": "shop"});

@@ -1,0 +1,144 @@
+use super::*;
+use sim::preview::{Approval, Batch, Outcome};
+
+#[expect(clippy::too_many_lines, reason = "one value with all its fields")]
+pub(in crate::cli::commands::plan) fn example() -> Preview {
+    let changed = ObjectChange {
+        object: "ConfigMap config/a".into(),
+        change: Change::Changed,
+        repo: String::new(),
+        moved_from: String::new(),
+        fields: vec![FieldChange {
+            path: "data.k".into(),
+            before: Some("1".into()),
+            after: Some("2".into()),
+        }],
+    };
+    let moved = ObjectChange {
+        object: "ConfigMap config/b".into(),
+        repo: "config/apps".into(),
+        moved_from: "config/fleet".into(),
+        fields: Vec::new(),
+        ..changed.clone()
+    };
+    let created = ObjectChange { moved_from: String::new(), change: Change::Created, ..moved.clone() };
+    let other =
+        RepoPreview { repo: "config/apps".into(), refused: None, plan_approval: String::new(), held: None };
+    Preview {
+        repo: "config/fleet".into(),
+        applied: "1".repeat(40),
+        commit: "2".repeat(40),
+        verdict: Verdict::NeedsApproval,
+        refused: None,
+        plan_approval: "c0de".into(),
+        frozen: None,
+        others: vec![other],
+        objects: vec![changed.clone(), moved, created],
+        held: Some(HeldObjects {
+            why: "3 deletions are over the budget of 2".into(),
+            approval: "abc".into(),
+            total: 3,
+            objects: vec!["ConfigMap config/c".into()],
+        }),
+        placements: vec![PlacementPreview {
+            placement: "config/fleet".into(),
+            clusters: 2,
+            enter: vec!["c2".into()],
+            leave: vec!["c3".into()],
+        }],
+        replica_sets: Vec::new(),
+        add_ons: vec![WorkloadPreview {
+            name: "app".into(),
+            enter: vec!["c2".into()],
+            leave: Vec::new(),
+            batches: vec![
+                Batch {
+                    after: 0,
+                    groups: vec!["canary".into()],
+                    clusters: vec!["c1".into()],
+                    arrived_after: Some(35),
+                },
+                Batch { after: 95, groups: Vec::new(), clusters: vec!["c2".into()], arrived_after: None },
+            ],
+        }],
+        works: vec![WorkChange {
+            work: "addon-app-deploy-0".into(),
+            change: Change::Changed,
+            objects: vec![changed],
+            clusters: vec!["c1".into(), "c2".into()],
+        }],
+        approvals: vec![Approval {
+            after: 60,
+            policy: "p".into(),
+            add_on: "app".into(),
+            replica_set: String::new(),
+            token: "v2/prod".into(),
+        }],
+        removals: vec![HeldRemoval {
+            policy: "p".into(),
+            add_on: "app".into(),
+            clusters: 1,
+            approval: "removal/app".into(),
+        }],
+        outcomes: vec![Outcome {
+            add_on: "app".into(),
+            replica_set: String::new(),
+            placement: "config/fleet".into(),
+            message: "1/2 progressing...".into(),
+        }],
+        assumed_kinds: vec!["Proxy.example.com".into()],
+        ends_after: 130,
+    }
+}
+
+#[test]
+fn a_page_tells_everything_in_the_order_in_which_it_happens() {
+    let expected = "\
+ConfigRepo config/fleet: 111111111111 to 222222222222
+Needs approval: 1 object created, 2 changed, 0 deleted.
+Hash: HASH
+
+Other ConfigRepos of the branch
+  config/apps applies the commit too
+
+Objects of the hub
+  ~ ConfigMap config/a
+      data.k: \"1\" to \"2\"
+  ~ ConfigMap config/b moves from ConfigRepo config/fleet to config/apps
+  + ConfigMap config/b of ConfigRepo config/apps
+
+Deletions that wait for approval
+  3 deletions are over the budget of 2
+  - ConfigMap config/c
+  and 2 more objects
+
+Placements
+  config/fleet: 2 clusters; 1 enter: c2; 1 leave: c3
+
+Add-ons
+  app: 1 enter: c2
+    batch 1 at 0s (canary): c1; done at 35s
+    batch 2 at 1m35s: c2; does not complete
+
+Works on clusters
+  ~ addon-app-deploy-0 on 2 clusters: c1, c2
+      ~ ConfigMap config/a
+          data.k: \"1\" to \"2\"
+
+Approvals
+  first: the commit waits until ConfigRepo config/fleet has the annotation gitops.wheelwright.dev/approve-plan=c0de
+  at 1m: app waits until spec.approved of RolloutPolicy p has v2/prod
+  in the end: app stays on 1 cluster until spec.approved of RolloutPolicy p has removal/app
+
+Rollouts that do not complete
+  app in config/fleet: 1/2 progressing...
+
+Assumptions
+  Proxy.example.com is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it
+
+Nothing more happens
+  after 2m10s, if every cluster succeeds and approvals are granted at once
+";
+    let preview = example();
+    assert_eq!(page(&preview), expected.replace("HASH", &preview.hash()));
+}

@@ -1,0 +1,76 @@
+use super::*;
+
+#[test]
+fn hints_are_one_fetch_and_no_more_than_one_a_second() {
+    let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+    let mut one = RepoState { due: Some(at(60)), ..RepoState::default() };
+    one.hint(at(10));
+    assert_eq!(one.due, Some(at(10)));
+    (one.began, one.due) = (Some(at(10)), Some(at(70)));
+    one.hint(at(10));
+    one.hint(at(10));
+    assert_eq!(one.due, Some(at(11)));
+}
+
+#[test]
+fn repositories_that_were_created_together_are_fetched_apart() {
+    let minute = SignedDuration::from_mins(1);
+    let waits = (0..50).map(|number| spread(&Key::namespaced("a", format!("team-{number}")), minute));
+    let waits: BTreeSet<_> = waits.collect();
+    assert!(waits.len() > 20, "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait > minute * 9 / 10 - minute / 100 && *wait <= minute), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_repository_of_this_machine_is_watched_only_with_the_flag() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let dir = tempfile::tempdir().unwrap();
+    git2::Repository::init_bare(dir.path()).unwrap();
+    let spec = serde_json::json!({"url": dir.path()});
+    let repo = serde_json::json!({"metadata": {"namespace": "a", "name": "fleet"}, "spec": spec});
+    let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+    for local_repositories in [false, true] {
+        let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let options = SourceOptions { cache: dir.path().into(), local_repositories, hosts: Vec::new() };
+        let mirrors = Mirrors::new(kube::Client::try_from(hub).unwrap(), options);
+        let watcher = watch_local(&mirrors, &repo, &mpsc::channel(1).0);
+        assert_eq!(watcher.is_some(), local_repositories);
+    }
+}
+
+#[tokio::test]
+async fn local_changes_beyond_the_queue_are_dropped_and_block_nothing() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let dir = tempfile::tempdir().unwrap();
+    let repository = git2::Repository::init_bare(dir.path()).unwrap();
+    let tree = repository.find_tree(repository.treebuilder(None).unwrap().write().unwrap()).unwrap();
+    let author = git2::Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
+    let commit = repository.commit(None, &author, &author, "one", &tree, &[]).unwrap();
+    let repo =
+        serde_json::json!({"metadata": {"namespace": "a", "name": "fleet"}, "spec": {"url": dir.path()}});
+    let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+    let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let options = SourceOptions { cache: dir.path().into(), local_repositories: true, hosts: Vec::new() };
+    let mirrors = Mirrors::new(kube::Client::try_from(hub).unwrap(), options);
+    let (changed, mut changes) = mpsc::channel(1);
+    let _watcher = watch_local(&mirrors, &repo, &changed).unwrap();
+    for round in 0..2 {
+        for branch in 0..50 {
+            let name = format!("refs/heads/{round}-{branch}");
+            repository.reference(&name, commit, true, "test").unwrap();
+        }
+        let key = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+        assert_eq!(key.expect("a change arrives").unwrap(), Key::namespaced("a", "fleet"));
+        assert!(changes.len() <= 1);
+    }
+}
+
+#[test]
+fn a_rewind_comes_with_the_annotation_that_accepts_it() {
+    let rewound = git::Error::Rewound { what: "branch main".into(), from: "a1".into(), to: "b2".into() };
+    let message = message(&rewound);
+    assert!(
+        message.ends_with("annotate the ConfigRepo: gitops.wheelwright.dev/accept-revision=a1..b2"),
+        "{message}"
+    );
+}
