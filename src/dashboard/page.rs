@@ -131,7 +131,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         unanswered,
         suspended,
         approval,
-        held_plan,
+        held_plan: _,
         report,
         report_error,
         reports,
@@ -177,20 +177,27 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
             button(html, "approve-deletions", &format!("Approve the deletions of {name}"), name, approval);
         }
     }
-    if !held_plan.is_empty() {
-        let commit = escape(short(seen));
-        let _ = write!(
-            html,
-            "<p class=\"hold\">The plan of commit {commit} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
-             In a clone, <code>wheelwright plan --hub KUBECONFIG --config-repo {} --head {commit}</code> shows it.</p>",
-            escape(held_plan),
-            escape(name)
-        );
-        if has_buttons {
-            button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);
-        }
-    }
+    self::held_plan(html, repository, has_buttons);
     *html += "</article>";
+}
+
+/// Shows the plan that waits for an approval.
+fn held_plan(html: &mut String, repository: &Repository, has_buttons: bool) {
+    let Repository { name, seen, held_plan, .. } = repository;
+    if held_plan.is_empty() {
+        return;
+    }
+    let commit = escape(short(seen));
+    let _ = write!(
+        html,
+        "<p class=\"hold\">The plan of commit {commit} waits for the annotation <code>gitops.wheelwright.dev/approve-plan={}</code>. \
+         In a clone, <code>wheelwright plan --hub KUBECONFIG --config-repo {} --head {commit}</code> shows it.</p>",
+        escape(held_plan),
+        escape(name)
+    );
+    if has_buttons {
+        button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);
+    }
 }
 
 fn reports(html: &mut String, error: &str, reports: &[ReportSummary]) {
