@@ -241,6 +241,8 @@ pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
 pub const KEPT_WORK_TYPE: &str = "gitops.wheelwright.dev/kept-work";
 /// Label of these secrets; the value is the first half of the hash of the hub's URL.
 pub const KEPT_WORK_LABEL: &str = "gitops.wheelwright.dev/kept-work";
+/// Label of the secrets with the credentials of add-ons; the value is the first half of the hash of the hub's URL.
+pub const ADDON_CREDENTIALS_LABEL: &str = "gitops.wheelwright.dev/addon-credentials";
 
 /// The reason of the condition `HubAcceptedManagedCluster` of a cluster that was accepted and could not get
 /// its permissions; the word is OCM's.

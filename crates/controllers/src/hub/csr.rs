@@ -95,16 +95,20 @@ impl Controller for CsrController {
                 join(&mut plan, &request, &cluster, view, now)?;
             }
             Some(Certificate::AddOn { cluster, addon }) if is_accepted(&cluster, view)? => {
-                let registration = Registration::read(&cluster, &addon, view)?;
-                if registration.is_some_and(|registration| registration.is_client()) {
-                    approve(&mut plan, &request, Approval::ADDON, now);
+                match Registration::read(&cluster, &addon, view)? {
+                    Some(of) if of.is_client() => approve(&mut plan, &request, Approval::ADDON, now),
+                    Some(of) => plan.events.push(left(&request, &of.addon)),
+                    None => {}
                 }
             }
             Some(Certificate::Custom { cluster, addon, subject }) if is_accepted(&cluster, view)? => {
-                let registration = Registration::read(&cluster, &addon, view)?;
                 let signer = &request.spec.signer_name;
-                if registration.is_some_and(|of| custom_signer::signer_for(&of, &subject, signer).is_some()) {
-                    approve(&mut plan, &request, Approval::ADDON, now);
+                match Registration::read(&cluster, &addon, view)? {
+                    Some(of) if custom_signer::signer_for(&of, &subject, signer).is_some() => {
+                        approve(&mut plan, &request, Approval::ADDON, now);
+                    }
+                    Some(of) => plan.events.push(left(&request, &of.addon)),
+                    None => {}
                 }
             }
             None
@@ -192,6 +196,15 @@ impl Approval {
 fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Approval, now: Timestamp) {
     plan.step([Action::approve(request, approval.message, now)]);
     plan.events.push(Event::new(request, EventType::Normal, approval.event, "Approve", approval.message));
+}
+
+/// Returns the event about an add-on whose agent sent a request that no template allows.
+fn left(request: &CertificateSigningRequest, addon: &ManagedClusterAddOn) -> Event {
+    let (name, signer) = (request.name(), &request.spec.signer_name);
+    let message = format!(
+        "no template of the add-on allows the certificate request {name} for {signer}; it is not approved"
+    );
+    Event::new(addon, EventType::Warning, "RequestNotAllowed", "Approve", message)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_LIFECYCLE_ANNOTATION, INSTALLED_BY_ANNOTATION, KUBE_CLIENT_SIGNER};
 use object::Key;
-use reconcile::{Caches, Controller as _};
+use reconcile::{Caches, Controller as _, Plan};
 
 /// A request of the agent of the add-on `a` on `c1`.
 const PEM: &str = include_str!("addon.csr");
@@ -56,9 +56,12 @@ fn cma(status: &Value) -> Value {
     json!({"metadata": {"name": "a"}, "spec": supported(), "status": status})
 }
 
+fn planned(cma: &Value, installed: &Value) -> Plan {
+    CsrController::plan(&Key::cluster("r"), &hub(cma, installed), Timestamp::UNIX_EPOCH).unwrap()
+}
+
 fn is_approved(cma: &Value, installed: &Value) -> bool {
-    let plan = CsrController::plan(&Key::cluster("r"), &hub(cma, installed), Timestamp::UNIX_EPOCH).unwrap();
-    !plan.steps.is_empty()
+    !planned(cma, installed).steps.is_empty()
 }
 
 #[test]
@@ -94,4 +97,17 @@ fn an_addon_whose_removal_is_held_keeps_the_certificates_of_its_template() {
     assert!(!is_approved(&cma, &kept), "a person installed it, so it has the default");
     kept["metadata"]["annotations"] = json!({INSTALLED_BY_ANNOTATION: "true"});
     assert!(is_approved(&cma, &kept));
+}
+
+#[test]
+fn a_request_that_no_template_allows_is_told_on_the_addon() {
+    let plan = planned(&cma(&defaults("nothing")), &installed("client"));
+    let told: Vec<_> =
+        plan.events.iter().map(|event| (event.regarding.to_string(), &*event.message)).collect();
+    let message = "no template of the add-on allows the certificate request r for \
+        kubernetes.io/kube-apiserver-client; it is not approved";
+    assert_eq!(told, [("ManagedClusterAddOn.addon.open-cluster-management.io c1/a".to_owned(), message)]);
+    let mut of_a_manager = cma(&json!({}));
+    of_a_manager["spec"] = json!({});
+    assert_eq!(planned(&of_a_manager, &installed("client")), Plan::nothing(), "its manager decides");
 }
