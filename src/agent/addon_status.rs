@@ -1,10 +1,14 @@
 //! The part of an add-on's status that the agent of its cluster writes: how the add-on proves its identity, and
 //! whether its credentials are fresh.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use tokio::time::sleep;
 use tracing::warn;
 
 use super::addons::{AddOns, RETRY, Registration};
@@ -72,6 +76,8 @@ pub(super) fn refreshed(until: Timestamp) -> Observation {
         .message(format!("token refreshed, valid until {until}"))
 }
 
+/// Time after which the wait for a certificate is reported.
+const LONG_WAIT: Duration = Duration::from_secs(10);
 const CERTIFICATE: &str = "ClusterCertificateRotated";
 const TOKEN: &str = "TokenRefreshed";
 
@@ -123,9 +129,32 @@ impl AddOns<'_> {
             JoinError::Stopped => return,
             error => with_causes(error),
         };
-        let observed = Observation::new(condition, False, reason).message(message);
+        self.report_missing(registration, Observation::new(condition, False, reason).message(message)).await;
+    }
+
+    /// Waits for a certificate, and reports on the hub that it does when that takes long.
+    pub(super) async fn waiting(
+        &self,
+        registration: &Registration,
+        issued: impl Future<Output = Result<String, JoinError>>,
+    ) -> Result<String, JoinError> {
+        let mut issued = pin!(issued);
+        tokio::select! {
+            certificate = &mut issued => return certificate,
+            () = sleep(LONG_WAIT) => {}
+        }
+        let message = format!(
+            "waiting for a certificate of {}; the certificate request has to be approved and signed",
+            registration.signer
+        );
+        let observed = Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(message);
+        self.report_missing(registration, observed).await;
+        issued.await
+    }
+
+    async fn report_missing(&self, registration: &Registration, observed: Observation) {
         if let Err(error) = self.report(&registration.addon, observed).await {
-            warn!(addon = registration.addon, %error, "cannot report the failure on the hub");
+            warn!(addon = registration.addon, %error, "cannot report on the hub that credentials are missing");
         }
     }
 
