@@ -200,7 +200,7 @@ pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-p
 /// On add-ons of clusters: the annotations that were copied from the cluster, as JSON.
 pub const COPIED_ANNOTATIONS_ANNOTATION: &str = "gitops.wheelwright.dev/copied-annotations";
 /// On add-ons of clusters: the removal is decided, and waits for the clusters before it. On a
-/// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit.
+/// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit, if the value is its uid.
 pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";
 /// On ClusterManagementAddOns and ManifestWorkReplicaSets: the name of the RolloutPolicy of people that
 /// applies.

@@ -228,6 +228,7 @@ fn reconcile_commit(
     view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
     draft.cycle = depends::waits_for_itself(repo, &sync.unhealthy, view)?;
     draft.awaited = moves.awaited;
+    draft.plan.step(deletion::unmark(&desired, view)?);
     write(draft, &commit, &recorded, &sync);
     Ok(())
 }
