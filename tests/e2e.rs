@@ -173,11 +173,11 @@ async fn credentials_come_and_go(kubectl: &Kubectl, spoke: &kube::Client) {
     let groups = [of_cluster, "system:open-cluster-management:addon:helper"];
     let subject = json!({ "user": format!("{of_cluster}:agent:helper-agent"), "groups": groups });
     let registration = json!({ "signerName": "kubernetes.io/kube-apiserver-client", "subject": subject });
-    let status = json!({ "status": { "namespace": "default", "registrations": [registration] } }).to_string();
+    let status = json!({ "status": { "registrations": [registration] } }).to_string();
     let addon = ["managedclusteraddon", "helper", "-n", "aws-2"];
     let kind = json!({
         "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
-        "metadata": { "name": "helper", "namespace": "aws-2" }, "spec": {},
+        "metadata": { "name": "helper", "namespace": "aws-2" }, "spec": { "installNamespace": "default" },
     });
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &kind.to_string());
     let patch = ["patch", "--subresource=status", "--type=merge", "-p", &status];
