@@ -166,8 +166,8 @@ fn image(tag: &str) -> Option<String> {
     Some(format!("{AGENT_IMAGE}:{tag}"))
 }
 
-/// Checks that an add-on with its own manager gets credentials on its cluster when the manager approves them, and
-/// loses them when it is deleted.
+/// Checks that an add-on with its own manager gets credentials on its cluster when the manager approves them,
+/// and loses them when it is deleted.
 async fn credentials_come_and_go(kubectl: &Kubectl, spoke: &kube::Client) {
     let of_cluster = "system:open-cluster-management:cluster:aws-2:addon:helper";
     let groups = [of_cluster, "system:open-cluster-management:addon:helper"];

@@ -65,8 +65,8 @@ impl StoredSecrets {
 }
 
 impl AddOns<'_> {
-    /// Removes the credentials of add-ons that are gone, or that do not register any more, if the hub confirms
-    /// it. The first call also looks for credentials that an earlier process kept.
+    /// Removes the credentials of add-ons that are gone, or that do not register any more, if the hub
+    /// confirms it. The first call also looks for credentials that an earlier process kept.
     pub(super) async fn delete_credentials(
         &self,
         kept: &mut StoredSecrets,
@@ -133,8 +133,8 @@ mod tests {
     fn a_hub_that_lists_no_addon_takes_no_credentials_for_an_hour() {
         let (gone, other) =
             (Key::namespaced("n", "a-hub-kubeconfig"), Key::namespaced("n", "b-hub-kubeconfig"));
-        let mut kept = StoredSecrets::default();
-        kept.secrets = BTreeMap::from([(gone.clone(), "a".to_owned()), (other.clone(), "b".to_owned())]);
+        let secrets = BTreeMap::from([(gone.clone(), "a".to_owned()), (other.clone(), "b".to_owned())]);
+        let mut kept = StoredSecrets { secrets, ..StoredSecrets::default() };
         let (start, minute) = (Instant::now(), Duration::from_mins(1));
         let none = BTreeSet::new();
         assert_eq!(kept.unregistered(&none, false, start), []);

@@ -154,7 +154,7 @@ impl AddOns<'_> {
 
     async fn report_missing(&self, registration: &Registration, observed: Observation) {
         if let Err(error) = self.report(&registration.addon, observed).await {
-            warn!(addon = registration.addon, %error, "cannot report on the hub that credentials are missing");
+            warn!(addon = registration.addon, %error, "cannot report the missing credentials on the hub");
         }
     }
 

@@ -94,8 +94,8 @@ impl AddOns<'_> {
                 Some((registration, result)) = attempts.next() => {
                     let again = result.unwrap_or_else(|error| {
                         if !matches!(error, JoinError::Stopped) {
-                            let error = with_causes(&error);
-                            warn!(addon = registration.addon, error, "cannot get credentials for the add-on yet");
+                            let (addon, error) = (&registration.addon, with_causes(&error));
+                            warn!(addon, error, "cannot get credentials for the add-on yet");
                         }
                         later(now(), RETRY)
                     });

@@ -77,8 +77,8 @@ fn deletes_objects(repo: &ConfigRepo) -> bool {
     repo.spec.deletion_policy == DeletionPolicy::Delete && repo.spec.mode != ConfigRepoMode::Observe
 }
 
-/// Marks a ClusterManagementAddOn whose deletion a person approved with its uid, so that the removal budget does
-/// not ask again. It counts for this object only.
+/// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask
+/// again. The mark is the uid, and counts for this object only.
 pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     let Deletion { target, uid, is_approved } = deletion;
     let is_asked_again = matches!(owner(&ObjectId::of(target)), Some(RolloutOwner::AddOn(_)));
@@ -93,8 +93,8 @@ pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     })
 }
 
-/// Takes the mark from ClusterManagementAddOns that the commit has and that live: their deletion was approved and did
-/// not happen. See docs/hazards.md#approval-that-stays.
+/// Takes the mark from ClusterManagementAddOns that the commit has and that live: their deletion was approved
+/// and did not happen. See docs/hazards.md#approval-that-stays.
 pub(super) fn unmark(desired: &Desired, view: &impl View) -> Read<Vec<Action>> {
     let mark = json!({"annotations": {names::REMOVAL_DECIDED_ANNOTATION: null}});
     let mut unmarked = Vec::new();

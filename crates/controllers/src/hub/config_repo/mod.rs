@@ -49,9 +49,10 @@ impl Controller for ConfigRepoController {
         watches.on::<ConfigRepo>(wakes::others);
         watches.on::<ConfigRepoInventory>(inventory::wake);
         watches.on::<Namespace>(wakes::of_namespace);
+        // It shows whether an approved deletion did not happen.
+        watches.read::<ClusterManagementAddOn>();
         // They show how many clusters lose an add-on with its ClusterManagementAddOn, and a work with its
         // set.
-        watches.read::<ClusterManagementAddOn>();
         watches.read::<ManagedClusterAddOn>();
         watches.read::<ManifestWork>();
         watches.read::<ManifestWorkReplicaSet>();

@@ -17,8 +17,8 @@ use reconcile::{Caches, Controller as _, Plan};
 /// A request of the agent of the add-on `a` on `c1`.
 const PEM: &str = include_str!("addon.csr");
 
-/// Returns a hub on which the status of the add-on asks for a client certificate, as the agent may have written
-/// it. The template `client` registers one, the template `nothing` does not; `cma` is the ClusterManagementAddOn.
+/// Returns a hub with an add-on whose template `client` registers a client certificate and whose template
+/// `nothing` registers none; `cma` is the ClusterManagementAddOn.
 fn hub(cma: &Value, installed: &Value) -> Caches {
     let mut caches = Caches::default();
     let template = |hash: &str, registration: Value| {
@@ -45,7 +45,8 @@ fn hub(cma: &Value, installed: &Value) -> Caches {
     caches
 }
 
-/// Returns the add-on on `c1`, which is assigned a template.
+/// Returns the add-on on `c1`, which is assigned a template. Its status asks for a client certificate, as the
+/// agent may have written it.
 fn installed(assigned: &str) -> Value {
     let assigned = json!([{"group": GROUP, "resource": "addontemplates", "name": "t", "desiredConfig": hashed(assigned)}]);
     let status = json!({"configReferences": assigned, "registrations": [{"signerName": KUBE_CLIENT_SIGNER}]});
