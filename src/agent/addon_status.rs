@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::addons::{AddOns, RETRY, Registration};
 use super::join::{Credentials, JoinError, api};
+use super::wait::Wait;
 use crate::shell::now;
 use api::addon::token;
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
@@ -76,8 +77,11 @@ pub(super) fn refreshed(until: Timestamp) -> Observation {
         .message(format!("token refreshed, valid until {until}"))
 }
 
-/// Time after which the wait for a certificate is reported.
+/// Time after which the wait for a certificate is reported. It doubles with each report; another writer of the
+/// status may be in the way of one.
 const LONG_WAIT: Duration = Duration::from_secs(10);
+/// Longest time between two reports.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
 const CERTIFICATE: &str = "ClusterCertificateRotated";
 const TOKEN: &str = "TokenRefreshed";
 
@@ -139,17 +143,19 @@ impl AddOns<'_> {
         issued: impl Future<Output = Result<String, JoinError>>,
     ) -> Result<String, JoinError> {
         let mut issued = pin!(issued);
-        tokio::select! {
-            certificate = &mut issued => return certificate,
-            () = sleep(LONG_WAIT) => {}
-        }
         let message = format!(
             "waiting for a certificate of {}; the certificate request has to be approved and signed",
             registration.signer
         );
         let observed = Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(message);
-        self.report_missing(registration, observed).await;
-        issued.await
+        let mut wait = Wait::new(LONG_WAIT, LONGEST_WAIT);
+        loop {
+            tokio::select! {
+                certificate = &mut issued => return certificate,
+                () = sleep(wait.take()) => {}
+            }
+            self.report_missing(registration, observed.clone()).await;
+        }
     }
 
     async fn report_missing(&self, registration: &Registration, observed: Observation) {

@@ -97,7 +97,7 @@ impl Controller for CsrController {
             Some(Certificate::AddOn { cluster, addon }) if is_accepted(&cluster, view)? => {
                 match Registration::read(&cluster, &addon, view)? {
                     Some(of) if of.is_client() => approve(&mut plan, &request, Approval::ADDON, now),
-                    Some(of) => plan.events.push(left(&request, &of.addon)),
+                    Some(of) => plan.events.push(not_allowed(&request, &of.addon)),
                     None => {}
                 }
             }
@@ -107,7 +107,7 @@ impl Controller for CsrController {
                     Some(of) if custom_signer::signer_for(&of, &subject, signer).is_some() => {
                         approve(&mut plan, &request, Approval::ADDON, now);
                     }
-                    Some(of) => plan.events.push(left(&request, &of.addon)),
+                    Some(of) => plan.events.push(not_allowed(&request, &of.addon)),
                     None => {}
                 }
             }
@@ -199,7 +199,7 @@ fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Appro
 }
 
 /// Returns the event about an add-on whose agent sent a request that no template allows.
-fn left(request: &CertificateSigningRequest, addon: &ManagedClusterAddOn) -> Event {
+fn not_allowed(request: &CertificateSigningRequest, addon: &ManagedClusterAddOn) -> Event {
     let (name, signer) = (request.name(), &request.spec.signer_name);
     let message = format!(
         "no template of the add-on allows the certificate request {name} for {signer}; it is not approved"
