@@ -166,22 +166,26 @@ fn image(tag: &str) -> Option<String> {
     Some(format!("{AGENT_IMAGE}:{tag}"))
 }
 
-/// Checks that an add-on with its own manager gets credentials on its cluster, and loses them when it is
-/// deleted.
+/// Checks that an add-on with its own manager gets credentials on its cluster when the manager approves them,
+/// and loses them when it is deleted.
 async fn credentials_come_and_go(kubectl: &Kubectl, spoke: &kube::Client) {
     let of_cluster = "system:open-cluster-management:cluster:aws-2:addon:helper";
     let groups = [of_cluster, "system:open-cluster-management:addon:helper"];
     let subject = json!({ "user": format!("{of_cluster}:agent:helper-agent"), "groups": groups });
     let registration = json!({ "signerName": "kubernetes.io/kube-apiserver-client", "subject": subject });
-    let status = json!({ "status": { "namespace": "default", "registrations": [registration] } }).to_string();
+    let status = json!({ "status": { "registrations": [registration] } }).to_string();
     let addon = ["managedclusteraddon", "helper", "-n", "aws-2"];
     let kind = json!({
         "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
-        "metadata": { "name": "helper", "namespace": "aws-2" }, "spec": {},
+        "metadata": { "name": "helper", "namespace": "aws-2" }, "spec": { "installNamespace": "default" },
     });
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &kind.to_string());
     let patch = ["patch", "--subresource=status", "--type=merge", "-p", &status];
     kubectl.run(&[&patch[..1], &addon, &patch[1..]].concat());
+    let requests = ["get", "csr", "-l", "open-cluster-management.io/addon-name=helper"];
+    let request = || kubectl.run(&[&requests[..], &["-o", "jsonpath={.items[*].metadata.name}"]].concat());
+    eventually("the agent asks for a certificate", async || !request().is_empty()).await;
+    kubectl.run(&["certificate", "approve", request().trim()]);
     let secrets: Api<Secret> = Api::namespaced(spoke.clone(), "default");
     eventually("the add-on has credentials", async || {
         secrets.get_opt("helper-hub-kubeconfig").await.is_ok_and(|found| found.is_some())

@@ -1,14 +1,19 @@
 //! The part of an add-on's status that the agent of its cluster writes: how the add-on proves its identity, and
 //! whether its credentials are fresh.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use tokio::time::sleep;
 use tracing::warn;
 
 use super::addons::{AddOns, RETRY, Registration};
 use super::join::{Credentials, JoinError, api};
+use super::wait::Wait;
 use crate::shell::now;
 use api::addon::token;
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
@@ -72,6 +77,11 @@ pub(super) fn refreshed(until: Timestamp) -> Observation {
         .message(format!("token refreshed, valid until {until}"))
 }
 
+/// Time after which the wait for a certificate is reported. It doubles with each report; another writer of the
+/// status may be in the way of one.
+const LONG_WAIT: Duration = Duration::from_secs(10);
+/// Longest time between two reports.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
 const CERTIFICATE: &str = "ClusterCertificateRotated";
 const TOKEN: &str = "TokenRefreshed";
 
@@ -123,9 +133,34 @@ impl AddOns<'_> {
             JoinError::Stopped => return,
             error => with_causes(error),
         };
-        let observed = Observation::new(condition, False, reason).message(message);
+        self.report_missing(registration, Observation::new(condition, False, reason).message(message)).await;
+    }
+
+    /// Waits for a certificate, and reports on the hub that it does when that takes long.
+    pub(super) async fn waiting(
+        &self,
+        registration: &Registration,
+        issued: impl Future<Output = Result<String, JoinError>>,
+    ) -> Result<String, JoinError> {
+        let mut issued = pin!(issued);
+        let message = format!(
+            "waiting for a certificate of {}; the certificate request has to be approved and signed",
+            registration.signer
+        );
+        let observed = Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(message);
+        let mut wait = Wait::new(LONG_WAIT, LONGEST_WAIT);
+        loop {
+            tokio::select! {
+                certificate = &mut issued => return certificate,
+                () = sleep(wait.take()) => {}
+            }
+            self.report_missing(registration, observed.clone()).await;
+        }
+    }
+
+    async fn report_missing(&self, registration: &Registration, observed: Observation) {
         if let Err(error) = self.report(&registration.addon, observed).await {
-            warn!(addon = registration.addon, %error, "cannot report the failure on the hub");
+            warn!(addon = registration.addon, %error, "cannot report the missing credentials on the hub");
         }
     }
 

@@ -4,6 +4,7 @@
 //! It finds the add-ons in the caches of the agent's shell, without a request.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -11,19 +12,20 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::addon_secrets::{CUSTOM_SECRET, StoredSecrets, secret_name};
 use super::addon_status::{self, Proof};
 use super::hub::Hub;
 use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
 use crate::pki;
 use crate::shell::{Handle, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
-use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
+use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use object::Key;
 use object::duration::later;
 use object::text::with_causes;
@@ -49,7 +51,7 @@ pub(super) struct AddOns<'a> {
 pub(super) struct Registration {
     pub(super) addon: String,
     pub(super) namespace: String,
-    signer: String,
+    pub(super) signer: String,
     user: String,
     groups: Vec<String>,
     units: Vec<String>,
@@ -61,39 +63,44 @@ impl AddOns<'_> {
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
         let mut due: BTreeMap<Registration, Timestamp> = BTreeMap::new();
         let mut kept = StoredSecrets::default();
-        let mut running: BTreeSet<Registration> = BTreeSet::new();
+        let mut running: BTreeMap<Registration, CancellationToken> = BTreeMap::new();
         let mut attempts = FuturesUnordered::new();
         while !stop.is_cancelled() {
             let addons = shell.caches().list::<ManagedClusterAddOn>(Query::namespace(self.cluster));
             if let Ok(addons) = &addons
                 && kept.is_due(now())
+                && let Err(error) = self.delete_credentials(&mut kept, addons).await
             {
-                let registered = addons.iter().flat_map(|addon| registrations(addon, &self.driver));
-                let registered = registered.map(|registration| registration.secret());
-                if let Err(error) = self.delete_credentials(&mut kept, &registered.collect()).await {
-                    let error = with_causes(&error);
-                    warn!(error, "cannot remove the credentials of an add-on that is gone yet");
-                }
+                let error = with_causes(&error);
+                warn!(error, "cannot remove the credentials of an add-on that is gone yet");
+            }
+            if let Ok(addons) = &addons {
+                let registered = self.registered(addons.iter());
+                running.iter().filter(|(of, _)| !registered.contains(of)).for_each(|(_, over)| over.cancel());
             }
             let living = addons.iter().flatten().filter(|addon| addon.metadata.deletion_timestamp.is_none());
-            let wanted: BTreeSet<Registration> =
-                living.flat_map(|addon| registrations(addon, &self.driver)).collect();
+            let wanted = self.registered(living);
             due.retain(|registration, _| wanted.contains(registration));
             for registration in wanted {
-                if !running.contains(&registration) && due.get(&registration).is_none_or(|at| *at <= now()) {
-                    running.insert(registration.clone());
-                    attempts.push(self.ensure(registration, stop));
+                if !running.contains_key(&registration)
+                    && due.get(&registration).is_none_or(|at| *at <= now())
+                {
+                    let over = stop.child_token();
+                    running.insert(registration.clone(), over.clone());
+                    attempts.push(self.ensure(registration, over));
                 }
             }
             tokio::select! {
                 Some((registration, result)) = attempts.next() => {
                     let again = result.unwrap_or_else(|error| {
-                        let error = with_causes(&error);
-                        warn!(addon = registration.addon, error, "cannot get credentials for the add-on yet");
+                        if !matches!(error, JoinError::Stopped) {
+                            let (addon, error) = (&registration.addon, with_causes(&error));
+                            warn!(addon, error, "cannot get credentials for the add-on yet");
+                        }
                         later(now(), RETRY)
                     });
                     running.remove(&registration);
-                    kept.secrets.insert(registration.secret());
+                    kept.add(&registration);
                     // With a clock that is ahead, new credentials are due for renewal at once.
                     due.insert(registration, again.max(later(now(), RETRY)));
                 }
@@ -103,48 +110,22 @@ impl AddOns<'_> {
         }
     }
 
-    /// Removes the credentials of add-ons that are gone, or that do not register any more. The first call
-    /// also looks for credentials that an earlier process kept.
-    async fn delete_credentials(
+    fn registered<'b>(
         &self,
-        kept: &mut StoredSecrets,
-        registered: &BTreeSet<Key>,
-    ) -> Result<(), JoinError> {
-        kept.last_attempt = Some(now());
-        if !kept.is_complete {
-            let ours = format!("{ADDON_NAME_LABEL},{CLUSTER_NAME_LABEL}={}", self.cluster);
-            let secrets = Api::<Secret>::all(self.spoke.clone());
-            let found = secrets.list_metadata(&ListParams::default().labels(&ours)).await;
-            let found = found.map_err(api("list the credentials of add-ons"))?;
-            kept.secrets.extend(found.items.iter().filter_map(|secret| {
-                let addon = secret.metadata.labels.as_ref()?.get(ADDON_NAME_LABEL)?;
-                let name = secret.metadata.name.clone().filter(|name| is_secret_of(addon, name))?;
-                Some(Key::namespaced(secret.metadata.namespace.clone()?, name))
-            }));
-            kept.is_complete = true;
-        }
-        let gone: Vec<Key> = kept.secrets.difference(registered).cloned().collect();
-        for key in gone {
-            let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), &key.namespace);
-            match secrets.delete(&key.name, &DeleteParams::default()).await {
-                Ok(_) => info!(secret = %key, "the add-on is gone, and so are its credentials"),
-                Err(kube::Error::Api(status)) if status.is_not_found() => {}
-                Err(error) => return Err(api("delete the credentials of the add-on")(error)),
-            }
-            kept.secrets.remove(&key);
-        }
-        Ok(())
+        addons: impl Iterator<Item = &'b Arc<ManagedClusterAddOn>>,
+    ) -> BTreeSet<Registration> {
+        addons.flat_map(|addon| registrations(addon, &self.driver)).collect()
     }
 
     /// Makes sure that an add-on has credentials; returns when to check again.
     async fn ensure(
         &self,
         registration: Registration,
-        stop: &CancellationToken,
+        stop: CancellationToken,
     ) -> (Registration, Result<Timestamp, JoinError>) {
         let result = match &registration.proof {
             Proof::OtherDriver => self.write_driver(&registration.addon).await,
-            Proof::Certificate => self.credentials(&registration, stop).await,
+            Proof::Certificate => self.credentials(&registration, &stop).await,
             Proof::Token(uid) => self.token(&registration, uid).await,
             // The hub makes the service account first; its uid is another registration.
             Proof::NoAccount => return (registration, Ok(later(now(), RETRY))),
@@ -171,7 +152,7 @@ impl AddOns<'_> {
                 true => Credentials::of_secret(&secret).filter(|held| self.hub.is_named_by(&held.kubeconfig)),
                 false => Credentials::of_certificate(&secret),
             })
-            .filter(|held| held.user == *user);
+            .filter(|held| registration.is_named_by(&held.subject));
         if let Some(fresh) = fresh.filter(|held| held.renew_at() > now()) {
             return Ok(fresh.renew_at());
         }
@@ -182,7 +163,7 @@ impl AddOns<'_> {
         subject.organizational_units.clone_from(units);
         let request = pki::request(&key, &subject, &[&dns_name])?;
         let owner = CertificateOwner { cluster: self.cluster, addon: Some(addon), signer, seconds: None };
-        let certificate = certify(self.client, owner, request, stop).await?;
+        let certificate = self.waiting(registration, certify(self.client, owner, request, stop)).await?;
         let kubeconfig = match registration.is_of_the_hub() {
             true => self.hub.stored_kubeconfig()?,
             false => String::new(),
@@ -195,6 +176,10 @@ impl AddOns<'_> {
         ];
         if registration.is_of_the_hub() {
             data.push(("kubeconfig", &credentials.kubeconfig));
+        }
+        // The add-on may register otherwise by now, with another attempt for the same secret.
+        if stop.is_cancelled() {
+            return Err(JoinError::Stopped);
         }
         self.store(registration, &data).await?;
         self.report(addon, addon_status::rotated(&credentials)).await?;
@@ -229,7 +214,10 @@ impl AddOns<'_> {
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
                 "name": name, "namespace": namespace,
-                "labels": {ADDON_NAME_LABEL: addon, CLUSTER_NAME_LABEL: self.cluster},
+                "labels": {
+                    ADDON_NAME_LABEL: addon, CLUSTER_NAME_LABEL: self.cluster,
+                    ADDON_CREDENTIALS_LABEL: self.hub.label(),
+                },
             },
             "data": data,
         });
@@ -244,12 +232,20 @@ impl AddOns<'_> {
 
 impl Registration {
     /// Returns the secret that holds the credentials.
-    fn secret(&self) -> Key {
+    pub(super) fn secret(&self) -> Key {
         let name = match self.is_of_the_hub() {
             true => secret_name(&self.addon),
             false => format!("{}-{}{CUSTOM_SECRET}", self.addon, self.signer.replace('/', "-")),
         };
         Key::namespaced(&self.namespace, name)
+    }
+
+    /// Returns whether a certificate has exactly the names that are asked for.
+    fn is_named_by(&self, subject: &pki::Subject) -> bool {
+        let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
+        subject.common_name == self.user
+            && set(&subject.organizations) == set(&self.groups)
+            && set(&subject.organizational_units) == set(&self.units)
     }
 
     /// Returns whether the certificate is one of a client of the hub.
@@ -258,38 +254,9 @@ impl Registration {
     }
 }
 
-/// The secrets on the cluster that hold credentials of add-ons.
-#[derive(Default)]
-struct StoredSecrets {
-    secrets: BTreeSet<Key>,
-    /// Whether the secrets of earlier processes are among them.
-    is_complete: bool,
-    /// When the last attempt to remove some of them began.
-    last_attempt: Option<Timestamp>,
-}
-
-impl StoredSecrets {
-    fn is_due(&self, now: Timestamp) -> bool {
-        self.last_attempt.is_none_or(|at| at.saturating_add(RETRY).is_ok_and(|due| due <= now))
-    }
-}
-
-fn secret_name(addon: &str) -> String {
-    format!("{addon}-hub-kubeconfig")
-}
-
-/// The end of the names of secrets with certificates of other signers than the hub's.
-const CUSTOM_SECRET: &str = "-client-cert";
-
-fn is_secret_of(addon: &str, name: &str) -> bool {
-    let is_custom =
-        name.strip_prefix(addon).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(CUSTOM_SECRET));
-    name == secret_name(addon) || is_custom
-}
-
 /// Returns the registrations of an add-on, with the defaults of OCM. One that is being deleted keeps its
 /// credentials for its last jobs.
-fn registrations(addon: &ManagedClusterAddOn, driver: &KubeClientDriver) -> Vec<Registration> {
+pub(super) fn registrations(addon: &ManagedClusterAddOn, driver: &KubeClientDriver) -> Vec<Registration> {
     let (Some(name), Some(cluster)) = (&addon.metadata.name, &addon.metadata.namespace) else {
         return Vec::new();
     };
@@ -317,6 +284,26 @@ fn registrations(addon: &ManagedClusterAddOn, driver: &KubeClientDriver) -> Vec<
 mod tests {
     use super::*;
     use serde_json::Value;
+
+    #[test]
+    fn a_kept_certificate_counts_only_with_the_groups_and_units_that_are_asked_for_now() {
+        let asked = json!({"signerName": "example.com/foo", "subject": {"user": "u", "groups": ["g", "h"], "organizationUnit": ["o"]}});
+        let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {}, "status": {"registrations": [asked]}});
+        let registration = &registrations(&serde_json::from_value(addon).unwrap(), &KubeClientDriver::Csr)[0];
+        let names = |groups: &[&str], unit: &str| pki::Subject {
+            organizational_units: vec![unit.into()],
+            ..pki::Subject::new("u", groups)
+        };
+        for (subject, wanted) in [
+            (names(&["g", "h"], "o"), true),
+            (names(&["h", "g"], "o"), true),
+            (names(&["g"], "o"), false),
+            (names(&["g", "h", "i"], "o"), false),
+            (names(&["g", "h"], "p"), false),
+        ] {
+            assert_eq!(registration.is_named_by(&subject), wanted, "{subject:?}");
+        }
+    }
 
     #[test]
     fn what_a_registration_does_not_say_is_as_in_ocm() {

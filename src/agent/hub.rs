@@ -122,6 +122,11 @@ impl Hub {
         hex(Sha256::digest(self.server.as_bytes()))
     }
 
+    /// Returns the hub as the value of a label, which has 63 characters at most: the first half of the hash.
+    pub(super) fn label(&self) -> String {
+        self.hash().chars().take(32).collect()
+    }
+
     /// Returns a connection under the bootstrap identity.
     pub(super) async fn bootstrap_client(&self) -> Result<kube::Client, JoinError> {
         connect(self.bootstrap.clone()).await

@@ -121,7 +121,7 @@ pub(super) struct Credentials {
     pub(super) key: String,
     /// The kubeconfig that it was stored with; empty if it is new.
     pub(super) kubeconfig: String,
-    pub(super) user: String,
+    pub(super) subject: pki::Subject,
     from: Timestamp,
     pub(super) until: Timestamp,
 }
@@ -131,9 +131,8 @@ impl Credentials {
     pub(super) fn read(certificate: String, key: String, kubeconfig: String) -> Result<Self, JoinError> {
         let pki::Certificate { subject, not_before: from, not_after: until } =
             pki::Certificate::from_pem(&certificate)?;
-        let user = subject.common_name;
-        let agent = user.rsplit(':').next().unwrap_or_default().to_owned();
-        Ok(Self { agent, certificate, key, kubeconfig, user, from, until })
+        let agent = subject.common_name.rsplit(':').next().unwrap_or_default().to_owned();
+        Ok(Self { agent, certificate, key, kubeconfig, subject, from, until })
     }
 
     /// Reads the identity in a secret; `None` where there is none.
@@ -152,13 +151,13 @@ impl Credentials {
 
     /// Returns whether this is an identity of this cluster on this hub.
     pub(super) fn is_for(&self, cluster: &str, hub: &Hub) -> bool {
-        let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
+        let named = self.subject.common_name == user(cluster, &self.agent) && !self.agent.is_empty();
         named && hub.has_name_of(&self.kubeconfig)
     }
 
     /// Returns the cluster that it is for.
     pub(super) fn cluster(&self) -> &str {
-        let named = self.user.strip_prefix(SUBJECT_PREFIX).unwrap_or_default();
+        let named = self.subject.common_name.strip_prefix(SUBJECT_PREFIX).unwrap_or_default();
         named.split(':').next().unwrap_or_default()
     }
 

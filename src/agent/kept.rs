@@ -25,11 +25,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::AgentOptions;
+use super::hub::Hub;
 use super::join::{JoinError, api};
 use crate::shell::{Handle, is_away};
 use api::names::{KEPT_WORK_LABEL, KEPT_WORK_TYPE};
 use api::work::v1::ManifestWork;
-use controllers::agent_identity::Identity;
 use object::text::with_causes;
 use object::{Metadata as _, hex};
 use reconcile::{Query, Site, View as _};
@@ -47,8 +47,7 @@ const MAX_BYTES: u64 = 3 << 20;
 pub(super) struct KeptWorks {
     secrets: Api<Secret>,
     cluster: String,
-    /// Distinguishes the hubs: the first half of the hash of the URL, because a label has 63 characters at
-    /// most.
+    /// Distinguishes the hubs.
     hub: String,
     /// The digests of the works that are kept, by the name of the secret; `None` if the work is of another
     /// hub or unreadable.
@@ -60,11 +59,11 @@ pub(super) struct KeptWorks {
 }
 
 impl KeptWorks {
-    pub(super) fn new(options: &AgentOptions, identity: &Identity) -> Self {
+    pub(super) fn new(options: &AgentOptions, hub: &Hub) -> Self {
         Self {
             secrets: Api::namespaced(options.home().clone(), &options.secret.namespace),
-            cluster: identity.cluster.clone(),
-            hub: identity.hub_hash.chars().take(32).collect(),
+            cluster: options.cluster.clone(),
+            hub: hub.label(),
             held: BTreeMap::new(),
             handled: BTreeMap::new(),
             new: BTreeSet::new(),

@@ -1,6 +1,7 @@
 //! Wires the agent of a spoke: join the hub, run the agent's controllers, and keep the certificate fresh
 //! beside them.
 
+mod addon_secrets;
 mod addon_status;
 mod addon_token;
 mod addons;
@@ -221,7 +222,6 @@ async fn live(
         is_claimed: false,
     };
     spoke::write_claim(options, &hub, &mut identity).await?;
-    let works = kept::KeptWorks::new(options, &identity);
     let settings = AgentSettings {
         identity,
         claims: options.claims.clone(),
@@ -258,6 +258,7 @@ async fn live(
         cluster: &options.cluster,
         driver: options.addon_driver.clone(),
     };
+    let works = kept::KeptWorks::new(options, &hub);
     let write_addresses = async {
         if options.registers()
             && let Err(error) = join::write_addresses(&client, options).await

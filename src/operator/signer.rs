@@ -18,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::pki::{Authority, CertificateRequest, Identity, Usage};
-use crate::shell::{Handle, now};
-use api::addon::v1alpha1::SigningCa;
+use crate::shell::{EventRecorder, Handle, now};
+use api::addon::v1alpha1::{ManagedClusterAddOn, SigningCa};
 use controllers::hub::custom_signer::{Signing, signing};
 use object::Metadata as _;
 use object::duration::later;
-use reconcile::{Query, View as _};
+use reconcile::{Event, EventType, Query, View as _};
 
 /// Time between two reads of the caches, which send no request.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,6 +54,7 @@ impl Attempts {
 /// Signs until `stop`. `namespace` holds the authorities of registrations that name none.
 pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, stop: CancellationToken) {
     let mut attempts: BTreeMap<String, Attempts> = BTreeMap::new();
+    let events = EventRecorder::new(client.clone(), "addon-signer");
     while !stop.is_cancelled() {
         let caches = shell.caches();
         let requests = caches.list::<CertificateSigningRequest>(Query::ALL).unwrap_or_default();
@@ -67,7 +68,8 @@ pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, 
             match sign(&client, request, &signing, &namespace).await {
                 Ok(()) => info!(request = request.name(), "signed the certificate of an add-on"),
                 Err(error) => {
-                    warn!(request = request.name(), error, "cannot sign the certificate of an add-on")
+                    warn!(request = request.name(), error, "cannot sign the certificate of an add-on");
+                    events.record(vec![failed(request, &signing.addon, &error)]).await;
                 }
             }
         }
@@ -76,6 +78,13 @@ pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, 
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
     }
+}
+
+/// Returns the event about the add-on whose agent waits for a certificate.
+fn failed(request: &CertificateSigningRequest, addon: &ManagedClusterAddOn, error: &str) -> Event {
+    let (name, signer) = (request.name(), &request.spec.signer_name);
+    let message = format!("cannot sign the certificate request {name} for {signer}: {error}");
+    Event::new(addon, EventType::Warning, "SigningFailed", "Sign", message)
 }
 
 /// Returns whether a request is approved, and has neither a certificate nor a failure.

@@ -109,6 +109,7 @@ const EVENT_SOURCES: &[&str] = &[
     "crates/controllers/src/hub/rollout_events.rs",
     "crates/engine/src/placement/events.rs",
     "crates/reconcile/src/dispatcher/feed.rs",
+    "src/operator/signer.rs",
 ];
 /// The texts before the reason of an event in the code.
 const BEFORE_EVENT: &[&str] = &[

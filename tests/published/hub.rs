@@ -1,5 +1,6 @@
 //! A hub with an operator and two clusters, on which published add-ons are installed.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use api::crds;
@@ -33,7 +34,7 @@ pub(crate) struct Hub {
     /// The arguments of the operator.
     args: Vec<String>,
     /// Clusters with an agent of ours.
-    spokes: Vec<(Running, Server)>,
+    spokes: BTreeMap<String, (Running, Server)>,
     dir: tempfile::TempDir,
     // The last field: the operator stops before the API server.
     _serves: Serves,
@@ -54,8 +55,17 @@ impl Hub {
         let args = ["operator", "--kubeconfig", path(&admin)].map(str::to_owned).into();
         let (url, ca) = (server.url.clone(), server.ca_pem.clone());
         let serves = Serves::Embedded { _server: server };
-        let mut hub =
-            Self { kubectl, admin, url, ca, operator: None, args, spokes: Vec::new(), dir, _serves: serves };
+        let mut hub = Self {
+            kubectl,
+            admin,
+            url,
+            ca,
+            operator: None,
+            args,
+            spokes: BTreeMap::new(),
+            dir,
+            _serves: serves,
+        };
         hub.start_operator(&[]);
         hub.join().await;
         hub
@@ -84,8 +94,17 @@ impl Hub {
         let (url, ca) = (cluster.url.clone(), cluster.ca_pem());
         let admin = cluster.kubeconfig.clone();
         let serves = Serves::Kubernetes { _cluster: Box::new(cluster) };
-        let mut hub =
-            Self { kubectl, admin, url, ca, operator: None, args, spokes: Vec::new(), dir, _serves: serves };
+        let mut hub = Self {
+            kubectl,
+            admin,
+            url,
+            ca,
+            operator: None,
+            args,
+            spokes: BTreeMap::new(),
+            dir,
+            _serves: serves,
+        };
         hub.start_operator(&[]);
         hub.join().await;
         hub
@@ -129,11 +148,24 @@ impl Hub {
         let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
         let spoke = self.dir.path().join(format!("{name}.kubeconfig"));
         std::fs::write(&spoke, server.admin_kubeconfig_yaml().unwrap()).unwrap();
-        let hub = ["--hub-kubeconfig", path(&self.admin), "--spoke-kubeconfig", path(&spoke)];
-        let args = [&["agent", "--spoke-cluster-name", name][..], &hub, more].concat();
-        self.spokes.push((Running::start(name, self.dir.path(), &args), server));
+        self.spokes.insert(name.to_owned(), (self.start_agent(name, more), server));
         accept(&self.kubectl, name).await;
         client_of(&spoke).await
+    }
+
+    fn start_agent(&self, name: &str, more: &[&str]) -> Running {
+        let spoke = self.dir.path().join(format!("{name}.kubeconfig"));
+        let hub = ["--hub-kubeconfig", path(&self.admin), "--spoke-kubeconfig", path(&spoke)];
+        let args = [&["agent", "--spoke-cluster-name", name][..], &hub, more].concat();
+        Running::start(name, self.dir.path(), &args)
+    }
+
+    /// Kills the agent of a cluster, and starts it again after `meanwhile`.
+    pub(crate) async fn restart_agent(&mut self, name: &str, more: &[&str], meanwhile: impl AsyncFnOnce()) {
+        let (agent, server) = self.spokes.remove(name).expect("it runs");
+        agent.kill_9();
+        meanwhile().await;
+        self.spokes.insert(name.to_owned(), (self.start_agent(name, more), server));
     }
 
     pub(crate) fn start_operator(&mut self, more: &[&str]) {

@@ -150,7 +150,14 @@ fn the_example_repository_deploys_the_addon_as_it_is_published() {
     }
 }
 
+fn kubectl_shows_the_columns_of_clusters(hub: &Hub) {
+    let table = hub.kubectl.run(&["get", "managedclusters"]);
+    let head: Vec<&str> = table.lines().next().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(head.join(" "), "NAME HUB ACCEPTED MANAGED CLUSTER URLS JOINED AVAILABLE AGE");
+}
+
 async fn everything(hub: &mut Hub) {
+    kubectl_shows_the_columns_of_clusters(hub);
     template(hub).await;
     manager(hub).await;
     contract::a_hash_of_the_manager_reaches_its_clusters(hub).await;

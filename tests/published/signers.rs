@@ -1,13 +1,23 @@
 //! Signers of templates: an agent gets certificates only for the subject of its registration.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
+use kube::api::PostParams;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use serde_json::{Value, json};
-use wheelwright::pki::{Certificate, KeyPair, Subject, request};
+use wheelwright::pki::{
+    Authority, Certificate, CertificateRequest, Identity, KeyPair, Subject, Usage, request,
+};
+use wheelwright::shell::now;
 
 use super::hub::Hub;
 use crate::wait::eventually;
@@ -19,25 +29,64 @@ fn subject() -> Subject {
     Subject { organizational_units: vec!["unit".into()], ..Subject::new("reader", &["readers"]) }
 }
 
-/// Returns an authority with an RSA key, a template that names it, and the add-on on one cluster.
-fn objects() -> String {
-    let addons = "addon.open-cluster-management.io/v1alpha1";
-    let authority = json!({
+/// The namespace of the authority.
+const PLACE: &str = "wheelwright-system";
+const NAMESPACE: &str = "open-cluster-management-agent-addon";
+
+/// Returns an authority with an RSA key.
+fn authority() -> Authority {
+    let certificate = include_str!("../../src/pki/tests/rsa-ca.crt").to_owned();
+    let key = include_str!("../../src/pki/tests/rsa-ca.key").to_owned();
+    Authority::load(&Identity { certificate, key }).unwrap()
+}
+
+/// Returns the secret of the authority.
+fn secret_of_authority() -> String {
+    let data = json!({
         "tls.crt": include_str!("../../src/pki/tests/rsa-ca.crt"), "tls.key": include_str!("../../src/pki/tests/rsa-ca.key"),
     });
-    let place = "wheelwright-system";
+    let metadata = json!({"name": "foo-ca", "namespace": PLACE});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "stringData": data})
+        .to_string()
+}
+
+/// Returns the secret that the agent has kept for 23 hours, with a certificate that ends in an hour.
+fn kept(name: &str) -> Secret {
+    let made = now() - jiff::SignedDuration::from_hours(23);
+    let key = KeyPair::generate().unwrap();
+    let asked = CertificateRequest::parse(&request(&key, &subject(), &[]).unwrap()).unwrap();
+    let day = Duration::from_hours(24);
+    let certificate = authority().sign(&asked, &[Usage::Client], made, day).unwrap();
+    let data = [("tls.crt", certificate), ("tls.key", key.to_pem()), ("cluster-name", SPOKE.to_owned())];
+    let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())));
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    Secret { metadata, data: Some(data.into()), ..Secret::default() }
+}
+
+/// Checks a certificate as a server does that trusts the authority.
+fn is_trusted(pem: &str) -> bool {
+    let leaf = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from(authority().certificate_der())).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    verifier.verify_client_cert(&leaf, &[], UnixTime::now()).is_ok()
+}
+
+/// Returns a template that names the authority, and the add-on on one cluster.
+fn objects() -> String {
+    let addons = "addon.open-cluster-management.io/v1alpha1";
     let named = json!({"user": "reader", "groups": ["readers"], "organizationUnit": ["unit"]});
     let custom =
-        json!({"signerName": SIGNER, "subject": named, "signingCA": {"name": "foo-ca", "namespace": place}});
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "open-cluster-management-agent-addon"}});
+        json!({"signerName": SIGNER, "subject": named, "signingCA": {"name": "foo-ca", "namespace": PLACE}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let template = json!({
         "addonName": "signed", "agentSpec": {"workload": {"manifests": [namespace]}},
         "registration": [{"type": "CustomSigner", "customSigner": custom}],
     });
     let config = json!({"group": "addon.open-cluster-management.io", "resource": "addontemplates", "defaultConfig": {"name": "signed"}});
     let objects = [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}}),
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "foo-ca", "namespace": place}, "type": "kubernetes.io/tls", "stringData": authority}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}}),
         json!({"apiVersion": addons, "kind": "AddOnTemplate", "metadata": {"name": "signed"}, "spec": template}),
         json!({"apiVersion": addons, "kind": "ClusterManagementAddOn", "metadata": {"name": "signed"}, "spec": {"supportedConfigs": [config]}}),
         json!({"apiVersion": addons, "kind": "ManagedClusterAddOn", "metadata": {"name": "signed", "namespace": SPOKE}, "spec": {}}),
@@ -90,20 +139,39 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
     let waiting: Vec<String> = (0..10).map(|number| format!("waiting-{number}")).collect();
     let requests: Vec<String> = waiting.iter().map(|name| csr(name, &subject(), "client auth")).collect();
     hub.apply(&requests.join("\n---\n"));
-    hub.apply(&objects());
-    let secrets: Api<Secret> = Api::namespaced(spoke, "open-cluster-management-agent-addon");
+    let namespaces: Api<Namespace> = Api::all(spoke.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let secrets: Api<Secret> = Api::namespaced(spoke, NAMESPACE);
     let name = "signed-example.com-foo-client-cert";
-    let mut held = None;
-    eventually("the agent keeps the certificate", async || {
-        held = secrets.get_opt(name).await.unwrap();
-        held.is_some()
+    secrets.create(&PostParams::default(), &kept(name)).await.unwrap();
+    let mut held = secrets.get(name).await.unwrap();
+    let before = held.data.clone().unwrap();
+
+    hub.apply(&objects());
+    eventually("the add-on has the event that its authority is missing", async || {
+        let events =
+            hub.get(&["events.events.k8s.io", "-n", SPOKE])["items"].as_array().cloned().unwrap_or_default();
+        let of_addon = |event: &Value| event["regarding"]["name"] == "signed";
+        events.iter().any(|event| of_addon(event) && event["reason"] == "SigningFailed")
     })
     .await;
-    let data = held.unwrap().data.unwrap();
+    says(hub, "ClientCertificateUpdateFailed").await;
+    held = secrets.get(name).await.unwrap();
+    assert_eq!(held.data.as_ref(), Some(&before), "the old certificate stays until there is a new one");
+    hub.apply(&secret_of_authority());
+    eventually("the agent keeps a new certificate before the old one has ended", async || {
+        held = secrets.get(name).await.unwrap();
+        held.data.as_ref() != Some(&before)
+    })
+    .await;
+    let data = held.data.unwrap();
+    assert!(data["tls.key"] != before["tls.key"]);
     assert_eq!(data.keys().collect::<Vec<_>>(), ["cluster-name", "tls.crt", "tls.key"]);
     assert_eq!(data["cluster-name"].0, SPOKE.as_bytes());
     let certificate = String::from_utf8(data["tls.crt"].0.clone()).unwrap();
     assert_eq!(Certificate::from_pem(&certificate).unwrap().subject, subject());
+    assert!(is_trusted(&certificate));
     says(hub, "ClientCertificateUpdated").await;
 
     // An approval by a person must not give an agent another identity, or the certificate of a server. The

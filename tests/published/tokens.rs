@@ -3,9 +3,14 @@
 
 use std::fs;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use wheelwright::shell::now;
 
 use super::hub::Hub;
 use crate::kube::{Kubectl, helm};
@@ -51,8 +56,17 @@ fn condition(hub: &Hub, name: &str) -> Value {
     conditions.into_iter().find(|one| one["type"] == name).unwrap_or_default()
 }
 
+/// Returns a token of the account that has a tenth of its life left, as far as the agent reads it.
+fn ending_token(uid: &str) -> String {
+    let now = now().as_second();
+    let account = json!({"serviceaccount": {"uid": uid}});
+    let claims = json!({"iat": now - 9 * 3600, "exp": now + 3600, "kubernetes.io": account});
+    format!("h.{}.s", URL_SAFE_NO_PAD.encode(claims.to_string()))
+}
+
 pub(super) async fn an_addon_gets_a_token_of_its_service_account(hub: &mut Hub) {
-    let spoke = hub.join_with_agent(SPOKE, &["--addon-kubeclient-registration-auth=token"]).await;
+    let by_token = ["--addon-kubeclient-registration-auth=token"];
+    let spoke = hub.join_with_agent(SPOKE, &by_token).await;
     hub.apply(&objects());
     let secrets: Api<Secret> = Api::namespaced(spoke, NAMESPACE);
     let name = format!("{ADDON}-hub-kubeconfig");
@@ -83,6 +97,16 @@ pub(super) async fn an_addon_gets_a_token_of_its_service_account(hub: &mut Hub) 
     })
     .await;
     assert!(!addon.command(&["get", "managedclusteraddons", "-n", "c1"]).output().unwrap().status.success());
+
+    let old = ending_token(uid.as_str().unwrap());
+    let patch = Patch::Merge(json!({"data": {"token": ByteString(old.clone().into_bytes())}}));
+    let age = async || drop(secrets.patch(&name, &PatchParams::default(), &patch).await.unwrap());
+    hub.restart_agent(SPOKE, &by_token, age).await;
+    eventually("the agent keeps a new token before the old one has ended", async || {
+        let data = secrets.get(&name).await.unwrap().data.unwrap();
+        data["token"].0 != old.as_bytes()
+    })
+    .await;
 
     hub.kubectl.run(&["delete", "managedclusteraddon", ADDON, "-n", SPOKE]);
     eventually("the account, its role and the token go with the add-on", async || {

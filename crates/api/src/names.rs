@@ -201,7 +201,8 @@ pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-p
 /// On add-ons of clusters: the annotations that were copied from the cluster, as JSON.
 pub const COPIED_ANNOTATIONS_ANNOTATION: &str = "gitops.wheelwright.dev/copied-annotations";
 /// On add-ons of clusters: the removal is decided, and waits for the clusters before it. On a
-/// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit.
+/// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit; the value is the
+/// uid of the object.
 pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";
 /// On ClusterManagementAddOns and ManifestWorkReplicaSets: the name of the RolloutPolicy of people that
 /// applies.
@@ -239,6 +240,9 @@ pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
 pub const KEPT_WORK_TYPE: &str = "gitops.wheelwright.dev/kept-work";
 /// Label of these secrets; the value is the first half of the hash of the hub's URL.
 pub const KEPT_WORK_LABEL: &str = "gitops.wheelwright.dev/kept-work";
+/// Label of the secrets with the credentials of add-ons; the value is the first half of the hash of the hub's
+/// URL.
+pub const ADDON_CREDENTIALS_LABEL: &str = "gitops.wheelwright.dev/addon-credentials";
 
 /// The reason of the condition `HubAcceptedManagedCluster` of a cluster that was accepted and could not get
 /// its permissions; the word is OCM's.

@@ -30,7 +30,7 @@ const PERIOD: SignedDuration = SignedDuration::from_mins(5);
 const NOTE: usize = 1024;
 
 /// Records the events of a controller.
-pub(super) struct EventRecorder {
+pub struct EventRecorder {
     client: Client,
     /// The reporting controller.
     reporter: String,
@@ -64,12 +64,13 @@ struct Recent {
 }
 
 impl EventRecorder {
-    pub(super) fn new(client: Client, reporter: &str) -> Self {
+    /// Returns the recorder of the controller of this name.
+    pub fn new(client: Client, reporter: &str) -> Self {
         Self { client, reporter: reporter.to_owned(), correlator: Mutex::default() }
     }
 
     /// Records events; an event that cannot be recorded is lost, because no decision depends on one.
-    pub(super) async fn record(&self, events: Vec<Event>) {
+    pub async fn record(&self, events: Vec<Event>) {
         for event in events {
             let now = now();
             let publication = match self.correlator.lock() {

@@ -39,6 +39,7 @@ pub use activity::{Activity, ActivityKind, ObserveFn};
 pub use client::{client, leader_client};
 pub use clock::now;
 pub use election::{Election, ElectionOptions, Leadership, lead};
+pub use events::EventRecorder;
 pub use execute::{failure, message};
 pub use freshness::is_away;
 pub use metrics::register_samples;

@@ -29,7 +29,7 @@ const ORPHAN: &str = "orphan";
 pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
     let is_held =
         cma.is_terminating() && cma.has_finalizer(ADDON_REMOVAL_FINALIZER) && !cma.has_finalizer(ORPHAN);
-    let is_approved = cma.annotation(REMOVAL_DECIDED_ANNOTATION).is_some();
+    let is_approved = cma.annotation(REMOVAL_DECIDED_ANNOTATION) == Some(cma.uid());
     is_held.then_some(if is_approved { AddOnDeletion::Approved } else { AddOnDeletion::Budgeted })
 }
 

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use serde_json::json;
 
+use super::addon_registration::Registration;
 use super::cluster::may_have_namespace;
 use super::{csr_user, custom_signer};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -21,8 +22,9 @@ use api::condition::Conditions as _;
 use api::names::cluster_conditions::JOINED;
 use api::names::{
     ADDON_NAME_LABEL, AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, CSR_USER_BINDING,
-    KUBE_CLIENT_SIGNER, REQUESTER_ANNOTATION,
+    REQUESTER_ANNOTATION,
 };
+use engine::addon::config_refs;
 use engine::registration::csr::{Certificate, is_decided};
 use engine::registration::rbac::is_reserved;
 use object::{Key, Metadata as _};
@@ -56,7 +58,8 @@ impl Controller for CsrController {
                 let status = addon.status.clone().unwrap_or_default();
                 let placements = status.install_progressions.into_iter();
                 let references = placements.map(|placement| placement.config_references);
-                (status.default_config_references, references.collect::<Vec<_>>())
+                let is_ours = config_refs::is_managed(addon) && config_refs::has_template(addon);
+                (is_ours, status.default_config_references, references.collect::<Vec<_>>())
             };
             let addon = change.latest().filter(|_| change.differs_in(fields));
             let requests =
@@ -91,15 +94,21 @@ impl Controller for CsrController {
             Some(Certificate::Cluster { cluster, renewal: false }) => {
                 join(&mut plan, &request, &cluster, view, now)?;
             }
-            Some(Certificate::AddOn { cluster, addon })
-                if is_accepted(&cluster, view)? && is_registered(&cluster, &addon, view)? =>
-            {
-                approve(&mut plan, &request, Approval::ADDON, now);
+            Some(Certificate::AddOn { cluster, addon }) if is_accepted(&cluster, view)? => {
+                match Registration::read(&cluster, &addon, view)? {
+                    Some(of) if of.is_client() => approve(&mut plan, &request, Approval::ADDON, now),
+                    Some(of) => plan.events.push(not_allowed(&request, &of.addon)),
+                    None => {}
+                }
             }
             Some(Certificate::Custom { cluster, addon, subject }) if is_accepted(&cluster, view)? => {
                 let signer = &request.spec.signer_name;
-                if custom_signer::signer_for(&cluster, &addon, &subject, signer, view)?.is_some() {
-                    approve(&mut plan, &request, Approval::ADDON, now);
+                match Registration::read(&cluster, &addon, view)? {
+                    Some(of) if custom_signer::signer_for(&of, &subject, signer).is_some() => {
+                        approve(&mut plan, &request, Approval::ADDON, now);
+                    }
+                    Some(of) => plan.events.push(not_allowed(&request, &of.addon)),
+                    None => {}
                 }
             }
             None
@@ -116,14 +125,6 @@ fn requests_of(cluster: &str, view: &impl View) -> Vec<Key> {
 fn is_accepted(cluster: &str, view: &impl View) -> Read<bool> {
     let cluster = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
     Ok(cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client && !cluster.is_terminating()))
-}
-
-/// Returns whether the add-on is installed on the cluster and asks for a client certificate.
-fn is_registered(cluster: &str, addon: &str, view: &impl View) -> Read<bool> {
-    let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, addon))?;
-    let status = addon.as_ref().and_then(|addon| addon.status.as_ref());
-    let mut registrations = status.iter().flat_map(|status| &status.registrations);
-    Ok(registrations.any(|registration| registration.signer_name == KUBE_CLIENT_SIGNER))
 }
 
 /// Returns whether an agent has the identity of the cluster, or had it.
@@ -195,6 +196,15 @@ impl Approval {
 fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Approval, now: Timestamp) {
     plan.step([Action::approve(request, approval.message, now)]);
     plan.events.push(Event::new(request, EventType::Normal, approval.event, "Approve", approval.message));
+}
+
+/// Returns the event about an add-on whose agent sent a request that no template allows.
+fn not_allowed(request: &CertificateSigningRequest, addon: &ManagedClusterAddOn) -> Event {
+    let (name, signer) = (request.name(), &request.spec.signer_name);
+    let message = format!(
+        "no template of the add-on allows the certificate request {name} for {signer}; it is not approved"
+    );
+    Event::new(addon, EventType::Warning, "RequestNotAllowed", "Approve", message)
 }
 
 #[cfg(test)]

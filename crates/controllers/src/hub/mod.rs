@@ -7,6 +7,7 @@ pub(crate) mod addon_deploy;
 pub(crate) mod addon_feature;
 pub(crate) mod addon_health;
 pub(crate) mod addon_install;
+mod addon_registration;
 pub mod addon_removal;
 pub(crate) mod addon_token;
 pub(crate) mod bootstrap;

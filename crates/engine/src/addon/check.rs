@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::hosting::Target;
+use super::hosting::{Target, divide};
 use super::registration::{Sources, role_bindings};
 use super::template::{self, TemplateInput};
 use super::works;
@@ -16,12 +16,21 @@ use object::Object;
 /// The name that stands for every cluster.
 const ANY_CLUSTER: &str = "cluster";
 
+/// What a check refuses beside what no cluster can have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Refuses a variable that nothing defines.
+    pub is_strict: bool,
+    /// Refuses a location of a manifest that is unknown, because a cluster has the add-on hosted.
+    pub is_hosted: bool,
+}
+
 /// Renders an add-on as for a cluster and says why that is not possible, in words for a condition.
 ///
 /// # Errors
-/// Says what is wrong with the template or with its deployment configuration. `is_strict` refuses a variable
-/// that nothing defines.
-pub fn check(addon: &str, sources: &Sources, is_strict: bool) -> Result<(), String> {
+/// Says what is wrong with the template or with its deployment configuration.
+pub fn check(addon: &str, sources: &Sources, options: CheckOptions) -> Result<(), String> {
+    let CheckOptions { is_strict, is_hosted } = options;
     let Sources { template, config } = sources;
     let input =
         TemplateInput { addon, cluster: ANY_CLUSTER, template, config: config.as_ref(), registries: None };
@@ -37,6 +46,7 @@ pub fn check(addon: &str, sources: &Sources, is_strict: bool) -> Result<(), Stri
     any.metadata.name = Some(addon.to_owned());
     any.metadata.namespace = Some(ANY_CLUSTER.to_owned());
     role_bindings(&any, template)?;
+    divide(manifests.clone(), is_hosted)?;
     let built = works::build(&Target::managed(&any, &[]), manifests, &[], &template.agent_spec);
     built.map(drop).map_err(|error| error.to_string())
 }
@@ -61,16 +71,26 @@ fn is_nothing(manifest: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::names::HOSTED_MANIFEST_LOCATION;
     use serde_json::json;
 
     fn checked(manifest: Value, registration: Value, config: Value, is_strict: bool) -> Result<(), String> {
+        checked_with(manifest, registration, config, CheckOptions { is_strict, is_hosted: false })
+    }
+
+    fn checked_with(
+        manifest: Value,
+        registration: Value,
+        config: Value,
+        options: CheckOptions,
+    ) -> Result<(), String> {
         let workload = json!({"workload": {"manifests": [manifest]}});
         let template = json!({"addonName": "a", "agentSpec": workload, "registration": registration});
         let sources = Sources {
             template: serde_json::from_value(template).unwrap(),
             config: serde_json::from_value(config).unwrap(),
         };
-        check("a", &sources, is_strict)
+        check("a", &sources, options)
     }
 
     fn map(value: &str) -> Value {
@@ -107,6 +127,18 @@ mod tests {
         let large = "x".repeat(600 << 10);
         assert!(checked(map(&large), none(), Value::Null, false).is_err());
         assert_eq!(checked(map("{{CLUSTER_NAME}} {{NONE}}"), none(), Value::Null, false), Ok(()));
+    }
+
+    #[test]
+    fn an_unknown_location_is_refused_where_a_cluster_hosts_the_addon() {
+        let mut manifest = map("x");
+        manifest["metadata"]["annotations"] = json!({HOSTED_MANIFEST_LOCATION: "elsewhere"});
+        let check = |is_hosted| {
+            let options = CheckOptions { is_strict: false, is_hosted };
+            checked_with(manifest.clone(), json!([]), Value::Null, options)
+        };
+        assert_eq!(check(false), Ok(()), "as in OCM");
+        assert_eq!(check(true).unwrap_err(), "not supported manifest location: elsewhere");
     }
 
     #[test]

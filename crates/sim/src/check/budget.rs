@@ -92,7 +92,7 @@ impl Checker {
         let policy = policy(&key.name, *view);
         let cma = view.get::<ClusterManagementAddOn>(key).ok().flatten().filter(|cma| cma.is_terminating());
         let approved = policy.as_ref().is_some_and(|policy| !policy.spec.approved.is_empty())
-            || cma.as_ref().is_some_and(|cma| cma.annotation(REMOVAL_DECIDED_ANNOTATION).is_some());
+            || cma.as_ref().is_some_and(|cma| cma.annotation(REMOVAL_DECIDED_ANNOTATION) == Some(cma.uid()));
         let policy = policy.map_or_else(|| Ok(Policy::default()), |policy| Policy::read(&policy.spec));
         let Ok(policy) = policy else {
             let why = "a policy that cannot be read allows no removal";

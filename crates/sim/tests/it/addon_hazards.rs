@@ -209,3 +209,62 @@ fn an_addon_that_ocm_rolled_out_is_taken_over_with_what_it_runs() {
     world.run_for(seconds(30)).unwrap();
     assert_eq!(world.list::<ManifestWork>().len(), 2, "a work that somebody deletes comes back");
 }
+
+/// Patches the add-on of the first cluster.
+fn patch_first(world: &mut World, patch: Value) {
+    let (path, now) =
+        (ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)), world.now);
+    world.hub.patch(&path, &Patch::Merge(patch), &WriteOptions::manager("user"), now).unwrap();
+}
+
+#[test]
+fn a_job_that_enters_the_template_during_the_deletion_does_not_hold_the_addon() {
+    let mut world = world(1);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    let of_others = json!(["example.com/wait"]);
+    patch_first(&mut world, json!({"metadata": {"finalizers": of_others}}));
+    world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    world.keep_history();
+    template_with_job(&mut world, "msa:0.4.1");
+    world.run_for(seconds(60)).unwrap();
+    let addon: ManagedClusterAddOn = world.get(&Key::namespaced("cluster1", ADDON)).unwrap();
+    assert_eq!(json!(addon.metadata.finalizers), of_others);
+    let writes =
+        world.take_history().into_iter().filter(|write| write.id.kind == "ManagedClusterAddOn").count();
+    assert_eq!(writes, 0, "nothing is tried again and again");
+    world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
+    patch_first(&mut world, json!({"metadata": {"finalizers": null}}));
+    world.run_for(seconds(60)).unwrap();
+    assert!(world.get::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).is_none());
+}
+
+#[test]
+fn a_placement_that_does_not_exist_stops_no_rollout_of_another_one() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    let absent = json!({"namespace": "default", "name": "absent"});
+    let fleet = json!({"namespace": "default", "name": "fleet", "rolloutStrategy": {"type": "All"}});
+    let strategy = json!({"installStrategy": {"type": "Placements", "placements": [fleet, absent]}});
+    let (path, now) = (ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster(ADDON)), world.now);
+    let patch = Patch::Merge(json!({"spec": strategy}));
+    world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.1");
+    let is_new = |world: &World| images(world) == ["0.4.1"; 3];
+    assert!(world.run_until(seconds(60), is_new).unwrap(), "{:?}", progress(&world));
+    let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+    let of_absent = &cma.status.unwrap().install_progressions[1];
+    assert_eq!(of_absent.name, "absent");
+    let told = find_condition(&of_absent.conditions, "Progressing").unwrap();
+    assert!(told.message.contains("does not exist"), "{told:?}");
+    // Every cluster could be one of the missing placement, so nothing is removed.
+    select_some(&mut world, 2);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManagedClusterAddOn>().len(), 3);
+}

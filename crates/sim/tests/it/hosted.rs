@@ -328,3 +328,20 @@ fn the_finalizers_of_an_addon_without_a_template_are_left_to_its_manager() {
     world.run_for(seconds(60)).unwrap();
     assert_eq!(installed(&world).unwrap().metadata.finalizers.unwrap(), finalizers);
 }
+
+#[test]
+fn a_version_with_an_unknown_location_reaches_no_cluster_where_one_is_hosted() {
+    let mut world = hosted(&[]);
+    world.keep_history();
+    let elsewhere = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "x", "namespace": "default", "annotations": {HOSTED_MANIFEST_LOCATION: "elsewhere"}},
+    });
+    template(&mut world, "msa:0.4.1", &[elsewhere]);
+    world.run_for(seconds(60)).unwrap();
+    let (reason, message) = progress(&world);
+    assert_eq!(reason, "ConfigurationInvalid");
+    assert!(message.contains("not supported manifest location: elsewhere"), "{message}");
+    let works = world.take_history().into_iter().filter(|write| write.id.kind == "ManifestWork").count();
+    assert_eq!(works, 0);
+}

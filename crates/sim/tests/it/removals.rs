@@ -316,6 +316,26 @@ fn a_new_addon_reaches_the_canary_first_and_nobody_else_before_it_works() {
 }
 
 #[test]
+fn a_pause_a_freeze_and_an_approval_hold_the_installation_of_a_new_addon() {
+    let held = |more: Value| merged(json!({"rollOut": "InstallAndContent"}), more);
+    let freeze = json!({"freezeWindows": [{"name": "always", "schedule": "* * * * *", "duration": "1h"}]});
+    for (rules, want) in [
+        (json!({"paused": true}), 0),
+        (freeze, 0),
+        (json!({"approval": {"mode": "BetweenGroups"}}), 1),
+        (json!({}), 4),
+    ] {
+        let mut world = world(4);
+        policy(&mut world, held(rules.clone()));
+        template(&mut world, "msa", "msa:0.4.0");
+        addon(&mut world, "msa", progressive());
+        select_all(&mut world);
+        world.run_for(seconds(120)).unwrap();
+        assert_eq!(have(&world), want, "{rules}: {:?}", progress(&world));
+    }
+}
+
+#[test]
 fn an_approved_removal_leaves_in_batches() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({"rollOut": "InstallAndContent"}));

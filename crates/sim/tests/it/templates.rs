@@ -69,6 +69,10 @@ fn a_variable_that_nothing_defines_is_refused_where_the_addon_asks_for_that() {
     strict(&mut world, Value::Null);
     assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
     assert_eq!(images(&world), ["0.4.0", "0.4.0"], "as in OCM the variable is nothing");
+    strict(&mut world, json!("true"));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(progress(&world).0, "ConfigurationInvalid", "what is rolled out is checked again");
+    assert_eq!(images(&world), ["0.4.0", "0.4.0"]);
 }
 
 /// Writes the template with these manifests instead of its own.

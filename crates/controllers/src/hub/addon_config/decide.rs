@@ -103,9 +103,10 @@ impl AddOnInput {
         let before = before.clone().find(|p| (&p.namespace, &p.name) == (&namespace, &name)).cloned();
         let mut progression = InstallProgression { namespace, name, ..before.unwrap_or_default() };
         let placement = node.placement.clone();
-        // Configurations that are rolled out already were checked before.
+        // Configurations that are rolled out already were checked before, but maybe not as strictly.
         let condition = find_condition(&progression.conditions, addon_conditions::PROGRESSING);
-        let is_checked = progress::is_of(&progression, &desired)
+        let is_checked = !self.is_strict()
+            && progress::is_of(&progression, &desired)
             && condition.is_some_and(|condition| !Problem::is_reported(condition));
         let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
         let name = self.name.clone();

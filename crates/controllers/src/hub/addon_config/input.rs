@@ -19,8 +19,9 @@ use api::addon::v1alpha1::{
 use api::cluster::v1alpha1::RolloutStrategy;
 use api::cluster::v1beta1::Placement;
 use api::names::STRICT_VARIABLES_ANNOTATION;
-use engine::addon::check::check;
+use engine::addon::check::{CheckOptions, check};
 use engine::addon::config::{Config, address, resolve};
+use engine::addon::hosting::hosting_cluster;
 use engine::addon::registration::Sources;
 use engine::addon::{config_refs, progress, snapshot, spec_hash};
 use engine::rollout::Size;
@@ -234,9 +235,10 @@ impl AddOnInput {
         if let Some(known) = self.checked.get(&address) {
             return Ok(known.clone());
         }
-        let is_strict = self.is_strict();
+        let is_hosted = self.fleet.addons.values().any(|addon| hosting_cluster(addon).is_some());
+        let options = CheckOptions { is_strict: self.is_strict(), is_hosted };
         let result = match self.template(configs, view)? {
-            Some(sources) => sources.and_then(|sources| check(&self.name, &sources, is_strict)),
+            Some(sources) => sources.and_then(|sources| check(&self.name, &sources, options)),
             None => Ok(()),
         };
         let problem = result.err().map(|message| Problem { reason: INVALID, message });

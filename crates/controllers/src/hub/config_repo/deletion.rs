@@ -11,6 +11,7 @@ use super::inventory::Recorded;
 use super::plan::Draft;
 use crate::addon_reads;
 use crate::rollout_policy::{RolloutOwner, choose, policy_for};
+use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy, RolloutPolicy};
 use api::names;
 use api::work::v1::ManifestWork;
@@ -20,7 +21,7 @@ use engine::rollout::{Policy, Refused};
 use engine::sync::{
     self, Comparisons, Deletion, Desired, Inventory, ObjectId, SyncInput, SyncPlan, SyncPolicy,
 };
-use object::{Gvk, Metadata as _};
+use object::{Gvk, Key, Metadata as _};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
@@ -80,11 +81,11 @@ fn deletes_objects(repo: &ConfigRepo) -> bool {
 }
 
 /// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask
-/// again.
+/// again. The mark is the uid, and counts for this object only.
 pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     let Deletion { target, uid, is_approved } = deletion;
     let is_asked_again = matches!(owner(&ObjectId::of(target)), Some(RolloutOwner::AddOn(_)));
-    let mark = json!({"annotations": {names::REMOVAL_DECIDED_ANNOTATION: "true"}});
+    let mark = json!({"annotations": {names::REMOVAL_DECIDED_ANNOTATION: uid}});
     (*is_approved && is_asked_again).then(|| Action::Patch {
         site: Site::Hub,
         target: target.clone(),
@@ -93,6 +94,22 @@ pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
         precondition: Precondition { uid: uid.clone(), ..Precondition::default() },
         impersonate: None,
     })
+}
+
+/// Takes the mark from ClusterManagementAddOns that the commit has and that live: their deletion was approved
+/// and did not happen. See docs/hazards.md#approval-that-stays.
+pub(super) fn unmark(desired: &Desired, view: &impl View) -> Read<Vec<Action>> {
+    let mark = json!({"annotations": {names::REMOVAL_DECIDED_ANNOTATION: null}});
+    let mut unmarked = Vec::new();
+    for id in &desired.ids() {
+        let Some(RolloutOwner::AddOn(name)) = owner(id) else { continue };
+        let cma = view.get_readable::<ClusterManagementAddOn>(&Key::cluster(name))?;
+        let living = cma.filter(|cma| !cma.is_terminating());
+        let marked = living.filter(|cma| cma.annotation(names::REMOVAL_DECIDED_ANNOTATION).is_some());
+        let patch = || Map::from_iter([("metadata".to_owned(), mark.clone())]);
+        unmarked.extend(marked.map(|cma| Action::patch(&*cma, patch())));
+    }
+    Ok(unmarked)
 }
 
 /// The ClusterManagementAddOns and ManifestWorkReplicaSets that left the repository and whose deletion takes

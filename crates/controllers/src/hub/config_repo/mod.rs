@@ -29,7 +29,7 @@ use index::RepoIndex;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
-use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy};
 use api::work::v1::ManifestWork;
@@ -49,6 +49,8 @@ impl Controller for ConfigRepoController {
         watches.on::<ConfigRepo>(wakes::others);
         watches.on::<ConfigRepoInventory>(inventory::wake);
         watches.on::<Namespace>(wakes::of_namespace);
+        // It shows whether an approved deletion did not happen.
+        watches.read::<ClusterManagementAddOn>();
         // They show how many clusters lose an add-on with its ClusterManagementAddOn, and a work with its
         // set.
         watches.read::<ManagedClusterAddOn>();

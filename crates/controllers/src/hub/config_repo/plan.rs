@@ -233,6 +233,7 @@ fn reconcile_commit(
     }
     draft.cycle = depends::waits_for_itself(repo, &sync.unhealthy, view)?;
     draft.awaited = moves.awaited;
+    draft.plan.step(deletion::unmark(&desired, view)?);
     write(draft, &commit, &recorded, &sync);
     Ok(())
 }

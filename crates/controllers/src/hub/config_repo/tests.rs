@@ -14,6 +14,7 @@ use sim::World;
 
 mod account;
 mod approval;
+mod approval_of_addons;
 mod argo;
 mod depends;
 mod drift;

@@ -1,4 +1,5 @@
 use super::*;
+use api::names::KUBE_CLIENT_SIGNER;
 use k8s_openapi::ByteString;
 use object::Object;
 use reconcile::{Caches, Site, Subresource};

@@ -15,9 +15,9 @@ use reconcile::{Caches, Site};
 /// A request of the agent `agent` of the cluster `c1`.
 const PEM: &str = include_str!("agent.csr");
 const AGENT: &str = "system:open-cluster-management:c1:agent";
-const GROUP: &str = "addon.open-cluster-management.io";
+pub(super) const GROUP: &str = "addon.open-cluster-management.io";
 
-fn replace<K: Kind>(caches: &mut Caches, objects: &[Value]) {
+pub(super) fn replace<K: Kind>(caches: &mut Caches, objects: &[Value]) {
     let typed = |object: &Value| {
         let mut object = object.clone();
         object["metadata"]["resourceVersion"] = json!("1");
@@ -46,12 +46,17 @@ fn own() -> Object {
     .unwrap()
 }
 
-fn hashed(hash: &str) -> Value {
+pub(super) fn hashed(hash: &str) -> Value {
     json!({"name": "t", "specHash": hash})
 }
 
+/// Returns the spec of an add-on that templates define.
+pub(super) fn supported() -> Value {
+    json!({"supportedConfigs": [{"group": GROUP, "resource": "addontemplates"}]})
+}
+
 /// Has the placement `p` select `c1`, and `q` select `c2`.
-fn place(caches: &mut Caches) {
+pub(super) fn place(caches: &mut Caches) {
     let placement = |name: &str| {
         let satisfied = json!({"type": "PlacementSatisfied", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
         json!({"metadata": {"namespace": "default", "name": name}, "spec": {}, "status": {"numberOfSelectedClusters": 1, "conditions": [satisfied]}})
@@ -76,7 +81,7 @@ fn hub(assigned: &str, configs: &Value, status: &Value) -> Caches {
     let assigned = json!([{"group": GROUP, "resource": "addontemplates", "name": "t", "desiredConfig": hashed(assigned)}]);
     let installed = json!({"metadata": {"namespace": "c1", "name": "a"}, "spec": {"configs": configs}, "status": {"configReferences": assigned}});
     replace::<ManagedClusterAddOn>(&mut caches, &[installed]);
-    let cma = json!({"metadata": {"name": "a"}, "spec": {}, "status": status});
+    let cma = json!({"metadata": {"name": "a"}, "spec": supported(), "status": status});
     replace::<ClusterManagementAddOn>(&mut caches, &[cma]);
     place(&mut caches);
     caches
@@ -98,11 +103,11 @@ fn check(assigned: &str, status: &Value, want: Option<&str>) {
     assert_eq!(authority(&hub(assigned, &json!([]), status)).as_deref(), want, "{status}");
 }
 
-fn defaults(hash: &str) -> Value {
+pub(super) fn defaults(hash: &str) -> Value {
     json!({"defaultconfigReferences": [{"group": GROUP, "resource": "addontemplates", "desiredConfig": hashed(hash)}]})
 }
 
-fn progression(placement: &str, desired: &str, good: &str) -> Value {
+pub(super) fn progression(placement: &str, desired: &str, good: &str) -> Value {
     let reference = json!({
         "group": GROUP, "resource": "addontemplates",
         "desiredConfig": hashed(desired), "lastKnownGoodConfig": hashed(good),

@@ -1,5 +1,6 @@
 //! Tests of several controllers of the hub.
 
+mod addon_registration;
 mod custom_signer;
 mod floods;
 mod kept;

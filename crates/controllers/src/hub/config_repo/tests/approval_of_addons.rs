@@ -1,0 +1,43 @@
+//! The mark on a ClusterManagementAddOn whose deletion a person approved.
+
+use super::*;
+use crate::hub::addon_deletion;
+use crate::hub::addon_removal::AddOnDeletion;
+use api::addon::v1alpha1::ClusterManagementAddOn;
+use object::Metadata as _;
+
+const ADDON: &str = "{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: ClusterManagementAddOn, metadata: {name: a}, spec: {}}";
+
+fn addon(hub: &Hub) -> ClusterManagementAddOn {
+    hub.world.get(&Key::cluster("a")).unwrap()
+}
+
+#[test]
+fn an_approval_of_a_deletion_that_did_not_happen_ends_with_the_next_commit_that_has_the_addon() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", ADDON)]);
+    // The operator ended between the mark and the deletion.
+    let uid = addon(&hub).uid().to_owned();
+    let mark = json!({names::REMOVAL_DECIDED_ANNOTATION: uid});
+    hub.apply(json!({
+        "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
+        "metadata": {"name": "a", "annotations": mark}, "spec": {},
+    }));
+    let told = hub.commit(&[("a.yaml", ADDON), ("b.yaml", &map("b", "1"))]);
+    assert!(told.starts_with("Ready"), "{told}");
+    assert_eq!(addon(&hub).annotation(names::REMOVAL_DECIDED_ANNOTATION), None);
+}
+
+#[test]
+fn an_approval_counts_for_the_object_that_it_was_given_for() {
+    for (uid, want) in
+        [("u", AddOnDeletion::Approved), ("v", AddOnDeletion::Budgeted), ("true", AddOnDeletion::Budgeted)]
+    {
+        let metadata = json!({
+            "name": "a", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": [names::ADDON_REMOVAL_FINALIZER], "annotations": {names::REMOVAL_DECIDED_ANNOTATION: uid},
+        });
+        let addon = serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap();
+        assert_eq!(addon_deletion::of(&addon), Some(want), "{uid}");
+    }
+}
