@@ -6,6 +6,8 @@
 use std::time::Duration;
 
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::ClusterClaim;
+use controllers::agent_identity::claim_name;
 use jiff::Timestamp;
 use kube::Api;
 use tokio::time::{Instant, sleep};
@@ -47,6 +49,8 @@ pub(super) struct IdentityUse<'a> {
     pub(super) hub: &'a Hub,
     pub(super) client: &'a kube::Client,
     pub(super) credentials: &'a Credentials,
+    /// The value of its claim; absent for an agent that may not write claims.
+    pub(super) claim: Option<String>,
     /// The shell that runs under it.
     pub(super) shell: Option<&'a Handle>,
 }
@@ -72,6 +76,10 @@ impl IdentityUse<'_> {
             }
             why = switch::lost(self.options, self.shell) => End::Lost(why),
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
+            () = self.unclaimed() => {
+                warn!(cluster = self.options.cluster, "the ClusterClaim of the agent is not as written");
+                End::Over
+            }
         }
     }
 
@@ -128,6 +136,26 @@ impl IdentityUse<'_> {
             sleep(READ_PERIOD).await;
             let kept = spoke::load(self.options).await.ok().flatten();
             if kept.is_some_and(|kept| kept.certificate != self.credentials.certificate) {
+                return;
+            }
+        }
+    }
+
+    /// Returns when the claim on the spoke is gone or of somebody else, or another agent of the hub has claimed the
+    /// cluster before. Without a claim, that agent takes the works of this one for those of an earlier agent.
+    async fn unclaimed(&self) {
+        let Some(value) = &self.claim else { return std::future::pending().await };
+        let claims: Api<ClusterClaim> = Api::all(self.options.spoke.clone());
+        let name = claim_name(&self.options.secret);
+        loop {
+            sleep(READ_PERIOD).await;
+            if let Ok(held) = claims.get_opt(&name).await
+                && held.is_none_or(|held| held.spec.value != *value)
+            {
+                return;
+            }
+            if matches!(spoke::refuse_second(self.options, self.hub).await, Err(JoinError::OfAnotherAgent(_)))
+            {
                 return;
             }
         }

@@ -222,6 +222,7 @@ async fn live(
         is_claimed: false,
     };
     spoke::write_claim(options, &hub, &mut identity).await?;
+    let claim = identity.is_claimed.then(|| identity.value());
     let settings = AgentSettings {
         identity,
         claims: options.claims.clone(),
@@ -243,8 +244,14 @@ async fn live(
     );
     let handle = shell.handle();
     running.send_modify(|state| *state = Ok(handle.clone()));
-    let life =
-        IdentityUse { options, hub: &hub, client: &client, credentials: &credentials, shell: Some(&handle) };
+    let life = IdentityUse {
+        options,
+        hub: &hub,
+        client: &client,
+        credentials: &credentials,
+        claim,
+        shell: Some(&handle),
+    };
     let guarded = over.clone();
     let end = async {
         let end = guarded.run_until_cancelled(life.end(&guarded)).await;

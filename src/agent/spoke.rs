@@ -20,7 +20,7 @@ use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::{EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
+use api::names::{AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
 use controllers::agent_identity::{Identity, claim_name};
 use object::{Key, Metadata as _};
 
@@ -191,28 +191,29 @@ pub(super) async fn store(
     }
 }
 
-/// Refuses a cluster that another agent of the hub has, by its claim. An agent that may not read claims is
-/// not refused.
+/// Refuses a cluster that another agent of the hub has, by its claim. Returns whether claims may be read; an
+/// agent that may not is not refused.
 ///
 /// # Errors
 /// Another agent has claimed the cluster before this one.
-pub(super) async fn refuse_second(options: &AgentOptions, hub: &Hub) -> Result<(), JoinError> {
+pub(super) async fn refuse_second(options: &AgentOptions, hub: &Hub) -> Result<bool, JoinError> {
     let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
     let all = match claims.list(&ListParams::default().labels(SPOKE_ONLY_LABEL)).await {
-        Err(kube::Error::Api(refusal)) if refusal.code == 403 => return Ok(()),
+        Err(kube::Error::Api(refusal)) if refusal.code == 403 => return Ok(false),
         all => all.map_err(api("list the ClusterClaims of agents"))?.items,
     };
     let own = claim_name(&options.secret);
     let age = |claim: &ClusterClaim| (claim.metadata.creation_timestamp.clone(), claim.name().to_owned());
     let claimed = all.iter().find(|claim| claim.name() == own).map(age);
     let is_of_hub = |claim: &ClusterClaim| {
-        Identity::parse(&claim.spec.value).is_some_and(|identity| identity.hub_hash == hub.hash())
+        claim.name().ends_with(&format!(".{AGENT_CLAIM_SUFFIX}"))
+            && Identity::parse(&claim.spec.value).is_some_and(|identity| identity.hub_hash == hub.hash())
     };
     let is_before = |claim: &ClusterClaim| claimed.as_ref().is_none_or(|claimed| age(claim) < *claimed);
     let mut others = all.iter().filter(|claim| claim.name() != own && is_of_hub(claim));
     match others.find(|claim| is_before(claim)) {
         Some(other) => Err(JoinError::OfAnotherAgent(other.name().to_owned())),
-        None => Ok(()),
+        None => Ok(true),
     }
 }
 
@@ -248,8 +249,8 @@ pub(super) async fn write_claim(
         }
         written => {
             written.map_err(api("write the ClusterClaim of the agent"))?;
-            identity.is_claimed = true;
-            refuse_second(options, hub).await
+            identity.is_claimed = refuse_second(options, hub).await?;
+            Ok(())
         }
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::push::Commit;
+use super::push::{Commit, LastPush};
 use super::report_history;
 use object::text;
 
@@ -112,7 +112,7 @@ pub(super) fn write_commit(
         return Ok(Written::Unchanged);
     }
     let is_of_other = !before.writer.is_empty() && before.writer != commit.writer;
-    if is_of_other && !replaces(repo, commit, &before, &path_of(RECORD)) {
+    if is_of_other && !replaces(commit, &before) {
         return Ok(Written::Fenced(before.writer));
     }
     let record = Record {
@@ -132,16 +132,13 @@ pub(super) fn write_commit(
     }
 }
 
-/// Returns whether a commit replaces the report of another process.
-fn replaces(repo: &Repository, commit: &Commit, before: &Record, path: &str) -> bool {
-    let last = &commit.last.commit;
-    let pushed_last = || {
-        let last = repo.find_commit(Oid::from_str(last).ok()?).ok()?;
-        read_record(repo, last.tree().ok()?.get_path(Path::new(path)).ok()?.id())
-    };
+/// Returns whether a commit replaces the report of another process. The record says after which commit it was
+/// written, which the branch may not hold any more.
+fn replaces(commit: &Commit, before: &Record) -> bool {
+    let LastPush { commit: last, previous, .. } = &commit.last;
     match commit.replaces {
         Replaces::Nothing => false,
-        Replaces::Last => last.is_empty() || before.after == *last || pushed_last().as_ref() == Some(before),
+        Replaces::Last => last.is_empty() || [last, previous].contains(&&before.after),
         Replaces::Any => true,
     }
 }

@@ -53,6 +53,8 @@ impl Commit {
 pub struct LastPush {
     /// The commit; empty before the first push.
     pub commit: String,
+    /// The commit of the push before it; empty if there is none.
+    pub previous: String,
     /// Whether a branch that is gone is created again.
     pub recreates: bool,
     /// Whether commits follow on a branch that does not hold the commit.

@@ -94,7 +94,7 @@ impl Mirror {
         tip: Option<Oid>,
         commit: &Commit,
     ) -> Result<(), Error> {
-        let LastPush { commit: last, recreates, adopts } = &commit.last;
+        let LastPush { commit: last, previous: _, recreates, adopts } = &commit.last;
         let (url, branch, last) = (self.remote().to_string(), commit.branch.clone(), last.clone());
         match tip {
             _ if last.is_empty() => Ok(()),

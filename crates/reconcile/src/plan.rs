@@ -334,6 +334,9 @@ pub struct Push {
     /// Name of the commit that was pushed to the branch last; empty before the first push.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last: String,
+    /// Name of the commit that was pushed before that one; empty if there is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub previous: String,
     /// The rule for a branch that is gone although a commit was pushed to it.
     pub on_branch_deleted: BranchDeletedPolicy,
     /// The rule for a branch that does not hold the last commit.

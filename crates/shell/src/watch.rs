@@ -166,7 +166,7 @@ pub(super) async fn watch(
                 if freshness.failed(&error) {
                     tell(WatchEvent::Stale);
                 }
-                if matches!(&error, Error::Api(status) if status.code == 403) {
+                if matches!(&error, Error::Api(status) if matches!(status.code, 403 | 405)) {
                     tell(WatchEvent::Refused(message(&error)));
                 }
                 restarts.after(Duration::ZERO, retry_after(&error))
@@ -247,7 +247,7 @@ async fn follow(
     let stream = match open(target, &at).await {
         Ok(stream) => stream,
         Err(error) => {
-            if matches!(&error, Error::Api(status) if status.code == 403) {
+            if matches!(&error, Error::Api(status) if matches!(status.code, 403 | 405)) {
                 warn!(kind = %target.kind.gvk, error = message(&error), "cannot watch; the kind is listed again and again");
             }
             let is_busy = matches!(&error, Error::Api(status) if status.code == 429);

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::pki::{Authority, Profile, Subject, Usage};
+use api::names::AGENT_CLAIM_SUFFIX;
 
 const KUBECONFIG: &str = "apiVersion: v1
 kind: Config
@@ -93,8 +94,14 @@ async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<En
     let (hub, client) = (hub(KUBECONFIG), client(answer));
     let (credentials, options) = (due(&hub), options(client.clone()));
     assert!(credentials.renew_at() < now());
-    let life =
-        IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials, shell: None };
+    let life = IdentityUse {
+        options: &options,
+        hub: &hub,
+        client: &client,
+        credentials: &credentials,
+        claim: None,
+        shell: None,
+    };
     timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.ok()
 }
 
@@ -193,12 +200,46 @@ async fn a_renewal_that_nobody_approves_does_not_end_the_use_of_the_identity() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_agent_whose_claim_is_gone_or_of_another_one_does_not_go_on() {
+    let lives = async |held: Option<&'static str>| {
+        let answer = move |request: &Request<Body>| match (request.uri().path().rsplit('/').next(), held) {
+            (Some("clusterclaims"), _) => (200, json!({"metadata": {}, "items": []})),
+            (Some(name), None) if name.ends_with(AGENT_CLAIM_SUFFIX) => refusal(404),
+            (Some(name), Some(value)) if name.ends_with(AGENT_CLAIM_SUFFIX) => {
+                (200, json!({"metadata": {"name": name}, "spec": {"value": value}}))
+            }
+            _ => pending(request),
+        };
+        let (hub, client) = (hub(KUBECONFIG), client(answer));
+        let (credentials, options) = (due(&hub), options(client.clone()));
+        let life = IdentityUse {
+            options: &options,
+            hub: &hub,
+            client: &client,
+            credentials: &credentials,
+            claim: Some("c1/agent1/hash".into()),
+            shell: None,
+        };
+        timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.is_err()
+    };
+    assert!(lives(Some("c1/agent1/hash")).await);
+    assert!(!lives(Some("c1/agent1/other")).await);
+    assert!(!lives(None).await, "a second agent of the hub would evict its works");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_identity_that_expires_is_replaced_beside_the_controllers() {
     let (hub, client) = (hub(KUBECONFIG), client(pending));
     let (mut credentials, options) = (due(&hub), options(client.clone()));
     credentials.until = now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap();
-    let life =
-        IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials, shell: None };
+    let life = IdentityUse {
+        options: &options,
+        hub: &hub,
+        client: &client,
+        credentials: &credentials,
+        claim: None,
+        shell: None,
+    };
     let ended = timeout(Duration::from_secs(5), life.end(&CancellationToken::new())).await;
     assert!(ended.is_err(), "a hub that cannot be reached ends no life");
 }
@@ -231,8 +272,14 @@ async fn one_failed_read_does_not_cost_a_request_and_its_key() {
     });
     let hub = hub(KUBECONFIG);
     let (credentials, options) = (due(&hub), options(client.clone()));
-    let life =
-        IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials, shell: None };
+    let life = IdentityUse {
+        options: &options,
+        hub: &hub,
+        client: &client,
+        credentials: &credentials,
+        claim: None,
+        shell: None,
+    };
     assert!(timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.is_err());
     assert_eq!(made.load(Ordering::Relaxed), 1);
 }

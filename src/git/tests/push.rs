@@ -19,7 +19,7 @@ pub(super) fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
         owner: "ConfigRepo fleet/a of hub 1".into(),
         writer: "process-1".into(),
         replaces: Replaces::Nothing,
-        last: LastPush { commit: String::new(), recreates: true, adopts: true },
+        last: LastPush { commit: String::new(), previous: String::new(), recreates: true, adopts: true },
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
         history_limit: 1_000,
         message: "report\n".into(),

@@ -8,7 +8,7 @@ use crate::git::{Commit, LastPush};
 
 /// Returns a report that follows a commit, and stops where the branch does not hold it.
 fn after(last: &str, content: &str) -> Commit {
-    let last = LastPush { commit: last.to_owned(), recreates: false, adopts: false };
+    let last = LastPush { commit: last.to_owned(), previous: String::new(), recreates: false, adopts: false };
     Commit { last, ..files("", &[("x", content)]) }
 }
 
@@ -29,7 +29,7 @@ fn a_deleted_branch_stops_reports_until_it_is_back_or_may_be_created() {
         assert_eq!(forge.history(BRANCH), [second.clone(), first]);
 
         forge.forget(BRANCH);
-        let last = LastPush { commit: second, recreates: true, adopts: false };
+        let last = LastPush { commit: second, previous: String::new(), recreates: true, adopts: false };
         let again = Commit { last, ..files("", &[("x", "3")]) };
         assert_eq!(forge.history(BRANCH), Vec::<String>::new());
         let created = mirror.push(&again, &QUICK).unwrap().unwrap();
@@ -56,7 +56,7 @@ fn a_rewritten_branch_stops_reports_and_one_that_grew_does_not() {
             }
             assert_eq!(forge.tip(BRANCH).unwrap().to_string(), tip, "nothing is pushed");
         }
-        let last = LastPush { commit: second, recreates: false, adopts: true };
+        let last = LastPush { commit: second, previous: String::new(), recreates: false, adopts: true };
         let adopts = Commit { last, ..files("", &[("x", "3")]) };
         let third = mirror.push(&adopts, &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH).first(), Some(&third));

@@ -9,6 +9,7 @@ pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer
     let Push { branch, directory, owner, takes_over, files, message, time, author, .. } = push;
     let last = LastPush {
         commit: push.last,
+        previous: push.previous,
         recreates: push.on_branch_deleted != BranchDeletedPolicy::Stop,
         adopts: push.on_rewritten != RewrittenPolicy::Stop,
     };

@@ -226,6 +226,13 @@ fn plan(
         plan.events.push(pushed_again(repo, spec));
     }
     plan.step([Action::Push(Box::new(Push {
+        previous: last
+            .history
+            .into_iter()
+            .nth(1)
+            .filter(|_| is_on_branch)
+            .map(|it| it.commit)
+            .unwrap_or_default(),
         last: if is_on_branch { last.commit } else { String::new() },
         takes_over,
         message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
@@ -262,6 +269,7 @@ fn to_branch(repo: &ConfigRepo, spec: &Report, hub: &str) -> Push {
         directory: directory(spec, hub),
         owner: format!("ConfigRepo {} of hub {hub}", Key::of(repo)),
         last: String::new(),
+        previous: String::new(),
         on_branch_deleted: on_branch_deleted.clone(),
         on_rewritten: on_rewritten.clone(),
         history_limit: *history_limit,

@@ -25,7 +25,8 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
     for work in works {
         let reported = work.status.iter().flat_map(|status| &status.resource_status.manifests);
         let reported: Vec<_> = reported.map(|condition| &condition.resource_meta).collect();
-        let applied = reported.iter().filter(|meta| !meta.resource.is_empty());
+        // The agent writes the status, and must not give itself rules for everything.
+        let applied = reported.iter().filter(|meta| is_name(&meta.resource) && !meta.group.contains('*'));
         for meta in applied {
             resources.entry(meta.group.clone()).or_default().insert(meta.resource.clone());
         }
@@ -34,7 +35,7 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
             let Gvk { group, kind, .. } = object.gvk();
             let is_named = reported
                 .iter()
-                .any(|meta| meta.group == group && meta.kind == kind && !meta.resource.is_empty());
+                .any(|meta| meta.group == group && meta.kind == kind && is_name(&meta.resource));
             if !is_named {
                 resources.entry(group).or_default().insert(plural(&kind));
             }
@@ -58,6 +59,11 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
         rules.push(PolicyRule { resource_names: names, ..rule(RBAC, vec![roles], &["bind"]) });
     }
     rules
+}
+
+/// Returns whether a text is the name of a resource, without a subresource.
+fn is_name(resource: &str) -> bool {
+    !resource.is_empty() && resource.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
 fn rule(group: &str, resources: Vec<String>, verbs: &[&str]) -> PolicyRule {

@@ -213,13 +213,20 @@ fn an_approved_commit_needs_no_second_approval_of_its_policy() {
 #[test]
 fn a_commit_that_drops_an_addon_and_loosens_its_policy_waits_for_an_approval() {
     let mut world = installed(Setup::default(), 3);
-    let policy = |spec: Value| {
+    let policy = |name: &str, spec: Value| {
         let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
-        merged(kind, json!({"metadata": {"name": "p"}, "spec": spec})).to_string()
+        merged(kind, json!({"metadata": {"name": name}, "spec": spec})).to_string()
     };
-    let before = format!("{}\n---\n{}", addon_file(&world), policy(json!({})));
-    let after = policy(json!({"removalBudget": "100%"}));
-    drop_from_the_repository(&mut world, &before, &after, have);
+    let before = format!("{}\n---\n{}", addon_file(&world), policy("p", json!({})));
+    let of_another = policy("other", json!({"addOns": ["other"], "paused": true, "removalBudget": "100%"}));
+    let after = format!("{}\n---\n{of_another}", policy("p", json!({"removalBudget": "100%"})));
+    drop_from_the_repository(&mut world, &before, &after, |world| {
+        assert!(
+            world.get::<RolloutPolicy>(&Key::cluster("other")).is_some(),
+            "it allows no deletion that waits"
+        );
+        have(world)
+    });
     let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
     assert_eq!(
         serde_json::to_value(policy.spec).unwrap()["removalBudget"],

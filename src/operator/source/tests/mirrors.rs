@@ -165,6 +165,7 @@ fn report(url: String, secret: Option<Key>) -> Push {
         directory: String::new(),
         owner: "ConfigRepo config/fleet of hub 1".into(),
         last: String::new(),
+        previous: String::new(),
         on_branch_deleted: BranchDeletedPolicy::Recreate,
         on_rewritten: RewrittenPolicy::Adopt,
         history_limit: 10,

@@ -21,7 +21,7 @@ use engine::rollout::{Policy, Refused};
 use engine::sync::{
     self, Comparisons, Deletion, Desired, Inventory, ObjectId, SyncInput, SyncPlan, SyncPolicy,
 };
-use object::{Gvk, Key, Metadata as _};
+use object::{Gvk, Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
@@ -118,9 +118,9 @@ pub(super) fn unmark(desired: &Desired, view: &impl View) -> Read<Vec<Action>> {
 pub(super) struct Uninstalls {
     /// From how many clusters.
     pub(super) clusters: BTreeMap<ObjectId, usize>,
-    /// Whether the policies of the commit would allow one of them. They must not be in force before a person
+    /// The RolloutPolicies of the commit that would allow one of them. They must not be in force before a person
     /// approves it.
-    pub(super) are_allowed_by_commit: bool,
+    pub(super) loosened: BTreeSet<String>,
 }
 
 impl Uninstalls {
@@ -137,43 +137,66 @@ impl Uninstalls {
             if allows(&policy_for(owner, view)?.0, clusters) {
                 continue;
             }
-            let policies = policies_after(desired, view)?;
-            let next =
-                choose(&policies, owner).map_or_else(|| Ok(Policy::default()), |p| Policy::read(&p.spec));
-            uninstalls.are_allowed_by_commit |= allows(&next, clusters);
             uninstalls.clusters.insert(id.clone(), clusters);
+        }
+        if !uninstalls.clusters.is_empty() {
+            uninstalls.loosened = uninstalls.loosened(desired, view)?;
         }
         Ok(uninstalls)
     }
+
+    /// Puts the policies of a commit on those of the hub one by one, and returns the names of those with which a
+    /// deletion would be allowed. Nothing is deleted yet.
+    fn loosened(&self, desired: &Desired, view: &impl View) -> Read<BTreeSet<String>> {
+        let live = view.list::<RolloutPolicy>(Query::ALL)?;
+        let mut in_force: BTreeMap<String, RolloutPolicy> =
+            live.iter().map(|policy| (policy.name().to_owned(), RolloutPolicy::clone(policy))).collect();
+        let wanted = desired.objects.iter().filter(|it| it.reference.gvk == Gvk::of::<RolloutPolicy>());
+        let mut loosened = BTreeSet::new();
+        for policy in wanted.filter_map(|it| it.object.to_typed::<RolloutPolicy>().ok()) {
+            let name = policy.name().to_owned();
+            let before = in_force.insert(name.clone(), policy);
+            let policies: Vec<&RolloutPolicy> = in_force.values().collect();
+            let is_allowed = |(id, clusters): (&ObjectId, &usize)| {
+                let chosen = owner(id).and_then(|owner| choose(&policies, owner));
+                allows(&chosen.map_or_else(|| Ok(Policy::default()), |it| Policy::read(&it.spec)), *clusters)
+            };
+            if self.clusters.iter().any(is_allowed) {
+                match before {
+                    Some(before) => in_force.insert(name.clone(), before),
+                    None => in_force.remove(&name),
+                };
+                loosened.insert(name);
+            }
+        }
+        Ok(loosened)
+    }
 }
 
-/// Keeps the RolloutPolicies of a commit from the hub while its deletions wait. A commit would approve its
-/// own deletions with them. See docs/hazards.md#approves-itself.
-pub(super) fn hold_policies(sync: &mut SyncPlan<'_>) {
-    if sync.hold.is_none() && sync.awaiting_requests == 0 {
+/// Keeps RolloutPolicies of a commit from the hub while its deletions wait. A commit would approve its own
+/// deletions with them. See docs/hazards.md#approves-itself.
+pub(super) fn hold_policies(sync: &mut SyncPlan<'_>, loosened: &BTreeSet<String>) {
+    if loosened.is_empty() || sync.hold.is_none() && sync.awaiting_requests == 0 {
         return;
     }
+    let is_held = |reference: &ObjectRef| {
+        reference.gvk == Gvk::of::<RolloutPolicy>() && loosened.contains(&reference.key.name)
+    };
     for stage in &mut sync.apply {
-        stage.retain(|one| one.desired.reference.gvk != Gvk::of::<RolloutPolicy>());
+        stage.retain(|one| !is_held(&one.desired.reference));
     }
+    sync.correct.retain(|one| !is_held(&one.apply.desired.reference));
     if let Some(hold) = &mut sync.hold {
-        hold.why.push_str("; the RolloutPolicies of the commit, which would allow that, wait too");
+        let names: Vec<&str> = loosened.iter().map(String::as_str).collect();
+        let names = names.join(", ");
+        hold.why
+            .push_str(&format!("; RolloutPolicy {names} of the commit, which would allow that, waits too"));
     }
 }
 
 /// Returns whether a policy lets that many clusters lose something at once.
 fn allows(policy: &Result<Policy, Refused>, clusters: usize) -> bool {
     policy.as_ref().is_ok_and(|policy| !policy.paused && clusters <= policy.removals.of(clusters))
-}
-
-/// Returns the RolloutPolicies of the hub as they are when the commit is applied and nothing is deleted.
-fn policies_after(desired: &Desired, view: &impl View) -> Read<Vec<RolloutPolicy>> {
-    let live = view.list::<RolloutPolicy>(Query::ALL)?;
-    let wanted = desired.objects.iter().filter(|it| it.reference.gvk == Gvk::of::<RolloutPolicy>());
-    let wanted = wanted.filter_map(|it| it.object.to_typed::<RolloutPolicy>().ok());
-    let by_name = live.iter().map(|policy| RolloutPolicy::clone(policy)).chain(wanted);
-    let by_name: BTreeMap<String, _> = by_name.map(|policy| (policy.name().to_owned(), policy)).collect();
-    Ok(by_name.into_values().collect())
 }
 
 /// Returns the rollout that an object of a repository is the subject of.

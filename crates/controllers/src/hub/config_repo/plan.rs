@@ -228,9 +228,7 @@ fn reconcile_commit(
     let mut comparisons = view.index(known)?;
     let mut sync = sync::plan(&desired, &input, &mut comparisons, |what| view.observed(what));
     view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
-    if uninstalls.are_allowed_by_commit {
-        deletion::hold_policies(&mut sync);
-    }
+    deletion::hold_policies(&mut sync, &uninstalls.loosened);
     draft.cycle = depends::waits_for_itself(repo, &sync.unhealthy, view)?;
     draft.awaited = moves.awaited;
     draft.plan.step(deletion::unmark(&desired, view)?);

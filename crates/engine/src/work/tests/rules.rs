@@ -29,7 +29,9 @@ fn an_agent_may_apply_the_kinds_of_its_works_and_remove_what_they_had() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "a"}});
     let served = json!({"ordinal": 0, "group": "mesh.io", "kind": "Mesh", "resource": "meshen"});
     let before = json!({"ordinal": 1, "group": "apps", "kind": "Deployment", "resource": "deployments"});
-    let works = json!([work(json!([mesh, map]), json!([served, before])), work(json!([map]), json!([]))]);
+    let all_of_all = json!({"ordinal": 2, "group": "*", "kind": "X", "resource": "*"});
+    let works =
+        json!([work(json!([mesh, map]), json!([served, before, all_of_all])), work(json!([map]), json!([]))]);
     let all = ["get", "list", "watch", "create", "patch", "delete"];
     let expected = json!([
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": all},
