@@ -77,8 +77,8 @@ pub(super) fn refreshed(until: Timestamp) -> Observation {
         .message(format!("token refreshed, valid until {until}"))
 }
 
-/// Time after which the wait for a certificate is reported. It doubles with each report; another writer of the
-/// status may be in the way of one.
+/// Time after which the wait for a certificate is reported. It doubles with each report; another writer of
+/// the status may be in the way of one.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 /// Longest time between two reports.
 const LONGEST_WAIT: Duration = Duration::from_mins(10);

@@ -141,8 +141,9 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the claim on the spoke is gone or of somebody else, or another agent of the hub has claimed the
-    /// cluster before. Without a claim, that agent takes the works of this one for those of an earlier agent.
+    /// Returns when the claim on the spoke is gone or of somebody else, or another agent of the hub has
+    /// claimed the cluster before. Without a claim, that agent takes the works of this one for those of an
+    /// earlier agent.
     async fn unclaimed(&self) {
         let Some(value) = &self.claim else { return std::future::pending().await };
         let claims: Api<ClusterClaim> = Api::all(self.options.spoke.clone());

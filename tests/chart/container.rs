@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::find;
 use crate::kube::{Cluster, Directory, Process};
 
-/// Starts the container of a rendered Deployment: with its arguments, environment, volumes and service account,
-/// on a read-only root.
+/// Starts the container of a rendered Deployment: with its arguments, environment, volumes and service
+/// account, on a read-only root.
 pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, dir: &Directory) -> Process {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap();
     let pod = &deployment["spec"]["template"]["spec"];

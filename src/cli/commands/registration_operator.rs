@@ -29,8 +29,8 @@ pub(crate) struct Args {
     cluster: HubArgs,
     #[command(flatten)]
     election: ElectionArgs,
-    /// Image of what it installs where the Klusterlet or the ClusterManager names none [default: wheelwright with
-    /// the version of this program, which no registry has].
+    /// Image of what it installs where the Klusterlet or the ClusterManager names none [default: wheelwright
+    /// with the version of this program, which no registry has].
     #[arg(long)]
     image: Option<String>,
     /// Namespace of the Lease of the election.

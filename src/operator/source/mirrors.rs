@@ -218,9 +218,9 @@ impl Mirrors {
     /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`OPERATION_TIMEOUT`] at
     /// most.
     ///
-    /// An operation waits for its mirror before it takes the places for fetches. So a slow remote holds those
-    /// of one fetch at most, and the first ones for [`TURN`] at most, unless its namespace has many. The operation is cancelled when its
-    /// caller goes away.
+    /// An operation waits for its mirror before it takes the places for fetches. So a slow remote holds
+    /// those of one fetch at most, and the first ones for [`TURN`] at most, unless its namespace has many.
+    /// The operation is cancelled when its caller goes away.
     pub(super) async fn with_mirror<T: Send + 'static>(
         &self,
         key: MirrorKey,

@@ -1,9 +1,9 @@
 //! The templates that say how the agent of an add-on on a cluster registers with the hub.
 //!
-//! The manager of an add-on that the hub does not deploy decides about the requests of its agents. Of one that
-//! it deploys, the status of the ClusterManagementAddOn and the spec of the ManagedClusterAddOn name the
-//! templates. The status of the ManagedClusterAddOn allows nothing while a placement or a person says what the
-//! cluster gets, because the agent may write it. See docs/hazards.md#any-subject and
+//! The manager of an add-on that the hub does not deploy decides about the requests of its agents. Of one
+//! that it deploys, the status of the ClusterManagementAddOn and the spec of the ManagedClusterAddOn name
+//! the templates. The status of the ManagedClusterAddOn allows nothing while a placement or a person says
+//! what the cluster gets, because the agent may write it. See docs/hazards.md#any-subject and
 //! docs/hazards.md#approval-of-another-manager.
 
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl Registration {
 /// Returns the cluster's own template or, without one, those of the last placement that selects the cluster,
 /// wanted and last known as good, or else the default.
 ///
-/// A placement that is not settled may select the cluster, so its templates count too. An add-on whose removal
-/// is held keeps the template that it was assigned: no placement names it any more.
+/// A placement that is not settled may select the cluster, so its templates count too. An add-on whose
+/// removal is held keeps the template that it was assigned: no placement names it any more.
 fn configs(
     installed: &ManagedClusterAddOn,
     cma: &ClusterManagementAddOn,

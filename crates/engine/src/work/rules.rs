@@ -13,8 +13,8 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// What the agent does with an object of a work. It watches the metadata of the whole kind.
 const VERBS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
-/// Returns the rules of a ClusterRole for the objects of works: one for each API group, `escalate` for the roles
-/// among them, and `bind` for the roles that their bindings name (Kubernetes' prevention of privilege
+/// Returns the rules of a ClusterRole for the objects of works: one for each API group, `escalate` for the
+/// roles among them, and `bind` for the roles that their bindings name (Kubernetes' prevention of privilege
 /// escalation).
 ///
 /// Objects that a work had before, and that the agent has not removed yet, count by the status of the work. A

@@ -220,7 +220,8 @@ impl Dispatcher {
             Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
-            // Who waits for the first list reads the refusal. See docs/hazards.md#kind-that-may-not-be-listed.
+            // Who waits for the first list reads the refusal. See
+            // docs/hazards.md#kind-that-may-not-be-listed.
             Feed::Watch(WatchEvent::Refused(why)) => {
                 for lookup in self.lookups.objects(gvk) {
                     if self.caches.answer(&lookup).is_none() {

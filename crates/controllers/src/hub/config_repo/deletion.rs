@@ -118,8 +118,8 @@ pub(super) fn unmark(desired: &Desired, view: &impl View) -> Read<Vec<Action>> {
 pub(super) struct Uninstalls {
     /// From how many clusters.
     pub(super) clusters: BTreeMap<ObjectId, usize>,
-    /// The RolloutPolicies of the commit that would allow one of them. They must not be in force before a person
-    /// approves it.
+    /// The RolloutPolicies of the commit that would allow one of them. They must not be in force before a
+    /// person approves it.
     pub(super) loosened: BTreeSet<String>,
 }
 
@@ -145,8 +145,8 @@ impl Uninstalls {
         Ok(uninstalls)
     }
 
-    /// Puts the policies of a commit on those of the hub one by one, and returns the names of those with which a
-    /// deletion would be allowed. Nothing is deleted yet.
+    /// Puts the policies of a commit on those of the hub one by one, and returns the names of those with
+    /// which a deletion would be allowed. Nothing is deleted yet.
     fn loosened(&self, desired: &Desired, view: &impl View) -> Read<BTreeSet<String>> {
         let live = view.list::<RolloutPolicy>(Query::ALL)?;
         let mut in_force: BTreeMap<String, RolloutPolicy> =
