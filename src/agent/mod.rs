@@ -36,7 +36,7 @@ use api::addon::v1alpha1::KubeClientDriver;
 use api::cluster::v1::ClientConfig;
 use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
-use controllers::agent_identity::{AgentSettings, ClaimOptions, EVICTION_GRACE, Identity};
+use controllers::agent_identity::ClaimOptions;
 use object::Key;
 use object::text::with_causes;
 use reconcile::{Controller, Register, Scope};
@@ -215,7 +215,7 @@ async fn live(
     // This comes before any write to objects of another agent.
     spoke::refuse_second(options, &hub).await?;
     let credentials = identity(options, &hub, refused, stop).await?;
-    let settings = settings(options, &hub, &credentials).await?;
+    let settings = spoke::settings(options, &hub, &credentials).await?;
     let claim = settings.identity.is_claimed.then(|| settings.identity.value());
     let client = hub.client_with(&credentials).await?;
     let over = stop.child_token();
@@ -275,23 +275,6 @@ async fn live(
     let ((), end, (), (), ()) =
         tokio::join!(shell.run(over.clone()), end, keep_works, keep_addons, write_addresses);
     Ok(end)
-}
-
-/// Claims the cluster, and returns the settings of the controllers.
-async fn settings(
-    options: &AgentOptions,
-    hub: &Hub,
-    credentials: &Credentials,
-) -> Result<AgentSettings, JoinError> {
-    let mut identity = Identity {
-        cluster: options.cluster.clone(),
-        agent_id: credentials.agent.clone(),
-        hub_hash: hub.hash(),
-        is_claimed: false,
-    };
-    spoke::write_claim(options, hub, &mut identity).await?;
-    let (claims, grace) = (options.claims.clone(), options.eviction_grace);
-    Ok(AgentSettings { identity, claims, eviction_grace: grace.unwrap_or(EVICTION_GRACE) })
 }
 
 /// Returns the stored identity, or a new one if that is not usable.

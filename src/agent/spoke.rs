@@ -21,7 +21,7 @@ use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
 use api::names::{AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
-use controllers::agent_identity::{Identity, claim_name};
+use controllers::agent_identity::{AgentSettings, EVICTION_GRACE, Identity, claim_name};
 use object::{Key, Metadata as _};
 
 const MANAGER: &str = "wheelwright-agent";
@@ -217,16 +217,32 @@ pub(super) async fn refuse_second(options: &AgentOptions, hub: &Hub) -> Result<b
     }
 }
 
+/// Claims the cluster, and returns the settings of the controllers.
+///
+/// # Errors
+/// Those of [`write_claim`].
+pub(super) async fn settings(
+    options: &AgentOptions,
+    hub: &Hub,
+    credentials: &Credentials,
+) -> Result<AgentSettings, JoinError> {
+    let mut identity = Identity {
+        cluster: options.cluster.clone(),
+        agent_id: credentials.agent.clone(),
+        hub_hash: hub.hash(),
+        is_claimed: false,
+    };
+    write_claim(options, hub, &mut identity).await?;
+    let (claims, grace) = (options.claims.clone(), options.eviction_grace);
+    Ok(AgentSettings { identity, claims, eviction_grace: grace.unwrap_or(EVICTION_GRACE) })
+}
+
 /// Writes the claim with the identity of the agent. One that may not write it, as with the role of OCM's
 /// registration agent, runs without it.
 ///
 /// # Errors
 /// Those of [`refuse_second`], and the cluster does not answer.
-pub(super) async fn write_claim(
-    options: &AgentOptions,
-    hub: &Hub,
-    identity: &mut Identity,
-) -> Result<(), JoinError> {
+async fn write_claim(options: &AgentOptions, hub: &Hub, identity: &mut Identity) -> Result<(), JoinError> {
     let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
     let mut claim = identity.claim(&options.secret);
     if let Some(grace) = options.eviction_grace {
