@@ -63,7 +63,7 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
 
 /// Returns whether a text is the name of a resource, without a subresource.
 fn is_name(resource: &str) -> bool {
-    !resource.is_empty() && resource.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    !resource.is_empty() && resource.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
 fn rule(group: &str, resources: Vec<String>, verbs: &[&str]) -> PolicyRule {

@@ -29,9 +29,7 @@ fn an_agent_may_apply_the_kinds_of_its_works_and_remove_what_they_had() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "a"}});
     let served = json!({"ordinal": 0, "group": "mesh.io", "kind": "Mesh", "resource": "meshen"});
     let before = json!({"ordinal": 1, "group": "apps", "kind": "Deployment", "resource": "deployments"});
-    let all_of_all = json!({"ordinal": 2, "group": "*", "kind": "X", "resource": "*"});
-    let works =
-        json!([work(json!([mesh, map]), json!([served, before, all_of_all])), work(json!([map]), json!([]))]);
+    let works = json!([work(json!([mesh, map]), json!([served, before])), work(json!([map]), json!([]))]);
     let all = ["get", "list", "watch", "create", "patch", "delete"];
     let expected = json!([
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": all},
@@ -40,6 +38,28 @@ fn an_agent_may_apply_the_kinds_of_its_works_and_remove_what_they_had() {
     ]);
     assert_eq!(of(works), expected);
     assert_eq!(of(json!([])), json!([]));
+}
+
+#[test]
+fn a_status_names_the_resource_of_its_own_kind_and_no_wildcard() {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "a"}});
+    let reported = |group: &str, kind: &str, resource: &str| {
+        let meta = json!({"ordinal": 0, "group": group, "kind": kind, "resource": resource});
+        of(json!([work(json!([map]), json!([meta]))]))
+    };
+    let all = ["get", "list", "watch", "create", "patch", "delete"];
+    let rule =
+        |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": all});
+    let of_kind = json!([rule("", &["configmaps"])]);
+    for (group, kind, resource) in
+        [("*", "X", "things"), ("", "ConfigMap", "*"), ("", "ConfigMap", "a/b"), ("", "X", "")]
+    {
+        assert_eq!(reported(group, kind, resource), of_kind, "{group} {resource}");
+    }
+    assert_eq!(reported("", "ConfigMap", "config-maps2"), json!([rule("", &["config-maps2"])]));
+    assert_eq!(reported("", "Secret", "secrets"), json!([rule("", &["configmaps", "secrets"])]));
+    let two = json!([rule("", &["configmaps"]), rule("o.io", &["maps"])]);
+    assert_eq!(reported("o.io", "ConfigMap", "maps"), two);
 }
 
 #[test]
