@@ -53,6 +53,8 @@ pub(super) struct Hub {
     /// The objects that other ConfigRepos want.
     pub(super) requested: BTreeMap<ObjectId, Key>,
     pub(super) awaits_requests: bool,
+    /// Why other ConfigRepos do not judge the commit.
+    pub(super) unjudged: Option<&'static str>,
     comparisons: RefCell<Comparisons>,
 }
 
@@ -70,6 +72,7 @@ impl Hub {
             claimed: BTreeMap::new(),
             requested: BTreeMap::new(),
             awaits_requests: false,
+            unjudged: None,
             comparisons: RefCell::default(),
         }
     }
@@ -88,7 +91,7 @@ impl Hub {
             claimed: &self.claimed,
             requested: &self.requested,
             awaits_requests: self.awaits_requests,
-            unjudged: None,
+            unjudged: self.unjudged,
             missing_namespaces: &self.missing_namespaces,
             policy: &self.policy,
         };

@@ -88,6 +88,18 @@ fn a_kind_defined_in_the_same_commit_does_not_wait() {
 }
 
 #[test]
+fn every_deletion_waits_where_a_config_repo_cannot_judge_the_commit_and_says_why() {
+    let all: Vec<_> = (0..8).map(|i| config_map(&format!("c{i}"), "1")).collect();
+    let mut hub = Hub::new();
+    hub.settle(&commit(&all));
+    hub.unjudged = Some("its overlay is broken");
+    let hold = hub.settle(&commit(&all[..7])).hold.unwrap();
+    assert_eq!((hold.objects.len(), hold.why.as_str()), (1, "its overlay is broken"));
+    let hold = hub.settle(&commit(&all[..1])).hold.unwrap();
+    assert_eq!(hold.why, "its overlay is broken; 7 deletions are over the budget of 5");
+}
+
+#[test]
 fn deletions_over_the_budget_wait_for_exactly_their_approval() {
     let all: Vec<_> = (0..8).map(|i| config_map(&format!("c{i}"), "1")).collect();
     let mut hub = Hub::new();
