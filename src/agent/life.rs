@@ -146,17 +146,12 @@ impl IdentityUse<'_> {
     /// earlier agent.
     async fn unclaimed(&self) {
         let Some(value) = &self.claim else { return std::future::pending().await };
-        let claims: Api<ClusterClaim> = Api::all(self.options.spoke.clone());
         let name = claim_name(&self.options.secret);
         loop {
             sleep(READ_PERIOD).await;
-            if let Ok(held) = claims.get_opt(&name).await
-                && held.is_none_or(|held| held.spec.value != *value)
-            {
-                return;
-            }
-            if matches!(spoke::refuse_second(self.options, self.hub).await, Err(JoinError::OfAnotherAgent(_)))
-            {
+            let Ok(Some(claims)) = spoke::claims(self.options).await else { continue };
+            let is_own = |claim: &ClusterClaim| claim.name() == name && claim.spec.value == *value;
+            if !claims.iter().any(is_own) || spoke::earlier(&claims, self.options, self.hub).is_some() {
                 return;
             }
         }

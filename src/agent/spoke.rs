@@ -191,27 +191,43 @@ pub(super) async fn store(
     }
 }
 
+/// Reads the claims of the agents of a cluster; `None` if this one may not.
+///
+/// # Errors
+/// The cluster does not answer.
+pub(super) async fn claims(options: &AgentOptions) -> Result<Option<Vec<ClusterClaim>>, JoinError> {
+    let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
+    match claims.list(&ListParams::default().labels(SPOKE_ONLY_LABEL)).await {
+        Err(kube::Error::Api(refusal)) if refusal.code == 403 => Ok(None),
+        all => Ok(Some(all.map_err(api("list the ClusterClaims of agents"))?.items)),
+    }
+}
+
+/// Returns the claim of another agent of the hub, if it came before that of this one.
+pub(super) fn earlier<'c>(
+    claims: &'c [ClusterClaim],
+    options: &AgentOptions,
+    hub: &Hub,
+) -> Option<&'c ClusterClaim> {
+    let own = claim_name(&options.secret);
+    let age = |claim: &ClusterClaim| (claim.metadata.creation_timestamp.clone(), claim.name().to_owned());
+    let claimed = claims.iter().find(|claim| claim.name() == own).map(age);
+    let is_of_hub = |claim: &ClusterClaim| {
+        claim.name().ends_with(&format!(".{AGENT_CLAIM_SUFFIX}"))
+            && Identity::parse(&claim.spec.value).is_some_and(|identity| identity.hub_hash == hub.hash())
+    };
+    let is_before = |claim: &ClusterClaim| claimed.as_ref().is_none_or(|claimed| age(claim) < *claimed);
+    claims.iter().find(|claim| claim.name() != own && is_of_hub(claim) && is_before(claim))
+}
+
 /// Refuses a cluster that another agent of the hub has, by its claim. Returns whether claims may be read; an
 /// agent that may not is not refused.
 ///
 /// # Errors
 /// Another agent has claimed the cluster before this one.
 pub(super) async fn refuse_second(options: &AgentOptions, hub: &Hub) -> Result<bool, JoinError> {
-    let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
-    let all = match claims.list(&ListParams::default().labels(SPOKE_ONLY_LABEL)).await {
-        Err(kube::Error::Api(refusal)) if refusal.code == 403 => return Ok(false),
-        all => all.map_err(api("list the ClusterClaims of agents"))?.items,
-    };
-    let own = claim_name(&options.secret);
-    let age = |claim: &ClusterClaim| (claim.metadata.creation_timestamp.clone(), claim.name().to_owned());
-    let claimed = all.iter().find(|claim| claim.name() == own).map(age);
-    let is_of_hub = |claim: &ClusterClaim| {
-        claim.name().ends_with(&format!(".{AGENT_CLAIM_SUFFIX}"))
-            && Identity::parse(&claim.spec.value).is_some_and(|identity| identity.hub_hash == hub.hash())
-    };
-    let is_before = |claim: &ClusterClaim| claimed.as_ref().is_none_or(|claimed| age(claim) < *claimed);
-    let mut others = all.iter().filter(|claim| claim.name() != own && is_of_hub(claim));
-    match others.find(|claim| is_before(claim)) {
+    let Some(claims) = claims(options).await? else { return Ok(false) };
+    match earlier(&claims, options, hub) {
         Some(other) => Err(JoinError::OfAnotherAgent(other.name().to_owned())),
         None => Ok(true),
     }
@@ -232,17 +248,17 @@ pub(super) async fn settings(
         hub_hash: hub.hash(),
         is_claimed: false,
     };
-    write_claim(options, hub, &mut identity).await?;
+    identity.is_claimed = write_claim(options, hub, &identity).await?;
     let (claims, grace) = (options.claims.clone(), options.eviction_grace);
     Ok(AgentSettings { identity, claims, eviction_grace: grace.unwrap_or(EVICTION_GRACE) })
 }
 
 /// Writes the claim with the identity of the agent. One that may not write it, as with the role of OCM's
-/// registration agent, runs without it.
+/// registration agent, runs without it. Returns whether the cluster is claimed.
 ///
 /// # Errors
 /// Those of [`refuse_second`], and the cluster does not answer.
-async fn write_claim(options: &AgentOptions, hub: &Hub, identity: &mut Identity) -> Result<(), JoinError> {
+async fn write_claim(options: &AgentOptions, hub: &Hub, identity: &Identity) -> Result<bool, JoinError> {
     let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
     let mut claim = identity.claim(&options.secret);
     if let Some(grace) = options.eviction_grace {
@@ -261,12 +277,11 @@ async fn write_claim(options: &AgentOptions, hub: &Hub, identity: &mut Identity)
                 claim = claim.name(),
                 "may not write the ClusterClaim of the agent; a second agent of the hub is not noticed"
             );
-            Ok(())
+            Ok(false)
         }
         written => {
             written.map_err(api("write the ClusterClaim of the agent"))?;
-            identity.is_claimed = refuse_second(options, hub).await?;
-            Ok(())
+            refuse_second(options, hub).await
         }
     }
 }

@@ -91,19 +91,22 @@ fn options(spoke: kube::Client) -> AgentOptions {
     AgentOptions::new(Bootstrap::Given(Box::new(kubeconfig)), spoke, "c1")
 }
 
+/// Returns the use of an identity by an agent without a claim.
+fn unclaimed<'a>(
+    options: &'a AgentOptions,
+    hub: &'a Hub,
+    client: &'a kube::Client,
+    credentials: &'a Credentials,
+) -> IdentityUse<'a> {
+    IdentityUse { options, hub, client, credentials, claim: None, shell: None }
+}
+
 /// Returns how the use of an identity that is due for renewal ends within an hour, on a hub that answers so.
 async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<End> {
     let (hub, client) = (hub(KUBECONFIG), client(answer));
     let (credentials, options) = (due(&hub), options(client.clone()));
     assert!(credentials.renew_at() < now());
-    let life = IdentityUse {
-        options: &options,
-        hub: &hub,
-        client: &client,
-        credentials: &credentials,
-        claim: None,
-        shell: None,
-    };
+    let life = unclaimed(&options, &hub, &client, &credentials);
     timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.ok()
 }
 
@@ -206,14 +209,7 @@ async fn an_identity_that_expires_is_replaced_beside_the_controllers() {
     let (hub, client) = (hub(KUBECONFIG), client(pending));
     let (mut credentials, options) = (due(&hub), options(client.clone()));
     credentials.until = now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap();
-    let life = IdentityUse {
-        options: &options,
-        hub: &hub,
-        client: &client,
-        credentials: &credentials,
-        claim: None,
-        shell: None,
-    };
+    let life = unclaimed(&options, &hub, &client, &credentials);
     let ended = timeout(Duration::from_secs(5), life.end(&CancellationToken::new())).await;
     assert!(ended.is_err(), "a hub that cannot be reached ends no life");
 }
@@ -246,14 +242,7 @@ async fn one_failed_read_does_not_cost_a_request_and_its_key() {
     });
     let hub = hub(KUBECONFIG);
     let (credentials, options) = (due(&hub), options(client.clone()));
-    let life = IdentityUse {
-        options: &options,
-        hub: &hub,
-        client: &client,
-        credentials: &credentials,
-        claim: None,
-        shell: None,
-    };
+    let life = unclaimed(&options, &hub, &client, &credentials);
     assert!(timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.is_err());
     assert_eq!(made.load(Ordering::Relaxed), 1);
 }

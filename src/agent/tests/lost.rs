@@ -1,28 +1,24 @@
 //! An agent that loses its claim on the cluster, or whose hub has lost the cluster.
 
 use super::*;
-use api::names::AGENT_CLAIM_SUFFIX;
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_whose_claim_is_gone_or_of_another_one_does_not_go_on() {
     let lives = async |held: Option<&'static str>| {
         let answer = move |request: &Request<Body>| match (request.uri().path().rsplit('/').next(), held) {
-            (Some("clusterclaims"), _) => (200, json!({"metadata": {}, "items": []})),
-            (Some(name), None) if name.ends_with(AGENT_CLAIM_SUFFIX) => refusal(404),
-            (Some(name), Some(value)) if name.ends_with(AGENT_CLAIM_SUFFIX) => {
-                (200, json!({"metadata": {"name": name}, "spec": {"value": value}}))
+            (Some("clusterclaims"), held) => {
+                let name = claim_name(&Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET));
+                let claim = |value| json!({"metadata": {"name": name}, "spec": {"value": value}});
+                (200, json!({"metadata": {}, "items": Vec::from_iter(held.map(claim))}))
             }
             _ => pending(request),
         };
         let (hub, client) = (hub(KUBECONFIG), client(answer));
         let (credentials, options) = (due(&hub), options(client.clone()));
         let life = IdentityUse {
-            options: &options,
-            hub: &hub,
-            client: &client,
-            credentials: &credentials,
             claim: Some("c1/agent1/hash".into()),
-            shell: None,
+            ..unclaimed(&options, &hub, &client, &credentials)
         };
         timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.is_err()
     };
