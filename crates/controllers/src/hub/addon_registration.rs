@@ -33,9 +33,7 @@ impl Registration {
     /// manager deploys it.
     pub(super) fn read(cluster: &str, addon: &str, view: &impl View) -> Read<Option<Self>> {
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(addon))?;
-        let is_ours =
-            |cma: &ClusterManagementAddOn| config_refs::is_managed(cma) && config_refs::has_template(cma);
-        let Some(cma) = cma.filter(|cma| is_ours(cma)) else { return Ok(None) };
+        let Some(cma) = cma.filter(|cma| config_refs::is_deployed(cma)) else { return Ok(None) };
         let Some(installed) = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, addon))? else {
             return Ok(None);
         };

@@ -58,8 +58,11 @@ impl Controller for CsrController {
                 let status = addon.status.clone().unwrap_or_default();
                 let placements = status.install_progressions.into_iter();
                 let references = placements.map(|placement| placement.config_references);
-                let is_ours = config_refs::is_managed(addon) && config_refs::has_template(addon);
-                (is_ours, status.default_config_references, references.collect::<Vec<_>>())
+                (
+                    config_refs::is_deployed(addon),
+                    status.default_config_references,
+                    references.collect::<Vec<_>>(),
+                )
             };
             let addon = change.latest().filter(|_| change.differs_in(fields));
             let requests =

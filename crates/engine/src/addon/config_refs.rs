@@ -55,6 +55,11 @@ pub fn is_managed(cma: &ClusterManagementAddOn) -> bool {
     lifecycle.is_none_or(|lifecycle| lifecycle == ADDON_LIFECYCLE_ADDON_MANAGER)
 }
 
+/// Returns whether the hub deploys an add-on, and so decides about the requests of its agents.
+pub fn is_deployed(cma: &ClusterManagementAddOn) -> bool {
+    is_managed(cma) && has_template(cma)
+}
+
 fn kind(group: &str, resource: &str) -> ConfigKind {
     ConfigKind { group: group.into(), resource: resource.into() }
 }

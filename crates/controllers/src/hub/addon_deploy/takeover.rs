@@ -44,7 +44,7 @@ impl Controller for AddOnTakeoverController {
         let Some(binding) = view.get::<RoleBinding>(key)? else { return Ok(plan) };
         let Some(addon) = registration::addon_of_ocm_binding(&binding) else { return Ok(plan) };
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(addon))?;
-        let is_ours = cma.is_some_and(|cma| config_refs::is_managed(&cma) && config_refs::has_template(&cma));
+        let is_ours = cma.is_some_and(|cma| config_refs::is_deployed(&cma));
         if binding.is_terminating() || !is_ours {
             return Ok(plan);
         }

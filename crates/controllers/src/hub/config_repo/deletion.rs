@@ -101,8 +101,8 @@ pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
 pub(super) fn unmark(desired: &Desired, view: &impl View) -> Read<Vec<Action>> {
     let mark = json!({"annotations": {names::REMOVAL_DECIDED_ANNOTATION: null}});
     let mut unmarked = Vec::new();
-    for id in &desired.ids() {
-        let Some(RolloutOwner::AddOn(name)) = owner(id) else { continue };
+    for ObjectRef { gvk, key } in desired.objects.iter().map(|object| &object.reference) {
+        let Some(RolloutOwner::AddOn(name)) = subject(&gvk.group, &gvk.kind, key) else { continue };
         let cma = view.get_readable::<ClusterManagementAddOn>(&Key::cluster(name))?;
         let living = cma.filter(|cma| !cma.is_terminating());
         let marked = living.filter(|cma| cma.annotation(names::REMOVAL_DECIDED_ANNOTATION).is_some());
@@ -201,9 +201,13 @@ fn allows(policy: &Result<Policy, Refused>, clusters: usize) -> bool {
 
 /// Returns the rollout that an object of a repository is the subject of.
 fn owner(id: &ObjectId) -> Option<RolloutOwner<'_>> {
-    match (id.group.as_str(), id.kind.as_str()) {
-        (names::ADDON_GROUP, "ClusterManagementAddOn") => Some(RolloutOwner::AddOn(&id.key.name)),
-        (names::WORK_GROUP, "ManifestWorkReplicaSet") => Some(RolloutOwner::ReplicaSet(&id.key)),
+    subject(&id.group, &id.kind, &id.key)
+}
+
+fn subject<'k>(group: &str, kind: &str, key: &'k Key) -> Option<RolloutOwner<'k>> {
+    match (group, kind) {
+        (names::ADDON_GROUP, "ClusterManagementAddOn") => Some(RolloutOwner::AddOn(&key.name)),
+        (names::WORK_GROUP, "ManifestWorkReplicaSet") => Some(RolloutOwner::ReplicaSet(key)),
         _ => None,
     }
 }
