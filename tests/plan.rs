@@ -192,15 +192,14 @@ fn tip(repository: &Path) -> (String, FileTree) {
 /// Makes a first commit on the branch of reports, with the files in each of the directories.
 fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<String, String>) {
     let git = git2::Repository::open(repository).unwrap();
-    let mut directory = git.treebuilder(None).unwrap();
-    for (name, content) in files.iter().filter(|(name, _)| !name.contains('/')) {
-        directory.insert(name, git.blob(content.as_bytes()).unwrap(), 0o100_644).unwrap();
+    let mut index = git2::Index::new().unwrap();
+    for (directory, (name, content)) in
+        directories.iter().flat_map(|it| files.iter().map(move |file| (it, file)))
+    {
+        let blob = git.blob(content.as_bytes()).unwrap();
+        index.add(&wheelwright::git::entry(format!("{directory}/{name}"), blob)).unwrap();
     }
-    let mut root = git.treebuilder(None).unwrap();
-    for name in directories {
-        root.insert(name, directory.write().unwrap(), 0o040_000).unwrap();
-    }
-    let tree = git.find_tree(root.write().unwrap()).unwrap();
+    let tree = git.find_tree(index.write_tree_to(&git).unwrap()).unwrap();
     if let Ok(mut branch) = git.find_reference("refs/heads/wheelwright/status") {
         branch.delete().unwrap();
     }
@@ -267,12 +266,12 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     };
     refused(
         &["--report", "wheelwright/status", "--report-path", "/"],
-        "the branch wheelwright/status has no snapshot.json",
+        "the branch wheelwright/status has no directory snapshot",
     );
     commit_report(&repository, &[], files);
-    refused(&report[..2], "the branch wheelwright/status has no snapshot.json");
+    refused(&report[..2], "the branch wheelwright/status has no directory snapshot");
     commit_report(&repository, &["hub", "other"], files);
-    refused(&report[..2], "several hubs, such as hub/snapshot.json and other/snapshot.json");
+    refused(&report[..2], "several hubs, such as hub and other");
     refused(&report[..2], "--report-path hub");
 
     let file = dir.join("hub.json");

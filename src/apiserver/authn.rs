@@ -82,18 +82,23 @@ pub(super) struct Known {
 pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<Known> {
     let ours = [ISSUER.to_owned()];
     let wanted = if audiences.is_empty() { &ours } else { audiences };
+    let now = (hub.clock)();
+    // Static and bootstrap tokens are for this server only.
+    let ours = || {
+        let matching: Vec<String> = wanted.iter().filter(|a| *a == ISSUER).cloned().collect();
+        (!matching.is_empty()).then_some(matching)
+    };
     // The lookup is by digest, so that its time reveals nothing about the token.
     if let Some(user) = hub.static_tokens.get(&digest(token)) {
-        return Some(Known { user: user.clone(), audiences: Vec::new() });
+        return Some(Known { user: user.clone(), audiences: ours()? });
     }
-    let now = (hub.clock)();
     if let Some(claims) = hub.tokens.verify(token, now) {
         let matching: Vec<String> = wanted.iter().filter(|a| claims.aud.contains(a)).cloned().collect();
         let user = hub.read(|store| of_claims(store, &claims))?;
         return (!matching.is_empty()).then_some(Known { user: Arc::new(user), audiences: matching });
     }
     let user = hub.read(|store| of_bootstrap_token(store, token, now))?;
-    Some(Known { user: Arc::new(user), audiences: Vec::new() })
+    Some(Known { user: Arc::new(user), audiences: ours()? })
 }
 
 /// Returns the digest by which a token is looked up.

@@ -1,9 +1,16 @@
 //! JSON bodies, and their duplicate fields.
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use store::{ApiError, FieldError, FieldValidation};
+
+/// Most duplicate fields that are named, each in so many characters: a body may repeat a long path often.
+const MOST_REPEATED: usize = 100;
+const LONGEST_PATH: usize = 200;
+/// Most maps of a body: each takes 650 bytes of memory, however short its text is. No object that etcd takes
+/// has more.
+const MOST_MAPS: usize = 60_000;
 
 /// A parsed body. Of duplicate fields the last one counts.
 #[derive(Debug)]
@@ -28,12 +35,13 @@ impl Body {
     /// Reads JSON.
     ///
     /// # Errors
-    /// The error in the text.
+    /// The error in the text, or it has too many maps.
     pub(super) fn json(text: &[u8], role: Role) -> Result<Self, serde_json::Error> {
-        let (mut repeated, mut path) = (Vec::new(), String::new());
+        let mut found = Found::default();
         let mut json = serde_json::Deserializer::from_slice(text);
-        let value = Reader { path: &mut path, repeated: &mut repeated }.deserialize(&mut json)?;
+        let value = Reader(&mut found).deserialize(&mut json)?;
         json.end()?;
+        let repeated = found.repeated;
         let line = if text.contains(&b'\n') { "" } else { "line 1: " };
         let sentence = |path: String| match role {
             Role::Object | Role::Patch => format!("duplicate field {path:?}"),
@@ -71,19 +79,24 @@ impl Body {
     }
 }
 
-/// Reads a value at a path.
-struct Reader<'r> {
-    path: &'r mut String,
-    repeated: &'r mut Vec<String>,
+/// What a reader has found so far, and where it is.
+#[derive(Default)]
+struct Found {
+    path: String,
+    repeated: Vec<String>,
+    maps: usize,
 }
+
+/// Reads a value at the path.
+struct Reader<'r>(&'r mut Found);
 
 impl Reader<'_> {
     /// Reads the value one step below.
     fn below<T>(&mut self, step: &str, read: impl FnOnce(Reader<'_>) -> T) -> T {
-        let here = self.path.len();
-        self.path.push_str(step);
-        let read = read(Reader { path: self.path, repeated: self.repeated });
-        self.path.truncate(here);
+        let here = self.0.path.len();
+        self.0.path.push_str(step);
+        let read = read(Reader(self.0));
+        self.0.path.truncate(here);
         read
     }
 }
@@ -141,12 +154,17 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
+        self.0.maps += 1;
+        if self.0.maps > MOST_MAPS {
+            return Err(A::Error::custom(format_args!("it has more than {MOST_MAPS} maps")));
+        }
         let mut map = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
-            let step = if self.path.is_empty() { name.clone() } else { format!(".{name}") };
+            let step = if self.0.path.is_empty() { name.clone() } else { format!(".{name}") };
             let value = self.below(&step, |reader| fields.next_value_seed(reader))?;
-            if map.insert(name, value).is_some() {
-                self.repeated.push(format!("{}{step}", self.path));
+            if map.insert(name, value).is_some() && self.0.repeated.len() < MOST_REPEATED {
+                let path = self.0.path.chars().chain(step.chars()).take(LONGEST_PATH).collect();
+                self.0.repeated.push(path);
             }
         }
         Ok(Value::Object(map))
@@ -168,6 +186,18 @@ mod tests {
         assert_eq!(body.warnings(Role::Object, FieldValidation::Strict).unwrap_err().code(), 400);
         assert_eq!(body.warnings(Role::Patch, FieldValidation::Strict).unwrap_err().code(), 422);
         assert!(body.warnings(Role::Object, FieldValidation::Ignore).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_body_that_repeats_a_long_path_or_is_full_of_maps_takes_little_memory() {
+        let repeats = format!("{{\"{}\":{{{}\"a\":1}}}}", "x".repeat(1 << 20), "\"a\":1,".repeat(10_000));
+        let repeated = Body::json(repeats.as_bytes(), Role::Object).unwrap().repeated;
+        let bytes: usize = repeated.iter().map(String::len).sum();
+        assert!(repeated.len() == MOST_REPEATED && bytes < 100 * 300, "{bytes}");
+        let maps =
+            |count: usize| Body::json(format!("[{}{{}}]", "{},".repeat(count - 1)).as_bytes(), Role::Object);
+        assert!(maps(MOST_MAPS).is_ok());
+        assert!(maps(MOST_MAPS + 1).unwrap_err().to_string().starts_with("it has more than 60000 maps"));
     }
 
     #[test]

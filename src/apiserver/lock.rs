@@ -57,14 +57,15 @@ fn create_private(dir: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Refuses a directory that other users may list, or that holds a file that other users may read.
+/// Refuses a directory that other users may list, or that holds a file that other users may read. What a link
+/// leads to counts.
 fn check_private(dir: &Path) -> Result<(), StartError> {
     let refused = |source| StartError::Data { path: dir.display().to_string(), source };
     let inside = fs::read_dir(dir).map_err(refused)?.map(|entry| entry.map(|entry| entry.path()));
     for path in std::iter::once(Ok(dir.to_owned())).chain(inside) {
         let path = path.map_err(refused)?;
-        let mode = fs::symlink_metadata(&path).map_err(refused)?.permissions().mode() & 0o777;
-        if mode & OTHERS != 0 && !path.is_symlink() {
+        let mode = fs::metadata(&path).map_err(refused)?.permissions().mode() & 0o777;
+        if mode & OTHERS != 0 {
             return Err(StartError::Exposed { path: path.display().to_string(), mode });
         }
     }
@@ -93,5 +94,12 @@ mod tests {
         assert!(error.contains("store.journal") && error.ends_with("mode is 640"), "{error}");
         set_mode(&file, 0o600);
         DirectoryLock::acquire(dir.path()).unwrap();
+
+        let link = dir.path().with_extension("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        set_mode(dir.path(), 0o777);
+        let error = DirectoryLock::acquire(&link).unwrap_err().to_string();
+        fs::remove_file(&link).unwrap();
+        assert!(error.ends_with("is open to other users: its mode is 777"), "{error}");
     }
 }

@@ -70,7 +70,11 @@ const LONGEST: u64 = 1 << 32;
 /// Returns the review that a target names.
 pub(super) fn kind_of(target: &ResourcePath) -> Option<&'static ReviewKind> {
     let is = |kind: &&ReviewKind| {
-        kind.group == target.group && kind.resource == target.resource && target.version == "v1"
+        let is_in_scope = kind.namespaced != target.namespace.is_empty();
+        kind.group == target.group
+            && kind.resource == target.resource
+            && target.version == "v1"
+            && is_in_scope
     };
     KINDS.iter().find(is).filter(|_| target.name.is_empty())
 }

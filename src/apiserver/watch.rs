@@ -72,7 +72,7 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
                 include,
                 bookmarks,
                 next_bookmark: now + BOOKMARK_EVERY,
-                deadline: now + timeout,
+                deadline: now.checked_add(timeout).unwrap_or(now + MAX_WATCH_TIME),
                 over: false,
             };
             Body::from_stream(stream(events))

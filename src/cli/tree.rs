@@ -1,5 +1,10 @@
 //! Trees of lines, as clusteradm prints them.
 
+use object::text::plain;
+
+/// Most characters of a line.
+const LONGEST: usize = 2_000;
+
 /// A line, and the lines below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tree {
@@ -8,9 +13,10 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Makes a line without lines below it.
-    pub(super) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), children: Vec::new() }
+    /// Makes a line without lines below it. Agents and tenants write some of the texts, so control characters
+    /// are left out.
+    pub(super) fn new(text: impl AsRef<str>) -> Self {
+        Self { text: plain(text.as_ref(), LONGEST), children: Vec::new() }
     }
 
     /// Makes a line `name: value`; an empty value is a dash.
@@ -54,5 +60,12 @@ mod tests {
         ]);
         let expected = "root\n├── a\n│   ├── x: 1\n│   └── y: -\n└── b\n    └── c\n";
         assert_eq!(tree.print(), expected);
+    }
+
+    #[test]
+    fn a_text_does_not_steer_the_terminal() {
+        let tree =
+            Tree::new("root").with([Tree::field("version", "\u{1b}]52;c;eA==\u{7}\rv1\n└── forged: x")]);
+        assert_eq!(tree.print(), "root\n└── version: ]52;c;eA== v1 └── forged: x\n");
     }
 }

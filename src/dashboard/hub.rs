@@ -74,7 +74,8 @@ impl HubDashboard {
         let serving = Arc::new(Serving::default());
         let visitors = Visitors::new(client.clone());
         let site = Arc::new(PageState { live: live.clone(), visitors, client: client.clone(), config });
-        let served = https::serve(listener, Arc::clone(&serving), routes(site), stop.clone());
+        let served =
+            https::serve(listener, Arc::clone(&serving), routes(site), https::BROWSERS, stop.clone());
         tokio::join!(
             async {
                 if let Err(error) = served.await {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use git2::{Index, IndexEntry, IndexTime, Oid, Repository, Signature};
+use git2::build::TreeUpdateBuilder;
+use git2::{FileMode, IndexEntry, IndexTime, ObjectType, Oid, Repository, Signature, Tree};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -68,18 +69,20 @@ pub(super) fn write_commit(
     archive: Option<&str>,
 ) -> Result<Written, git2::Error> {
     let parent = tip.map(|tip| repo.find_commit(tip)).transpose()?;
-    let mut index = Index::new()?;
-    if let Some(parent) = &parent {
-        index.read_tree(&parent.tree()?)?;
-    }
+    // Only the directories of the report are read: others push to the branch too, and a few trees that name
+    // each other make a directory without an end.
+    let base = match &parent {
+        Some(parent) => parent.tree()?,
+        None => repo.find_tree(repo.treebuilder(None)?.write()?)?,
+    };
     let path_of = |file: &str| match commit.directory.as_str() {
         "" => file.to_owned(),
         directory => format!("{directory}/{file}"),
     };
-    let found = |index: &Index, file: &str| index.get_path(Path::new(&path_of(file)), 0);
-    let before = match found(&index, RECORD) {
+    let found = |file: &str| base.get_path(Path::new(&path_of(file))).ok();
+    let before = match found(RECORD) {
         None => Record { owner: commit.owner.clone(), ..Record::default() },
-        Some(entry) => match read_record(repo, entry.id) {
+        Some(entry) => match read_record(repo, entry.id()) {
             Some(record) => record,
             None => {
                 return Ok(Written::NotOurs(format!(
@@ -93,22 +96,26 @@ pub(super) fn write_commit(
         let owner = text::plain(&before.owner, 200);
         return Ok(Written::NotOurs(format!("the report of {owner}, as {} says", path_of(RECORD))));
     }
-    let is_foreign = |file: &&String| !before.files.contains(*file) && found(&index, file).is_some();
+    let is_foreign = |file: &&String| !before.files.contains(*file) && found(file).is_some();
     if let Some(foreign) = commit.files.keys().find(is_foreign) {
         return Ok(Written::NotOurs(format!("a file {} that no report wrote", path_of(foreign))));
     }
+    if let Some(foreign) = file_above(&base, commit.files.keys().map(|file| path_of(file))) {
+        return Ok(Written::NotOurs(format!("a file {foreign} where the report has a directory")));
+    }
+    let mut update = TreeUpdateBuilder::new();
     for gone in before.files.iter().filter(|file| !commit.files.contains_key(*file)) {
-        if found(&index, gone).is_some() {
-            index.remove(Path::new(&path_of(gone)), 0)?;
+        if found(gone).is_some_and(|entry| entry.kind() != Some(ObjectType::Tree)) {
+            update.remove(path_of(gone));
         }
     }
     for (file, content) in &commit.files {
-        index.add(&entry(path_of(file), repo.blob(content.as_bytes())?))?;
+        update.upsert(path_of(file), repo.blob(content.as_bytes())?, FileMode::Blob);
     }
     // Equal files of another process stay its own, so that a restart makes no commit.
     let files: BTreeSet<String> = commit.files.keys().cloned().collect();
-    let unchanged = repo.find_tree(index.write_tree_to(repo)?)?;
-    if before.files == files && parent.as_ref().is_some_and(|parent| parent.tree_id() == unchanged.id()) {
+    let unchanged = update.create_updated(repo, &base)?;
+    if before.files == files && parent.is_some() && base.id() == unchanged {
         return Ok(Written::Unchanged);
     }
     let is_of_other = !before.writer.is_empty() && before.writer != commit.writer;
@@ -123,13 +130,25 @@ pub(super) fn write_commit(
     };
     let record =
         serde_json::to_string_pretty(&record).map_err(|e| git2::Error::from_str(&e.to_string()))? + "\n";
-    index.add(&entry(path_of(RECORD), repo.blob(record.as_bytes())?))?;
-    let tree = repo.find_tree(index.write_tree_to(repo)?)?;
+    update.upsert(path_of(RECORD), repo.blob(record.as_bytes())?, FileMode::Blob);
+    let tree = repo.find_tree(update.create_updated(repo, &base)?)?;
     let message = report_history::written_by(&commit.message, &commit.writer);
     match archive {
         None => sign_commit(repo, &tree, parent.as_ref(), &message, commit),
         Some(archive) => sign_commit(repo, &tree, None, &report_history::begin(&message, archive), commit),
     }
+}
+
+/// Returns a file that stands where one of the paths has a directory.
+fn file_above(tree: &Tree<'_>, paths: impl Iterator<Item = String>) -> Option<String> {
+    let above = |path: String| -> Vec<String> {
+        path.match_indices('/').filter_map(|(at, _)| path.get(..at).map(str::to_owned)).collect()
+    };
+    let directories: BTreeSet<String> = paths.flat_map(above).collect();
+    let is_file = |path: &String| {
+        tree.get_path(Path::new(path)).is_ok_and(|entry| entry.kind() != Some(ObjectType::Tree))
+    };
+    directories.into_iter().find(is_file)
 }
 
 /// Returns whether a commit replaces the report of another process. The record says after which commit it was

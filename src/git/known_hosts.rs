@@ -8,11 +8,12 @@ use ring::hmac;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownHosts {
     lines: Vec<Line>,
+    /// Keys that no host may have, whatever hosts their lines name.
+    revoked: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
-    revoked: bool,
     hosts: Vec<Pattern>,
     key: Vec<u8>,
 }
@@ -20,7 +21,7 @@ struct Line {
 /// The host that a line is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
-    /// `host`, or `[host]:port`.
+    /// `host`, or `[host]:port`, without wildcards.
     Plain(String),
     /// `|1|salt|hash`: HMAC-SHA1 of the name.
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
@@ -41,17 +42,21 @@ impl KnownHosts {
     /// Reads the file. A line that is not a host key is an error, because a typo must not silently drop a
     /// key.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut lines = Vec::new();
+        let mut known = Self::default();
         for (number, line) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
             if line.is_empty() || line.starts_with('#') || line.starts_with("@cert-authority") {
                 continue;
             }
-            lines.push(
-                Line::parse(line)
-                    .ok_or_else(|| format!("line {number} is not `host[,host] type base64-key`"))?,
-            );
+            let malformed =
+                || format!("line {number} is not `host[,host] type base64-key`, without wildcards");
+            match line.strip_prefix("@revoked") {
+                Some(line) => {
+                    known.revoked.push(key(line.split_ascii_whitespace().skip(1)).ok_or_else(malformed)?)
+                }
+                None => known.lines.push(Line::parse(line).ok_or_else(malformed)?),
+            }
         }
-        Ok(Self { lines })
+        Ok(known)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -62,7 +67,7 @@ impl KnownHosts {
     pub(super) fn key_types(&self, host: &str, port: u16) -> Vec<String> {
         let name = name(host, port);
         let about = self.lines.iter().filter(|line| line.hosts.iter().any(|pattern| pattern.matches(&name)));
-        about.filter(|line| !line.revoked).filter_map(|line| key_type(&line.key)).collect()
+        about.filter_map(|line| key_type(&line.key)).collect()
     }
 
     /// Compares the key of a server with the keys on record.
@@ -73,13 +78,14 @@ impl KnownHosts {
             .iter()
             .filter(|line| line.hosts.iter().any(|pattern| pattern.matches(&name)))
             .collect();
-        let same: Vec<_> = about.iter().filter(|line| line.key == key).collect();
-        if about.is_empty() {
-            HostKeyMatch::Unknown
-        } else if same.is_empty() || same.iter().any(|line| line.revoked) {
+        if self.revoked.iter().any(|revoked| revoked == key) {
             HostKeyMatch::Mismatch
-        } else {
+        } else if about.is_empty() {
+            HostKeyMatch::Unknown
+        } else if about.iter().any(|line| line.key == key) {
             HostKeyMatch::Match
+        } else {
+            HostKeyMatch::Mismatch
         }
     }
 }
@@ -98,19 +104,22 @@ fn key_type(key: &[u8]) -> Option<String> {
 
 impl Line {
     fn parse(line: &str) -> Option<Self> {
-        let (revoked, line) =
-            line.strip_prefix("@revoked").map_or((false, line), |rest| (true, rest.trim_start()));
         let mut words = line.split_ascii_whitespace();
-        let (hosts, _key_type, key) = (words.next()?, words.next()?, words.next()?);
-        let hosts = hosts.split(',').map(Pattern::parse).collect::<Option<_>>()?;
-        Some(Self { revoked, hosts, key: STANDARD.decode(key).ok().filter(|key| !key.is_empty())? })
+        let hosts = words.next()?.split(',').map(Pattern::parse).collect::<Option<_>>()?;
+        Some(Self { hosts, key: key(words)? })
     }
+}
+
+/// Reads the type and the key of a line.
+fn key<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Vec<u8>> {
+    let (_type, key) = (words.next()?, words.next()?);
+    STANDARD.decode(key).ok().filter(|key| !key.is_empty())
 }
 
 impl Pattern {
     fn parse(text: &str) -> Option<Self> {
         let Some(rest) = text.strip_prefix("|1|") else {
-            return Some(Self::Plain(text.to_ascii_lowercase()));
+            return (!text.contains(['*', '?', '!'])).then(|| Self::Plain(text.to_ascii_lowercase()));
         };
         let (salt, hash) = rest.split_once('|')?;
         Some(Self::Hashed { salt: STANDARD.decode(salt).ok()?, hash: STANDARD.decode(hash).ok()? })
@@ -147,6 +156,7 @@ mod tests {
         assert_eq!(known.check("git.example", 2222, b"DEF"), HostKeyMatch::Match);
         assert_eq!(known.check("git.example", 2200, b"ABC"), HostKeyMatch::Unknown);
         assert_eq!(known.check("bad.example", 22, b"GHI"), HostKeyMatch::Mismatch);
+        assert_eq!(known.check("git.example", 2222, b"GHI"), HostKeyMatch::Mismatch);
         assert_eq!(KnownHosts::default().check("git.example", 22, b"ABC"), HostKeyMatch::Unknown);
     }
 
@@ -159,6 +169,20 @@ mod tests {
             format!("|1|{}|{} ssh-ed25519 QUJD", STANDARD.encode(salt), STANDARD.encode(hash.as_ref()));
         assert_eq!(hosts(&line).check("git.example", 22, b"ABC"), HostKeyMatch::Match);
         assert_eq!(hosts(&line).check("git.examplf", 22, b"ABC"), HostKeyMatch::Unknown);
+    }
+
+    #[test]
+    fn a_revoked_key_is_of_no_host() {
+        let known = hosts("git.example ssh-ed25519 QUJD\n@revoked * ssh-ed25519 QUJD\n");
+        assert_eq!(known.check("git.example", 22, b"ABC"), HostKeyMatch::Mismatch);
+    }
+
+    #[test]
+    fn a_wildcard_is_an_error() {
+        for host in ["*", "*.example", "git?", "!git.example,git.example"] {
+            let read = KnownHosts::parse(&format!("{host} ssh-ed25519 QUJD\n"));
+            assert!(read.unwrap_err().contains("without wildcards"), "{host}");
+        }
     }
 
     #[test]

@@ -164,7 +164,8 @@ impl Mirror {
             RefSpec::Commit(id) => RefTarget { commit: self.fetch_commit(&repo, id)?, tag: None },
             RefSpec::Head | RefSpec::Branch(_) if self.leaves_out_reports => {
                 let tip = self.fetch_ref(&repo, want)?.commit;
-                let commit = below_reports(&repo, tip, history.accepted).map_err(|e| Error::cache(&e))?;
+                let commit = below_reports(&repo, tip, history.accepted, &self.cancel);
+                let commit = commit.map_err(|e| Error::cache(&e))?;
                 RefTarget { commit, tag: None }
             }
             RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => {
@@ -209,6 +210,11 @@ impl Mirror {
         if is_too_large(&self.dir) { create(&self.dir) } else { Ok(()) }
     }
 
+    /// Returns the bounds of what is read from the mirror.
+    pub(super) fn bounds(&self) -> Bounds<'_> {
+        Bounds { limits: &self.limits, cancel: &self.cancel, url: self.remote.url() }
+    }
+
     fn read(&mut self, repo: &Repository, commit: Oid) -> Result<Arc<Checkout>, Error> {
         if let Some(checkout) = self.checkouts.get(&commit).and_then(Weak::upgrade) {
             return Ok(checkout);
@@ -229,7 +235,7 @@ impl Mirror {
         let Some(Target { name, id }) = want.resolve(self.remote.url(), &advertised)? else {
             return Err(Error::Ref(format!("{want} is not a reference")));
         };
-        let kept = format!("refs/wheelwright/{}", name.trim_start_matches("refs/"));
+        let kept = kept(&name);
         if !self.holds(repo, id, &kept) {
             self.download(repo, &[format!("+{name}:{kept}")])?;
         }
@@ -248,10 +254,11 @@ impl Mirror {
         // that some credentials could.
         self.advertised(repo, Direction::Fetch)?;
         if repo.find_commit(id).is_err() {
-            let all = [
-                "+refs/heads/*:refs/wheelwright/heads/*".to_owned(),
-                "+refs/tags/*:refs/wheelwright/tags/*".to_owned(),
-            ];
+            // A branch that is gone may have the name of a directory of one that is new.
+            for stale in repo.references_glob("refs/wheelwright/all/*").map_err(|e| Error::cache(&e))? {
+                stale.and_then(|mut stale| stale.delete()).map_err(|e| Error::cache(&e))?;
+            }
+            let all = ["heads", "tags"].map(|kind| format!("+refs/{kind}/*:refs/wheelwright/all/{kind}/*"));
             self.download(repo, &all)?;
         }
         repo.find_commit(id).map(|commit| commit.id()).map_err(|_| Error::MissingRef {
@@ -298,6 +305,12 @@ impl Mirror {
 /// Names the step from the accepted commit to one that does not descend from it.
 pub fn rewind(from: &str, to: &str) -> String {
     format!("{from}..{to}")
+}
+
+/// Returns the reference of a mirror that keeps one of the server. It has no directories: a branch may have
+/// the name of a directory of an older one that is gone.
+pub(super) fn kept(reference: &str) -> String {
+    format!("refs/wheelwright/kept/{}", object::hex(Sha256::digest(reference)))
 }
 
 /// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly this step.

@@ -9,6 +9,8 @@ use git2::{Direction, ErrorCode, Oid, PushOptions, RemoteRedirect, Repository};
 use jiff::Timestamp;
 
 use super::commit::{Replaces, Written, write_commit};
+use super::mirror::kept;
+use super::read::refuse_deep;
 use super::report_history;
 use super::{Error, Mirror, Signer};
 use object::text;
@@ -283,13 +285,17 @@ impl Mirror {
 
     /// Returns the tip of a branch, with its objects in the mirror.
     pub(super) fn tip(&self, repo: &Repository, reference: &str) -> Result<Option<Oid>, Error> {
-        let Some(tip) = self.remote_tip(repo, reference)? else { return Ok(None) };
-        if repo.find_commit(tip).is_ok() {
-            return Ok(Some(tip));
-        }
-        let kept = reference.replacen("refs/", "refs/wheelwright/", 1);
-        self.download(repo, &[format!("+{reference}:{kept}")])?;
-        repo.refname_to_id(&kept).map(Some).map_err(|e| Error::cache(&e))
+        let advertised = self.advertised(repo, Direction::Push)?;
+        let tip = match advertised.iter().find(|(name, _)| name == reference).map(|(_, id)| *id) {
+            Some(tip) if repo.find_commit(tip).is_err() => {
+                let kept = kept(reference);
+                self.download(repo, &[format!("+{reference}:{kept}")])?;
+                Some(repo.refname_to_id(&kept).map_err(|e| Error::cache(&e))?)
+            }
+            known => known,
+        };
+        refuse_deep(repo, advertised.into_iter().map(|(_, id)| id).chain(tip), &self.bounds())?;
+        Ok(tip)
     }
 
     fn send(
@@ -321,7 +327,7 @@ impl Mirror {
             }
             !self.cancel.is_cancelled()
         });
-        let outbox = reference.replacen("refs/heads/", "refs/wheelwright/outbox/", 1);
+        let outbox = format!("{}-outbox", kept(reference));
         let mut options = PushOptions::new();
         options.remote_callbacks(callbacks).follow_redirects(RemoteRedirect::None);
         let result = session.scope(|| {

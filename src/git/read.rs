@@ -81,6 +81,34 @@ pub(super) fn read(
     Ok(found)
 }
 
+/// Refuses commits with directories too deep in each other. A push reads the directories of all commits that
+/// the server names and the mirror has, one call of libgit2 inside the other. A directory is gone through once
+/// at each depth, so that trees that name each other end.
+pub(super) fn refuse_deep(
+    repo: &Repository,
+    ids: impl Iterator<Item = Oid>,
+    bounds: &Bounds<'_>,
+) -> Result<(), Error> {
+    let commits = ids.filter_map(|id| repo.find_object(id, None).ok()?.peel_to_commit().ok());
+    let mut left: Vec<(Oid, usize)> = commits.map(|commit| (commit.tree_id(), 0)).collect();
+    let mut seen = BTreeSet::new();
+    while let Some((id, depth)) = left.pop() {
+        if bounds.cancel.is_cancelled() {
+            return Err(Error::Cancelled { url: bounds.url.to_owned() });
+        }
+        let most = bounds.limits.depth;
+        if depth > most {
+            let why =
+                format!("{} has a commit with more than {most} directories inside each other", bounds.url);
+            return Err(Error::Content(why));
+        }
+        let Ok(tree) = repo.find_tree(id) else { continue };
+        let below = tree.iter().filter(|entry| entry.kind() == Some(ObjectType::Tree));
+        left.extend(below.map(|entry| (entry.id(), depth + 1)).filter(|one| seen.insert(*one)));
+    }
+    Ok(())
+}
+
 struct Reader<'a> {
     repo: &'a Repository,
     odb: Odb<'a>,

@@ -4,10 +4,12 @@
 //! next report, of this hub or of another one, without end. The trailer of a report alone does not count: a
 //! commit that a person squashes may quote it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use git2::{Commit, ObjectType, Oid, Repository, Tree};
+use git2::{Commit, ObjectType, Oid, Repository, Tree, TreeEntry};
 
+use super::Cancel;
 use super::commit::{RECORD, read_record};
 use super::report_history::is_report;
 
@@ -17,18 +19,32 @@ const MAX_REPORTS: usize = 10_000;
 const MAX_CHANGES: usize = 10_000;
 /// Most directories above a file of a report.
 const MAX_DEPTH: usize = 16;
+/// Most entries of the directories that two commits are compared in: those of a commit that is followed.
+const MAX_ENTRIES: usize = 100_000;
+/// Most entries of all comparisons: a second or two.
+const MAX_COMPARED: usize = 20_000_000;
 
 /// Returns the newest commit of a branch that is more than a report: the tip, or the first commit below it
 /// that changes other files than those of reports, or that was `accepted` before.
-pub(super) fn below_reports(repo: &Repository, tip: Oid, accepted: Option<&str>) -> Result<Oid, git2::Error> {
+/// A search that takes too long ends at the tip, as does a cancelled one.
+pub(super) fn below_reports(
+    repo: &Repository,
+    tip: Oid,
+    accepted: Option<&str>,
+    cancel: &Cancel,
+) -> Result<Oid, git2::Error> {
     let mut commit = repo.find_commit(tip)?;
+    let mut compared = 0;
     for _ in 0..MAX_REPORTS {
         if accepted == Some(commit.id().to_string().as_str()) || commit.parent_count() != 1 {
             return Ok(commit.id());
         }
         let parent = commit.parent(0)?;
-        if !is_report(&commit) || !changes_reports_only(repo, &parent, &commit)? {
+        if !is_report(&commit) || !changes_reports_only(repo, &parent, &commit, &mut compared)? {
             return Ok(commit.id());
+        }
+        if compared > MAX_COMPARED || cancel.is_cancelled() {
+            return Ok(tip);
         }
         commit = parent;
     }
@@ -40,10 +56,13 @@ fn changes_reports_only(
     repo: &Repository,
     parent: &Commit<'_>,
     commit: &Commit<'_>,
+    compared: &mut usize,
 ) -> Result<bool, git2::Error> {
     let (old, new) = (parent.tree()?, commit.tree()?);
     let mut changes = Changes::default();
-    if !find_changes(repo, [Some(&old), Some(&new)], "", &mut changes)? {
+    let is_within = find_changes(repo, [Some(&old), Some(&new)], "", &mut changes)?;
+    *compared += changes.compared;
+    if !is_within {
         return Ok(false);
     }
     let of_directory = |directory: &str| {
@@ -63,9 +82,6 @@ fn changes_reports_only(
     Ok(!changes.files.is_empty() && changes.files.iter().all(is_of_report))
 }
 
-/// An entry of a tree: its object, its mode, and whether it is a tree.
-type Entry = (Oid, i32, bool);
-
 /// The differences between two trees.
 #[derive(Default)]
 struct Changes {
@@ -73,46 +89,56 @@ struct Changes {
     files: Vec<String>,
     /// The number of files and directories.
     entries: usize,
+    /// The number of entries of the directories that were compared.
+    compared: usize,
 }
 
-/// Collects the differences between two directories; returns false where there are too many.
+/// Collects the differences between two directories; returns false where there are too many, or too many
+/// entries to compare. The entries of a directory have an order, so both are gone through once. Where others
+/// made a directory without this order, equal entries count as changes.
 fn find_changes(
     repo: &Repository,
     trees: [Option<&Tree<'_>>; 2],
     directory: &str,
     changes: &mut Changes,
 ) -> Result<bool, git2::Error> {
-    if directory.matches('/').count() > MAX_DEPTH {
+    changes.compared += trees.iter().flatten().map(|tree| tree.len()).sum::<usize>();
+    if directory.matches('/').count() > MAX_DEPTH || changes.compared > MAX_ENTRIES {
         return Ok(false);
     }
-    let mut entries: BTreeMap<Vec<u8>, [Option<Entry>; 2]> = BTreeMap::new();
-    for (side, tree) in trees.into_iter().enumerate() {
-        for entry in tree.into_iter().flat_map(Tree::iter) {
-            let is_tree = entry.kind() == Some(ObjectType::Tree);
-            let sides = entries.entry(entry.name_bytes().to_vec()).or_default();
-            if let Some(side) = sides.get_mut(side) {
-                *side = Some((entry.id(), entry.filemode(), is_tree));
-            }
-        }
-    }
-    for (name, [old, new]) in entries {
-        if old == new {
+    let [mut old, mut new] = trees.map(|tree| tree.into_iter().flat_map(Tree::iter).peekable());
+    loop {
+        let order = match (old.peek(), new.peek()) {
+            (None, None) => return Ok(true),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => old.name_bytes().cmp(new.name_bytes()),
+        };
+        let old = if order.is_le() { old.next() } else { None };
+        let new = if order.is_ge() { new.next() } else { None };
+        let of = |entry: &TreeEntry<'_>| (entry.id(), entry.filemode());
+        if old.as_ref().map(of) == new.as_ref().map(of) {
             continue;
         }
+        let sides = [old, new];
+        let name = sides.iter().flatten().next().map(|entry| entry.name_bytes().to_vec()).unwrap_or_default();
         let path = format!("{directory}{}", String::from_utf8_lossy(&name));
-        if [old, new].into_iter().flatten().any(|(_, _, is_tree)| !is_tree) {
+        let is_tree = |entry: &TreeEntry<'_>| entry.kind() == Some(ObjectType::Tree);
+        if sides.iter().flatten().any(|entry| !is_tree(entry)) {
             changes.files.push(path.clone());
         }
         changes.entries += 1;
-        let tree = |side: Option<Entry>| {
-            side.filter(|(_, _, is_tree)| *is_tree).map(|(id, _, _)| repo.find_tree(id)).transpose()
-        };
-        let (old, new) = (tree(old)?, tree(new)?);
-        let is_within = (old.is_none() && new.is_none())
-            || find_changes(repo, [old.as_ref(), new.as_ref()], &format!("{path}/"), changes)?;
-        if !is_within || changes.entries > MAX_CHANGES {
+        if changes.entries > MAX_CHANGES {
+            return Ok(false);
+        }
+        let below =
+            sides.map(|entry| entry.filter(&is_tree).map(|entry| repo.find_tree(entry.id())).transpose());
+        let [old, new] = below;
+        let (old, new) = (old?, new?);
+        if (old.is_some() || new.is_some())
+            && !find_changes(repo, [old.as_ref(), new.as_ref()], &format!("{path}/"), changes)?
+        {
             return Ok(false);
         }
     }
-    Ok(true)
 }

@@ -1,7 +1,9 @@
 //! Accepts connections, a limited number at once.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -14,14 +16,24 @@ pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time to wait when no connection can be accepted: file descriptors come back when others end.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Runs `connection` for each connection until `stop`, which ends the open ones too; `most` at once.
+/// The connections that are open at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connections {
+    /// In all. Further ones wait.
+    pub(super) most: usize,
+    /// From one address. Further ones are closed, so that one client keeps nobody else out.
+    pub(super) of_one: usize,
+}
+
+/// Runs `connection` for each connection until `stop`, which ends the open ones too.
 pub(super) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
-    most: usize,
+    limits: Connections,
     stop: CancellationToken,
     connection: impl Fn(TcpStream, SocketAddr) -> F,
 ) {
-    let connections = Arc::new(Semaphore::new(most));
+    let connections = Arc::new(Semaphore::new(limits.most));
+    let sources = Sources::default();
     loop {
         let accepted = async {
             let permit = Arc::clone(&connections).acquire_owned().await;
@@ -33,18 +45,53 @@ pub(super) async fn accept<F: Future<Output = ()> + Send + 'static>(
         };
         match accepted {
             Ok((stream, peer)) => {
+                let Some(place) = sources.place(peer.ip(), limits.of_one) else { continue };
                 let (connection, stop) = (connection(stream, peer), stop.clone());
                 tokio::spawn(async move {
                     tokio::select! {
                         () = connection => {}
                         () = stop.cancelled() => {}
                     }
-                    drop(permit);
+                    drop((permit, place));
                 });
             }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(RETRY_DELAY).await;
+            }
+        }
+    }
+}
+
+/// The open connections, by address.
+#[derive(Clone, Default)]
+struct Sources(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+
+impl Sources {
+    /// Returns a place of an address; `None` if it has as many connections as it may have.
+    fn place(&self, address: IpAddr, most: usize) -> Option<Place> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(address).or_default();
+        (*count < most).then(|| {
+            *count += 1;
+            Place { sources: self.clone(), address }
+        })
+    }
+}
+
+/// The place of an open connection, until it is dropped.
+struct Place {
+    sources: Sources,
+    address: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.sources.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut count) = open.entry(self.address) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
     }
@@ -61,7 +108,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, (opened, mut open)) = (CancellationToken::new(), mpsc::unbounded_channel());
-        let accepting = tokio::spawn(accept(listener, 1, stop.clone(), move |stream, _| {
+        let limits = Connections { most: 1, of_one: 1 };
+        let accepting = tokio::spawn(accept(listener, limits, stop.clone(), move |stream, _| {
             let opened = opened.clone();
             async move {
                 opened.send(()).unwrap();
@@ -74,5 +122,38 @@ mod tests {
         stop.cancel();
         accepting.await.unwrap();
         assert_eq!(open.recv().await, None, "the connection has ended");
+    }
+
+    #[tokio::test]
+    async fn one_client_with_silent_connections_keeps_nobody_else_out() {
+        let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (stop, (opened, mut open)) = (CancellationToken::new(), mpsc::unbounded_channel());
+        let limits = Connections { most: 4, of_one: 2 };
+        tokio::spawn(accept(listener, limits, stop.clone(), move |stream, peer| {
+            let opened = opened.clone();
+            async move {
+                opened.send(peer.ip()).unwrap();
+                std::future::pending::<()>().await;
+                drop(stream);
+            }
+        }));
+        let connect = async |from: [u8; 4]| {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind(SocketAddr::from((from, 0))).unwrap();
+            socket.connect(SocketAddr::from(([127, 0, 0, 1], port))).await.unwrap()
+        };
+        let (greedy, other) = ([127, 0, 0, 2], [127, 0, 0, 3]);
+        let mut silent = Vec::new();
+        for _ in 0..6 {
+            silent.push(connect(greedy).await);
+        }
+        let _late = connect(other).await;
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            seen.push(open.recv().await.unwrap());
+        }
+        assert_eq!(seen, [greedy, greedy, other].map(IpAddr::from));
+        stop.cancel();
     }
 }

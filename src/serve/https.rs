@@ -6,16 +6,18 @@ use std::time::Duration;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::accept::{HANDSHAKE_TIMEOUT, accept};
+use super::accept::{Connections, HANDSHAKE_TIMEOUT, accept};
 use super::tls::{self, Serving};
 
-/// Connections at once. A browser has one for each open page, and a few more while it loads one.
-const CONNECTIONS: usize = 256;
+/// Connections at once. A browser has one for each open page, and a few more while it loads one. All may come
+/// from one address, that of a proxy.
+pub(crate) const BROWSERS: Connections = Connections { most: 256, of_one: 256 };
 /// Longest time in which the head of a request arrives.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The bytes that a connection buffers: a head with a token of 16 KiB, over all connections 16 MiB.
@@ -25,23 +27,28 @@ const BUFFER: usize = 64 << 10;
 ///
 /// # Errors
 /// TLS cannot be set up.
-pub async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     serving: Arc<Serving>,
     routes: Router,
+    limits: Connections,
     stop: CancellationToken,
 ) -> Result<(), rustls::Error> {
     let acceptor = tls::acceptor(serving)?;
-    accept(listener, CONNECTIONS, stop, move |stream, _| {
-        connection(stream, acceptor.clone(), routes.clone())
-    })
-    .await;
+    accept(listener, limits, stop, move |stream, _| connection(stream, acceptor.clone(), routes.clone()))
+        .await;
     Ok(())
 }
 
-/// Answers the request of a connection. A connection that breaks is closed.
+/// Answers the request of a connection over TLS.
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
+    if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+        answer(stream, routes).await;
+    }
+}
+
+/// Answers the request of a connection. A connection that breaks is closed.
+pub(super) async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, routes: Router) {
     let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.http1().max_buf_size(BUFFER).keep_alive(false);

@@ -22,6 +22,8 @@ use object::text::plain;
 
 /// Longest note that is shown.
 const LONGEST_NOTE: usize = 400;
+/// Longest name that is shown: that of an object.
+const LONGEST_NAME: usize = 253;
 
 /// Show the events about the fleet: repositories, placements, clusters, add-ons and works. The newest is last.
 ///
@@ -135,10 +137,11 @@ fn time(event: &Event) -> Option<Timestamp> {
 
 fn line(event: &Event, now: Timestamp, style: Style) -> String {
     let about = event.regarding.clone().unwrap_or_default();
-    let namespace =
-        about.namespace.filter(|namespace| !namespace.is_empty()).map(|name| name + "/").unwrap_or_default();
+    let word = |text: Option<&str>| plain(text.unwrap_or_default(), LONGEST_NAME);
+    let namespace = word(about.namespace.as_deref());
+    let namespace = if namespace.is_empty() { namespace } else { namespace + "/" };
     let is_warning = event.type_.as_deref() == Some("Warning");
-    let reason = format!("{:<22}", event.reason.as_deref().unwrap_or_default());
+    let reason = format!("{:<22}", word(event.reason.as_deref()));
     let reason = if is_warning { style.colour("31", &reason) } else { reason };
     let count = event
         .series
@@ -151,8 +154,8 @@ fn line(event: &Event, now: Timestamp, style: Style) -> String {
         "{:>4}  {}  {reason}  {} {namespace}{}: {}{count}",
         time(event).map(|time| age(time, now)).unwrap_or_default(),
         if is_warning { "Warning" } else { "Normal " },
-        about.kind.unwrap_or_default(),
-        about.name.unwrap_or_default(),
+        word(about.kind.as_deref()),
+        word(about.name.as_deref()),
         plain(event.note.as_deref().unwrap_or_default(), LONGEST_NOTE),
     )
 }
@@ -184,5 +187,16 @@ mod tests {
         .unwrap();
         let shown = line(&event, "2026-01-01T00:15:00Z".parse().unwrap(), Style::PLAIN);
         assert_eq!(shown, "  5m  Warning  FetchFailed             ConfigRepo n/fleet: no route to host (x3)");
+    }
+
+    #[test]
+    fn an_event_does_not_steer_the_terminal() {
+        let event: Event = serde_json::from_value(json!({
+            "metadata": {"name": "e"}, "type": "Normal", "reason": "A\u{1b}[2K", "note": "n\u{1b}[2K",
+            "regarding": {"kind": "K\r", "namespace": "n\u{7}", "name": "x\u{1b}]0;t\u{7}\n"},
+        }))
+        .unwrap();
+        let shown = line(&event, "2026-01-01T00:15:00Z".parse().unwrap(), Style::PLAIN);
+        assert!(!shown.contains(char::is_control) && shown.contains("K n/x]0;t: n"), "{shown:?}");
     }
 }

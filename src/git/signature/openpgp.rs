@@ -63,6 +63,10 @@ impl Certificates {
         let packets = packets.map_err(failed)?;
         // gpg writes a revocation as a block of its own.
         if let [Packet::Signature(signature)] = packets.as_slice() {
+            let revokes = [Some(SignatureType::KeyRevocation), Some(SignatureType::SubkeyRevocation)];
+            if !revokes.contains(&signature.typ()) {
+                return Err("it is a signature that revokes no key".into());
+            }
             self.revocations.push(signature.clone());
             return Ok(());
         }
@@ -104,20 +108,30 @@ impl Certificates {
         })
     }
 
+    /// Returns the copies of a key. A Secret may have an older one beside one that revokes the key or ends it
+    /// earlier, and all of them count.
+    fn copies(&self, primary: &PublicKey) -> impl Iterator<Item = &SignedPublicKey> {
+        let fingerprint = primary.fingerprint();
+        self.keys.iter().filter(move |key| key.primary_key.fingerprint() == fingerprint)
+    }
+
     /// Checks that the key may sign, now and when it says it did.
     fn check(&self, candidate: &Candidate<'_>, signature: &Signature, now: Timestamp) -> Result<(), Refusal> {
         let signer = candidate.name();
         let (Candidate::Primary(certificate) | Candidate::Sub(certificate, _)) = candidate;
         let primary = &certificate.primary_key;
         let refuse = |why: &str| Refusal::NotForSigning { signer: signer.clone(), why: why.into() };
-        let revocations = certificate.details.revocation_signatures.iter().chain(&self.revocations);
+        let copies: Vec<&SignedPublicKey> = self.copies(primary).collect();
+        let inside = copies.iter().flat_map(|copy| &copy.details.revocation_signatures);
+        let revocations = inside.chain(&self.revocations);
         let is_revocation = |one: &Signature| {
             one.typ() == Some(SignatureType::KeyRevocation) && one.verify_key(primary).is_ok()
         };
         if revocations.into_iter().any(is_revocation) {
             return Err(Refusal::Revoked(signer));
         }
-        let own = newest_self_signature(certificate).ok_or_else(|| refuse("has no valid self-signature"))?;
+        let own = newest(copies.iter().filter_map(|copy| newest_self_signature(copy)));
+        let own = own.ok_or_else(|| refuse("has no valid self-signature"))?;
         let (created, made) = (time_of(primary), signature.created().map(timestamp));
         let Some(made) = made else { return Err(Refusal::Unusable("it has no time".into())) };
         within(&signer, created, own.key_expiration_time(), now)?;
@@ -130,10 +144,14 @@ impl Certificates {
                 created
             }
             Candidate::Sub(_, subkey) => {
-                if subkey.signatures.iter().any(|one| is_subkey_revocation(one, primary, subkey)) {
+                let all = copies.iter().flat_map(|copy| &copy.public_subkeys);
+                let same: Vec<_> =
+                    all.filter(|one| one.key.fingerprint() == subkey.key.fingerprint()).collect();
+                let mut signatures = same.iter().flat_map(|one| &one.signatures).chain(&self.revocations);
+                if signatures.any(|one| is_subkey_revocation(one, primary, subkey)) {
                     return Err(Refusal::Revoked(signer));
                 }
-                let binding = newest_binding(primary, subkey);
+                let binding = newest(same.iter().filter_map(|one| newest_binding(primary, one)));
                 let binding = binding.ok_or_else(|| refuse("is not a subkey that may sign"))?;
                 check_algorithm(&subkey.key).map_err(refuse)?;
                 let created = time_of(&subkey.key);

@@ -66,6 +66,27 @@ fn tags_versions_and_commits_are_followed() {
 }
 
 #[test]
+fn a_branch_may_have_the_name_of_a_directory_of_one_that_is_gone() {
+    let forge = Forge::new();
+    let first = forge.commit("x", &[("a", "1")]);
+    let server = forge.serve();
+    let mut mirror = forge.mirror("names", &server.url);
+    let fetch = |mirror: &mut crate::git::Mirror, branch: &str| {
+        mirror.fetch(&RefSpec::Branch(branch.into()), History::default()).unwrap().revision.clone()
+    };
+    assert_eq!(fetch(&mut mirror, "x"), first);
+    let by_id = |mirror: &mut crate::git::Mirror, id: &str| {
+        mirror.fetch(&RefSpec::commit(id).unwrap(), History::default())
+    };
+    assert_eq!(by_id(&mut forge.mirror("ids", &server.url), &first).unwrap().revision, first);
+    let mut ids = forge.mirror("ids", &server.url);
+    forge.forget("x");
+    let second = forge.commit("x/y", &[("a", "2")]);
+    assert_eq!(fetch(&mut mirror, "x/y"), second);
+    assert_eq!(by_id(&mut ids, &second).unwrap().revision, second);
+}
+
+#[test]
 fn an_empty_repository_and_a_missing_branch_are_named() {
     let forge = Forge::new();
     let mut mirror = forge.local();

@@ -5,6 +5,7 @@ mod commit_status;
 pub(crate) mod forge;
 mod github;
 mod hostile;
+mod hostile_branch;
 mod mirror;
 mod notes;
 mod push;

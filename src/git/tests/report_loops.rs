@@ -104,3 +104,29 @@ fn a_tree_bomb_in_the_message_of_a_report_is_refused_before_it_is_walked() {
     let error = reads.fetch(&RefSpec::Branch("main".into()), History::default()).unwrap_err();
     assert_eq!(error.reason(), "SourceRefused", "{error}");
 }
+
+#[test]
+fn a_report_in_directories_of_very_many_entries_is_followed_and_not_compared() {
+    let forge = Forge::new();
+    forge.commit("main", &[("app.yaml", "1")]);
+    let report = forge.mirror("writes", &forge.url()).push(&report("main", "hubs/1", "1"), &QUICK).unwrap();
+    let repo = forge.repo();
+    let report = repo.find_commit(report.unwrap().parse().unwrap()).unwrap();
+    let blob = repo.blob(b"x").unwrap();
+    let names: Vec<String> = (0..30_000).map(|name| format!("z{name:05}")).collect();
+    let directory = |first: (&'static str, &'static [u8], git2::Oid)| {
+        let others = names.iter().map(|name| ("100644", name.as_bytes(), blob));
+        raw_tree(&repo, &std::iter::once(first).chain(others).collect::<Vec<_>>())
+    };
+    let nested = |leaf: git2::Oid| {
+        (0..8).fold(directory(("100644", b"a", leaf)), |tree, _| directory(("40000", b"a", tree)))
+    };
+    let (me, message) = (report.author(), report.message().unwrap());
+    let [before, after] =
+        [nested(blob), nested(repo.blob(b"y").unwrap())].map(|tree| repo.find_tree(tree).unwrap());
+    let parent = repo.commit(None, &me, &me, message, &before, &[&report]).unwrap();
+    let parent = repo.find_commit(parent).unwrap();
+    let tip = repo.commit(None, &me, &me, message, &after, &[&parent]).unwrap();
+    let found = crate::git::report_commits::below_reports(&repo, tip, None, &Default::default());
+    assert_eq!(found.unwrap(), tip);
+}

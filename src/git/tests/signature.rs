@@ -182,6 +182,8 @@ fn an_openpgp_key_that_is_expired_or_revoked_signs_nothing() {
     author.gpg(&["--import", "revocation"]);
     let exported = author.gpg_public(&key);
     refused(author.fetch(keys(&[("k.asc", &exported)])), "SigningKeyRevoked", &[]);
+    let beside_the_older = keys(&[("a.asc", &public), ("z.asc", &exported)]);
+    refused(author.fetch(beside_the_older), "SigningKeyRevoked", &[]);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
@@ -22,8 +21,8 @@ use object::Key;
 use object::duration::{self, later};
 use reconcile::{Query, Source, SourceFailure, SourceIdentity, View};
 
-/// Time between two checks for repositories that are due.
-const TICK: Duration = Duration::from_millis(500);
+/// Longest time between two looks at the ConfigRepos, whose edits ask for fetches.
+const TICK: SignedDuration = SignedDuration::from_millis(500);
 /// Wait after a local change until the fetch: a push changes several references.
 const LOCAL_CHANGE_DELAY: SignedDuration = SignedDuration::from_millis(100);
 /// Limit of the pending changes of repositories on this machine. A push makes a few.
@@ -139,15 +138,17 @@ impl SourceController {
         let mut states: BTreeMap<Key, RepoState> = BTreeMap::new();
         let (changed, mut changes) = mpsc::channel::<Key>(LOCAL_CHANGES);
         let mut fetches = JoinSet::new();
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next = now();
         loop {
+            let rest = next.duration_since(now()).max(SignedDuration::ZERO);
             tokio::select! {
                 () = stop.cancelled() => break,
-                _ = tick.tick() => {}
+                () = tokio::time::sleep(rest.unsigned_abs()) => {}
                 Some(key) = changes.recv() => {
                     if let Some(one) = states.get_mut(&key) {
-                        one.due = Some(later(now(), LOCAL_CHANGE_DELAY));
+                        let at = later(now(), LOCAL_CHANGE_DELAY);
+                        one.due = Some(at);
+                        next = next.min(at);
                     }
                     continue;
                 }
@@ -164,6 +165,7 @@ impl SourceController {
                     Err(error) => fetch_panicked(&handle, &self.mirrors, &mut states, &error),
                 },
             }
+            next = later(now(), TICK);
             let Ok(repos) = handle.caches().list::<ConfigRepo>(Query::ALL) else { continue };
             drop_deleted(&handle, &mut states, &repos);
             for repo in repos
@@ -177,8 +179,11 @@ impl SourceController {
                     *one = RepoState { identity, ..RepoState::default() };
                 }
                 let trigger = FetchTrigger::of(&repo);
-                let due = one.due.is_none_or(|due| due <= now()) || one.trigger != trigger;
-                if one.running.is_some() || !due {
+                if one.running.is_some() {
+                    continue;
+                }
+                if let Some(due) = one.due.filter(|due| *due > now() && one.trigger == trigger) {
+                    next = next.min(due);
                     continue;
                 }
                 one.due = None;

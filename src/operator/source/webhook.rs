@@ -49,7 +49,7 @@ impl Webhooks {
             let ours = Arc::clone(&ours);
             tokio::spawn(async move {
                 if let Err(why) = ours.handle(&delivery).await {
-                    warn!(repo = %delivery.repo, why, "a webhook is ignored");
+                    warn!(repo = ?delivery.repo.to_string(), why, "a webhook is ignored");
                 }
                 drop(permit);
             });

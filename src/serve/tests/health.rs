@@ -12,7 +12,7 @@ use crate::shell::{Shell, ShellOptions};
 
 async fn asked(path: &str, running: Running) -> (StatusCode, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
-    let answer = health(Router::new()).with_state(running).oneshot(request).await.unwrap();
+    let answer = health(Router::new()).with_state(Health::of(running)).oneshot(request).await.unwrap();
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
@@ -35,4 +35,29 @@ async fn a_process_whose_loop_is_stuck_for_a_minute_is_not_alive() {
     let (_, joining) = watch::channel(Err("the agent has not joined the hub yet".to_owned()));
     assert_eq!(asked("/livez", joining.clone()).await.0, StatusCode::OK);
     assert_eq!(asked("/readyz", joining).await.0, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn one_request_at_a_time_reads_the_fleet() {
+    let (place, (entered, mut inside), (leave, left)) = (
+        Arc::new(Semaphore::new(1)),
+        tokio::sync::mpsc::unbounded_channel(),
+        std::sync::mpsc::channel::<()>(),
+    );
+    let slow = {
+        let place = Arc::clone(&place);
+        tokio::spawn(async move {
+            alone(&place, move || {
+                entered.send(()).unwrap();
+                left.recv().unwrap();
+                "first".into_response()
+            })
+            .await
+        })
+    };
+    inside.recv().await.unwrap();
+    assert_eq!(alone(&place, || "second".into_response()).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    leave.send(()).unwrap();
+    assert_eq!(slow.await.unwrap().status(), StatusCode::OK);
+    assert_eq!(alone(&place, || "third".into_response()).await.status(), StatusCode::OK);
 }

@@ -120,10 +120,11 @@ impl Controller for ReportController {
 /// Says that a report lacks the snapshot that the spec asks for.
 fn missing(repo: &ConfigRepo, push: &Push) -> &'static str {
     let is_wanted = repo.spec.report.as_ref().is_some_and(|report| report.snapshot);
-    if !is_wanted || push.files.contains_key(report::SNAPSHOT_FILE) {
+    let is_of_snapshot = |path: &String| path.split('/').next() == Some(report::SNAPSHOT);
+    if !is_wanted || push.files.keys().any(is_of_snapshot) {
         return "";
     }
-    "without snapshot.json: the fleet has more than 4 MiB of objects, one of them cannot be read, or the ConfigRepo does not act as the operator"
+    "without a snapshot: the fleet has more than 64 MiB of objects, one of them cannot be read, or the ConfigRepo does not act as the operator"
 }
 
 /// Returns the last reports at the destination of a push, with the commit of this push. A push that finds the
@@ -207,7 +208,7 @@ fn plan(
     let fleet = workloads.fleet(&mut plan, view, now)?;
     let mut files = report::files(&fleet);
     if spec.snapshot && identity == RepoIdentity::Operator {
-        files.extend(fleet_snapshot::snapshot(view)?.map(|text| (report::SNAPSHOT_FILE.to_owned(), text)));
+        files.extend(fleet_snapshot::snapshot(view)?.into_iter().flatten());
     }
     let digest = report::digest(&files);
     let hub = hub_uid(view)?;

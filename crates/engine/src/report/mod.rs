@@ -21,5 +21,5 @@ pub use files::{digest, files};
 pub use input::{Cluster, FleetReport, Rollout, Workload, last_change, ready_since, version_of};
 pub use message::message;
 pub use placement::PlacementState;
-pub use snapshot::{SNAPSHOT_FILE, snapshot};
+pub use snapshot::{SNAPSHOT, snapshot};
 pub use work::works;

@@ -1,32 +1,51 @@
 //! The objects of a fleet in the report, so that a plan needs only git.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::secrets::{self, HIDDEN, holds_secret};
 use api::names::gitops_conditions::REPORTED;
-use object::Object;
+use object::{Object, hex};
 
-/// Name of the file in the directory of a report.
-pub const SNAPSHOT_FILE: &str = "snapshot.json";
-/// Most bytes of a snapshot: a fleet of some 500 clusters. A larger snapshot would make every commit of a
-/// report too large.
-const MAX_BYTES: usize = 4 << 20;
+/// Directory of the snapshot in the directory of a report.
+pub const SNAPSHOT: &str = "snapshot";
+/// Most bytes of a snapshot: a fleet of some 8,000 clusters with an add-on. The operator writes it again with
+/// every report.
+const MAX_BYTES: usize = 64 << 20;
+/// Most bytes of a file: a plan reads no larger one.
+const MAX_FILE_BYTES: usize = 8 << 20;
 
-/// Returns a list of objects, each on a line of its own, without the values of Secrets and without fields
-/// that change by themselves; `None` if it would be too large.
-pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<String> {
-    let mut lines = Vec::new();
+/// Returns up to 16 files, by path, without the values of Secrets and without fields that change by
+/// themselves; `None` if they would be too large. Each file is a list of objects, each object on a line of its
+/// own. All objects of a cluster are in one file, so that a change of a cluster leaves the other files as they
+/// are.
+pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<BTreeMap<String, String>> {
+    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut bytes = 0;
     for object in objects {
+        let path = path(&object);
         let line = serde_json::to_string(&stripped(object)).ok()?;
         bytes += line.len() + 2;
         if bytes > MAX_BYTES {
             return None;
         }
-        lines.push(line);
+        files.entry(path).or_default().push(line);
     }
-    lines.sort();
-    Some(format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{}\n]}}\n", lines.join(",\n")))
+    let text = |mut lines: Vec<String>| {
+        lines.sort();
+        format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{}\n]}}\n", lines.join(",\n"))
+    };
+    let files: BTreeMap<_, _> = files.into_iter().map(|(path, lines)| (path, text(lines))).collect();
+    files.values().all(|text| text.len() <= MAX_FILE_BYTES).then_some(files)
+}
+
+/// Returns the file of an object. The namespace of a cluster has the name of the cluster.
+fn path(object: &Object) -> String {
+    let cluster = if object.namespace().is_empty() { object.name() } else { object.namespace() };
+    let hash = hex(Sha256::digest(cluster).get(..1).unwrap_or_default());
+    format!("{SNAPSHOT}/{}.json", hash.get(..1).unwrap_or_default())
 }
 
 /// Returns an object without the values of Secrets, the fields that the API server counts up, and the status
@@ -74,7 +93,16 @@ mod tests {
     use serde_json::json;
 
     fn of(value: Value) -> String {
-        snapshot([Object::from_value(value).unwrap()]).unwrap()
+        snapshot([Object::from_value(value).unwrap()]).unwrap().into_values().collect()
+    }
+
+    fn config_map(cluster: usize, size: usize) -> Object {
+        let metadata = json!({"name": "m", "namespace": format!("cluster-{cluster}")});
+        let data = json!({"k": "x".repeat(size)});
+        Object::from_value(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -102,10 +130,21 @@ mod tests {
 
     #[test]
     fn a_fleet_that_is_too_large_has_no_snapshot() {
-        let object = |name: usize| {
-            Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name.to_string()}, "data": {"k": "x".repeat(1000)}})).unwrap()
+        assert!(snapshot((0..60).map(|number| config_map(number, 1 << 20))).is_some());
+        assert!(snapshot((0..64).map(|number| config_map(number, 1 << 20))).is_none());
+        assert!(snapshot((0..8).map(|_| config_map(0, 1 << 20))).is_none(), "a file of more than 8 MiB");
+    }
+
+    #[test]
+    fn a_change_of_a_cluster_changes_one_file_of_sixteen() {
+        let fleet = |size: usize| {
+            let objects = (0..500).map(|number| config_map(number, if number == 7 { size } else { 1 }));
+            snapshot(objects).unwrap()
         };
-        assert!(snapshot((0..1000).map(object)).is_some());
-        assert!(snapshot((0..5000).map(object)).is_none());
+        let (before, after) = (fleet(1), fleet(2));
+        let changed = before.iter().filter(|(path, text)| after[*path] != **text).count();
+        assert_eq!((before.len(), after.len(), changed), (16, 16, 1));
+        let objects: usize = after.values().map(|text| text.matches("ConfigMap").count()).sum();
+        assert_eq!(objects, 500);
     }
 }

@@ -10,6 +10,7 @@ use super::Args;
 use super::progress::FleetProgress;
 use super::screen::Screen;
 use super::setup::{Background, Demo, create_config_repo};
+use crate::apiserver::write_private;
 use crate::cli::output::Style;
 
 const ADDON: &str = "managed-serviceaccount";
@@ -167,7 +168,7 @@ impl Demo<'_> {
         let spokes = self.spokes.iter().map(|(name, server)| (name.as_str(), server));
         for (name, server) in std::iter::once(("hub", &self.hub)).chain(spokes) {
             let file = dir.join(format!("{name}.kubeconfig"));
-            std::fs::write(&file, server.admin_kubeconfig_yaml()?)
+            write_private(&file, &server.admin_kubeconfig_yaml()?)
                 .with_context(|| format!("cannot write {}", file.display()))?;
             self.screen.plain(&format!("export KUBECONFIG={}", file.display()))?;
         }

@@ -1,13 +1,15 @@
 //! Reads the fleet from a report in git.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, anyhow};
 
 use crate::cli::CommandError;
 use crate::cli::checkout::checkout;
 use crate::cli::objects;
-use engine::report::SNAPSHOT_FILE;
+use engine::report::SNAPSHOT;
 use object::Object;
-use object::tree::FileTree;
+use object::tree::{Entry, FileTree};
 
 /// Reads the snapshot of the report in a directory, or of the only report.
 ///
@@ -15,33 +17,38 @@ use object::tree::FileTree;
 /// The branch cannot be read, or has no snapshot, or it has several and no directory is named.
 pub(super) fn read(url: &str, branch: &str, directory: Option<&str>) -> Result<Vec<Object>, CommandError> {
     let tip = checkout(url, branch)?;
-    let path = match directory {
-        Some(directory) => format!("{}/{SNAPSHOT_FILE}", directory.trim_matches('/')),
-        None => only_snapshot(&tip.tree, branch)?,
+    let directory = match directory {
+        Some(directory) => directory.trim_matches('/'),
+        None => only_report(&tip.tree, branch)?,
     };
-    let path = path.trim_start_matches('/');
-    let file = tip.tree.file(path).ok_or_else(|| {
-        let hint = "set spec.report.snapshot of the ConfigRepo, which must act as the operator; a fleet of more than 4 MiB has none";
-        CommandError::hinted(anyhow!("the branch {branch} has no {path}"), hint)
-    })?;
-    let text = std::str::from_utf8(file).with_context(|| format!("cannot read {path}"))?;
-    Ok(objects::of_text(text).with_context(|| format!("cannot read {path}"))?)
-}
-
-/// Returns the path of the only snapshot; one in the root if there is none.
-fn only_snapshot(tree: &FileTree, branch: &str) -> Result<String, CommandError> {
-    let all = tree.below("").map(|(path, _)| path);
-    let mut found = all.filter(|path| path.rsplit('/').next() == Some(SNAPSHOT_FILE));
-    let (first, second) = (found.next(), found.next());
-    match (first, second) {
-        (Some(first), Some(second)) => Err(CommandError::hinted(
-            anyhow!("the branch {branch} has the reports of several hubs, such as {first} and {second}"),
-            format!("name one, such as --report-path {}", directory_of(first)),
-        )),
-        (only, _) => Ok(only.unwrap_or(SNAPSHOT_FILE).to_owned()),
+    let place = if directory.is_empty() { SNAPSHOT.to_owned() } else { format!("{directory}/{SNAPSHOT}") };
+    let mut objects = Vec::new();
+    for (path, entry) in tip.tree.below(&place) {
+        let Entry::File(file) = entry else { continue };
+        let text = std::str::from_utf8(file).with_context(|| format!("cannot read {path}"))?;
+        objects.extend(objects::of_text(text).with_context(|| format!("cannot read {path}"))?);
     }
+    if objects.is_empty() {
+        let hint = "set spec.report.snapshot of the ConfigRepo, which must act as the operator; a fleet of more than 64 MiB has none";
+        return Err(CommandError::hinted(anyhow!("the branch {branch} has no directory {place}"), hint));
+    }
+    Ok(objects)
 }
 
-fn directory_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or("/", |(directory, _)| directory)
+/// Returns the directory of the only report with a snapshot; the root if there is none.
+fn only_report<'a>(tree: &'a FileTree, branch: &str) -> Result<&'a str, CommandError> {
+    let all = tree.below("").filter_map(|(path, _)| {
+        let (place, _) = path.rsplit_once('/')?;
+        let report = place.strip_suffix(SNAPSHOT)?;
+        (report.is_empty() || report.ends_with('/')).then(|| report.trim_end_matches('/'))
+    });
+    let found: BTreeSet<&str> = all.collect();
+    let mut found = found.into_iter();
+    let (first, second) = (found.next().unwrap_or_default(), found.next());
+    second.map_or(Ok(first), |second| {
+        let [named, other] =
+            [first, second].map(|directory| if directory.is_empty() { "/" } else { directory });
+        let why = anyhow!("the branch {branch} has the reports of several hubs, such as {named} and {other}");
+        Err(CommandError::hinted(why, format!("name one, such as --report-path {named}")))
+    })
 }

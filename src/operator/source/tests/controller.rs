@@ -59,7 +59,7 @@ async fn local_changes_beyond_the_queue_are_dropped_and_block_nothing() {
             let name = format!("refs/heads/{round}-{branch}");
             repository.reference(&name, commit, true, "test").unwrap();
         }
-        let key = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+        let key = tokio::time::timeout(std::time::Duration::from_secs(60), changes.recv()).await;
         assert_eq!(key.expect("a change arrives").unwrap(), Key::namespaced("a", "fleet"));
         assert!(changes.len() <= 1);
     }

@@ -3,6 +3,8 @@
 //! Objects of the repository itself are left out if only the commit decides them: a plan renders the applied
 //! commit.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 
@@ -27,12 +29,12 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
     watches.read::<ControllerRevision>();
 }
 
-/// Returns the snapshot; `None` if the fleet is too large for one, or an object of it cannot be read: a plan
+/// Returns the files of the snapshot, by path; `None` if the fleet is too large for one, or an object of it cannot be read: a plan
 /// must not take that object for absent.
 ///
 /// # Errors
 /// A kind has not been read.
-pub(super) fn snapshot(view: &impl View) -> Read<Option<String>> {
+pub(super) fn snapshot(view: &impl View) -> Read<Option<BTreeMap<String, String>>> {
     match objects(view) {
         Err(error) if error.is_unreadable() => Ok(None),
         objects => Ok(report::snapshot(objects?)),

@@ -396,5 +396,5 @@ fn a_report_without_the_snapshot_of_a_large_fleet_says_so() {
     run(&mut world, 60);
     let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
     let condition = find_condition(&status.conditions, REPORTED).unwrap();
-    assert!(condition.is_true() && condition.message.starts_with("without snapshot.json: "), "{condition:?}");
+    assert!(condition.is_true() && condition.message.starts_with("without a snapshot: "), "{condition:?}");
 }
