@@ -78,19 +78,19 @@ pub(super) struct Known {
     pub(super) audiences: Vec<String>,
 }
 
-/// Returns the user of a bearer token for any of these audiences; without an audience, for the server itself.
+/// Returns the user of a bearer token for any of these audiences; without an audience, for the server itself. Static
+/// and bootstrap tokens are for the server only.
 pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<Known> {
     let ours = [ISSUER.to_owned()];
     let wanted = if audiences.is_empty() { &ours } else { audiences };
     let now = (hub.clock)();
-    // Static and bootstrap tokens are for this server only.
-    let ours = || {
+    let of_server = || {
         let matching: Vec<String> = wanted.iter().filter(|a| *a == ISSUER).cloned().collect();
         (!matching.is_empty()).then_some(matching)
     };
     // The lookup is by digest, so that its time reveals nothing about the token.
     if let Some(user) = hub.static_tokens.get(&digest(token)) {
-        return Some(Known { user: user.clone(), audiences: ours()? });
+        return Some(Known { user: user.clone(), audiences: of_server()? });
     }
     if let Some(claims) = hub.tokens.verify(token, now) {
         let matching: Vec<String> = wanted.iter().filter(|a| claims.aud.contains(a)).cloned().collect();
@@ -98,7 +98,7 @@ pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<K
         return (!matching.is_empty()).then_some(Known { user: Arc::new(user), audiences: matching });
     }
     let user = hub.read(|store| of_bootstrap_token(store, token, now))?;
-    Some(Known { user: Arc::new(user), audiences: ours()? })
+    Some(Known { user: Arc::new(user), audiences: of_server()? })
 }
 
 /// Returns the digest by which a token is looked up.

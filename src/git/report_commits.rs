@@ -93,6 +93,15 @@ struct Changes {
     compared: usize,
 }
 
+fn is_tree(entry: &TreeEntry<'_>) -> bool {
+    entry.kind() == Some(ObjectType::Tree)
+}
+
+/// Returns what git sorts an entry by: the name of a directory ends with a slash.
+fn sorts_as<'a>(entry: &'a TreeEntry<'_>) -> impl Iterator<Item = &'a u8> {
+    entry.name_bytes().iter().chain(is_tree(entry).then_some(&b'/'))
+}
+
 /// Collects the differences between two directories; returns false where there are too many, or too many
 /// entries to compare. The entries of a directory have an order, so both are gone through once. Where others
 /// made a directory without this order, equal entries count as changes.
@@ -112,7 +121,7 @@ fn find_changes(
             (None, None) => return Ok(true),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some(old), Some(new)) => old.name_bytes().cmp(new.name_bytes()),
+            (Some(old), Some(new)) => sorts_as(old).cmp(sorts_as(new)),
         };
         let old = if order.is_le() { old.next() } else { None };
         let new = if order.is_ge() { new.next() } else { None };
@@ -123,7 +132,6 @@ fn find_changes(
         let sides = [old, new];
         let name = sides.iter().flatten().next().map(|entry| entry.name_bytes().to_vec()).unwrap_or_default();
         let path = format!("{directory}{}", String::from_utf8_lossy(&name));
-        let is_tree = |entry: &TreeEntry<'_>| entry.kind() == Some(ObjectType::Tree);
         if sides.iter().flatten().any(|entry| !is_tree(entry)) {
             changes.files.push(path.clone());
         }
@@ -131,9 +139,10 @@ fn find_changes(
         if changes.entries > MAX_CHANGES {
             return Ok(false);
         }
-        let below =
-            sides.map(|entry| entry.filter(&is_tree).map(|entry| repo.find_tree(entry.id())).transpose());
-        let [old, new] = below;
+        let below = |side: Option<TreeEntry<'_>>| {
+            side.filter(is_tree).map(|entry| repo.find_tree(entry.id())).transpose()
+        };
+        let [old, new] = sides.map(below);
         let (old, new) = (old?, new?);
         if (old.is_some() || new.is_some())
             && !find_changes(repo, [old.as_ref(), new.as_ref()], &format!("{path}/"), changes)?

@@ -219,8 +219,9 @@ async fn a_bootstrap_token_speaks_until_it_expires() {
     };
     bench.kubectl.run_with(&["create", "-f", "-"], &secret("ocmhub", "2999-01-01T00:00:00Z").to_string());
     bench.kubectl.run_with(&["create", "-f", "-"], &secret("oldone", "2001-01-01T00:00:00Z").to_string());
-    let review = |token: &str| {
-        let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token } });
+    let review = |token: &str, audiences: &[&str]| {
+        let spec = json!({ "token": token, "audiences": audiences });
+        let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec });
         bench.kubectl.run_with(
             &[
                 "create",
@@ -234,9 +235,10 @@ async fn a_bootstrap_token_speaks_until_it_expires() {
         )
     };
     let groups = r#"["system:bootstrappers","system:bootstrappers:managedcluster","system:authenticated"]"#;
-    assert_eq!(review("ocmhub.0123456789abcdef"), format!("system:bootstrap:ocmhub {groups}"));
-    assert_eq!(review("ocmhub.fedcba9876543210").trim(), "");
-    assert_eq!(review("oldone.0123456789abcdef").trim(), "");
+    assert_eq!(review("ocmhub.0123456789abcdef", &[]), format!("system:bootstrap:ocmhub {groups}"));
+    assert_eq!(review("ocmhub.fedcba9876543210", &[]).trim(), "");
+    assert_eq!(review("oldone.0123456789abcdef", &[]).trim(), "");
+    assert_eq!(review("ocmhub.0123456789abcdef", &["vault"]).trim(), "", "it is for the hub only");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -106,6 +106,16 @@ fn a_tree_bomb_in_the_message_of_a_report_is_refused_before_it_is_walked() {
 }
 
 #[test]
+fn a_report_of_a_file_beside_a_directory_of_its_name_causes_no_report() {
+    on_both(|forge, open| {
+        let config = forge.commit("main", &[("a/app.yaml", "1"), ("z", "1")]);
+        let report = Commit { branch: "main".into(), ..files("", &[("a.md", "1")]) };
+        open("writes").push(&report, &QUICK).unwrap();
+        assert_eq!(follow(&mut open("reads"), "main", None), config);
+    });
+}
+
+#[test]
 fn a_report_in_directories_of_very_many_entries_is_followed_and_not_compared() {
     let forge = Forge::new();
     forge.commit("main", &[("app.yaml", "1")]);
