@@ -389,7 +389,7 @@ fn a_hub_stops_reporting_where_another_one_with_its_identity_reports() {
 #[test]
 fn a_report_without_the_snapshot_of_a_large_fleet_says_so() {
     let mut world = world(json!({"snapshot": true}));
-    for name in ["a", "b", "c", "d", "e"] {
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
         world.apply(object(json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"namespace": "config", "name": name}, "revision": 1, "data": "x".repeat(1 << 20)}))).unwrap();
     }
     commit(&mut world, '1', "msa");
