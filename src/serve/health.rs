@@ -17,13 +17,13 @@ use object::Key;
 /// The state of the routes. Whoever reaches the port may ask, so what takes a processor and memory for as long
 /// as the fleet is large is done once at a time.
 #[derive(Clone)]
-pub(super) struct Health {
+pub(super) struct HealthRoutes {
     running: Running,
     reading: Arc<Semaphore>,
     explaining: Arc<Semaphore>,
 }
 
-impl Health {
+impl HealthRoutes {
     pub(super) fn of(running: Running) -> Self {
         Self { running, reading: Arc::new(Semaphore::new(1)), explaining: Arc::new(Semaphore::new(1)) }
     }
@@ -44,7 +44,7 @@ async fn alone(place: &Arc<Semaphore>, read: impl FnOnce() -> Response + Send + 
 }
 
 /// Adds the routes of every process.
-pub(super) fn health(routes: Router<Health>) -> Router<Health> {
+pub(super) fn health(routes: Router<HealthRoutes>) -> Router<HealthRoutes> {
     routes.route("/livez", get(live)).route("/readyz", get(ready)).route("/metrics", get(metrics_page))
 }
 
@@ -57,14 +57,14 @@ fn unavailable(why: &str) -> Response {
 }
 
 /// Says whether the process should go on. One without a shell does: it has not joined its hub yet.
-pub(super) async fn live(State(health): State<Health>) -> Response {
+pub(super) async fn live(State(health): State<HealthRoutes>) -> Response {
     match handle(&health.running) {
         Ok(handle) if !handle.is_live() => unavailable("the dispatcher has not run for a minute"),
         Ok(_) | Err(_) => "ok".into_response(),
     }
 }
 
-async fn ready(State(health): State<Health>) -> Response {
+async fn ready(State(health): State<HealthRoutes>) -> Response {
     match handle(&health.running).map(|handle| handle.is_ready()) {
         Ok(true) => "ok".into_response(),
         Ok(false) => unavailable("not everything that decisions need has been read yet"),
@@ -72,7 +72,7 @@ async fn ready(State(health): State<Health>) -> Response {
     }
 }
 
-async fn metrics_page(State(health): State<Health>) -> Response {
+async fn metrics_page(State(health): State<HealthRoutes>) -> Response {
     let handle = match handle(&health.running) {
         Ok(handle) => handle,
         Err(why) => return unavailable(&why),
@@ -88,7 +88,7 @@ async fn metrics_page(State(health): State<Health>) -> Response {
 
 /// Returns what `wheelwright explain placement --output json` prints.
 pub(super) async fn explain(
-    State(health): State<Health>,
+    State(health): State<HealthRoutes>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
     let handle = match handle(&health.running) {

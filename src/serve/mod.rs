@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use self::accept::{ConnectionLimits, accept};
-use self::health::{Health, explain, health, live};
+use self::health::{HealthRoutes, explain, health, live};
 use crate::shell::Handle;
 
 /// ConnectionLimits at once: those of probes and of a few Prometheus servers.
@@ -48,7 +48,8 @@ pub struct Listen {
 pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken) -> std::io::Result<()> {
     let (_, running) = watch::channel(Ok(handle));
     let placements = Router::new().route("/debug/placements/{namespace}/{name}", get(explain));
-    listen(Listen { address, tls: false }, health(placements).with_state(Health::of(running)), stop).await
+    listen(Listen { address, tls: false }, health(placements).with_state(HealthRoutes::of(running)), stop)
+        .await
 }
 
 /// Serves `/livez`, `/readyz` and `/metrics` of an agent until `stop`.
@@ -58,7 +59,7 @@ pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken)
 pub async fn serve_agent(at: Listen, running: Running, stop: CancellationToken) -> std::io::Result<()> {
     // The second path is that of OCM's agents.
     let healthz = Router::new().route("/healthz", get(live));
-    listen(at, health(healthz).with_state(Health::of(running)), stop).await
+    listen(at, health(healthz).with_state(HealthRoutes::of(running)), stop).await
 }
 
 async fn listen(at: Listen, routes: Router, stop: CancellationToken) -> std::io::Result<()> {

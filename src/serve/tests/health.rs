@@ -4,7 +4,9 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
+use tokio::sync::watch;
 use tokio::time::{advance, timeout};
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::*;
@@ -12,7 +14,7 @@ use crate::shell::{Shell, ShellOptions};
 
 async fn asked(path: &str, running: Running) -> (StatusCode, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
-    let answer = health(Router::new()).with_state(Health::of(running)).oneshot(request).await.unwrap();
+    let answer = health(Router::new()).with_state(HealthRoutes::of(running)).oneshot(request).await.unwrap();
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
