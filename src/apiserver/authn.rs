@@ -78,8 +78,8 @@ pub(super) struct Known {
     pub(super) audiences: Vec<String>,
 }
 
-/// Returns the user of a bearer token for any of these audiences; without an audience, for the server itself. Static
-/// and bootstrap tokens are for the server only.
+/// Returns the user of a bearer token for any of these audiences; without an audience, for the server itself.
+/// Static and bootstrap tokens are for the server only.
 pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<Known> {
     let ours = [ISSUER.to_owned()];
     let wanted = if audiences.is_empty() { &ours } else { audiences };

@@ -16,7 +16,7 @@ pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time to wait when no connection can be accepted: file descriptors come back when others end.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The connections that are open at once.
+/// How many connections are open at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionLimits {
     /// In all. Further ones wait.

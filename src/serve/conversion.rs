@@ -47,7 +47,7 @@ const LARGEST_OBJECT: usize = 2 << 20;
 const MOST_MAPS: usize = 60_000;
 /// Requests that are converted at once: each may take 200 MiB for one object.
 const AT_ONCE: usize = 1;
-/// ConnectionLimits at once: an API server opens one for each request that waits for an answer, and keeps idle
+/// Connections at once: an API server opens one for each request that waits for an answer, and keeps idle
 /// ones. An API server has one address.
 const CONNECTIONS: ConnectionLimits = ConnectionLimits { most: 256, of_one: 256 };
 /// The bytes that a connection buffers, over all connections 16 MiB.

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{ConnectionLimits, HANDSHAKE_TIMEOUT, accept};
 use super::tls::{self, Serving};
 
-/// ConnectionLimits at once. A browser has one for each open page, and a few more while it loads one. All may come
-/// from one address, that of a proxy.
+/// Connections at once. A browser has one for each open page, and a few more while it loads one. All may
+/// come from one address, that of a proxy.
 pub(crate) const BROWSERS: ConnectionLimits = ConnectionLimits { most: 256, of_one: 256 };
 /// Longest time in which the head of a request arrives.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

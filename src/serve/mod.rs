@@ -24,7 +24,7 @@ use self::accept::{ConnectionLimits, accept};
 use self::health::{HealthRoutes, explain, health, live};
 use crate::shell::Handle;
 
-/// ConnectionLimits at once: those of probes and of a few Prometheus servers.
+/// Connections at once: those of probes and of a few Prometheus servers.
 const CONNECTIONS: ConnectionLimits = ConnectionLimits { most: 256, of_one: 16 };
 
 /// The shell that runs now, or the reason why none does.

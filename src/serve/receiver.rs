@@ -32,7 +32,7 @@ use object::Key;
 /// Largest body. A push of a thousand commits has about half of it; what is larger is found by the next
 /// fetch.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// ConnectionLimits at once, and so bodies in memory: 32 MiB.
+/// Connections at once, and so bodies in memory: 32 MiB.
 const CONNECTIONS: ConnectionLimits = ConnectionLimits { most: 32, of_one: 8 };
 /// Longest time of a connection with its one request.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);

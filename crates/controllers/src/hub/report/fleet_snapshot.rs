@@ -29,8 +29,8 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
     watches.read::<ControllerRevision>();
 }
 
-/// Returns the files of the snapshot, by path; `None` if the fleet is too large for one, or an object of it cannot be read: a plan
-/// must not take that object for absent.
+/// Returns the files of the snapshot, by path; `None` if the fleet is too large for one, or an object of it
+/// cannot be read: a plan must not take that object for absent.
 ///
 /// # Errors
 /// A kind has not been read.
