@@ -66,7 +66,7 @@ async fn listen(at: Listen, routes: Router, stop: CancellationToken) -> std::io:
     let listener = TcpListener::bind(at.address).await?;
     info!(address = %listener.local_addr()?, tls = at.tls, "serving health and metrics");
     match at.tls {
-        true => secure::serve(listener, routes, CONNECTIONS, stop).await,
+        true => secure::serve(listener, routes, stop).await,
         false => {
             accept(listener, CONNECTIONS, stop, move |stream, _| https::answer(stream, routes.clone())).await;
             Ok(())

@@ -8,9 +8,8 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::accept::ConnectionLimits;
-use super::https;
 use super::tls::Serving;
+use super::{CONNECTIONS, https};
 use crate::pki::{Authority, Profile, Subject, Usage};
 use crate::shell::now;
 
@@ -21,12 +20,7 @@ const LIFETIME: Duration = Duration::from_hours(24 * 365 * 5);
 ///
 /// # Errors
 /// No certificate can be made.
-pub(super) async fn serve(
-    listener: TcpListener,
-    routes: Router,
-    limits: ConnectionLimits,
-    stop: CancellationToken,
-) -> io::Result<()> {
+pub(super) async fn serve(listener: TcpListener, routes: Router, stop: CancellationToken) -> io::Result<()> {
     let made = now();
     let profile = Profile {
         subject: Subject::new("wheelwright", &[]),
@@ -39,5 +33,5 @@ pub(super) async fn serve(
     let identity = identity.map_err(io::Error::other)?;
     let serving = Arc::new(Serving::default());
     serving.show(&identity.certificate, &identity.key).map_err(io::Error::other)?;
-    https::serve(listener, serving, routes, limits, stop).await.map_err(io::Error::other)
+    https::serve(listener, serving, routes, CONNECTIONS, stop).await.map_err(io::Error::other)
 }

@@ -57,9 +57,14 @@ pub(super) fn files(exceptions: &BTreeMap<&str, Exceptions<'_>>) -> BTreeMap<Str
     files
 }
 
+/// Returns two hexadecimal digits that follow from the name of a cluster and spread clusters evenly.
+pub(super) fn shard(cluster: &str) -> String {
+    hex(Sha256::digest(cluster).get(..1).unwrap_or_default())
+}
+
 /// Returns the path of a cluster's file. Names of clusters are those of namespaces, so they stay as they are.
 fn path(cluster: &str) -> String {
-    let shard = hex(Sha256::digest(cluster).get(..1).unwrap_or_default());
+    let shard = shard(cluster);
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = cluster.chars().take(253).map(safe).collect();
     format!("{CLUSTERS}/{shard}/{name}.json")

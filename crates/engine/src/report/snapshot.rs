@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
+use super::exceptions::shard;
 use super::secrets::{self, HIDDEN, holds_secret};
 use api::names::gitops_conditions::REPORTED;
-use object::{Object, hex};
+use object::Object;
 
 /// Directory of the snapshot in the directory of a report.
 pub const SNAPSHOT: &str = "snapshot";
@@ -43,8 +43,7 @@ pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<BTreeMap<St
 /// Returns the file of an object. The namespace of a cluster has the name of the cluster.
 fn path(object: &Object) -> String {
     let cluster = if object.namespace().is_empty() { object.name() } else { object.namespace() };
-    let hash = hex(Sha256::digest(cluster).get(..1).unwrap_or_default());
-    format!("{SNAPSHOT}/{}.json", hash.get(..1).unwrap_or_default())
+    format!("{SNAPSHOT}/{}.json", shard(cluster).get(..1).unwrap_or_default())
 }
 
 /// Returns an object without the values of Secrets, the fields that the API server counts up, and the status
