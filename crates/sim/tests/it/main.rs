@@ -25,6 +25,7 @@ mod histories;
 mod hosted;
 mod incidents;
 mod liveness;
+mod loosening;
 mod manifests;
 mod ownership;
 mod permissions;
