@@ -6,6 +6,7 @@ mod executor;
 mod feedback;
 mod ignore;
 mod inventory;
+mod jq;
 mod manifest;
 mod rules;
 mod status;
