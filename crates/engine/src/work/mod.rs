@@ -8,6 +8,7 @@ mod ignore;
 mod inventory;
 mod jq;
 mod manifest;
+mod merge;
 mod rules;
 mod status;
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod hosted;
 mod incidents;
 mod liveness;
 mod manifests;
+mod merges;
 mod ownership;
 mod permissions;
 mod placements;
