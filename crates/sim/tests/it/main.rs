@@ -27,6 +27,7 @@ mod incidents;
 mod liveness;
 mod loosening;
 mod manifests;
+mod merges;
 mod ownership;
 mod permissions;
 mod placements;
