@@ -53,7 +53,11 @@ impl Threads {
             let tokio = tokio::runtime::Handle::current();
             thread::Builder::new().name("compute".into()).spawn(move || {
                 while let Some(computation) = next(&receiver) {
-                    compute(&tokio, &runtime, computation);
+                    let computed = AssertUnwindSafe(|| compute(&tokio, &runtime, computation));
+                    if catch_unwind(computed).is_err() {
+                        error!("the end of a computation panicked, which is a bug; the process stops");
+                        runtime.broken.cancel();
+                    }
                 }
             })?;
         }
@@ -90,8 +94,8 @@ fn decide(runtime: &Runtime, decision: Decision) {
     runtime.update(|dispatcher, now| dispatcher.decided(decided, now));
 }
 
-/// Cancels a computation that runs for longer than its deadline, by a clock that stands still while the machine is
-/// suspended.
+/// Cancels a computation that runs for longer than its deadline, by a clock that stands still while the
+/// machine is suspended.
 fn watch_deadline(
     tokio: &tokio::runtime::Handle,
     runtime: &Arc<Runtime>,
