@@ -2,6 +2,7 @@ use std::sync::Mutex;
 
 mod compat;
 mod fleet;
+mod gap;
 mod incremental;
 mod model;
 mod properties;
