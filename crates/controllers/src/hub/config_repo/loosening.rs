@@ -86,7 +86,7 @@ impl Loosened {
     ) -> Read<Self> {
         let policies = Policies::of(inventory, desired);
         let mut loosened = Self::default();
-        if policies.is_empty() {
+        if !policies.change(view)? {
             return Ok(loosened);
         }
         loosened.own = policies.that_allow(uninstalls, view)?.0;
@@ -167,8 +167,15 @@ impl Policies {
         Self { dropped: dropped.collect(), written }
     }
 
-    fn is_empty(&self) -> bool {
-        self.written.is_empty() && self.dropped.is_empty()
+    /// Returns whether the hub has other policies.
+    fn change(&self, view: &impl View) -> Read<bool> {
+        if self.written.is_empty() && self.dropped.is_empty() {
+            return Ok(false);
+        }
+        let live = view.list::<RolloutPolicy>(Query::ALL)?;
+        let find = |name: &str| live.iter().find(|policy| policy.name() == name);
+        let differs = |policy: &RolloutPolicy| find(policy.name()).is_none_or(|it| it.spec != policy.spec);
+        Ok(self.written.iter().any(differs) || self.dropped.iter().any(|name| find(name).is_some()))
     }
 
     /// Puts the policies on those of the hub one by one, and takes away those that the commit drops. Returns
