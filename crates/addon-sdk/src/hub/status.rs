@@ -48,8 +48,9 @@ impl<A: AddOn> Deployment<A> {
                 for place in places {
                     let works = self.works_at(place);
                     let is_known = !works.is_empty() || empty.contains(&place);
-                    let applied = health::manifest_applied(place, &works).filter(|_| is_known);
-                    applied.into_iter().for_each(|applied| set_condition(conditions, applied, now));
+                    if let Some(applied) = health::manifest_applied(place, &works).filter(|_| is_known) {
+                        set_condition(conditions, applied, now);
+                    }
                 }
             }
         }
