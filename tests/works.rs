@@ -78,7 +78,7 @@ async fn an_object_with_a_variable_twice_is_updated_as_by_ocm_and_left_alone_in_
     let ports = services.get("s").await.unwrap().spec.unwrap().ports.unwrap();
     assert_eq!(ports.len(), 2, "one port with two protocols is applied");
 
-    // What others set stays, and is no drift: a pass that puts the Service back does not write the Deployment.
+    // What others set stays, and is no drift: a pass that puts the Service back writes no Deployment.
     let merge = async |patch: Value| {
         deployments.patch("d", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap().metadata
     };

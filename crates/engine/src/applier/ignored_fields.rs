@@ -27,8 +27,8 @@ pub(crate) fn remove(manifest: &mut Object, paths: &[Path]) {
     }
 }
 
-/// Returns each path once, in an order in which the removal of one does not move another: items of a list from
-/// the last to the first, and what is below a field before the field.
+/// Returns each path once, in an order in which the removal of one does not move another: items of a list
+/// from the last to the first, and what is below a field before the field.
 fn from_the_end(paths: &[Path]) -> Vec<&[String]> {
     let key = |path: &&[String]| -> Vec<(Option<usize>, String)> {
         path.iter().map(|name| (name.parse().ok(), name.clone())).collect()

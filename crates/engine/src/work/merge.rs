@@ -1,9 +1,10 @@
 //! The strategy Update for an object that server-side apply refuses, because a list has two entries with one
 //! key.
 //!
-//! As in Open Cluster Management, labels and annotations are merged, owners and finalizers stay, and the manifest
-//! replaces all other fields; of some kinds only the metadata changes. What differs is written as a merge patch,
-//! because the agent may not `update`. A value that the cluster adds to what the manifest has is no drift.
+//! As in Open Cluster Management, labels and annotations are merged, owners and finalizers stay, and the
+//! manifest replaces all other fields; of some kinds only the metadata changes. What differs is written as a
+//! merge patch, because the agent may not `update`. A value that the cluster adds to what the manifest has is
+//! no drift.
 
 use serde_json::{Map, Value};
 

@@ -61,8 +61,8 @@ pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
     })
 }
 
-/// Returns whether a list of an object of a built-in kind has two entries with one key, such as a variable that
-/// stands twice in `env`. Server-side apply refuses it; an update does not.
+/// Returns whether a list of an object of a built-in kind has two entries with one key, such as a variable
+/// that stands twice in `env`. Server-side apply refuses it; an update does not.
 pub fn has_entry_twice(object: &Object) -> bool {
     let root = BUILTIN.root_of(&object.gvk());
     root.is_known() && object.0.iter().any(|(name, value)| walk::has_entry_twice(value, root.field(name)))

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::evaluate::{StepBudget, Stop};
+use super::evaluate::{StepsLeft, Stop};
 
 /// Returns the type of a value in the words of jq.
 pub(super) fn kind(value: &Value) -> &'static str {
@@ -20,7 +20,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
 
 /// Compares two values. Those of another type follow the order null, false, true, numbers, texts, lists,
 /// objects.
-pub(super) fn compare(left: &Value, right: &Value, budget: &mut StepBudget<'_>) -> Result<Ordering, Stop> {
+pub(super) fn compare(left: &Value, right: &Value, budget: &mut StepsLeft<'_>) -> Result<Ordering, Stop> {
     budget.take(1)?;
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => Ok(match (a.as_i64(), b.as_i64()) {
@@ -73,7 +73,7 @@ fn rank(value: &Value) -> u8 {
 }
 
 /// Returns whether a value contains another: a part of a text, items of a list, fields of an object.
-pub(super) fn contains(value: &Value, part: &Value, budget: &mut StepBudget<'_>) -> Result<bool, Stop> {
+pub(super) fn contains(value: &Value, part: &Value, budget: &mut StepsLeft<'_>) -> Result<bool, Stop> {
     budget.take(1)?;
     match (value, part) {
         (Value::String(text), Value::String(part)) => {

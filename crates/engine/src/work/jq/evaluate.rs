@@ -18,12 +18,12 @@ enum Origin<'a> {
     /// The object itself.
     Root,
     /// A field or item below another one.
-    Below(Rc<(Origin<'a>, PathStep<'a>)>),
+    Below(Rc<(Origin<'a>, FieldStep<'a>)>),
     /// The value is no part of the object.
     Nowhere,
 }
 
-enum PathStep<'a> {
+enum FieldStep<'a> {
     Key(Cow<'a, str>),
     Item(usize),
 }
@@ -48,7 +48,7 @@ static NULL: Value = Value::Null;
 pub(super) fn paths(expression: &Expr, object: &Value, steps: &mut usize) -> Result<Vec<Path>, String> {
     let mut found = Vec::new();
     let root = Node { value: Cow::Borrowed(object), origin: Origin::Root };
-    let mut budget = StepBudget(steps);
+    let mut budget = StepsLeft(steps);
     let ended = evaluate(expression, &root, &mut budget, &mut found);
     let paths = ended.and_then(|()| found.iter().map(|node| path(node, &mut budget)).collect());
     paths.map_err(|stop| match stop {
@@ -57,14 +57,14 @@ pub(super) fn paths(expression: &Expr, object: &Value, steps: &mut usize) -> Res
     })
 }
 
-fn path(node: &Node<'_>, budget: &mut StepBudget<'_>) -> Result<Path, Stop> {
+fn path(node: &Node<'_>, budget: &mut StepsLeft<'_>) -> Result<Path, Stop> {
     let mut names = Vec::new();
     let mut origin = &node.origin;
     while let Origin::Below(below) = origin {
         let (parent, step) = &**below;
         let name = match step {
-            PathStep::Key(key) => key.clone().into_owned(),
-            PathStep::Item(index) => index.to_string(),
+            FieldStep::Key(key) => key.clone().into_owned(),
+            FieldStep::Item(index) => index.to_string(),
         };
         budget.take_text(name.len())?;
         names.push(name);
@@ -83,9 +83,9 @@ fn path(node: &Node<'_>, budget: &mut StepBudget<'_>) -> Result<Path, Stop> {
 }
 
 /// The steps that are left.
-pub(super) struct StepBudget<'s>(&'s mut usize);
+pub(super) struct StepsLeft<'s>(&'s mut usize);
 
-impl StepBudget<'_> {
+impl StepsLeft<'_> {
     pub(super) fn take(&mut self, steps: usize) -> Result<(), Stop> {
         *self.0 = self.0.checked_sub(steps).ok_or(Stop::Steps)?;
         Ok(())
@@ -105,7 +105,7 @@ pub(super) fn is_true(node: &Node<'_>) -> bool {
 pub(super) fn results<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
-    budget: &mut StepBudget<'_>,
+    budget: &mut StepsLeft<'_>,
 ) -> (Vec<Node<'a>>, Result<(), Stop>) {
     let mut results = Vec::new();
     let ended = evaluate(expression, input, budget, &mut results);
@@ -116,7 +116,7 @@ pub(super) fn results<'a>(
 fn evaluate<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
-    budget: &mut StepBudget<'_>,
+    budget: &mut StepsLeft<'_>,
     out: &mut Vec<Node<'a>>,
 ) -> Result<(), Stop> {
     budget.take(1)?;
@@ -204,7 +204,7 @@ fn branch<'a>(
     branches: &'a [(Expr, Expr)],
     otherwise: &'a Expr,
     input: &Node<'a>,
-    budget: &mut StepBudget<'_>,
+    budget: &mut StepsLeft<'_>,
     out: &mut Vec<Node<'a>>,
 ) -> Result<(), Stop> {
     let Some(((condition, then), rest)) = branches.split_first() else {
@@ -221,7 +221,7 @@ fn branch<'a>(
     ended
 }
 
-fn below<'a>(parent: &Node<'a>, step: PathStep<'a>, value: &'a Value) -> Node<'a> {
+fn below<'a>(parent: &Node<'a>, step: FieldStep<'a>, value: &'a Value) -> Node<'a> {
     let origin = match &parent.origin {
         Origin::Nowhere => Origin::Nowhere,
         origin @ (Origin::Root | Origin::Below(_)) => Origin::Below(Rc::new((origin.clone(), step))),
@@ -237,7 +237,7 @@ fn borrowed<'a>(node: &Node<'a>) -> Option<&'a Value> {
     }
 }
 
-fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepBudget<'_>) -> Result<Node<'a>, Stop> {
+fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepsLeft<'_>) -> Result<Node<'a>, Stop> {
     budget.take(1)?;
     let text = match &key.value {
         Cow::Borrowed(Value::String(text)) => Some(Cow::Borrowed(text.as_str())),
@@ -248,18 +248,18 @@ fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepBudget<'_>) -> 
     match (borrowed(target), text, number) {
         (Some(Value::Object(fields)), Some(text), _) => {
             let value = fields.get(&*text).unwrap_or(&NULL);
-            Ok(below(target, PathStep::Key(text), value))
+            Ok(below(target, FieldStep::Key(text), value))
         }
-        (Some(Value::Null), Some(text), _) => Ok(below(target, PathStep::Key(text), &NULL)),
+        (Some(Value::Null), Some(text), _) => Ok(below(target, FieldStep::Key(text), &NULL)),
         (Some(Value::Array(items)), _, Some(number)) => {
             // A negative index counts from the end. One that is not in the list names nothing.
             #[expect(clippy::cast_precision_loss, reason = "a list has fewer items than 2^52")]
             let at = if number < 0.0 { number.floor() + items.len() as f64 } else { number.floor() };
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
             let at = if at < 0.0 { usize::MAX } else { at as usize };
-            Ok(below(target, PathStep::Item(at), items.get(at).unwrap_or(&NULL)))
+            Ok(below(target, FieldStep::Item(at), items.get(at).unwrap_or(&NULL)))
         }
-        (Some(Value::Null), _, Some(_)) => Ok(below(target, PathStep::Item(usize::MAX), &NULL)),
+        (Some(Value::Null), _, Some(_)) => Ok(below(target, FieldStep::Item(usize::MAX), &NULL)),
         _ => {
             failed(&format!("a value of type {} has nothing at a {}", kind(&target.value), kind(&key.value)))
         }
@@ -267,19 +267,19 @@ fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepBudget<'_>) -> 
 }
 
 /// Adds the values directly below a list or an object to `out`.
-fn iterate<'a>(target: &Node<'a>, budget: &mut StepBudget<'_>, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
+fn iterate<'a>(target: &Node<'a>, budget: &mut StepsLeft<'_>, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
     match borrowed(target) {
         Some(Value::Object(fields)) => {
             budget.take(fields.len())?;
             let field = |(name, value): (&'a String, &'a Value)| {
-                below(target, PathStep::Key(Cow::Borrowed(name)), value)
+                below(target, FieldStep::Key(Cow::Borrowed(name)), value)
             };
             out.extend(fields.iter().map(field));
             Ok(())
         }
         Some(Value::Array(items)) => {
             budget.take(items.len())?;
-            out.extend(items.iter().enumerate().map(|(at, item)| below(target, PathStep::Item(at), item)));
+            out.extend(items.iter().enumerate().map(|(at, item)| below(target, FieldStep::Item(at), item)));
             Ok(())
         }
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | None => {
@@ -289,7 +289,7 @@ fn iterate<'a>(target: &Node<'a>, budget: &mut StepBudget<'_>, out: &mut Vec<Nod
 }
 
 /// Adds a value and everything below it to `out`. A manifest has at most 128 levels.
-fn recurse<'a>(node: &Node<'a>, budget: &mut StepBudget<'_>, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
+fn recurse<'a>(node: &Node<'a>, budget: &mut StepsLeft<'_>, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
     budget.take(1)?;
     out.push(node.clone());
     let mut items = Vec::new();

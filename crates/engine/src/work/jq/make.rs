@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::compare::{compare, contains, kind};
 use super::compile::{Expr, Test};
-use super::evaluate::{Node, StepBudget, Stop, failed, is_true, results};
+use super::evaluate::{Node, StepsLeft, Stop, failed, is_true, results};
 
 /// Adds the results of an expression that makes values to `out`.
 pub(super) fn make<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
-    budget: &mut StepBudget<'_>,
+    budget: &mut StepsLeft<'_>,
     out: &mut Vec<Value>,
 ) -> Result<(), Stop> {
     let value = &*input.value;
@@ -81,7 +81,7 @@ fn both<'a>(
     [left, right]: [&'a Expr; 2],
     goes_on: bool,
     input: &Node<'a>,
-    budget: &mut StepBudget<'_>,
+    budget: &mut StepsLeft<'_>,
     out: &mut Vec<Value>,
 ) -> Result<(), Stop> {
     let (lefts, ended) = results(left, input, budget);
@@ -102,7 +102,7 @@ fn quantified<'a>(
     [values, condition]: [&'a Expr; 2],
     sought: bool,
     input: &Node<'a>,
-    budget: &mut StepBudget<'_>,
+    budget: &mut StepsLeft<'_>,
     out: &mut Vec<Value>,
 ) -> Result<(), Stop> {
     let (values, ended) = results(values, input, budget);
@@ -119,7 +119,7 @@ fn quantified<'a>(
     Ok(())
 }
 
-fn length(value: &Value, budget: &mut StepBudget<'_>) -> Result<Value, Stop> {
+fn length(value: &Value, budget: &mut StepsLeft<'_>) -> Result<Value, Stop> {
     Ok(match value {
         Value::Null => 0.into(),
         Value::Bool(_) => return failed("a value of type boolean has no length"),
@@ -133,7 +133,7 @@ fn length(value: &Value, budget: &mut StepBudget<'_>) -> Result<Value, Stop> {
     })
 }
 
-fn asked(test: Test, value: &Value, argument: &Value, budget: &mut StepBudget<'_>) -> Result<bool, Stop> {
+fn asked(test: Test, value: &Value, argument: &Value, budget: &mut StepsLeft<'_>) -> Result<bool, Stop> {
     match (test, value, argument) {
         (Test::Has, Value::Object(fields), Value::String(name)) => Ok(fields.contains_key(name)),
         (Test::Has, Value::Array(items), Value::Number(at)) => {

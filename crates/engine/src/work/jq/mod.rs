@@ -1,8 +1,8 @@
 //! jq path expressions of `ignoreFields`, evaluated within limits.
 //!
 //! Open Cluster Management runs `del(<expression>)` for at most a second. An engine has no clock, and an
-//! interpreter of the whole language also has no limit on memory. So the expression is read as jq, and the part
-//! of the language that names fields is evaluated, step by step. Everything else is refused by name:
+//! interpreter of the whole language also has no limit on memory. So the expression is read as jq, and the
+//! part of the language that names fields is evaluated, step by step. Everything else is refused by name:
 //! definitions, variables, loops, arithmetic, and functions that are not listed.
 
 mod compare;
@@ -27,7 +27,7 @@ pub(super) const MAX_STEPS: usize = 100_000;
 /// Returns the fields of an object that an expression names, and takes its steps from those that are left.
 ///
 /// # Errors
-/// Says what the expression has that is not supported, where it fails on the object, or which limit it exceeds.
+/// Says what of the expression is not supported, where it fails on the object, or which limit it exceeds.
 pub(super) fn paths(expression: &str, object: &Value, steps: &mut usize) -> Result<Vec<Path>, String> {
     let length = expression.len();
     if length > MAX_LENGTH {
