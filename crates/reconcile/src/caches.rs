@@ -5,7 +5,6 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use rpds::RedBlackTreeMapSync;
 
 use super::cached::{AnyCached, Cached, Labels};
@@ -23,7 +22,6 @@ pub struct Caches {
     sources: RedBlackTreeMapSync<Key, Arc<Source>>,
     lookups: RedBlackTreeMapSync<Lookup, LookupResult>,
     settings: Option<Arc<dyn Any + Send + Sync>>,
-    observed_since: Option<Timestamp>,
 }
 
 /// The answer to a lookup, or the reason why there is none.
@@ -145,11 +143,6 @@ impl Caches {
         true
     }
 
-    /// Sets what [`View::observed_since`] returns.
-    pub(crate) fn observe_since(&mut self, since: Timestamp) {
-        self.observed_since = Some(since);
-    }
-
     /// Sets what [`View::settings`] returns.
     pub fn set_settings<T: Any + Send + Sync>(&mut self, settings: T) {
         self.settings = Some(Arc::new(settings));
@@ -223,10 +216,6 @@ impl View for Caches {
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {
         self.sources.get(repo).cloned()
-    }
-
-    fn observed_since(&self) -> Option<Timestamp> {
-        self.observed_since
     }
 
     fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {

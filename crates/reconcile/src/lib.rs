@@ -19,7 +19,6 @@ mod plan;
 mod queue;
 mod scope;
 mod snapshot;
-mod source;
 mod verbs;
 mod view;
 
@@ -41,5 +40,4 @@ pub use queue::Backoff;
 pub(crate) use queue::{Cause, Priority, Wake, WorkQueue};
 pub use scope::{Narrowed, Scope};
 pub use snapshot::Snapshot;
-pub use source::{Source, SourceFailure, SourceIdentity};
-pub use view::{Query, Read, ReadError, ReadErrorReason, View};
+pub use view::{Query, Read, ReadError, ReadErrorReason, Source, SourceFailure, SourceIdentity, View};

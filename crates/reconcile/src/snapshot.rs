@@ -5,8 +5,6 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
 use super::index::LentIndexes;
 use super::memo::{KeyMemos, MemoRequest, MemoResult, find};
 use super::{
@@ -109,10 +107,6 @@ impl View for Snapshot {
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {
         self.caches.source(repo)
-    }
-
-    fn observed_since(&self) -> Option<Timestamp> {
-        self.caches.observed_since()
     }
 
     fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {

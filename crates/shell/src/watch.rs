@@ -335,8 +335,8 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
     Ok(())
 }
 
-/// Reads one line; returns the change, which a bookmark has not, and the resource version to continue
-/// from; or why the watch ends.
+/// Reads one line; returns the change, which a bookmark has not, and the resource version to continue from; or
+/// why the watch ends.
 fn take(kind: &WatchedKind, line: &[u8]) -> Result<(Option<WatchEvent>, String), String> {
     let event: RawEvent<'_> = serde_json::from_slice(line).map_err(|e| format!("unreadable event: {e}"))?;
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::breach::{breach, is_rejected, is_remembered, settles};
 use super::classify::{classify, finished, superseded};
 use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
 use super::input::{Cluster, Group, Hash, Input};
-use super::policy::{Joining, Policy, Superseding};
+use super::policy::{Joining, OnBreach, Policy, Superseding};
 use super::removal::{RemovalDecision, RemovalInput, remove};
 use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::{Breach, ClusterState, Wait};
@@ -77,10 +76,8 @@ pub(super) fn decide(
     let FleetInput { input, rules: Rules { strategy, policy, limits }, left, now } = fleet;
     mark_newcomers(&mut plans, input);
     let is_remembered = is_remembered(input, policy);
-    let breach = if is_remembered { None } else { breach(&plans, |_| true) };
-    let settles = breach.as_ref().and_then(|_| settles(input, limits, &plans, now));
-    let may_reject = breach.is_some() && is_rejected(input, policy, &plans);
-    let is_quarantined = is_remembered || may_reject && settles.is_none();
+    let breach = if is_remembered { None } else { breach(&plans) };
+    let is_quarantined = is_remembered || breach.is_some() && is_rejected(input, policy, &plans);
     let quarantine = is_quarantined.then(|| input.revision.clone());
     let pass = StageContext { input, policy, limits: *limits, quarantine: quarantine.as_ref(), now };
     let hold = pass.hold(strategy.is_some(), &plans, breach.as_ref());
@@ -102,7 +99,6 @@ pub(super) fn decide(
     };
     pass.release(plans, &mut decision, place);
     pass.remove(left, &mut decision);
-    decision.recheck = decision.recheck.into_iter().chain(settles.filter(|_| may_reject)).min();
     decision
 }
 
@@ -141,6 +137,37 @@ fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
         let joined = member.cluster.and_then(|cluster| cluster.joined);
         member.newcomer = begin.zip(joined).is_some_and(|(begin, joined)| joined > begin);
     }
+}
+
+/// Returns the first stage with more failures than it tolerates, counted over all its clusters before
+/// anything is released.
+fn breach(plans: &[StagePlan]) -> Option<Breach> {
+    plans.iter().find_map(|plan| {
+        let (mut failures, allowed) = (plan.failures(), plan.allowed?);
+        let first = failures.next()?;
+        let failures = 1 + failures.count();
+        (failures > allowed).then(|| Breach {
+            stage: plan.name.clone(),
+            failures,
+            allowed,
+            first: first.name.to_owned(),
+        })
+    })
+}
+
+/// Returns whether the revision is in quarantine. Its failures then no longer count, because its clusters run
+/// another revision.
+fn is_remembered(input: &Input, policy: &Policy) -> bool {
+    input.quarantined.as_ref() == Some(&input.revision) && !policy.released.contains(&input.revision)
+}
+
+/// Returns whether a breach quarantines the revision. Without a revision to return to, the breach only pauses
+/// the rollout.
+fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
+    policy.on_breach == OnBreach::Rollback
+        && !policy.paused
+        && !policy.released.contains(&input.revision)
+        && plans.iter().flat_map(|plan| &plan.members).any(|member| member.rollback_target().is_some())
 }
 
 /// The input that all stages of a pass share.

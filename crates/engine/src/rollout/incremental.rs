@@ -125,7 +125,6 @@ impl IncrementalRollout {
             quarantined,
             began,
             granted,
-            observed_since,
         } = rules;
         let held = Arc::make_mut(&mut self.input);
         let is_same = (&held.revision, &held.strategy) == (&revision, &strategy)
@@ -135,7 +134,6 @@ impl IncrementalRollout {
         }
         (held.revision, held.strategy, held.last_strategy) = (revision, strategy, last_strategy);
         (held.policy, held.quarantined, held.began, held.granted) = (policy, quarantined, began, granted);
-        held.observed_since = observed_since;
     }
 
     /// Decides the next assignments, as [`advance`](super::advance()) does.

@@ -69,9 +69,6 @@ pub struct Input {
     pub began: Option<Timestamp>,
     /// Tokens of [`RolloutDecision::approvals`](super::RolloutDecision::approvals) that people granted.
     pub granted: BTreeSet<String>,
-    /// Since when the hub is observed without a gap; `None` if there was none. A cluster may have reported in
-    /// the gap, or may not have been able to.
-    pub observed_since: Option<Timestamp>,
 }
 
 impl Input {
@@ -87,7 +84,6 @@ impl Input {
             quarantined: None,
             began: None,
             granted: BTreeSet::new(),
-            observed_since: None,
         }
     }
 }

@@ -19,8 +19,7 @@
 //!    reported is in flight.
 //! 6. A stage with more failures than it tolerates is a breach, whether or not its turn has come. With
 //!    `onBreach: Rollback` a breach quarantines the revision if there is anything to return to; a quarantine
-//!    lasts until the revision is released or another one comes. After a gap in the observation of the hub, a
-//!    breach by clusters that are late does so only once they had the time to report.
+//!    lasts until the revision is released or another one comes.
 //! 7. A cluster that runs a quarantined revision returns to a good one, unless the rollout is paused.
 //! 8. A stage that nothing holds uses all its slots, for the first clusters by name. No failed, unreachable
 //!    or finished cluster holds a slot, and the stage waits for no approval, budget or newcomer in vain.
@@ -41,8 +40,6 @@ use super::removal::removal_token;
 use super::state::ClusterState;
 use super::strategy::{All, Failures, Strategy};
 
-/// The longest time that late clusters have to report after a gap in the observation of the hub.
-const CATCH_UP: SignedDuration = SignedDuration::from_mins(5);
 /// How long the next revision waits for one that must finish, if there is no deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
@@ -136,16 +133,6 @@ struct CheckedStage<'a> {
 impl CheckedStage<'_> {
     fn count(&self, truth: ExpectedState) -> usize {
         self.members.iter().filter(|member| member.truth == truth).count()
-    }
-
-    /// Returns whether the clusters that reported a failure are too many, without those that are only late.
-    fn is_breached_by_reports(&self) -> bool {
-        let reported =
-            self.members.iter().filter(|member| member.truth == ExpectedState::Failed).filter(|member| {
-                let report = member.cluster.and_then(|cluster| known_of(cluster, member.wants).0);
-                matches!(report, Some(Report::Failed | Report::TimeOut))
-            });
-        self.allowed.is_some_and(|allowed| reported.count() > allowed)
     }
 
     fn is_breached(&self) -> bool {
@@ -349,19 +336,12 @@ impl<'a> Checker<'a> {
         let is_breached = self.stages.iter().any(CheckedStage::is_breached) && !is_remembered;
         ensure(decision.breach.is_some() == is_breached, "a breach is reported when there is one", "")?;
         let is_rejected = is_breached
-            && (self.is_settled() || self.stages.iter().any(CheckedStage::is_breached_by_reports))
             && self.policy.on_breach == OnBreach::Rollback
             && !self.policy.paused
             && !is_released
             && self.members().any(|member| member.good().is_some());
         let expected = (is_remembered || is_rejected).then_some(revision);
         ensure(decision.quarantine.as_ref() == expected, "a breach quarantines, and the quarantine lasts", "")
-    }
-
-    /// Returns whether late clusters had the time to report since the last gap in the observation of the hub.
-    fn is_settled(&self) -> bool {
-        let (Some(since), Some(deadline)) = (self.input.observed_since, self.deadline) else { return true };
-        since.checked_add(deadline.min(CATCH_UP)).is_ok_and(|at| at <= self.now)
     }
 
     /// Returns why no cluster may start.

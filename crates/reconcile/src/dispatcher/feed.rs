@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use super::command::Command;
 use super::state::Dispatcher;
 use crate::{
-    Change, Decoded, Event, EventType, Priority, Site, Source, Unreadable, View as _, Wake, WatchEvent,
-    WatchedKind,
+    Change, Decoded, Event, EventType, Priority, Site, Source, Unreadable, Wake, WatchEvent, WatchedKind,
 };
 use object::duration::later;
 use object::{Gvk, Key, Kind, ObjectRef, Stored, version};
@@ -116,11 +115,7 @@ impl Dispatcher {
 
     /// Records that an API server can be reached.
     pub(super) fn answered(&mut self, site: Site, now: Timestamp) {
-        let is_outage_over = self.outages.answered(site, now);
-        if site == Site::Hub && (is_outage_over || self.caches.observed_since().is_none()) {
-            self.caches.observe_since(now);
-        }
-        if is_outage_over {
+        if self.outages.answered(site, now) {
             for registered in &mut self.controllers {
                 registered.queue.release(now);
             }

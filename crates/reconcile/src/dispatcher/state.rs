@@ -201,7 +201,6 @@ impl Dispatcher {
     /// Returns the commands that are due now. Each command is handed out once. A clock may be set back
     /// between two calls.
     pub fn due(&mut self, now: Timestamp) -> Vec<Command> {
-        self.notice_gap(now);
         self.follow_clock(now);
         for controller_id in 0..self.controllers.len() {
             if let Some(decision) = self.decide(controller_id, now) {

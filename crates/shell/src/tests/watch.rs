@@ -227,8 +227,7 @@ async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
 
 /// Returns the answer to an own write.
 fn written() -> Object {
-    let metadata = json!({ "name": "a", "resourceVersion": "6" });
-    Object::from_value(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata })).unwrap()
+    Object::from_value(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "resourceVersion": "6" } })).unwrap()
 }
 
 /// The watch was down when the object was written, and starts again after the restore.

@@ -128,10 +128,6 @@ impl<B: Bug, V: View> View for Distorted<'_, B, V> {
         self.0.source(repo)
     }
 
-    fn observed_since(&self) -> Option<Timestamp> {
-        self.0.observed_since()
-    }
-
     fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.0.settings()
     }

@@ -1,10 +1,8 @@
 //! Wall clocks that jump while processes run.
 
 use jiff::SignedDuration;
-use serde_json::json;
 
-use crate::fixtures::{progressive, seconds, select_all, world};
-use crate::replica_sets::{policy, set, settle, values};
+use crate::fixtures::{seconds, world};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use object::Key;
@@ -41,21 +39,6 @@ fn an_agent_whose_clock_was_ahead_renews_its_lease_when_it_is_right() {
     world.set_clock("cluster1", SignedDuration::ZERO);
     world.restart_agent("cluster1");
     stays_available(&mut world, 20);
-}
-
-/// The deadline of the cluster is over at once, and it has not reported yet.
-#[test]
-fn a_clock_of_the_hub_that_jumps_quarantines_no_revision() {
-    let mut world = world(2);
-    select_all(&mut world);
-    policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));
-    set(&mut world, "1", progressive());
-    settle(&mut world);
-    set(&mut world, "2", progressive());
-    assert!(world.run_until(seconds(30), |world| values(world)[0] == "2").unwrap());
-    world.set_operator_clock(SignedDuration::from_mins(12));
-    settle(&mut world);
-    assert_eq!(values(&world), ["2", "2"]);
 }
 
 #[test]

@@ -100,10 +100,6 @@ impl<V: View> View for Partial<'_, V> {
         self.0.source(repo)
     }
 
-    fn observed_since(&self) -> Option<Timestamp> {
-        self.0.observed_since()
-    }
-
     fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.0.settings()
     }

@@ -130,7 +130,6 @@ impl AddOnInput {
         let mut rules = Input::new(revision.clone(), Strategy::read(&node.rollout_strategy, node.group_size));
         rules.policy = pass.policy.clone();
         rules.granted = pass.granted.clone();
-        rules.observed_since = pass.view.observed_since();
         rules.began = progress::began(&mut progression, &desired, pass.now);
         rules.quarantined =
             remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());

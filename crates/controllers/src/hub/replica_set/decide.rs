@@ -85,7 +85,6 @@ impl SetInput {
         let mut rules = Input::new(revision.clone(), strategy);
         rules.policy = pass.policy.clone();
         rules.granted = pass.granted.clone();
-        rules.observed_since = pass.view.observed_since();
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let object = pass.object.as_ref();
         let remembered = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));

@@ -2,7 +2,6 @@ use std::sync::Mutex;
 
 mod compat;
 mod fleet;
-mod gap;
 mod incremental;
 mod model;
 mod properties;

@@ -133,9 +133,8 @@ pub(super) fn input() -> impl Strategy2<Value = Input> {
         clusters,
         subsequence((0..14usize).collect::<Vec<_>>(), 0..14),
         prop::option::of(hash()),
-        prop::option::of(0..400i64),
     )
-        .prop_map(|(strategy, policy, groups, clusters, known, quarantined, observed)| {
+        .prop_map(|(strategy, policy, groups, clusters, known, quarantined)| {
             let mut input = Input::new("r2", Ok(strategy));
             let group = |(index, names): (i32, Vec<usize>)| Group {
                 key: GroupKey { index, name: format!("g{index}") },
@@ -150,7 +149,6 @@ pub(super) fn input() -> impl Strategy2<Value = Input> {
                 .collect();
             input.policy = Ok(policy);
             input.quarantined = quarantined;
-            input.observed_since = observed.map(|ago| NOW - SignedDuration::from_secs(ago));
             input
         })
 }

@@ -44,36 +44,3 @@ fn a_clock_that_is_set_back_delays_no_key() {
     harness.after(60);
     assert_eq!(harness.ended(), ["a"]);
 }
-
-#[test]
-fn the_hub_is_observed_since_its_first_answer_and_since_the_last_gap() {
-    let mut harness = Harness::new::<Hourglass>();
-    let since = |harness: &Harness| harness.dispatcher.caches().observed_since();
-    assert_eq!(since(&harness), None);
-    harness.listed("ConfigMap", &[map("a")]);
-    let first = since(&harness);
-    assert_eq!(first, Some(harness.now));
-    harness.after(1);
-    for _ in 0..10 {
-        harness.after(60);
-    }
-    assert_eq!(since(&harness), first, "a plan is due each minute");
-    harness.after(89);
-    assert_eq!(since(&harness), first, "it is late by half a minute");
-    harness.after(91);
-    assert_eq!(since(&harness), Some(harness.now), "the process stood still, or the clock was set forward");
-    harness.after(-3600);
-    assert_eq!(since(&harness), Some(harness.now));
-
-    let kind = std::sync::Arc::clone(&harness.kinds["ConfigMap"]);
-    let lookup = crate::Lookup::Health;
-    let away = || crate::Failure { kind: crate::FailureKind::Unavailable, message: "away".into() };
-    harness.dispatcher.looked_up(crate::Site::Hub, &lookup, Err(away()), harness.now);
-    for _ in 0..10 {
-        harness.after(60);
-    }
-    assert!(since(&harness) < Some(harness.now));
-    let listed = crate::WatchEvent::Listed { objects: Vec::new(), resource_version: "99".into() };
-    harness.dispatcher.watched(&kind, listed, harness.now);
-    assert_eq!(since(&harness), Some(harness.now), "its outage is over");
-}

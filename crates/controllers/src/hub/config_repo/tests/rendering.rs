@@ -40,10 +40,6 @@ impl View for Rendering {
         self.0.source(repo)
     }
 
-    fn observed_since(&self) -> Option<Timestamp> {
-        self.0.observed_since()
-    }
-
     fn settings<T: std::any::Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.0.settings()
     }
