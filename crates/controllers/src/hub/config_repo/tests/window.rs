@@ -7,7 +7,7 @@ fn files(names: &[usize]) -> Vec<(String, String)> {
 }
 
 impl Hub {
-    fn commit_maps(&mut self, names: &[usize]) -> String {
+    fn commit_numbers(&mut self, names: &[usize]) -> String {
         let files = files(names);
         let files: Vec<_> = files.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
         self.commit(&files)
@@ -26,12 +26,12 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<usize> {
 #[test]
 fn small_commits_one_after_the_other_are_held_until_the_window_is_over() {
     let mut hub = Hub::new(json!({}));
-    hub.commit_maps(&numbers(0..30));
-    assert!(hub.commit_maps(&numbers(3..30)).starts_with("Ready"));
+    hub.commit_numbers(&numbers(0..30));
+    assert!(hub.commit_numbers(&numbers(3..30)).starts_with("Ready"));
     hub.wait_minutes(10);
     assert_eq!(hub.status().recent_deletions[0].object, "/ConfigMap/config/m0");
     hub.world.restart_operator();
-    let held = hub.commit_maps(&numbers(6..30));
+    let held = hub.commit_numbers(&numbers(6..30));
     let why = "deletions wait until 2026-01-02T04:04:16Z: 3 deletions, after 3 others within 1h, are over the budget of 5";
     assert!(held.starts_with("Stalled DeletionsHeld") && held.contains(why), "{held}");
     assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (27, 3));
@@ -44,25 +44,25 @@ fn small_commits_one_after_the_other_are_held_until_the_window_is_over() {
 #[test]
 fn an_approved_deletion_and_an_object_that_is_back_do_not_count() {
     let mut hub = Hub::new(json!({}));
-    hub.commit_maps(&numbers(0..30));
-    hub.commit_maps(&numbers(5..30));
+    hub.commit_numbers(&numbers(0..30));
+    hub.commit_numbers(&numbers(5..30));
     assert_eq!(hub.status().recent_deletions.len(), 5);
-    hub.commit_maps(&numbers(0..30));
+    hub.commit_numbers(&numbers(0..30));
     assert_eq!(hub.status().recent_deletions, []);
-    hub.commit_maps(&numbers(7..30));
+    hub.commit_numbers(&numbers(7..30));
     let approval = hub.status().held_deletions.unwrap().approval;
     hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
     assert!(hub.run().starts_with("Ready"));
     assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (23, 0));
-    assert!(hub.commit_maps(&numbers(12..30)).starts_with("Ready"), "the budget is whole");
+    assert!(hub.commit_numbers(&numbers(12..30)).starts_with("Ready"), "the budget is whole");
 }
 
 #[test]
 fn without_a_window_each_commit_counts_alone() {
     let mut hub = Hub::new(json!({"deletionBudget": {"window": "0s"}}));
-    hub.commit_maps(&numbers(0..30));
+    hub.commit_numbers(&numbers(0..30));
     for first in [5, 10, 15] {
-        assert!(hub.commit_maps(&numbers(first..30)).starts_with("Ready"), "{first}");
+        assert!(hub.commit_numbers(&numbers(first..30)).starts_with("Ready"), "{first}");
     }
     assert_eq!(hub.status().recent_deletions, []);
 }
