@@ -1,6 +1,5 @@
 //! Works on a real API server, where server-side apply refuses what an update takes.
 
-use api::condition::Conditions as _;
 use api::work::v1::ManifestWork;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Service};

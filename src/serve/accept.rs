@@ -18,7 +18,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The connections that are open at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Connections {
+pub(crate) struct ConnectionLimits {
     /// In all. Further ones wait.
     pub(super) most: usize,
     /// From one address. Further ones are closed, so that one client keeps nobody else out.
@@ -28,12 +28,12 @@ pub(crate) struct Connections {
 /// Runs `connection` for each connection until `stop`, which ends the open ones too.
 pub(super) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
-    limits: Connections,
+    limits: ConnectionLimits,
     stop: CancellationToken,
     connection: impl Fn(TcpStream, SocketAddr) -> F,
 ) {
     let connections = Arc::new(Semaphore::new(limits.most));
-    let sources = Sources::default();
+    let sources = OpenConnections::default();
     loop {
         let accepted = async {
             let permit = Arc::clone(&connections).acquire_owned().await;
@@ -65,27 +65,27 @@ pub(super) async fn accept<F: Future<Output = ()> + Send + 'static>(
 
 /// The open connections, by address.
 #[derive(Clone, Default)]
-struct Sources(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+struct OpenConnections(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
-impl Sources {
+impl OpenConnections {
     /// Returns a place of an address; `None` if it has as many connections as it may have.
-    fn place(&self, address: IpAddr, most: usize) -> Option<Place> {
+    fn place(&self, address: IpAddr, most: usize) -> Option<OpenConnection> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(address).or_default();
         (*count < most).then(|| {
             *count += 1;
-            Place { sources: self.clone(), address }
+            OpenConnection { sources: self.clone(), address }
         })
     }
 }
 
 /// The place of an open connection, until it is dropped.
-struct Place {
-    sources: Sources,
+struct OpenConnection {
+    sources: OpenConnections,
     address: IpAddr,
 }
 
-impl Drop for Place {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut open = self.sources.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut count) = open.entry(self.address) {
@@ -108,7 +108,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, (opened, mut open)) = (CancellationToken::new(), mpsc::unbounded_channel());
-        let limits = Connections { most: 1, of_one: 1 };
+        let limits = ConnectionLimits { most: 1, of_one: 1 };
         let accepting = tokio::spawn(accept(listener, limits, stop.clone(), move |stream, _| {
             let opened = opened.clone();
             async move {
@@ -129,7 +129,7 @@ mod tests {
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (stop, (opened, mut open)) = (CancellationToken::new(), mpsc::unbounded_channel());
-        let limits = Connections { most: 4, of_one: 2 };
+        let limits = ConnectionLimits { most: 4, of_one: 2 };
         tokio::spawn(accept(listener, limits, stop.clone(), move |stream, peer| {
             let opened = opened.clone();
             async move {

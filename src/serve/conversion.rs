@@ -31,7 +31,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::accept::{Connections, HANDSHAKE_TIMEOUT, accept};
+use super::accept::{ConnectionLimits, HANDSHAKE_TIMEOUT, accept};
 use super::tls::{self, Serving};
 
 /// Largest request: 3,000 add-ons of 5 kB. An object has 1.5 MiB at most in etcd.
@@ -47,9 +47,9 @@ const LARGEST_OBJECT: usize = 2 << 20;
 const MOST_MAPS: usize = 60_000;
 /// Requests that are converted at once: each may take 200 MiB for one object.
 const AT_ONCE: usize = 1;
-/// Connections at once: an API server opens one for each request that waits for an answer, and keeps idle
+/// ConnectionLimits at once: an API server opens one for each request that waits for an answer, and keeps idle
 /// ones. An API server has one address.
-const CONNECTIONS: Connections = Connections { most: 256, of_one: 256 };
+const CONNECTIONS: ConnectionLimits = ConnectionLimits { most: 256, of_one: 256 };
 /// The bytes that a connection buffers, over all connections 16 MiB.
 const BUFFER: usize = 64 << 10;
 /// Longest time in which a body arrives.

@@ -12,12 +12,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::accept::{Connections, HANDSHAKE_TIMEOUT, accept};
+use super::accept::{ConnectionLimits, HANDSHAKE_TIMEOUT, accept};
 use super::tls::{self, Serving};
 
-/// Connections at once. A browser has one for each open page, and a few more while it loads one. All may come
+/// ConnectionLimits at once. A browser has one for each open page, and a few more while it loads one. All may come
 /// from one address, that of a proxy.
-pub(crate) const BROWSERS: Connections = Connections { most: 256, of_one: 256 };
+pub(crate) const BROWSERS: ConnectionLimits = ConnectionLimits { most: 256, of_one: 256 };
 /// Longest time in which the head of a request arrives.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The bytes that a connection buffers: a head with a token of 16 KiB, over all connections 16 MiB.
@@ -31,7 +31,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     serving: Arc<Serving>,
     routes: Router,
-    limits: Connections,
+    limits: ConnectionLimits,
     stop: CancellationToken,
 ) -> Result<(), rustls::Error> {
     let acceptor = tls::acceptor(serving)?;

@@ -26,14 +26,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::accept::{Connections, HANDSHAKE_TIMEOUT, accept};
+use super::accept::{ConnectionLimits, HANDSHAKE_TIMEOUT, accept};
 use object::Key;
 
 /// Largest body. A push of a thousand commits has about half of it; what is larger is found by the next
 /// fetch.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// Connections at once, and so bodies in memory: 32 MiB.
-const CONNECTIONS: Connections = Connections { most: 32, of_one: 8 };
+/// ConnectionLimits at once, and so bodies in memory: 32 MiB.
+const CONNECTIONS: ConnectionLimits = ConnectionLimits { most: 32, of_one: 8 };
 /// Longest time of a connection with its one request.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time in which a source may make [`PER_SOURCE`] requests.

@@ -8,7 +8,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::accept::Connections;
+use super::accept::ConnectionLimits;
 use super::https;
 use super::tls::Serving;
 use crate::pki::{Authority, Profile, Subject, Usage};
@@ -24,7 +24,7 @@ const LIFETIME: Duration = Duration::from_hours(24 * 365 * 5);
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Router,
-    limits: Connections,
+    limits: ConnectionLimits,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let made = now();

@@ -18,9 +18,8 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_FILE_BYTES: usize = 8 << 20;
 
 /// Returns up to 16 files, by path, without the values of Secrets and without fields that change by
-/// themselves; `None` if they would be too large. Each file is a list of objects, each object on a line of its
-/// own. All objects of a cluster are in one file, so that a change of a cluster leaves the other files as they
-/// are.
+/// themselves; `None` if they would be too large. Each file is a list of objects, an object on each line. All
+/// objects of a cluster are in one file, so that its change leaves the other files as they are.
 pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<BTreeMap<String, String>> {
     let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut bytes = 0;
@@ -130,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_fleet_that_is_too_large_has_no_snapshot() {
-        assert!(snapshot((0..60).map(|number| config_map(number, 1 << 20))).is_some());
-        assert!(snapshot((0..64).map(|number| config_map(number, 1 << 20))).is_none());
+        assert!(snapshot((0..6_000).map(|number| config_map(number, 10_000))).is_some());
+        assert!(snapshot((0..7_000).map(|number| config_map(number, 10_000))).is_none());
         assert!(snapshot((0..8).map(|_| config_map(0, 1 << 20))).is_none(), "a file of more than 8 MiB");
     }
 

@@ -1,0 +1,109 @@
+//! Answers probes, and what people and Prometheus ask.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router, http};
+use tokio::sync::Semaphore;
+
+use super::{Running, metrics};
+use crate::shell::{Handle, now};
+use controllers::hub::placement;
+use object::Key;
+
+/// The state of the routes. Whoever reaches the port may ask, so what takes a processor and memory for as long
+/// as the fleet is large is done once at a time.
+#[derive(Clone)]
+pub(super) struct Health {
+    running: Running,
+    reading: Arc<Semaphore>,
+    explaining: Arc<Semaphore>,
+}
+
+impl Health {
+    pub(super) fn of(running: Running) -> Self {
+        Self { running, reading: Arc::new(Semaphore::new(1)), explaining: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+/// Runs `read` on a thread of its own if nobody else is there.
+async fn alone(place: &Arc<Semaphore>, read: impl FnOnce() -> Response + Send + 'static) -> Response {
+    let Ok(place) = Arc::clone(place).try_acquire_owned() else {
+        return unavailable("another such request is answered now; ask again");
+    };
+    let read = move || {
+        let response = read();
+        drop(place);
+        response
+    };
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+/// Adds the routes of every process.
+pub(super) fn health(routes: Router<Health>) -> Router<Health> {
+    routes.route("/livez", get(live)).route("/readyz", get(ready)).route("/metrics", get(metrics_page))
+}
+
+fn handle(running: &Running) -> Result<Handle, String> {
+    running.borrow().clone()
+}
+
+fn unavailable(why: &str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+}
+
+/// Says whether the process should go on. One without a shell does: it has not joined its hub yet.
+pub(super) async fn live(State(health): State<Health>) -> Response {
+    match handle(&health.running) {
+        Ok(handle) if !handle.is_live() => unavailable("the dispatcher has not run for a minute"),
+        Ok(_) | Err(_) => "ok".into_response(),
+    }
+}
+
+async fn ready(State(health): State<Health>) -> Response {
+    match handle(&health.running).map(|handle| handle.is_ready()) {
+        Ok(true) => "ok".into_response(),
+        Ok(false) => unavailable("not everything that decisions need has been read yet"),
+        Err(why) => unavailable(&why),
+    }
+}
+
+async fn metrics_page(State(health): State<Health>) -> Response {
+    let handle = match handle(&health.running) {
+        Ok(handle) => handle,
+        Err(why) => return unavailable(&why),
+    };
+    const OPEN_METRICS: http::HeaderValue =
+        http::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let read = move || match metrics::text(&handle) {
+        Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    };
+    alone(&health.reading, read).await
+}
+
+/// Returns what `wheelwright explain placement --output json` prints.
+pub(super) async fn explain(
+    State(health): State<Health>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Response {
+    let handle = match handle(&health.running) {
+        Ok(handle) => handle,
+        Err(why) => return unavailable(&why),
+    };
+    let key = Key::namespaced(namespace, name);
+    let read = move || match placement::explain(&key, &handle.caches(), now()) {
+        Ok(Some(explanation)) => Json(explanation).into_response(),
+        Ok(None) => (StatusCode::NOT_FOUND, format!("there is no placement {key}\n")).into_response(),
+        Err(unread) => unavailable(&unread.to_string()),
+    };
+    alone(&health.explaining, read).await
+}
+
+#[cfg(test)]
+#[path = "tests/health.rs"]
+mod tests;
