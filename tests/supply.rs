@@ -46,8 +46,20 @@ fn the_library_for_addons_and_the_crates_that_it_needs_can_be_published() {
     let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     // `publish = false` is an empty list of registries.
-    let packages = packages.iter().filter(|package| package["publish"].is_null());
-    let names: Vec<&str> = packages.map(|package| package["name"].as_str().unwrap()).collect();
+    let packages: Vec<&Value> = packages.iter().filter(|package| package["publish"].is_null()).collect();
+    let names: Vec<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    for package in &packages {
+        let name = package["name"].as_str().unwrap();
+        assert_eq!(package["documentation"], format!("https://docs.rs/{name}"));
+        // A registry refuses a dependency without a version.
+        let of_ours = package["dependencies"].as_array().unwrap().iter().filter(|it| it["path"].is_string());
+        for dependency in of_ours {
+            assert_ne!(dependency["req"], "*", "{name}: {}", dependency["name"]);
+        }
+        for field in ["description", "license"] {
+            assert!(package[field].as_str().is_some_and(|text| !text.is_empty()), "{name} has no {field}");
+        }
+    }
     assert!(names.contains(&"wheelwright-addon-sdk"), "{names:?}");
     let dir = tempfile::tempdir().unwrap();
     let package = ["package", "--locked", "--offline", "--no-verify", "--allow-dirty", "--quiet"];

@@ -13,10 +13,11 @@ use tracing::info;
 
 use super::addons::{AddOns, RETRY, Registration, registrations};
 use super::join::{JoinError, api};
-use crate::shell::now;
+use crate::shell::{Wait, now};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use object::Key;
+use object::duration::later;
 
 /// How long credentials stay while the hub lists no add-on of the cluster, because it may have been restored
 /// without them.
@@ -39,7 +40,7 @@ pub(super) struct StoredSecrets {
 
 impl StoredSecrets {
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.last_attempt.is_none_or(|at| at.saturating_add(RETRY).is_ok_and(|due| due <= now))
+        self.last_attempt.is_none_or(|at| Wait { since: at, until: later(at, RETRY) }.is_over(now))
     }
 
     pub(super) fn add(&mut self, registration: &Registration) {

@@ -23,7 +23,7 @@ use super::addon_status::{self, Proof};
 use super::hub::Hub;
 use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
 use crate::pki;
-use crate::shell::{Handle, now};
+use crate::shell::{Handle, Wait, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
 use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use object::Key;
@@ -61,7 +61,7 @@ pub(super) struct Registration {
 impl AddOns<'_> {
     /// Gets credentials for add-ons without fresh ones until `stop`, several at a time.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
-        let mut due: BTreeMap<Registration, Timestamp> = BTreeMap::new();
+        let mut waits: BTreeMap<Registration, Wait> = BTreeMap::new();
         let mut kept = StoredSecrets::default();
         let mut running: BTreeMap<Registration, CancellationToken> = BTreeMap::new();
         let mut attempts = FuturesUnordered::new();
@@ -80,10 +80,10 @@ impl AddOns<'_> {
             }
             let living = addons.iter().flatten().filter(|addon| addon.metadata.deletion_timestamp.is_none());
             let wanted = self.registered(living);
-            due.retain(|registration, _| wanted.contains(registration));
+            waits.retain(|registration, _| wanted.contains(registration));
             for registration in wanted {
                 if !running.contains_key(&registration)
-                    && due.get(&registration).is_none_or(|at| *at <= now())
+                    && waits.get(&registration).is_none_or(|wait| wait.is_over(now()))
                 {
                     let over = stop.child_token();
                     running.insert(registration.clone(), over.clone());
@@ -102,7 +102,8 @@ impl AddOns<'_> {
                     running.remove(&registration);
                     kept.add(&registration);
                     // With a clock that is ahead, new credentials are due for renewal at once.
-                    due.insert(registration, again.max(later(now(), RETRY)));
+                    let since = now();
+                    waits.insert(registration, Wait { since, until: again.max(later(since, RETRY)) });
                 }
                 () = sleep(CHECK_INTERVAL) => {}
                 () = stop.cancelled() => {}

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::pki::{Authority, CertificateRequest, Identity, Usage};
-use crate::shell::{EventRecorder, Handle, now};
+use crate::shell::{EventRecorder, Handle, Wait, now};
 use api::addon::v1alpha1::{ManagedClusterAddOn, SigningCa};
 use controllers::hub::custom_signer::{Signing, signing};
 use object::Metadata as _;
@@ -39,15 +39,15 @@ const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 #[derive(Default)]
 struct Attempts {
     count: u32,
-    /// Time of the next one.
-    again: Timestamp,
+    /// The wait for the next one.
+    wait: Option<Wait>,
 }
 
 impl Attempts {
     fn begin(&mut self, now: Timestamp) {
         let wait = (FIRST_RETRY * (1 << self.count.min(16))).min(LAST_RETRY);
         self.count = self.count.saturating_add(1);
-        self.again = later(now, wait);
+        self.wait = Some(Wait { since: now, until: later(now, wait) });
     }
 }
 
@@ -60,7 +60,8 @@ pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, 
         let requests = caches.list::<CertificateSigningRequest>(Query::ALL).unwrap_or_default();
         attempts.retain(|uid, _| requests.iter().any(|request| request.uid() == uid));
         for request in requests.iter().filter(|request| waits(request)) {
-            if attempts.get(request.uid()).is_some_and(|attempts| now() < attempts.again) {
+            let wait = attempts.get(request.uid()).and_then(|attempts| attempts.wait);
+            if wait.is_some_and(|wait| !wait.is_over(now())) {
                 continue;
             }
             let Ok(Some(signing)) = signing(request, &caches) else { continue };
@@ -193,7 +194,7 @@ mod tests {
         let mut attempts = Attempts::default();
         let waits = std::iter::repeat_with(|| {
             attempts.begin(now);
-            attempts.again.as_second()
+            attempts.wait.unwrap().until.as_second()
         });
         assert_eq!(waits.take(8).collect::<Vec<_>>(), [10, 20, 40, 80, 160, 320, 600, 600]);
     }

@@ -159,6 +159,14 @@ pub(crate) fn convert(kubectl: &Kubectl) -> [&'static str; 2] {
 const REPO: &str = "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRepo\n\
     metadata: {name: fleet, namespace: wheelwright-system}\nspec: {url: 'https://git.example.com/fleet.git'}\n";
 
+/// Returns an add-on that the removal budget holds.
+fn held(name: &str) -> String {
+    format!(
+        "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\n\
+         metadata: {{name: {name}, finalizers: [gitops.wheelwright.dev/addon-removal]}}\nspec: {{}}\n"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let hub = Cluster::start("install").await;
@@ -234,10 +242,19 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let named = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "wheelwright-operator", "namespace": helm::NAMESPACE}});
     assert!(deleted["items"].as_array().unwrap().contains(&named), "{deleted}");
+    kubectl.run_with(&["apply", "-f", "-"], &format!("{}---\n{}", held("living"), held("going")));
+    kubectl.run(&["delete", "clustermanagementaddon", "going", "--wait=false"]);
     let printed = run(&hub, &["uninstall"]);
     assert!(
         printed.contains("Deployment.apps wheelwright-system/wheelwright-operator deleted\n"),
         "{printed}"
+    );
+    let names = "jsonpath={range .items[*]}{.metadata.name}={.metadata.finalizers} {end}";
+    let names = kubectl.run(&["get", "clustermanagementaddons", "-o", names]);
+    assert_eq!(
+        names.trim(),
+        "going=[\"gitops.wheelwright.dev/addon-removal\"] living=",
+        "no cluster loses it"
     );
     assert_eq!(strategy(), "None false");
     kubectl.run(&["get", "managedclusteraddons", "--all-namespaces"]);

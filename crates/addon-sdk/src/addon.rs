@@ -47,6 +47,12 @@ pub struct Options {
     pub signers: Vec<Signer>,
     /// Feedback and update rules of the ManifestWorks, beside those that find the health of workloads.
     pub manifest_configs: Vec<ManifestConfigOption>,
+    /// Whether a part of the add-on may run on another cluster of the hub, which the annotation
+    /// `addon.open-cluster-management.io/hosting-cluster-name` of the add-on names. Each object then says
+    /// where it goes, with the annotation `addon.open-cluster-management.io/hosted-manifest-location`:
+    /// `managed`, which is the default, `hosting` or `none`. Otherwise everything goes to the cluster of the
+    /// add-on.
+    pub hosted: bool,
 }
 
 impl Default for Options {
@@ -56,6 +62,7 @@ impl Default for Options {
             hub_permissions: Some(Vec::new()),
             signers: Vec::new(),
             manifest_configs: Vec::new(),
+            hosted: false,
         }
     }
 }
@@ -103,6 +110,12 @@ impl Installation<'_> {
     /// Returns the name of the cluster.
     pub fn cluster_name(&self) -> &str {
         self.cluster.name()
+    }
+
+    /// Returns the name of the cluster that hosts a part of the add-on; `None` if it runs on its own cluster
+    /// alone. It counts for an add-on with [`Options::hosted`].
+    pub fn hosting_cluster(&self) -> Option<&str> {
+        engine::addon::hosting::hosting_cluster(self.addon)
     }
 
     /// Returns the name of the Secret on the cluster with the agent's kubeconfig for the hub.

@@ -20,7 +20,7 @@ use object::duration::later;
 pub trait Memo: PartialEq + Send + Sync + 'static {
     /// Name in logs, errors and metrics.
     const NAME: &'static str;
-    /// Time limit; the dispatcher cancels a longer computation, and counts it as failed.
+    /// Time limit from when it runs; the dispatcher cancels a longer computation, and counts it as failed.
     const DEADLINE: SignedDuration;
     /// The result of the computation.
     type Output: Send + Sync + 'static;
@@ -64,6 +64,9 @@ pub struct Computation {
     pub key: Key,
     /// [`Memo::input`].
     pub input: String,
+    /// [`Memo::DEADLINE`]: who runs it calls [`Dispatcher::overdue`](crate::Dispatcher::overdue) when it has
+    /// run for longer. A wall clock that is set, or a machine that is suspended, says nothing about that.
+    pub deadline: SignedDuration,
     cancel: Cancel,
     run: Run,
 }
@@ -75,6 +78,11 @@ pub struct Computed {
 }
 
 impl Computation {
+    /// Returns whether no key waits for it any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
     /// Runs the computation.
     pub fn run(self) -> Computed {
         let output = match self.cancel.is_cancelled() {
@@ -182,8 +190,6 @@ struct Running {
     id: u64,
     memo: Shared,
     deadline: SignedDuration,
-    /// The deadline; `None` until it was started.
-    expires: Option<Timestamp>,
     cancel: Cancel,
 }
 
@@ -231,13 +237,13 @@ impl Memos {
         let id = self.next_id;
         self.next_id += 1;
         let cancel = Cancel::default();
-        let running = Running { id, memo, deadline, expires: None, cancel: cancel.clone() };
+        let running = Running { id, memo, deadline, cancel: cancel.clone() };
         if let Some(superseded) = slot.running.replace(running) {
             self.cancel(&superseded);
         }
         self.wanted.insert(id, (index, key.clone(), type_id));
         let key = key.clone();
-        self.waiting.insert(id, Computation { id, name, controller, key, input, cancel, run });
+        self.waiting.insert(id, Computation { id, name, controller, key, input, deadline, cancel, run });
     }
 
     fn cancel(&mut self, running: &Running) {
@@ -247,17 +253,12 @@ impl Memos {
     }
 
     /// Returns the next computation to run, if the limit allows one more.
-    pub(crate) fn start(&mut self, now: Timestamp) -> Option<Computation> {
+    pub(crate) fn start(&mut self) -> Option<Computation> {
         if self.started >= self.at_once {
             return None;
         }
-        let (id, computation) = self.waiting.pop_first()?;
+        let (_, computation) = self.waiting.pop_first()?;
         self.started += 1;
-        if let Some(id) = self.wanted.get(&id).cloned()
-            && let Some(running) = self.slot(&id).and_then(|slot| slot.running.as_mut())
-        {
-            running.expires = now.saturating_add(running.deadline).ok();
-        }
         Some(computation)
     }
 
@@ -275,40 +276,22 @@ impl Memos {
         Some((id.0, id.1))
     }
 
-    /// Cancels computations beyond their deadline; returns the keys that wait for them.
-    pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<(usize, Key)> {
-        if self.next_expiry().is_none_or(|at| now < at) {
-            return Vec::new();
-        }
-        let mut woken = Vec::new();
-        for id in self.wanted.values().cloned().collect::<Vec<_>>() {
-            let Some(slot) = self.slot(&id) else { continue };
-            let is_over = |running: &mut Running| running.expires.is_some_and(|at| at <= now);
-            let Some(running) = slot.running.take_if(is_over) else { continue };
-            let why = format!("it took longer than {:#}", running.deadline);
-            slot.settle(Arc::clone(&running.memo), Err(why), now);
-            self.cancel(&running);
-            woken.push((id.0, id.1));
-        }
-        woken
+    /// Cancels a computation that has run for longer than its deadline; returns the key that waits for it.
+    pub(crate) fn overdue(&mut self, id: u64, now: Timestamp) -> Option<(usize, Key)> {
+        let id = self.wanted.get(&id).cloned()?;
+        let slot = self.slot(&id)?;
+        let running = slot.running.take()?;
+        let why = format!("it took longer than {:#}", running.deadline);
+        slot.settle(Arc::clone(&running.memo), Err(why), now);
+        self.cancel(&running);
+        Some((id.0, id.1))
     }
 
     /// Ends every wait earlier, by the step that the clock was set back.
     pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
         for slot in self.slots.values_mut().flat_map(BTreeMap::values_mut) {
             slot.retry_at = slot.retry_at.map(|at| earlier(at, by));
-            if let Some(running) = &mut slot.running {
-                running.expires = running.expires.map(|at| earlier(at, by));
-            }
         }
-    }
-
-    /// Returns the earliest deadline.
-    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
-        let expiries = self.wanted.values().filter_map(|(index, key, type_id)| {
-            self.slots.get(&(*index, key.clone()))?.get(type_id)?.running.as_ref()?.expires
-        });
-        expiries.min()
     }
 
     /// Drops the results that the newest plan of a key did not ask for.

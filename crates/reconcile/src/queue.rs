@@ -241,12 +241,12 @@ impl WorkQueue {
         until
     }
 
-    /// Ends the backoff of keys that failed because a server could not be reached: it can be reached again.
+    /// Ends the backoff of keys that failed because a server could not be reached: it can be reached again. One
+    /// that runs starts anew when it ends, because a gateway may answer its request after the outage.
     pub(crate) fn release(&mut self, now: Timestamp) {
         let waiting =
             self.failures.iter().filter(|(_, failures)| failures.cause.kind == FailureKind::Unavailable);
-        let released: Vec<Key> =
-            waiting.map(|(key, _)| key.clone()).filter(|key| !self.running.contains_key(key)).collect();
+        let released: Vec<Key> = waiting.map(|(key, _)| key.clone()).collect();
         for key in released {
             self.wake(key, Wake { restarts: true, ..Wake::changed(now) });
         }

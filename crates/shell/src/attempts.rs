@@ -79,16 +79,20 @@ impl Attempts {
     /// begins until then.
     pub(super) fn close(&self) {
         for (file, ends) in self.running().take().unwrap_or_default() {
-            let restored =
-                if ends == 0 { fs::remove_file(&file) } else { fs::write(&file, ends.to_string()) };
-            if let Err(error) = restored {
-                tracing::warn!(%error, file = %file.display(), "cannot record that the process ends on purpose");
-            }
+            restore(&file, ends);
         }
     }
 
     fn running(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, usize>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes again how often the process ended during a computation that has not run to its end.
+fn restore(file: &Path, ends: usize) {
+    let restored = if ends == 0 { fs::remove_file(file) } else { fs::write(file, ends.to_string()) };
+    if let Err(error) = restored {
+        tracing::warn!(%error, file = %file.display(), "cannot record that a computation was not tried");
     }
 }
 
@@ -110,6 +114,14 @@ impl Attempt<'_> {
         }
         // There is no file if the disk refused it.
         drop(fs::remove_file(self.file));
+    }
+
+    /// Takes the attempt back, because the computation has not run: the ends before it count as they did.
+    pub(super) fn withdraw(self) {
+        let ends = self.attempts.running().as_mut().and_then(|running| running.remove(&self.file));
+        if let Some(ends) = ends {
+            restore(&self.file, ends);
+        }
     }
 }
 
@@ -181,6 +193,21 @@ mod tests {
             }
         }
         attempts().begin("rendered commit", "one").expect_err("what an orderly end found is kept");
+    }
+
+    #[test]
+    fn an_attempt_that_is_taken_back_leaves_the_count_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let attempts = || Attempts::new(dir.path());
+        attempts().begin("rendered commit", "new").unwrap().withdraw();
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+        for _ in 0..MAX_ENDS {
+            let _ = attempts().begin("rendered commit", "one").unwrap();
+            if let Ok(waited) = attempts().begin("rendered commit", "one") {
+                waited.withdraw();
+            }
+        }
+        attempts().begin("rendered commit", "one").expect_err("it has ended the process three times");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use kube::{Client, Error};
 use serde_json::json;
 use tracing::debug;
 
-use super::clock::now;
+use super::clock::{Wait, now};
 use object::ObjectRef;
 use object::duration::later;
 use reconcile::{Event, EventType};
@@ -133,9 +133,11 @@ impl EventRecorder {
 
 impl EventCorrelator {
     fn publication(&mut self, event: &Event, now: Timestamp) -> Publication {
-        if later(self.swept_at, SERIES) <= now {
-            self.recent.retain(|_, recent| later(recent.last, SERIES) > now);
-            self.whole_at.retain(|_, whole_at| *whole_at > now);
+        if (Wait { since: self.swept_at, until: later(self.swept_at, SERIES) }).is_over(now) {
+            // What is further ahead than it could be is of the time before the clock was set back.
+            self.recent.retain(|_, recent| recent.last <= now && later(recent.last, SERIES) > now);
+            let longest = later(now, PERIOD * BURST);
+            self.whole_at.retain(|_, whole_at| (now..=longest).contains(whole_at));
             self.swept_at = now;
         }
         let whole_at = self.whole_at.get(&event.regarding).map_or(now, |whole_at| now.max(*whole_at));
@@ -216,6 +218,18 @@ mod tests {
         assert_eq!([299, 300, 301].map(|second| is_recorded("a", 200, second)), [false, true, false]);
         let recorded = (300..400).filter(|n| is_recorded("a", *n, 100_000)).count();
         assert_eq!(recorded, 25);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_drops_no_event() {
+        let mut correlator = EventCorrelator::default();
+        for n in 0..100 {
+            correlator.publication(&event("a", &n.to_string()), at(10_800));
+        }
+        let again = correlator.publication(&event("a", "0"), at(0));
+        assert!(matches!(again, Publication::Create { .. }), "{again:?}");
+        correlator.publication(&event("b", "0"), at(400));
+        assert_eq!(correlator.recent.len(), 1, "it forgets as before");
     }
 
     #[test]

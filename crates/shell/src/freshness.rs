@@ -66,7 +66,9 @@ fn whole<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last time at which the cache of a kind was known to be current.
+/// The last time at which the cache of a kind was known to be current. Every line of its watch confirms it, the
+/// bookmarks of a kind in which nothing changes too: otherwise such a kind would be taken for one that other kinds
+/// have long outrun.
 pub(super) struct Freshness<'a> {
     contact: &'a Contact,
     at: Instant,

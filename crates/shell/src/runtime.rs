@@ -120,13 +120,14 @@ impl Runtime {
         watches: &mut Watches,
     ) -> Option<Timestamp> {
         let (commands, next) = self.read(|dispatcher| (dispatcher.due(now()), dispatcher.next_at()))?;
+        let mut refused = Vec::new();
         for command in commands {
             match command {
                 Command::Decide(decision) => threads.decide(decision),
                 Command::Compute(computation) => threads.compute(computation),
                 Command::Act(act) => {
                     let span = reconcile_span(act.controller, &act.key.to_string(), Some(act.reconcile_id));
-                    let act = Arc::clone(self).act(act).instrument(span);
+                    let act = Arc::clone(self).act_or_stop(act).instrument(span);
                     tasks.spawn(self.cut.clone().run_until_cancelled_owned(act));
                 }
                 Command::LookUp(site, Lookup::Object(object)) => {
@@ -158,11 +159,19 @@ impl Runtime {
                 }
                 Command::Refused(event) => {
                     warn!(object = %event.regarding, error = event.message, "the object cannot be read");
-                    tasks.spawn(Arc::clone(self).record(0, vec![event]));
+                    refused.push(event);
                 }
             }
         }
+        if !refused.is_empty() {
+            let record = Arc::clone(self).record(0, refused);
+            tasks.spawn(self.cut.clone().run_until_cancelled_owned(record));
+        }
         next
+    }
+
+    async fn act_or_stop(self: Arc<Self>, act: Act) {
+        self.or_stop("an action", Arc::clone(&self).act(act)).await;
     }
 
     async fn act(self: Arc<Self>, act: Act) {

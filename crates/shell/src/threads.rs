@@ -7,9 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
 use tracing::error;
 
 use super::activity::ActivityKind;
+use super::attempts::Attempt;
 use super::clock::now;
 use super::runtime::Runtime;
 use reconcile::{Computation, Computed, Decided, Decision};
@@ -27,7 +30,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Starts the threads.
+    /// Starts the threads, within an async runtime that counts the time of computations.
     ///
     /// # Errors
     /// The operating system refuses a thread.
@@ -47,9 +50,14 @@ impl Threads {
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..cores() {
             let (runtime, receiver) = (Arc::clone(runtime), Arc::clone(&receiver));
+            let tokio = tokio::runtime::Handle::current();
             thread::Builder::new().name("compute".into()).spawn(move || {
                 while let Some(computation) = next(&receiver) {
-                    compute(&runtime, computation);
+                    let computed = AssertUnwindSafe(|| compute(&tokio, &runtime, computation));
+                    if catch_unwind(computed).is_err() {
+                        error!("the end of a computation panicked, which is a bug; the process stops");
+                        runtime.broken.cancel();
+                    }
                 }
             })?;
         }
@@ -86,7 +94,22 @@ fn decide(runtime: &Runtime, decision: Decision) {
     runtime.update(|dispatcher, now| dispatcher.decided(decided, now));
 }
 
-fn compute(runtime: &Runtime, computation: Computation) {
+/// Cancels a computation that runs for longer than its deadline, by a clock that stands still while the
+/// machine is suspended.
+fn watch_deadline(
+    tokio: &tokio::runtime::Handle,
+    runtime: &Arc<Runtime>,
+    &Computation { id, deadline, .. }: &Computation,
+) -> AbortHandle {
+    let runtime = Arc::clone(runtime);
+    let watch = async move {
+        sleep(deadline.unsigned_abs()).await;
+        runtime.update(|dispatcher, now| dispatcher.overdue(id, now));
+    };
+    tokio.spawn(watch).abort_handle()
+}
+
+fn compute(tokio: &tokio::runtime::Handle, runtime: &Arc<Runtime>, computation: Computation) {
     let Computation { id, name, controller, ref key, .. } = computation;
     let key = key.clone();
     let _span = super::telemetry::reconcile_span(controller, &key.to_string(), None).entered();
@@ -96,11 +119,18 @@ fn compute(runtime: &Runtime, computation: Computation) {
         None => Ok(None),
     };
     let computed = match attempt {
+        // It was superseded while it waited for others.
+        Ok(attempt) if computation.is_cancelled() => {
+            attempt.into_iter().for_each(Attempt::withdraw);
+            computation.run()
+        }
         Ok(attempt) => {
+            let overdue = watch_deadline(tokio, runtime, &computation);
             let computed = catch_unwind(AssertUnwindSafe(|| computation.run())).unwrap_or_else(|_| {
                 error!(name, "a computation panicked, which is a bug; it will be tried again");
                 Computed::failed(id, "its computation panicked, which is a bug")
             });
+            overdue.abort();
             if let Some(attempt) = attempt {
                 attempt.end();
             }

@@ -144,12 +144,12 @@ pub(super) async fn watch(
         let wait = match begun {
             Ok(resource_version) => {
                 let since = Instant::now();
-                let mut tell = |event| {
+                let mut hear = |event: Option<WatchEvent>| {
                     freshness.confirmed();
-                    tell(event);
+                    event.into_iter().for_each(&mut tell);
                 };
                 let followed = tokio::select! {
-                    ended = follow(&target, resource_version, &mut newest, &mut tell) => ended,
+                    ended = follow(&target, resource_version, &mut newest, &mut hear) => ended,
                     _ = restores.changed() => {
                         (from, newest) = (None, 0);
                         continue;
@@ -237,12 +237,14 @@ async fn present(target: &WatchTarget) -> Result<u64, Error> {
     Ok(version(&page.metadata.resource_version.unwrap_or_default()))
 }
 
-/// Follows changes until the watch ends. `newest` is the newest version that the watch has delivered.
+/// Follows changes until the watch ends. `newest` is the newest version that the watch has delivered. `hear`
+/// takes everything that shows that the cache is current: the changes, and `None` for a sign that nothing has
+/// changed.
 async fn follow(
     target: &WatchTarget,
     mut at: String,
     newest: &mut u64,
-    tell: &mut impl FnMut(WatchEvent),
+    hear: &mut impl FnMut(Option<WatchEvent>),
 ) -> WatchEnd {
     let stream = match open(target, &at).await {
         Ok(stream) => stream,
@@ -259,24 +261,28 @@ async fn follow(
     loop {
         let mut line = Vec::new();
         match timeout(IDLE_TIMEOUT, next_line(&mut stream, &mut line)).await {
-            Ok(Ok(())) if line.is_empty() => return WatchEnd::resume("the server ended the watch", at),
-            Ok(Ok(())) => match take(&target.kind, &line, tell) {
-                // A server that was restored continues from an earlier version, and does not report the
-                // writes that were lost.
-                Ok(Some(newer)) if is_older(&newer, &at) => {
-                    return WatchEnd::list_again("the resource version went back");
-                }
-                Ok(Some(newer)) => {
+            Ok(Ok(())) if line.is_empty() => {
+                hear(None);
+                return WatchEnd::resume("the server ended the watch", at);
+            }
+            Ok(Ok(())) => match take(&target.kind, &line) {
+                Ok((event, newer)) => {
+                    hear(event);
+                    // A server that was restored continues from an earlier version, and does not report the
+                    // writes that were lost.
+                    if is_older(&newer, &at) {
+                        return WatchEnd::list_again("the resource version went back");
+                    }
                     *newest = version(&newer).max(*newest);
                     at = newer;
                 }
-                Ok(None) => {}
                 Err(why) => return WatchEnd::list_again(why),
             },
             Ok(Err(error)) => return WatchEnd::list_again(error.to_string()),
             Err(_) => {
                 return match present(target).await {
                     Ok(present) if present >= version(&at) => {
+                        hear(None);
                         WatchEnd::resume("it sent nothing for too long", at)
                     }
                     Ok(_) => WatchEnd::list_again(
@@ -329,26 +335,23 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
     Ok(())
 }
 
-/// Handles one event; returns the resource version to continue from, or why the watch ends.
-fn take(
-    kind: &WatchedKind,
-    line: &[u8],
-    tell: &mut impl FnMut(WatchEvent),
-) -> Result<Option<String>, String> {
+/// Reads one line; returns the change, which a bookmark has not, and the resource version to continue from; or
+/// why the watch ends.
+fn take(kind: &WatchedKind, line: &[u8]) -> Result<(Option<WatchEvent>, String), String> {
     let event: RawEvent<'_> = serde_json::from_slice(line).map_err(|e| format!("unreadable event: {e}"))?;
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
     match event.event_type {
         "ADDED" | "MODIFIED" => {
-            tell(WatchEvent::Applied(kind.decode(event.object.get())));
-            Ok(Some(identity().resource_version))
+            let applied = WatchEvent::Applied(kind.decode(event.object.get()));
+            Ok((Some(applied), identity().resource_version))
         }
         "DELETED" => {
             let IdentityMeta { namespace, name, resource_version } = identity();
             let key = Key::namespaced(namespace, name);
-            tell(WatchEvent::Deleted { key, resource_version: resource_version.clone() });
-            Ok(Some(resource_version))
+            let deleted = WatchEvent::Deleted { key, resource_version: resource_version.clone() };
+            Ok((Some(deleted), resource_version))
         }
-        "BOOKMARK" => Ok(Some(identity().resource_version)),
+        "BOOKMARK" => Ok((None, identity().resource_version)),
         _ => {
             let status: Status = serde_json::from_str(event.object.get()).unwrap_or_default();
             Err(format!("{} ({})", status.message, status.code))

@@ -7,7 +7,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use object::{Key, Kind, Object, ObjectRef};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 use serde_json::json;
 
 use super::block_on;
@@ -15,10 +17,12 @@ use super::install::kinds;
 use crate::cli::connect::HubArgs;
 use crate::cli::installation::{Deadline, Installer, gone, manifests, stop_conversion};
 use crate::cli::output::Ui;
-use crate::cli::writer::{Format, list, print};
+use crate::cli::writer::{Format, failed, list, print};
 use crate::cli::{CommandError, CommandResult};
+use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
+use api::names::ADDON_REMOVAL_FINALIZER;
 use api::work::v1::ManifestWork;
 use engine::installation::{DASHBOARD, InstallationOptions, OPERATOR, WEBHOOK};
 
@@ -115,6 +119,9 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
         }
         done.deleted(&operator)?;
     }
+    for name in release_add_ons(installer, args.delete_definitions).await? {
+        done.line(format!("ClusterManagementAddOn {name} is no longer held by a removal budget{mark}"))?;
+    }
     // An API server cannot convert a kind after its webhook is gone.
     for name in stop_conversion(&installer.hub, &args.namespace, args.dry_run).await? {
         done.line(format!(
@@ -148,6 +155,37 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     done.finish()
 }
 
+/// Removes the finalizer of the removal budget, which nobody answers any more, from add-ons; returns their
+/// names. It stays on an add-on that is being deleted, because every cluster would lose the add-on at once,
+/// unless `all` are to go.
+async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>, CommandError> {
+    if !is_defined::<ClusterManagementAddOn>(installer).await? {
+        return Ok(Vec::new());
+    }
+    let add_ons: Api<ClusterManagementAddOn> = Api::all(installer.hub.clone());
+    let mut released = Vec::new();
+    for add_on in list::<ClusterManagementAddOn>(&installer.hub, "", "").await? {
+        if !add_on.has_finalizer(ADDON_REMOVAL_FINALIZER) || add_on.is_terminating() && !all {
+            continue;
+        }
+        let finalizers = add_on.metadata.finalizers.iter().flatten();
+        let finalizers: Vec<&String> = finalizers.filter(|it| *it != ADDON_REMOVAL_FINALIZER).collect();
+        let patch = json!({
+            "metadata": {"resourceVersion": add_on.metadata.resource_version, "finalizers": finalizers},
+        });
+        let params = PatchParams { dry_run: installer.dry_run, ..PatchParams::default() };
+        let patched = add_ons.patch(add_on.name(), &params, &Patch::Merge(patch)).await;
+        patched.map_err(failed(format!("change ClusterManagementAddOn {}", add_on.name())))?;
+        released.push(add_on.name().to_owned());
+    }
+    Ok(released)
+}
+
+async fn is_defined<K: Kind>(installer: &Installer) -> Result<bool, CommandError> {
+    let definition = Key::cluster(format!("{}.{}", K::plural(&()), K::group(&())));
+    Ok(installer.find(&ObjectRef::of::<CustomResourceDefinition>(definition)).await?.is_some())
+}
+
 /// Refuses a hub with objects: definitions are deleted with every object of their kinds, and agents remove
 /// the objects of a deleted work.
 async fn must_be_empty(installer: &Installer) -> Result<(), CommandError> {
@@ -161,8 +199,7 @@ async fn must_be_empty(installer: &Installer) -> Result<(), CommandError> {
 }
 
 async fn refuse<K: Kind>(installer: &Installer, hint: String) -> Result<(), CommandError> {
-    let definition = Key::cluster(format!("{}.{}", K::plural(&()), K::group(&())));
-    if installer.find(&ObjectRef::of::<CustomResourceDefinition>(definition)).await?.is_none() {
+    if !is_defined::<K>(installer).await? {
         return Ok(());
     }
     match list::<K>(&installer.hub, "", "").await?.len() {

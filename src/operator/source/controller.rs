@@ -14,7 +14,7 @@ use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, watch};
 use crate::operator::traces::Tracer;
-use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, now};
+use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, Wait, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
@@ -182,7 +182,7 @@ impl SourceController {
                 if one.running.is_some() {
                     continue;
                 }
-                if let Some(due) = one.due.filter(|due| *due > now() && one.trigger == trigger) {
+                if let Some(due) = one.rests_until(now()).filter(|_| one.trigger == trigger) {
                     next = next.min(due);
                     continue;
                 }
@@ -200,10 +200,17 @@ impl SourceController {
 }
 
 impl RepoState {
+    /// Returns when the next fetch is due; `None` if it is due now. It is if the last one began later than
+    /// now, because the clock was set back since.
+    fn rests_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let since = self.began.unwrap_or(Timestamp::MIN);
+        self.due.filter(|until| !Wait { since, until: *until }.is_over(now))
+    }
+
     /// Asks for a fetch now, or soon if the last one has just begun.
     fn hint(&mut self, now: Timestamp) {
         let rest = |began: Timestamp| later(began, SHORTEST_INTERVAL);
-        let at = self.began.map_or(now, rest).max(now);
+        let at = self.began.filter(|began| *began <= now).map_or(now, rest).max(now);
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }

@@ -1,43 +1,69 @@
-//! The deletion of an add-on with jobs that run on its cluster first.
+//! The deletion of an add-on with jobs that run on its clusters first, and with works on another cluster.
 
 use jiff::Timestamp;
 
-use super::deploy::Deployment;
+use super::deploy::{Deployment, Part};
+use super::hosting;
 use crate::AddOn;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::set_condition;
-use api::names::ADDON_PRE_DELETE;
+use api::names::{ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER};
 use engine::addon::hook::{self, HookWait};
-use engine::addon::hosting::Place;
+use engine::addon::hosting::{Host, Place};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, StatusWrite};
 
+/// The finalizers of add-ons with jobs.
+const JOB_FINALIZERS: [&str; 2] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER];
+
 impl<A: AddOn> Deployment<A> {
-    /// Runs the jobs, and removes the finalizer when they are complete. The garbage collector deletes the
-    /// works and the permissions of the add-on after it.
+    /// Runs the jobs. When they are complete, deletes the works on other clusters and removes the finalizers.
+    /// The garbage collector deletes the other works and the permissions of the add-on after it.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
-        if !self.addon.has_finalizer(ADDON_PRE_DELETE) {
+        if !hosting::FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer)) {
             return plan;
         }
-        let addon = Key::of(&*self.addon);
-        let (wait, wanted) = match self.hook() {
-            Ok(None) => (None, None),
-            Ok(Some(_)) | Err(_) if !self.cluster.spec.hub_accepts_client => (None, None),
-            Ok(Some(wanted)) => {
-                (hook::wait(&addon, Place::Managed, &wanted, self.hook.as_deref()), Some(wanted))
+        if !JOB_FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer)) {
+            return hosting::clean(&self.addon, &self.hosted, matches!(self.host, Host::Valid(_)), now);
+        }
+        let parts = match self.parts() {
+            Ok(parts) => parts,
+            Err(why) if self.cluster.spec.hub_accepts_client => {
+                self.report_wait(
+                    &mut plan,
+                    &HookWait::new(&Key::of(&*self.addon), Place::Managed, &why),
+                    now,
+                );
+                return plan;
             }
-            Err(why) => (Some(HookWait::new(&addon, Place::Managed, &why)), None),
+            Err(_) => Vec::new(),
         };
-        let Some(wait) = wait else {
-            plan.step(Action::remove_finalizers(&*self.addon, &[ADDON_PRE_DELETE]));
-            return plan;
-        };
-        let unwritten = wanted.filter(|_| wait.is_unwritten);
-        plan.step(unwritten.map(|hook| Action::apply_unchanged(&hook, self.hook.as_deref())));
+        let waits: Vec<(&Part, HookWait)> =
+            parts.iter().filter_map(|part| Some((part, self.wait_for(part)?))).collect();
+        let unwritten = waits.iter().filter(|(_, wait)| wait.is_unwritten);
+        let hooks = unwritten.filter_map(|(part, _)| Some((part.place, part.hook.as_ref()?)));
+        plan.step(hooks.map(|(place, hook)| Action::apply_unchanged(hook, self.hook_at(place))));
+        match waits.iter().find(|(_, wait)| wait.has_failed).or(waits.first()) {
+            Some((_, wait)) => self.report_wait(&mut plan, wait, now),
+            None => plan.step(Action::remove_finalizers(&*self.addon, &JOB_FINALIZERS)),
+        }
+        plan
+    }
+
+    /// Returns the wait for the jobs of a part of the add-on; `None` if there is nothing to wait for. A
+    /// cluster that the hub does not accept gets no jobs.
+    fn wait_for(&self, part: &Part) -> Option<HookWait> {
+        let is_skipped = part.place == Place::Managed && !self.cluster.spec.hub_accepts_client;
+        if is_skipped || !self.addon.has_finalizer(part.place.hook_finalizer()) {
+            return None;
+        }
+        hook::wait(&Key::of(&*self.addon), part.place, part.hook.as_ref()?, self.hook_at(part.place))
+    }
+
+    fn report_wait(&self, plan: &mut Plan, wait: &HookWait, now: Timestamp) {
         let mut new = ManagedClusterAddOn::clone(&self.addon);
         set_condition(&mut new.status.get_or_insert_default().conditions, wait.condition(), now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
-        plan
     }
 }

@@ -1,12 +1,13 @@
 //! Deploys an add-on to its clusters: registrations, permissions, ManifestWorks, and their health.
 
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 
-use super::{permissions, status};
+use super::{hosting, permissions, status};
 use crate::addon::{AddOn, Health, Installation, Options};
 use crate::config::{self, Assigned};
 use crate::manifests;
@@ -15,9 +16,12 @@ use api::addon::v1alpha1::{
     HealthCheckMode, ManagedClusterAddOn, RegistrationSpec, RegistrationType,
 };
 use api::cluster::v1::ManagedCluster;
-use api::names::{ADDON_GROUP, ADDON_NAME_LABEL, ADDON_PRE_DELETE};
+use api::names::{
+    ADDON_GROUP, ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER,
+    HOSTING_PRE_DELETE_FINALIZER,
+};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
-use engine::addon::hosting::{Place, Target};
+use engine::addon::hosting::{Divided, Host, Place, Target, addon_of, divide};
 use engine::addon::registration::{self, Sources};
 use engine::addon::{config_refs, hook, works};
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -31,12 +35,17 @@ impl<A: AddOn> Controller for DeployController<A> {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManifestWork>(|change, _| {
-            let is_ours = |work: &&ManifestWork| work.label(ADDON_NAME_LABEL) == Some(A::NAME);
-            let work = change.latest().filter(is_ours);
-            work.map(|work| Key::namespaced(work.namespace(), A::NAME)).into_iter().collect()
+            let addon = change.latest().and_then(addon_of).filter(|addon| addon.name == A::NAME);
+            addon.into_iter().collect()
         });
-        watches.on::<ManagedCluster>(|change, _| {
-            change.latest().map(|cluster| Key::namespaced(cluster.name(), A::NAME)).into_iter().collect()
+        watches.on::<ManagedCluster>(|change, view| {
+            let Some(cluster) = change.latest() else { return Vec::new() };
+            let addons = view.readable::<ManagedClusterAddOn>(Query::ALL).into_iter();
+            let is_hosted = |addon: &Arc<ManagedClusterAddOn>| {
+                addon.name() == A::NAME && hosting::named::<A>(addon) == Some(cluster.name())
+            };
+            let hosted = addons.filter(is_hosted).map(|addon| Key::of(&*addon));
+            hosted.chain([Key::namespaced(cluster.name(), A::NAME)]).collect()
         });
         watches.on::<ClusterManagementAddOn>(|change, view| match change.latest() {
             Some(cma) if cma.name() == A::NAME => installations::<A>(view),
@@ -65,7 +74,7 @@ impl<A: AddOn> Controller for DeployController<A> {
         let plan = match Deployment::<A>::read(key, view)? {
             Some(deployment) if deployment.addon.is_terminating() => deployment.finish(now),
             Some(deployment) => deployment.plan(now),
-            None => released(key, view)?,
+            None => released(key, view, now)?,
         };
         Ok(Plan { observe, ..plan })
     }
@@ -87,11 +96,11 @@ fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
 }
 
 /// Lets a deleted add-on of a cluster that is gone go: no job can run there.
-fn released(key: &Key, view: &impl View) -> Read<Plan> {
+fn released(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let addon = view.get::<ManagedClusterAddOn>(key)?.filter(|addon| addon.is_terminating());
     if let (Some(addon), None) = (addon, view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?) {
-        plan.step(Action::remove_finalizers(&*addon, &[ADDON_PRE_DELETE]));
+        plan = hosting::clean(&addon, &hosting::works(key, view)?, false, now);
     }
     Ok(plan)
 }
@@ -100,10 +109,12 @@ fn released(key: &Key, view: &impl View) -> Read<Plan> {
 pub(super) struct Deployment<A> {
     pub(super) addon: Arc<ManagedClusterAddOn>,
     pub(super) cluster: Arc<ManagedCluster>,
-    /// The works that deploy it.
-    pub(super) works: Vec<Arc<ManifestWork>>,
-    /// The work with the jobs that run before it is deleted.
-    pub(super) hook: Option<Arc<ManifestWork>>,
+    /// The cluster that hosts a part of it.
+    pub(super) host: Host,
+    /// The works on its cluster.
+    managed: Vec<Arc<ManifestWork>>,
+    /// The works of the part that other clusters host or hosted.
+    pub(super) hosted: Vec<Arc<ManifestWork>>,
     pub(super) permissions: permissions::Held,
     pub(super) options: Options,
     config: Assigned,
@@ -122,19 +133,23 @@ impl<A: AddOn> Deployment<A> {
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))? else {
             return Ok(None);
         };
-        let all =
+        let mut managed =
             view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, A::NAME).within(&key.namespace))?;
-        let hook = all.iter().find(|work| work.name() == Place::Managed.hook_name(key)).cloned();
-        let works = all.into_iter().filter(|work| works::is_deploy(key, Place::Managed, work)).collect();
+        let hook = Place::Managed.hook_name(key);
+        let is_elsewhere = |work: &ManifestWork| work.label(ADDON_NAMESPACE_LABEL).is_some();
+        managed.retain(|work| {
+            (works::is_deploy(key, Place::Managed, work) || work.name() == hook) && !is_elsewhere(work)
+        });
         Ok(Some(Self {
+            host: hosting::host::<A>(&addon, view)?,
+            hosted: hosting::works(key, view)?,
             config: config::assigned(cma.as_deref(), &addon, view)?,
             permissions: permissions::Held::read(key, view)?,
             options: A::options(),
             addon_type: PhantomData,
             addon,
             cluster,
-            works,
-            hook,
+            managed,
         }))
     }
 
@@ -150,15 +165,19 @@ impl<A: AddOn> Deployment<A> {
             Assigned::Content(config) => self.make(&mut new, config).map(Some),
         };
         if let Ok(Some(made)) = &made {
-            if let Some(write) = self.hold(made.hook.is_some()) {
+            if let Some(write) = self.hold(made) {
                 plan.step([write]);
                 return plan;
             }
             let rules = self.options.hub_permissions.as_deref().unwrap_or_default();
             plan.step(self.permissions.give(&self.addon, rules));
-            self.deploy(&mut plan, &made.works);
+            self.deploy(&mut plan, made);
         }
-        self.report(&mut new, made.map(|made| made.is_some_and(|made| made.works.is_empty())), now);
+        let empty = |parts: Option<Vec<Part>>| {
+            let parts = parts.unwrap_or_default().into_iter();
+            parts.filter(|part| part.works.is_empty()).map(|part| part.place).collect()
+        };
+        self.report(&mut new, made.map(empty), now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         plan
     }
@@ -172,7 +191,7 @@ impl<A: AddOn> Deployment<A> {
         &self,
         new: &mut ManagedClusterAddOn,
         config: &AddOnDeploymentConfigSpec,
-    ) -> Result<Made, String> {
+    ) -> Result<Vec<Part>, String> {
         let manifest_error = |why| format!("failed to get manifest from agent interface: {why}");
         let config = config::with_values(config.clone(), &self.addon).map_err(manifest_error)?;
         self.register(new, Vec::new(), &config);
@@ -183,13 +202,41 @@ impl<A: AddOn> Deployment<A> {
         }
         self.register(new, manifests.clone(), &config);
         let configs = config_refs::assigned(&self.addon).unwrap_or_default();
-        let existing: Vec<&ManifestWork> = self.works.iter().map(Arc::as_ref).collect();
-        let target = Target::managed(&self.addon, &configs);
+        let failed = |why: String| format!("failed to build manifestwork: {why}");
+        let is_hosted = self.host != Host::None;
+        let Divided { managed, hosting } = divide(manifests, is_hosted).map_err(failed)?;
+        let own = Target::managed(&self.addon, &configs);
+        let host = self.host.name().map(|cluster| Target { place: Place::Hosting, cluster, ..own });
         let manifest_configs = self.options.manifest_configs.clone();
         let author = ManifestWorkSpec { manifest_configs, ..ManifestWorkSpec::default() };
-        let hook = hook::build(&target, &manifests, &author);
-        let works = works::build(&target, manifests, &existing, &author);
-        Ok(Made { works: works.map_err(|why| format!("failed to build manifestwork: {why}"))?, hook })
+        let parts = host.map(|host| (host, hosting)).into_iter().chain([(own, managed)]);
+        let part = |(target, manifests): (Target<'_>, Vec<Object>)| {
+            let (place, hook) = (target.place, hook::build(&target, &manifests, &author));
+            let works = works::build(&target, manifests, &self.works_at(place), &author);
+            Ok(Part { place, works: works.map_err(|why| failed(why.to_string()))?, hook })
+        };
+        parts.map(part).collect()
+    }
+
+    /// Returns the works that deploy a part of the add-on. Those on a cluster that hosted it before do not
+    /// count.
+    pub(super) fn works_at(&self, place: Place) -> Vec<&ManifestWork> {
+        let key = Key::of(&*self.addon);
+        self.all_at(place).filter(|work| works::is_deploy(&key, place, work)).collect()
+    }
+
+    /// Returns the work with the jobs that run before a part of the add-on is deleted.
+    pub(super) fn hook_at(&self, place: Place) -> Option<&ManifestWork> {
+        let name = place.hook_name(&Key::of(&*self.addon));
+        self.all_at(place).find(|work| work.name() == name)
+    }
+
+    fn all_at(&self, place: Place) -> impl Iterator<Item = &ManifestWork> {
+        let (works, cluster) = match place {
+            Place::Managed => (&self.managed, Some(self.addon.namespace())),
+            Place::Hosting => (&self.hosted, hosting::named::<A>(&self.addon)),
+        };
+        works.iter().map(Arc::as_ref).filter(move |work| Some(work.namespace()) == cluster)
     }
 
     /// Says how the agent registers, in which namespace, and how its health is found.
@@ -215,46 +262,68 @@ impl<A: AddOn> Deployment<A> {
         };
     }
 
-    /// Returns the write of the finalizer, which stays while jobs run before the deletion. It changes the
-    /// version of the add-on, so it comes alone.
-    fn hold(&self, has_hook: bool) -> Option<Action> {
-        if has_hook {
-            Action::add_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
-        } else {
-            Action::remove_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
+    /// Returns the write of the finalizers that the jobs before the deletion need, and the works on another
+    /// cluster. It changes the version of the add-on, so it comes alone.
+    fn hold(&self, parts: &[Part]) -> Option<Action> {
+        if let Host::Invalid(_) = self.host {
+            return None;
         }
-    }
-
-    /// Writes the works that differ, then deletes those that are not wanted any more.
-    fn deploy(&self, plan: &mut Plan, wanted: &[ManifestWork]) {
-        let works = || self.works.iter().map(Arc::as_ref);
-        let live = |wanted: &ManifestWork| works().find(|work| work.name() == wanted.name());
-        for works in works::to_write(wanted, live) {
-            plan.step(works.into_iter().map(|work| Action::apply_unchanged(work, live(work))));
-        }
-        let is_surplus = |work: &&Arc<ManifestWork>| {
-            !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
+        let has_jobs = |place| parts.iter().any(|part| part.place == place && part.hook.is_some());
+        let deploys = |part: &Part| part.hook.is_some() || !part.works.is_empty();
+        let is_deployed = parts.iter().any(|part| part.place == Place::Hosting && deploys(part));
+        let needs = [
+            (ADDON_PRE_DELETE, has_jobs(Place::Managed)),
+            (HOSTING_PRE_DELETE_FINALIZER, has_jobs(Place::Hosting)),
+            (HOSTING_CLEANUP_FINALIZER, is_deployed || !self.hosted.is_empty()),
+        ];
+        let of = |is_needed: bool| -> Vec<&str> {
+            needs.iter().filter(|(_, needed)| *needed == is_needed).map(|(finalizer, _)| *finalizer).collect()
         };
-        plan.step(self.works.iter().filter(is_surplus).map(|work| Action::delete(work.as_ref())));
+        let add = Action::add_finalizers(&*self.addon, &of(true));
+        add.or_else(|| Action::remove_finalizers(&*self.addon, &of(false)))
     }
 
-    /// Returns the jobs that run before the deletion, as far as they can be made now.
-    pub(super) fn hook(&self) -> Result<Option<ManifestWork>, String> {
+    /// Writes the works that differ, then deletes those that are not wanted any more. They stay as they are
+    /// while the hub cannot deploy to the cluster that hosts the add-on.
+    fn deploy(&self, plan: &mut Plan, parts: &[Part]) {
+        if let Host::Invalid(_) = self.host {
+            return;
+        }
+        for part in parts {
+            let existing = self.works_at(part.place);
+            let live =
+                |wanted: &ManifestWork| existing.iter().find(|work| work.name() == wanted.name()).copied();
+            for works in works::to_write(&part.works, live) {
+                plan.step(works.into_iter().map(|work| Action::apply_unchanged(work, live(work))));
+            }
+        }
+        let wanted: BTreeSet<Key> = parts.iter().flat_map(|part| part.works.iter().map(Key::of)).collect();
+        let hook = Place::Managed.hook_name(&Key::of(&*self.addon));
+        let is_surplus = |work: &&Arc<ManifestWork>| {
+            !work.is_terminating() && work.name() != hook && !wanted.contains(&Key::of(&***work))
+        };
+        let works = self.managed.iter().chain(&self.hosted);
+        plan.step(works.filter(is_surplus).map(|work| Action::delete(work.as_ref())));
+    }
+
+    /// Returns the parts with the jobs that run before the deletion, as far as they can be made now.
+    pub(super) fn parts(&self) -> Result<Vec<Part>, String> {
         match &self.config {
             Assigned::Waits => Err("its configuration is not the assigned one".to_owned()),
             Assigned::Content(config) => {
                 let mut unused = ManagedClusterAddOn::clone(&self.addon);
-                self.make(&mut unused, config).map(|made| made.hook)
+                self.make(&mut unused, config)
             }
         }
     }
 }
 
-/// The works of an add-on on one cluster.
-pub(super) struct Made {
+/// The works of a part of an add-on.
+pub(super) struct Part {
+    pub(super) place: Place,
     works: Vec<ManifestWork>,
     /// The one with the jobs that run before the deletion.
-    hook: Option<ManifestWork>,
+    pub(super) hook: Option<ManifestWork>,
 }
 
 fn is_incomplete(manifest: &Object) -> bool {

@@ -3,6 +3,7 @@
 mod deletion;
 mod deploy;
 mod hashes;
+mod hosting;
 mod permissions;
 mod request;
 mod status;

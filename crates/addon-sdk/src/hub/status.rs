@@ -2,28 +2,35 @@
 //!
 //! The hub judges the rollout (`Configured`, `Progressing`), so the manager never writes these.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 
 use super::deploy::Deployment;
 use crate::AddOn;
 use crate::addon::Health;
 use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::addon_conditions::{AVAILABLE, MANIFEST_APPLIED, REGISTRATION_APPLIED};
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use engine::addon::health;
-use engine::addon::hosting::Place;
+use engine::addon::hosting::{Host, Place};
+use object::Metadata as _;
 use reconcile::{Action, Executed, StatusWrite};
 
 impl<A: AddOn> Deployment<A> {
-    /// Fills in the conditions. `made` says whether the add-on has no objects at all, or why they could not
-    /// be made.
-    pub(super) fn report(&self, new: &mut ManagedClusterAddOn, made: Result<bool, String>, now: Timestamp) {
-        let works: Vec<&ManifestWork> = self.works.iter().map(Arc::as_ref).collect();
+    /// Fills in the conditions. `made` says which parts of the add-on have no objects at all, or why they
+    /// could not be made.
+    pub(super) fn report(
+        &self,
+        new: &mut ManagedClusterAddOn,
+        made: Result<Vec<Place>, String>,
+        now: Timestamp,
+    ) {
+        let places = [Some(Place::Managed), self.host.name().map(|_| Place::Hosting)];
+        let places: Vec<Place> = places.into_iter().flatten().collect();
+        let works: Vec<&ManifestWork> = places.iter().flat_map(|place| self.works_at(*place)).collect();
         let is_registered = new.status.as_ref().is_some_and(|status| !status.supported_configs.is_empty());
         let conditions = &mut new.status.get_or_insert_default().conditions;
         if is_registered {
@@ -31,19 +38,24 @@ impl<A: AddOn> Deployment<A> {
                 .message("Registration of the addon agent is configured");
             set_condition(conditions, registered, now);
         }
-        let applied = match made {
+        self.host.report(conditions, now);
+        match made {
             Err(why) => {
-                Some(Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed").message(why))
+                let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
+                set_condition(conditions, failed.message(why), now);
             }
-            Ok(is_empty) if works.is_empty() && !is_empty => None,
-            Ok(_) => health::manifest_applied(Place::Managed, &works),
-        };
-        if let Some(applied) = applied {
-            set_condition(conditions, applied, now);
+            Ok(empty) => {
+                for place in places {
+                    let works = self.works_at(place);
+                    let is_known = !works.is_empty() || empty.contains(&place);
+                    if let Some(applied) = health::manifest_applied(place, &works).filter(|_| is_known) {
+                        set_condition(conditions, applied, now);
+                    }
+                }
+            }
         }
         // While the cluster is unknown, the hub writes the availability of its add-ons.
-        let cluster = self.cluster.condition(cluster_conditions::AVAILABLE);
-        if cluster.is_some_and(|cluster| cluster.status == Unknown) {
+        if is_unknown(&self.cluster) {
             return;
         }
         if let Some(available) = self.availability(&works) {
@@ -53,7 +65,15 @@ impl<A: AddOn> Deployment<A> {
 
     /// Returns the health of the add-on; `None` if its agent reports it.
     fn availability(&self, works: &[&ManifestWork]) -> Option<Observation> {
-        let available = health::availability(A::NAME, works);
+        let unknown = |reason: &str, why: &str| Observation::new(AVAILABLE, Unknown, reason).message(why);
+        let available = match &self.host {
+            Host::Invalid(why) => unknown("HostingClusterInvalid", why),
+            Host::Valid(host) if is_unknown(host) => {
+                let why = format!("hosting cluster {} does not answer", host.name());
+                unknown("HostingClusterUnknown", &why)
+            }
+            Host::None | Host::Valid(_) => health::availability(A::NAME, works),
+        };
         match self.options.health {
             Health::Lease => None,
             Health::Probe(probe) if available.status == True => {
@@ -66,6 +86,12 @@ impl<A: AddOn> Deployment<A> {
             Health::Workloads | Health::Probe(_) => Some(available),
         }
     }
+}
+
+/// Returns whether a cluster does not answer.
+fn is_unknown(cluster: &ManagedCluster) -> bool {
+    let available = cluster.condition(cluster_conditions::AVAILABLE);
+    available.is_some_and(|available| available.status == Unknown)
 }
 
 /// Says that the hub refuses the permissions of an agent: the manager can give only those that it has itself.

@@ -1,8 +1,7 @@
-//! The deletion of a ClusterManagementAddOn that a RolloutPolicy of a person applies to.
+//! The deletion of a ClusterManagementAddOn.
 //!
-//! A finalizer keeps it until every cluster has lost the add-on, within the removal budget of the policy.
-//! Without such a policy it is deleted as in OCM: at once, and the garbage collector deletes its add-ons on
-//! the clusters.
+//! A finalizer keeps it until every cluster has lost the add-on, within the removal budget of its
+//! RolloutPolicy, or of the default one. In OCM every cluster loses it at once, as with a budget of 100%.
 
 use std::collections::BTreeSet;
 
@@ -33,15 +32,11 @@ pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
     is_held.then_some(if is_approved { AddOnDeletion::Approved } else { AddOnDeletion::Budgeted })
 }
 
-/// Names the policy of a person on an add-on that it applies to, and adds the finalizer; removes both from
-/// others.
+/// Names the policy of a person on an add-on that it applies to, and adds the finalizer.
 pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Option<Action>> {
     let policy = rollout_policy::object_for(RolloutOwner::AddOn(cma.name()), view)?;
-    let policy = rollout_policy::of_people(policy.as_deref());
-    Ok(rollout_policy::name_on(cma, policy).or_else(|| match policy {
-        Some(_) => Action::add_finalizers(cma, &[ADDON_REMOVAL_FINALIZER]),
-        None => Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER]),
-    }))
+    let named = rollout_policy::name_on(cma, rollout_policy::of_people(policy.as_deref()));
+    Ok(named.or_else(|| Action::add_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])))
 }
 
 /// Removes the finalizer when no cluster has the add-on any more, or when its add-ons stay.

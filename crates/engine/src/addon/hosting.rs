@@ -3,16 +3,27 @@
 //! An annotation of the add-on names that cluster, and each manifest says where it goes. Without the
 //! annotation every manifest goes to the cluster of the add-on, whatever it says, as in OCM.
 
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::Config;
+use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::{False, True};
+use api::condition::{Observation, set_condition};
+use api::names::addon_conditions::{HOSTING_CLUSTER_VALIDITY, HOSTING_MANIFEST_APPLIED};
 use api::names::{
     ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, ADDON_PRE_DELETE, HOSTED_MANIFEST_LOCATION,
     HOSTING_CLUSTER_ANNOTATION, HOSTING_PRE_DELETE_FINALIZER,
 };
 use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _, Object};
+
+/// How long the deletion of an add-on waits for an agent to remove works. An agent may be away for ever.
+const WORKS_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
 /// The part of an add-on that a work deploys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +98,56 @@ impl<'a> Target<'a> {
     }
 }
 
+/// The cluster that hosts a part of an add-on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Host {
+    /// The add-on runs on its own cluster alone.
+    None,
+    /// The hub can deploy to this cluster.
+    Valid(Arc<ManagedCluster>),
+    /// The hub cannot deploy to the cluster; the text says why. Works stay as they are meanwhile, so nothing
+    /// is deleted because a cluster is missing.
+    Invalid(String),
+}
+
+impl Host {
+    /// Judges the cluster that an add-on names; `cluster` is `None` if the hub does not have it.
+    pub fn judge(name: &str, cluster: Option<Arc<ManagedCluster>>) -> Self {
+        let invalid = |why: &str| Self::Invalid(format!("hosting cluster {name} {why}"));
+        match cluster {
+            None => invalid("is not a managed cluster of the hub"),
+            Some(cluster) if cluster.is_terminating() => invalid("is being deleted"),
+            Some(cluster) if !cluster.spec.hub_accepts_client => invalid("is not accepted by the hub"),
+            Some(cluster) => Self::Valid(cluster),
+        }
+    }
+
+    /// Returns the name of the cluster that the hub can deploy to.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Valid(cluster) => Some(cluster.name()),
+            Self::None | Self::Invalid(_) => None,
+        }
+    }
+
+    /// Reports the cluster in OCM's words where it has some, beside what its works report.
+    pub fn report(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
+        let observation = match self {
+            Self::None => {
+                let of_host = [HOSTING_CLUSTER_VALIDITY, HOSTING_MANIFEST_APPLIED];
+                conditions.retain(|condition| !of_host.contains(&condition.type_.as_str()));
+                return;
+            }
+            Self::Valid(cluster) => Observation::new(HOSTING_CLUSTER_VALIDITY, True, "HostingClusterValid")
+                .message(format!("hosting cluster {} is a managed cluster of the hub", cluster.name())),
+            Self::Invalid(why) => {
+                Observation::new(HOSTING_CLUSTER_VALIDITY, False, "HostingClusterInvalid").message(why)
+            }
+        };
+        set_condition(conditions, observation, now);
+    }
+}
+
 /// Returns the name of the cluster that hosts an add-on; `None` if it runs on its own cluster alone. An empty
 /// name counts, as in OCM, and is that of no cluster.
 pub fn hosting_cluster(addon: &ManagedClusterAddOn) -> Option<&str> {
@@ -103,6 +164,13 @@ pub fn addon_of(work: &ManifestWork) -> Option<Key> {
 pub fn is_hosted(addon: &Key, work: &ManifestWork) -> bool {
     let is_deploy = super::works::is_deploy(addon, Place::Hosting, work);
     addon_of(work).as_ref() == Some(addon) && (is_deploy || work.name() == Place::Hosting.hook_name(addon))
+}
+
+/// Returns until when the deletion of an add-on waits for the end of works; `None` if there are none.
+pub fn deadline(works: &[Arc<ManifestWork>], now: Timestamp) -> Option<Timestamp> {
+    let deleted =
+        |work: &Arc<ManifestWork>| work.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
+    works.iter().map(deleted).max()?.checked_add(WORKS_TIMEOUT).ok()
 }
 
 /// The manifests of an add-on.

@@ -7,7 +7,7 @@ use super::{Cluster, FleetReport, Workload};
 use api::gitops::v1alpha1::CommitState;
 
 /// Reasons of a stalled repository that wait for an approval of the commit.
-const WAITS_FOR_APPROVAL: [&str; 2] = ["PlanNotApproved", "DeletionsHeld"];
+const WAITS_FOR_APPROVAL: [&str; 3] = ["PlanNotApproved", "DeletionsHeld", "PolicyHeld"];
 
 /// The state of a rollout whose placement has no decisions.
 const NO_DECISIONS: &str = "PlacementDecisionNotFound";

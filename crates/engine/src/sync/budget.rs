@@ -1,29 +1,62 @@
 //! The number of deletions that need no approval.
+//!
+//! The budget counts over a window of time, so that a series of small commits cannot empty a hub within it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
 use super::ObjectId;
 use crate::plural::counted;
 use api::names::PRUNE_ANNOTATION;
-use object::hex;
+use object::duration::later;
+use object::{Key, hex};
 
-/// The number of objects that may be deleted at once without approval: the larger of the two limits.
+/// Limit of the deletions of a window that are recorded by name: about 150 kB in a status.
+const RECORDED: usize = 1000;
+
+/// The characters and the length of the hash that kustomize adds to the names of generated objects.
+const HASH: (&str, usize) = ("2456789bcdfghkmt", 10);
+
+/// The number of objects that may be deleted within a window without approval: the larger of the two limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Number of objects.
     pub objects: usize,
     /// Percentage of the inventory, rounded down.
     pub percent: usize,
+    /// How long a deletion counts; without a window, each commit counts alone.
+    pub window: SignedDuration,
 }
 
 impl Default for Budget {
-    /// Returns five objects or five percent.
+    /// Returns five objects or five percent within an hour.
     fn default() -> Self {
-        Self { objects: 5, percent: 5 }
+        Self { objects: 5, percent: 5, window: SignedDuration::from_hours(1) }
     }
 }
+
+impl Budget {
+    /// Needs an approval for every deletion.
+    pub(super) const NONE: Self = Self { objects: 0, percent: 0, window: SignedDuration::ZERO };
+
+    /// Returns how many of `total` objects may be deleted within the window.
+    fn allowed(self, total: usize) -> usize {
+        let allowed = self.objects.max(total.saturating_mul(self.percent) / 100);
+        if allowed >= total { allowed } else { allowed.min(RECORDED) }
+    }
+
+    /// Returns the deletions that still count. A time in the future, which a clock that was ahead wrote,
+    /// counts too.
+    pub(super) fn within_window(self, recent: &Recent, now: Timestamp) -> Recent {
+        let counts = recent.iter().filter(|(_, at)| later(**at, self.window) > now);
+        counts.map(|(id, at)| (id.clone(), *at)).collect()
+    }
+}
+
+/// Deleted objects, and when.
+pub type Recent = BTreeMap<ObjectId, Timestamp>;
 
 /// Deletions that wait for approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +67,8 @@ pub struct DeletionHold {
     pub objects: Vec<ObjectId>,
     /// Says why approval is needed.
     pub why: String,
+    /// When they are within the budget; `None` if only an approval allows them.
+    pub until: Option<Timestamp>,
 }
 
 /// Deletions and the sizes that the budget compares them with.
@@ -42,8 +77,10 @@ pub(super) struct Deletions<'a> {
     pub(super) objects: &'a BTreeMap<ObjectId, String>,
     /// Number of objects in the inventory.
     pub(super) owned: usize,
-    /// Number of objects in the commit.
-    pub(super) desired: usize,
+    /// The objects that were deleted within the window without an approval and are not wanted again.
+    pub(super) recent: &'a Recent,
+    /// The objects of the commit.
+    pub(super) desired: &'a BTreeSet<&'a ObjectId>,
     /// How many clusters lose an add-on or a work with an object, for the objects with which more lose it
     /// than may.
     pub(super) uninstalls: &'a BTreeMap<ObjectId, usize>,
@@ -61,16 +98,50 @@ pub(super) fn cascades(id: &ObjectId) -> bool {
     )
 }
 
-/// Says why deletions must wait; `None` if they are within the budget, or if exactly these were approved.
-pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) -> Option<DeletionHold> {
-    let Deletions { objects, owned, desired, uninstalls, confirm } = *deletions;
-    let allowed = budget.objects.max(owned.saturating_mul(budget.percent) / 100);
-    let why = if objects.is_empty() {
-        return None;
-    } else if desired == 0 {
+/// Returns whether an object is generated, and the commit has it with another hash.
+fn is_replaced(id: &ObjectId, desired: &BTreeSet<&ObjectId>) -> bool {
+    let Some(base) = generated(id) else { return false };
+    let first = ObjectId { key: Key::namespaced(id.key.namespace.clone(), base), ..id.clone() };
+    let same = desired.range::<&ObjectId, _>(&first..).take_while(|other| {
+        (&other.group, &other.kind, &other.key.namespace) == (&id.group, &id.kind, &id.key.namespace)
+            && other.key.name.starts_with(base)
+    });
+    same.into_iter().any(|other| generated(other) == Some(base))
+}
+
+/// Returns the name of a generated object up to its hash.
+fn generated(id: &ObjectId) -> Option<&str> {
+    let (base, hash) = id.key.name.rsplit_once('-')?;
+    let is_hash = hash.len() == HASH.1 && hash.chars().all(|it| HASH.0.contains(it));
+    let is_kind = id.group.is_empty() && matches!(id.kind.as_str(), "ConfigMap" | "Secret");
+    (is_hash && is_kind).then_some(base)
+}
+
+/// Returns the objects that count against the budget when these deletions are made, or why they must wait.
+/// Those that exactly these deletions are approved for do not count.
+///
+/// # Errors
+/// They must wait.
+pub(super) fn spend(
+    budget: Budget,
+    deletions: &Deletions<'_>,
+    approved: &str,
+) -> Result<BTreeSet<ObjectId>, DeletionHold> {
+    let Deletions { objects, owned, recent, desired, uninstalls, confirm } = *deletions;
+    if objects.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let total = owned + recent.keys().filter(|id| !objects.contains_key(*id)).count();
+    let allowed = budget.allowed(total);
+    let is_new = |id: &&ObjectId| !recent.contains_key(*id) && !is_replaced(id, desired);
+    let new: BTreeSet<ObjectId> = objects.keys().filter(is_new).cloned().collect();
+    // A deletion that was recorded and not made is made now.
+    let sum = new.len() + recent.len();
+    let mut until = None;
+    let why = if desired.is_empty() {
         "the repository holds no objects any more".to_owned()
-    } else if objects.len() > allowed {
-        format!("{} deletions are over the budget of {allowed}", objects.len())
+    } else if new.len() > allowed {
+        format!("{} deletions are over the budget of {allowed}", new.len())
     } else if let Some(id) = objects.keys().find(|id| cascades(id)) {
         format!("deleting {id} deletes everything in it")
     } else if let Some((id, clusters)) = objects.keys().find_map(|id| uninstalls.get_key_value(id)) {
@@ -80,33 +151,121 @@ pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) ->
         )
     } else if let Some(id) = confirm.first() {
         format!("the annotation {PRUNE_ANNOTATION} of {id} asks for an approval")
+    } else if sum > allowed && !new.is_empty() {
+        let mut ends: Vec<Timestamp> = recent.values().map(|at| later(*at, budget.window)).collect();
+        ends.sort_unstable();
+        until = ends.get(sum - allowed - 1).copied();
+        format!(
+            "{}, after {} within {:#}, are over the budget of {allowed}",
+            counted(new.len(), "deletion"),
+            counted(recent.len(), "other"),
+            budget.window
+        )
     } else {
-        return None;
+        let is_limited = allowed < total && budget.window.is_positive();
+        return Ok(if is_limited { new } else { BTreeSet::new() });
     };
     // Objects that are created again have other uids, so their deletion needs another approval.
     let hash =
         objects.iter().fold(Sha256::new(), |hash, (id, uid)| hash.chain_update(format!("{id} {uid}\n")));
     let approval = hex(hash.finalize().get(..8).unwrap_or_default());
-    (approval != approved).then(|| DeletionHold { approval, objects: objects.keys().cloned().collect(), why })
+    if approval == approved {
+        return Ok(BTreeSet::new());
+    }
+    Err(DeletionHold { approval, objects: objects.keys().cloned().collect(), why, until })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use object::Key;
 
     fn ids(n: usize, kind: &str) -> BTreeMap<ObjectId, String> {
-        let id = |i| ObjectId {
-            group: String::new(),
-            kind: kind.into(),
-            key: Key::namespaced("ns", format!("{i:04}")),
+        (0..n).map(|i| (id(kind, &format!("{i:04}")), format!("u{i}"))).collect()
+    }
+
+    /// Returns why deletions wait, of `owned` objects and after `recent` ones at the minutes given.
+    fn spend_after(
+        recent: &[(&str, i64)],
+        objects: &BTreeMap<ObjectId, String>,
+        owned: usize,
+        approved: &str,
+    ) -> Result<usize, DeletionHold> {
+        let kept = id("ConfigMap", "kept");
+        let deletions = Deletions {
+            objects,
+            owned,
+            recent: &recent.iter().map(|(name, minute)| (id("ConfigMap", name), at(*minute))).collect(),
+            desired: &BTreeSet::from([&kept]),
+            uninstalls: &BTreeMap::new(),
+            confirm: &[],
         };
-        (0..n).map(|i| (id(i), format!("u{i}"))).collect()
+        spend(Budget::default(), &deletions, approved).map(|spent| spent.len())
     }
 
     fn held(objects: &BTreeMap<ObjectId, String>, owned: usize, approved: &str) -> Option<DeletionHold> {
-        let uninstalls = &BTreeMap::new();
-        hold(Budget::default(), &Deletions { objects, owned, desired: 1, uninstalls, confirm: &[] }, approved)
+        spend_after(&[], objects, owned, approved).err()
+    }
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
+    fn id(kind: &str, name: &str) -> ObjectId {
+        ObjectId { group: String::new(), kind: kind.into(), key: Key::namespaced("ns", name) }
+    }
+
+    #[test]
+    fn deletions_count_over_the_window_and_not_one_by_one() {
+        let three = [("a", 0), ("b", 5), ("c", 6)];
+        assert_eq!(spend_after(&three, &ids(2, "ConfigMap"), 50, ""), Ok(2), "they are recorded before");
+        let hold = spend_after(&three, &ids(3, "ConfigMap"), 50, "").unwrap_err();
+        assert_eq!(hold.why, "3 deletions, after 3 others within 1h, are over the budget of 5");
+        assert_eq!(hold.until, Some(at(60)), "the first of the window ends then");
+        let later = spend_after(&three, &ids(4, "ConfigMap"), 50, "").unwrap_err();
+        assert_eq!(later.until, Some(at(65)));
+        assert_eq!(spend_after(&three, &ids(3, "ConfigMap"), 50, &hold.approval), Ok(0), "approved");
+        let alone = spend_after(&three, &ids(6, "ConfigMap"), 50, "").unwrap_err();
+        assert_eq!((alone.why.as_str(), alone.until), ("6 deletions are over the budget of 5", None));
+        let last = spend_after(&three, &ids(2, "ConfigMap"), 2, "");
+        assert_eq!(last, Ok(0), "the budget is for everything that there was");
+    }
+
+    #[test]
+    fn a_deletion_that_was_recorded_and_not_made_is_made_and_counts_once() {
+        let recorded: Vec<String> = (0..5).map(|i| format!("{i:04}")).collect();
+        let recorded: Vec<(&str, i64)> = recorded.iter().map(|name| (name.as_str(), 0)).collect();
+        assert_eq!(spend_after(&recorded, &ids(5, "ConfigMap"), 50, ""), Ok(0));
+        assert!(spend_after(&recorded, &ids(6, "ConfigMap"), 50, "").is_err());
+    }
+
+    #[test]
+    fn a_generated_object_with_another_hash_is_replaced_and_counts_as_no_deletion() {
+        let names = |hash: &str| -> Vec<ObjectId> {
+            (0..9).map(|i| id("ConfigMap", &format!("c{i}-{hash}"))).collect()
+        };
+        let check = |old: &str, new: &str| {
+            let objects = names(old).into_iter().map(|id| (id, String::new())).collect();
+            let new = names(new);
+            let deletions = Deletions {
+                objects: &objects,
+                owned: 9,
+                recent: &Recent::new(),
+                desired: &new.iter().collect(),
+                uninstalls: &BTreeMap::new(),
+                confirm: &[],
+            };
+            spend(Budget { objects: 1, percent: 1, ..Budget::default() }, &deletions, "").is_ok()
+        };
+        assert!(check("2456789bcd", "fghkmt2456"));
+        assert!(!check("2456789bcd", "other"), "they are gone");
+        assert!(!check("v1", "v2"), "that is no hash");
+    }
+
+    #[test]
+    fn a_time_ahead_of_the_clock_counts() {
+        let recent = Recent::from([(id("ConfigMap", "a"), at(600)), (id("ConfigMap", "b"), at(-60))]);
+        let left = Budget::default().within_window(&recent, at(0));
+        assert_eq!(left.into_keys().map(|id| id.key.name).collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]
@@ -138,12 +297,15 @@ mod tests {
 
     #[test]
     fn the_last_objects_and_cascading_deletions_always_wait() {
-        let uninstalls = &BTreeMap::new();
-        let last =
-            Deletions { objects: &ids(1, "ConfigMap"), owned: 1, desired: 0, uninstalls, confirm: &[] };
-        assert!(hold(Budget::default(), &last, "").is_some());
-        let cascading =
-            Deletions { objects: &ids(1, "Namespace"), owned: 100, desired: 99, uninstalls, confirm: &[] };
-        assert!(hold(Budget::default(), &cascading, "").is_some());
+        let last = Deletions {
+            objects: &ids(1, "ConfigMap"),
+            owned: 1,
+            recent: &Recent::new(),
+            desired: &BTreeSet::new(),
+            uninstalls: &BTreeMap::new(),
+            confirm: &[],
+        };
+        assert!(spend(Budget::default(), &last, "").is_err());
+        assert!(held(&ids(1, "Namespace"), 100, "").is_some());
     }
 }

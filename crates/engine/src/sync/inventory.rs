@@ -99,7 +99,7 @@ impl ObjectId {
     }
 
     /// Reads the name of an object in a ConfigRepoInventory. No part of it contains a slash.
-    fn from_path(path: &str) -> Option<Self> {
+    pub fn from_path(path: &str) -> Option<Self> {
         let [group, kind, namespace, name] = path.split('/').collect::<Vec<_>>().try_into().ok()?;
         Some(Self { group: group.into(), kind: kind.into(), key: Key::namespaced(namespace, name) })
     }

@@ -24,7 +24,7 @@ mod prune;
 mod tests;
 
 pub use argo::EndTracking;
-pub use budget::{Budget, DeletionHold};
+pub use budget::{Budget, DeletionHold, Recent};
 pub use comparisons::Comparisons;
 pub use desired::{ApplyRule, Desired, DesiredObject};
 pub use health::ObjectHealth;

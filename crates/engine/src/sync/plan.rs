@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::argo::EndTracking;
 use super::decide::{Decider, ObjectDecision, defined_kinds};
 use super::health::ObjectHealth;
@@ -12,7 +14,7 @@ use super::kubectl::ManagedFields;
 use super::ownership::OWNED_BY_CONFIG_REPO;
 use super::{
     Budget, Comparisons, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory, ObjectId,
-    Problem, Takeover, prune,
+    Problem, Recent, Takeover, prune,
 };
 use crate::order::{HUB_STAGES, hub_stage};
 use object::{Key, Object, ObjectRef};
@@ -34,6 +36,10 @@ pub struct SyncInput<'a> {
     pub unjudged: Option<&'a str>,
     /// The missing namespaces of its objects.
     pub missing_namespaces: &'a BTreeSet<String>,
+    /// The objects that it deleted without an approval, and when.
+    pub recent: &'a Recent,
+    /// The time.
+    pub now: Timestamp,
     /// The decisions of its user.
     pub policy: &'a SyncPolicy,
 }
@@ -140,6 +146,9 @@ pub struct SyncPlan<'a> {
     pub awaiting_requests: usize,
     /// Deletions that wait for approval.
     pub hold: Option<DeletionHold>,
+    /// The deletions that count against the budget from now on, with those of this plan. They are recorded
+    /// before they are made.
+    pub recent: Recent,
     /// Number of objects that are being deleted; the next plan follows when they are gone.
     pub terminating: usize,
     /// Objects that wait for a namespace that the commit does not create. They do not delay the others.
@@ -249,6 +258,7 @@ pub fn plan<'a, E: Display>(
     prune::prune(input, &live, &mut plan);
     if plan.is_held {
         plan.delete.clear();
+        plan.recent.retain(|id, _| input.recent.contains_key(id));
     }
     debug_assert!(
         plan.apply
@@ -276,6 +286,7 @@ impl SyncPlan<'_> {
             hand_over,
             awaiting_requests,
             hold,
+            recent: _,
             terminating,
             pending_namespace,
             unread,

@@ -1,14 +1,16 @@
 //! Deletion of the objects that left the repository.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
+
+use jiff::Timestamp;
 
 use api::names;
 use object::{Key, Object, ObjectRef};
 
 use super::argo;
-use super::budget::{self, Deletions};
+use super::budget::{self, Deletions, Recent};
 use super::ownership::is_marked;
 use super::plan::{SyncInput, SyncPlan};
 use super::{Budget, DeletionHold, Desired, Inventory, ObjectId};
@@ -59,7 +61,9 @@ pub(super) fn prune<E: Display>(
     plan: &mut SyncPlan<'_>,
 ) {
     let mut to_delete: BTreeMap<ObjectId, Arc<Object>> = BTreeMap::new();
-    let (owned, desired) = (input.inventory.len(), plan.inventory.len());
+    plan.recent = input.policy.budget.map(|it| it.within_window(input.recent, input.now)).unwrap_or_default();
+    // What a commit wants again is not gone any more.
+    plan.recent.retain(|id, _| !plan.inventory.contains_key(id));
     let mut kept = Inventory::new();
     let mut counted: BTreeMap<ObjectId, String> = BTreeMap::new();
     for (id, version) in input.inventory.iter().filter(|(id, _)| !plan.inventory.contains_key(*id)) {
@@ -79,27 +83,40 @@ pub(super) fn prune<E: Display>(
         }
         kept.insert(id.clone(), version.clone());
     }
-    plan.inventory.extend(kept);
-    if input.awaits_requests && !counted.is_empty() {
+    if counted.is_empty() || input.awaits_requests {
+        plan.inventory.extend(kept);
         plan.awaiting_requests = counted.len();
         return;
     }
     let uninstalls = &input.policy.uninstalls;
     let asks = |object: &Object| object.annotations().get(names::PRUNE_ANNOTATION) == Some(&"confirm");
     let confirm: Vec<_> = to_delete.iter().filter(|(_, live)| asks(live)).map(|(id, _)| id.clone()).collect();
-    let deletions = Deletions { objects: &counted, owned, desired, uninstalls, confirm: &confirm };
-    let hold = |budget| budget::hold(budget, &deletions, &input.policy.approved);
-    plan.hold = input.policy.budget.and_then(hold);
+    let deletions = Deletions {
+        objects: &counted,
+        owned: input.inventory.len(),
+        recent: &plan.recent,
+        desired: &plan.inventory.keys().collect::<BTreeSet<_>>(),
+        uninstalls,
+        confirm: &confirm,
+    };
+    let spend = |budget| budget::spend(budget, &deletions, &input.policy.approved);
+    let mut spent = input.policy.budget.map_or_else(|| Ok(BTreeSet::new()), spend);
     if let Some(why) = input.unjudged {
-        let other = plan.hold.take().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
-        let held = hold(Budget { objects: 0, percent: 0 });
-        plan.hold = held.map(|hold| DeletionHold { why: format!("{why}{other}"), ..hold });
+        let none = Deletions { recent: &Recent::new(), ..deletions };
+        let other = spent.as_ref().err().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
+        let held = budget::spend(Budget::NONE, &none, &input.policy.approved);
+        spent = held.map_err(|hold| DeletionHold { why: format!("{why}{other}"), until: None, ..hold });
     }
-    if plan.hold.is_some() {
-        return;
+    plan.inventory.extend(kept);
+    match spent {
+        Ok(spent) => record(spent, &to_delete, input.now, &mut plan.recent),
+        Err(hold) => {
+            plan.hold = Some(hold);
+            return;
+        }
     }
-    for wanted in (0..HUB_STAGES).rev() {
-        let of_stage = to_delete.values().filter(|object| hub_stage(&object.gvk()) == wanted);
+    for stage in (0..HUB_STAGES).rev() {
+        let of_stage = to_delete.values().filter(|object| hub_stage(&object.gvk()) == stage);
         let is_approved = |target: &ObjectRef| {
             input.policy.budget.is_some() && uninstalls.contains_key(&ObjectId::of(target))
         };
@@ -112,6 +129,18 @@ pub(super) fn prune<E: Display>(
             plan.delete.push(deletions);
         }
     }
+}
+
+/// Records deletions before they are made.
+fn record(
+    spent: BTreeSet<ObjectId>,
+    to_delete: &BTreeMap<ObjectId, Arc<Object>>,
+    now: Timestamp,
+    recent: &mut Recent,
+) {
+    // The window must not end early because the record has whole seconds.
+    let at = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);
+    recent.extend(spent.into_iter().filter(|id| to_delete.contains_key(id)).map(|id| (id, at)));
 }
 
 /// Lists the objects that left the repository and that other ConfigRepos have requested.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::executor::Executor;
 use super::ignore::{self, IgnoredFields};
 use super::manifest::{Served, Wanted};
+use super::merge;
 use crate::applier;
 use api::names::WORK_AGENT_MANAGER;
 use api::work::v1::{ServerSideApplyConfig, UpdateStrategy, UpdateStrategyType};
@@ -28,8 +29,8 @@ pub enum Decision {
     },
     /// Creation; an object that exists stays as it is.
     Create(Object),
-    /// A merge patch of the metadata. The next plan decides about the content, so that a conflict about one
-    /// does not delay the other.
+    /// A merge patch of the metadata, after which the next plan decides about the content, so that a conflict
+    /// about one does not delay the other; or of an object that server-side apply refuses.
     Patch(Map<String, Value>),
     /// No write is possible.
     Refuse(Refusal),
@@ -103,6 +104,9 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
     }
     if *r#type == UpdateStrategyType::CreateOnly {
         return if live.is_some() { Decision::Leave } else { Decision::Create(object) };
+    }
+    if *r#type != UpdateStrategyType::ServerSideApply && merge::is_needed(&object, live, was_applied) {
+        return merge::decide(object, live, was_applied);
     }
     let ServerSideApplyConfig { force: _, field_manager, ignore_fields, unknown: _ } = config;
     let ignored = match IgnoredFields::read(ignore_fields, &object) {

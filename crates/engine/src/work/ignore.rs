@@ -7,6 +7,7 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::jq;
 use crate::applier::{self, Path};
 use api::names::CONFIG_SPEC_HASH_ANNOTATION;
 use api::work::v1::{IgnoreField, IgnoreFieldsCondition};
@@ -27,25 +28,27 @@ impl IgnoredFields {
     /// Finds the fields in a manifest.
     ///
     /// # Errors
-    /// Names the invalid pointer, or the expression that is not supported.
+    /// Names the invalid pointer, or says why an expression has no result.
     pub(super) fn read(rules: &[IgnoreField], manifest: &Object) -> Result<Self, String> {
         let mut all = Self { any: !rules.is_empty(), ..Self::default() };
+        if rules.is_empty() {
+            return Ok(all);
+        }
+        let whole = Value::Object(manifest.0.clone());
+        let mut steps = jq::MAX_STEPS;
         for rule in rules {
             let IgnoreField { condition, json_paths, json_pointers, jq_path_expressions, unknown: _ } = rule;
-            if let Some(expression) = jq_path_expressions.first() {
-                return Err(format!(
-                    "the jq path expression {expression:?} is not supported; use jsonPaths or jsonPointers"
-                ));
-            }
             let mut paths = Vec::new();
             for pointer in json_pointers {
                 paths.push(of_pointer(pointer)?);
             }
-            let whole = Value::Object(manifest.0.clone());
             // An invalid path matches nothing, as in Open Cluster Management.
             paths.extend(
                 json_paths.iter().flat_map(|path| jsonpath::locate(&whole, path).unwrap_or_default()),
             );
+            for expression in jq_path_expressions {
+                paths.extend(jq::paths(expression, &whole, &mut steps)?);
+            }
             match condition {
                 IgnoreFieldsCondition::OnSpokePresent => all.present.extend(paths),
                 IgnoreFieldsCondition::OnSpokeChange => all.unchanged.extend(paths),

@@ -6,7 +6,9 @@ mod executor;
 mod feedback;
 mod ignore;
 mod inventory;
+mod jq;
 mod manifest;
+mod merge;
 mod rules;
 mod status;
 #[cfg(test)]

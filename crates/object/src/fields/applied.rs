@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use super::walk::{key_of, set_of};
+use super::walk::{self, key_of, set_of};
 use super::{Element, FieldSet, Owners};
 use crate::Object;
 use crate::builtin_lists::{BUILTIN, ListType, MapType, Position};
@@ -59,6 +59,13 @@ pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
         )?;
         Some(format!("{name}{path}"))
     })
+}
+
+/// Returns whether a list of an object of a built-in kind has two entries with one key, such as a variable
+/// that stands twice in `env`. Server-side apply refuses it; an update does not.
+pub fn has_entry_twice(object: &Object) -> bool {
+    let root = BUILTIN.root_of(&object.gvk());
+    root.is_known() && object.0.iter().any(|(name, value)| walk::has_entry_twice(value, root.field(name)))
 }
 
 /// Returns the managers that own fields of `desired` and are not `manager`, with the paths of the fields.
@@ -202,6 +209,30 @@ mod tests {
         check(json!({"spec": {"selector": {}, "args": [], "x": null}}), None);
         check(json!({"metadata": {"labels": {"a": "b"}, "creationTimestamp": null}}), None);
         check(json!({"metadata": {"labels": {"a": "x"}}}), Some("metadata.labels.a"));
+    }
+
+    #[test]
+    fn an_entry_that_stands_twice_is_found_by_the_keys_of_its_list() {
+        let check = |kind: &str, spec: Value, twice: bool| {
+            let object = object("v1", kind, json!({"spec": spec}));
+            assert_eq!(has_entry_twice(&object), twice, "{object:?}");
+        };
+        let pod = |container: Value| json!({"containers": [{"name": "a"}, container]});
+        let env = |names: &[&str]| {
+            pod(
+                json!({"name": "b", "env": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()}),
+            )
+        };
+        check("Pod", env(&["X", "Y"]), false);
+        check("Pod", env(&["X", "Y", "X"]), true);
+        check("Pod", pod(json!({"name": "a"})), true);
+        check("Pod", pod(json!({"name": "b", "args": ["x", "x"]})), false);
+        // The protocol is a part of the key, and has a default.
+        let ports = |protocols: [Value; 2]| json!({"ports": protocols.map(|protocol| json!({"port": 53, "protocol": protocol}))});
+        check("Service", ports([json!("TCP"), json!("UDP")]), false);
+        check("Service", ports([json!(null), json!("UDP")]), false);
+        check("Service", ports([json!(null), json!("TCP")]), true);
+        check("Custom", env(&["X", "X"]), false);
     }
 
     /// `name`, `uid`, `mountPath`, `containerPort` and `type` are keys of some lists and ordinary fields in

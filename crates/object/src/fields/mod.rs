@@ -12,7 +12,7 @@ mod packed;
 mod set;
 mod walk;
 
-pub use applied::{covers, first_difference, is_as_applied, owned_by_others};
+pub use applied::{covers, first_difference, has_entry_twice, is_as_applied, owned_by_others};
 pub use owners::{Applying, Conflict, Manager, Operation, Owners};
 pub use packed::fields_v1;
 pub(crate) use packed::pack;

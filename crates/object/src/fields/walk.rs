@@ -70,6 +70,18 @@ fn is_entry(at: Position<'_>, name: &str) -> bool {
     }
 }
 
+/// Returns whether a list has two entries with one key, or a set has one value twice.
+pub(super) fn has_entry_twice(value: &Value, at: Position<'_>) -> bool {
+    match parts(value, at) {
+        Parts::Leaf => false,
+        Parts::Map(fields) => fields.iter().any(|(name, value)| has_entry_twice(value, at.field(name))),
+        Parts::List(items) => {
+            let mut seen = BTreeSet::new();
+            items.into_iter().any(|(key, item)| has_entry_twice(item, at.items()) || !seen.insert(key))
+        }
+    }
+}
+
 /// Returns the fields a value has, as an apply of it owns them.
 pub(crate) fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
     let mut set = FieldSet::default();

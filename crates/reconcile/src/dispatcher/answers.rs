@@ -20,6 +20,8 @@ use crate::{
 use object::duration::later;
 use object::{Gvk, Key, Object, ObjectRef, Stored as _, version};
 
+/// How long an object that was read counts if no watch tells of its changes.
+const UNWATCHED: SignedDuration = SignedDuration::from_mins(1);
 /// How long the answer "not served" holds for a kind: discovery is a small request.
 const NOT_SERVED: SignedDuration = SignedDuration::from_secs(30);
 
@@ -54,6 +56,7 @@ impl Dispatcher {
             Err(failure) if failure.kind == FailureKind::Unavailable => self.outages.failed(site, now),
             Ok(_) | Err(_) => self.answered(site, now),
         }
+        let is_stale = self.lookups.is_stale(lookup);
         let Some(state) = self.lookups.finished(lookup) else { return };
         if std::mem::take(&mut state.is_outdated) {
             self.lookups.schedule(lookup, now);
@@ -70,7 +73,8 @@ impl Dispatcher {
                     LookupAnswer::Access(_) => Some(AccessReview::VALID),
                     LookupAnswer::Health(_) => Some(ServerHealth::VALID),
                     LookupAnswer::OnHub(_) => Some(LookupAnswer::ON_HUB_VALID),
-                    LookupAnswer::Mapping(Some(_)) | LookupAnswer::Object(_) => None,
+                    LookupAnswer::Object(_) => is_stale.then_some(UNWATCHED),
+                    LookupAnswer::Mapping(Some(_)) => None,
                 };
                 if let Some(valid) = valid {
                     self.lookups.schedule(lookup, later(now, valid));
@@ -94,7 +98,9 @@ impl Dispatcher {
         let held = self.caches.answer(lookup);
         let is_older = match (held, &answer) {
             // The watch reports its deletion.
-            (Some(Ok(LookupAnswer::Object(Some(_)))), Ok(LookupAnswer::Object(None))) => true,
+            (Some(Ok(LookupAnswer::Object(Some(_)))), Ok(LookupAnswer::Object(None))) => {
+                !self.lookups.is_stale(lookup)
+            }
             (Some(Ok(LookupAnswer::Object(Some(held)))), Ok(LookupAnswer::Object(Some(new)))) => {
                 held.version() >= new.version()
             }
@@ -141,7 +147,10 @@ impl Dispatcher {
         if written < gone {
             return;
         }
-        if touched <= written {
+        if self.lookups.is_stale(&lookup) {
+            // The answer in flight may say that it does not exist.
+            self.lookups.outdate(&lookup);
+        } else if touched <= written {
             self.lookups.unschedule(&lookup);
         }
         let object = Arc::new(object.clone().trim(&gvk));
@@ -157,6 +166,9 @@ impl Dispatcher {
                 Lookup::Object(_) => {
                     self.lookups.unschedule(&lookup);
                     self.caches.forget_lookup(&lookup);
+                    if self.lookups.is_stale(&lookup) {
+                        self.lookups.schedule(&lookup, now);
+                    }
                 }
                 Lookup::Mapping(_)
                 | Lookup::KindFor(_)
@@ -229,8 +241,14 @@ impl Dispatcher {
                     }
                 }
             }
-            // Each object is read by a lookup of its own, and a failed lookup reports its error.
-            Feed::Watch(WatchEvent::Stale) => self.lookups.expired(gvk),
+            // Each object is read by a lookup of its own, now and again each minute. A failed lookup reports its
+            // error. See docs/hazards.md#stale-for-ever.
+            Feed::Watch(WatchEvent::Stale) => {
+                self.lookups.expired(gvk);
+                for lookup in self.lookups.objects(gvk) {
+                    self.lookups.schedule(&lookup, now);
+                }
+            }
             Feed::Watch(WatchEvent::Restored) | Feed::Own(_) | Feed::Kept(_) => {}
         }
     }

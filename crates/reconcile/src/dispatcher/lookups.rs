@@ -23,6 +23,8 @@ pub(super) struct Lookups {
     schedule: Schedule,
     /// The kinds of the objects among them, whose metadata is watched.
     kinds: BTreeMap<Gvk, WatchedObjects>,
+    /// Those in flight that no key asks for any more.
+    abandoned: BTreeSet<Lookup>,
     /// How many are in flight, without those of objects.
     running: usize,
 }
@@ -58,7 +60,8 @@ pub(super) struct LookupState {
     pub(super) touched: u64,
     /// The version at which the watch has reported its deletion.
     pub(super) gone: u64,
-    /// Whether the server was restored since the request was sent.
+    /// Whether the answer in flight does not count: the server was restored since the request was sent, or
+    /// nobody asked for it in between.
     pub(super) is_outdated: bool,
 }
 
@@ -67,6 +70,8 @@ struct WatchedObjects {
     keys: BTreeSet<Key>,
     /// The objects that exist; `None` before the first list.
     names: Option<Names>,
+    /// Whether the kind cannot be listed, so that no watch tells when an object changes.
+    is_stale: bool,
 }
 
 /// The effects of a new set of lookups of a key.
@@ -140,8 +145,13 @@ impl Lookups {
     }
 
     /// Begins a new lookup. One of an object waits for the first list of its kind, so that it misses no
-    /// change.
+    /// change. An answer in flight from before it was dropped may miss one too, so it is asked again after it.
     fn begin(&mut self, lookup: &Lookup, now: Timestamp, changes: &mut LookupChanges) {
+        if self.abandoned.remove(lookup)
+            && let Some(state) = self.states.get_mut(lookup)
+        {
+            (state.is_running, state.is_outdated) = (true, true);
+        }
         let Lookup::Object(object) = lookup else { return self.schedule(lookup, now) };
         let kind = self.kinds.entry(object.gvk.clone()).or_insert_with(|| {
             changes.started.push(object.gvk.clone());
@@ -160,7 +170,9 @@ impl Lookups {
             if let Some(at) = state.due {
                 self.schedule.of(lookup).remove(&(at, lookup.clone()));
             }
-            self.running -= usize::from(state.is_running && !is_object(lookup));
+            if state.is_running {
+                self.abandoned.insert(lookup.clone());
+            }
         }
         if let Lookup::Object(object) = lookup
             && let Some(kind) = self.kinds.get_mut(&object.gvk)
@@ -177,14 +189,26 @@ impl Lookups {
     /// Records which objects of a kind exist.
     pub(super) fn listed(&mut self, gvk: &Gvk, names: Names) {
         if let Some(kind) = self.kinds.get_mut(gvk) {
-            kind.names = Some(names);
+            (kind.names, kind.is_stale) = (Some(names), false);
         }
     }
 
-    /// Forgets which objects of a kind exist, because its watch has failed.
+    /// Forgets which objects of a kind exist, because its watch has failed. No lookup waits for a list of it.
     pub(super) fn expired(&mut self, gvk: &Gvk) {
-        if let Some(names) = self.kinds.get_mut(gvk).and_then(|kind| kind.names.as_mut()) {
-            *names = Names::partial();
+        if let Some(kind) = self.kinds.get_mut(gvk) {
+            (kind.names, kind.is_stale) = (Some(Names::partial()), true);
+        }
+    }
+
+    /// Returns whether a lookup is that of an object of a kind whose watch has failed.
+    pub(super) fn is_stale(&self, lookup: &Lookup) -> bool {
+        match lookup {
+            Lookup::Object(object) => self.kinds.get(&object.gvk).is_some_and(|kind| kind.is_stale),
+            Lookup::Mapping(_)
+            | Lookup::KindFor(_)
+            | Lookup::OnHub(_)
+            | Lookup::Access(_)
+            | Lookup::Health => false,
         }
     }
 
@@ -197,7 +221,7 @@ impl Lookups {
 
     /// Drops all versions, because those of the server went back; returns the lookups.
     pub(super) fn restored(&mut self) -> Vec<Lookup> {
-        for kind in self.kinds.values_mut() {
+        for kind in self.kinds.values_mut().filter(|kind| !kind.is_stale) {
             kind.names = None;
         }
         for state in self.states.values_mut() {
@@ -219,6 +243,13 @@ impl Lookups {
                 schedule.remove(&(later, lookup.clone()));
             }
             schedule.insert((at, lookup.clone()));
+        }
+    }
+
+    /// Discards the answer in flight, if there is one; the lookup is sent again after it.
+    pub(super) fn outdate(&mut self, lookup: &Lookup) {
+        if let Some(state) = self.states.get_mut(lookup) {
+            state.is_outdated |= state.is_running;
         }
     }
 
@@ -267,9 +298,13 @@ impl Lookups {
 
     /// Records the end of a lookup; `None` if no key asks for it any more.
     pub(super) fn finished(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
-        let state = self.states.get_mut(lookup).filter(|state| state.is_running)?;
+        let is_abandoned = self.abandoned.remove(lookup);
+        let state = self.states.get_mut(lookup).filter(|state| state.is_running);
+        if is_abandoned || state.is_some() {
+            self.running -= usize::from(!is_object(lookup));
+        }
+        let state = state?;
         state.is_running = false;
-        self.running -= usize::from(!is_object(lookup));
         if let Some(at) = state.due {
             self.schedule.of(lookup).insert((at, lookup.clone()));
         }

@@ -202,14 +202,12 @@ impl Dispatcher {
     /// between two calls.
     pub fn due(&mut self, now: Timestamp) -> Vec<Command> {
         self.follow_clock(now);
-        let expired = self.memos.expire(now);
-        self.wake(expired, Wake::changed(now));
         for controller_id in 0..self.controllers.len() {
             if let Some(decision) = self.decide(controller_id, now) {
                 self.commands.push(Command::Decide(decision));
             }
         }
-        while let Some(computation) = self.memos.start(now) {
+        while let Some(computation) = self.memos.start() {
             self.commands.push(Command::Compute(computation));
         }
         while let Some(lookup) = self.lookups.start(now) {
@@ -226,12 +224,18 @@ impl Dispatcher {
             .iter()
             .filter(|registered| registered.may_start())
             .filter_map(|registered| registered.queue.next_at());
-        keys.chain(self.memos.next_expiry()).chain(self.lookups.next_at()).min()
+        keys.chain(self.lookups.next_at()).min()
     }
 
     /// Handles the end of a computation.
     pub fn computed(&mut self, computed: Computed, now: Timestamp) {
         let waiting = self.memos.finished(computed, now);
+        self.wake(waiting, Wake::changed(now));
+    }
+
+    /// Cancels a computation that has run for longer than its [deadline](crate::Computation::deadline).
+    pub fn overdue(&mut self, computation: u64, now: Timestamp) {
+        let waiting = self.memos.overdue(computation, now);
         self.wake(waiting, Wake::changed(now));
     }
 

@@ -141,6 +141,25 @@ fn the_end_of_an_outage_ends_the_waits_for_it_and_no_others() {
     assert_eq!((queue.start(at(0)), queue.start(at(0))), (Some(key("unavailable")), None));
 }
 
+/// Its request is in flight, and a gateway answers it after the outage.
+#[test]
+fn a_key_that_runs_when_an_outage_ends_starts_anew() {
+    let mut queue = WorkQueue::default();
+    for second in (0..10).map(|failures| failures * 1000) {
+        queue.wake(key("a"), Wake::changed(at(second)));
+        assert_eq!(queue.start(at(second)), Some(key("a")));
+        if second < 9000 {
+            queue.end(&key("a"), cause(FailureKind::Unavailable), None, at(second));
+        }
+    }
+    queue.release(at(9010));
+    queue.end(&key("a"), cause(FailureKind::Unavailable), None, at(9030));
+    assert_eq!(queue.next_at(), Some(at(9030)), "it is planned at once");
+    queue.start(at(9030));
+    queue.end(&key("a"), cause(FailureKind::Unavailable), None, at(9030));
+    assert_eq!(queue.next_at().unwrap().duration_since(at(9030)), Backoff::FIRST);
+}
+
 #[test]
 fn a_changed_key_goes_before_the_first_look_at_the_others() {
     let mut queue = WorkQueue::default();

@@ -168,12 +168,12 @@ impl Election {
     /// Acquires or renews the lease if this candidate holds it, or if it is free or expired.
     async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
         let current = self.api.get_opt(&self.options.name).await?;
-        if let Some(current) = &current {
+        if let Some(lease) = current.clone().or_else(|| self.deleted()) {
             let version = |lease: &Lease| lease.metadata.resource_version.clone();
-            if self.observed.as_ref().is_none_or(|(seen, _)| version(seen) != version(current)) {
-                self.observed = Some((current.clone(), Instant::now()));
+            if self.observed.as_ref().is_none_or(|(seen, _)| version(seen) != version(&lease)) {
+                self.observed = Some((lease.clone(), Instant::now()));
             }
-            let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
             let other = holder.filter(|holder| !holder.is_empty() && *holder != self.options.identity);
             if let Some(other) = other.filter(|_| !self.is_expired()) {
                 return Ok(Attempt::Others(other.to_owned()));
@@ -187,6 +187,14 @@ impl Election {
         };
         self.observed = Some((written?, Instant::now()));
         Ok(Attempt::Ours(sent))
+    }
+
+    /// Returns the lease as it was before it was deleted, without a version. Its holder may not know yet, and
+    /// write: it may have renewed the lease just before.
+    fn deleted(&self) -> Option<Lease> {
+        let (mut lease, _) = self.observed.clone()?;
+        lease.metadata.resource_version = None;
+        Some(lease)
     }
 
     fn is_expired(&self) -> bool {

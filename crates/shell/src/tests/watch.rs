@@ -42,6 +42,8 @@ enum Reply {
     Continues,
     /// A stream of these lines, which stays open.
     Streams(Bytes),
+    /// A stream of a bookmark a minute for half an hour, which breaks then.
+    Bookmarks,
     /// A stream that ends at once.
     Ends,
     /// This code, and the seconds until the next request is wanted.
@@ -81,9 +83,16 @@ fn watching() -> (Dispatcher, Arc<WatchedKind>) {
     }
 }
 
-/// Watches for a while on a server that answers by `answer`, which is given the number of lists and watches
-/// before.
-async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usize)) -> Reply) -> Log {
+/// The answer to a request, by the numbers of lists and watches before.
+type AnswerFn = fn(is_watch: bool, before: (usize, usize)) -> Reply;
+
+/// Watches for a while on a server.
+async fn watched(time: Duration, answer: AnswerFn) -> Log {
+    watched_on(&Contact::default(), time, answer).await
+}
+
+/// Does so on a server that other kinds are watched on.
+async fn watched_on(contact: &Contact, time: Duration, answer: AnswerFn) -> Log {
     let (log, started) = (Arc::new(Mutex::new(Log::default())), Instant::now());
     let service = tower::service_fn({
         let log = Arc::clone(&log);
@@ -107,9 +116,9 @@ async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usiz
         fields: String::new(),
         labels: String::new(),
     };
-    let (metrics, contact) = (Metrics::default(), Contact::default());
+    let metrics = Metrics::default();
     contact.wrote(&written());
-    let mut freshness = Freshness::new(&contact);
+    let mut freshness = Freshness::new(contact);
     let recorded = Arc::clone(&log);
     let tell = |event| match event {
         WatchEvent::Stale => recorded.lock().unwrap().stale.push(started.elapsed()),
@@ -147,10 +156,20 @@ fn respond(answer: Reply) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, Bo
             let first = futures::stream::once(async move { Ok(Frame::data(lines)) });
             Ok(Response::new(StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync()))
         }
+        Reply::Bookmarks => {
+            let minutes = futures::stream::iter(0..=30).then(|minute| async move {
+                sleep(MINUTE).await;
+                let line = Frame::data(Bytes::from_static(BOOKMARK));
+                (minute < 30).then_some(line).ok_or_else(|| "the connection broke".into())
+            });
+            Ok(Response::new(StreamBody::new(minutes).boxed_unsync()))
+        }
     }
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
+const BOOKMARK: &[u8] =
+    b"{\"type\": \"BOOKMARK\", \"object\": {\"metadata\": {\"resourceVersion\": \"9\"}}}\n";
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_watches_for_a_while_is_left_alone_for_that_while() {
@@ -166,8 +185,7 @@ async fn a_server_that_refuses_watches_for_a_while_is_left_alone_for_that_while(
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
     for answer in [
-        (|is_watch, _| if is_watch { Reply::Ends } else { Reply::Listed(7) })
-            as fn(bool, (usize, usize)) -> Reply,
+        (|is_watch, _| if is_watch { Reply::Ends } else { Reply::Listed(7) }) as AnswerFn,
         |is_watch, _| if is_watch { Reply::Breaks } else { Reply::Listed(7) },
         |is_watch, _| if is_watch { Reply::Refused(403, 0) } else { Reply::Listed(7) },
         |is_watch, _| if is_watch { Reply::Streams(Bytes::from_static(b"{}\n")) } else { Reply::Listed(7) },
@@ -181,10 +199,7 @@ async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
 #[tokio::test(start_paused = true)]
 async fn the_log_has_the_words_of_a_server_that_refuses_to_list_or_to_watch() {
     for (answer, line) in [
-        (
-            (|_, _| Reply::Refused(403, 0)) as fn(bool, (usize, usize)) -> Reply,
-            r#"WARN cannot list kind=ConfigMap error="no""#,
-        ),
+        ((|_, _| Reply::Refused(403, 0)) as AnswerFn, r#"WARN cannot list kind=ConfigMap error="no""#),
         (
             |is_watch, _| if is_watch { Reply::Refused(403, 0) } else { Reply::Listed(7) },
             r#"WARN cannot watch; the kind is listed again and again kind=ConfigMap error="no""#,
@@ -201,9 +216,7 @@ async fn the_log_has_the_words_of_a_server_that_refuses_to_list_or_to_watch() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
     let log = watched(10 * MINUTE, |is_watch, _| match is_watch {
-        true => Reply::Streams(Bytes::from_static(
-            b"{\"type\": \"BOOKMARK\", \"object\": {\"metadata\": {\"resourceVersion\": \"9\"}}}\n",
-        )),
+        true => Reply::Streams(Bytes::from_static(BOOKMARK)),
         false => Reply::Listed(9),
     });
     let log = log.await;
@@ -214,9 +227,7 @@ async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
 
 /// Returns the answer to an own write.
 fn written() -> Object {
-    let metadata = json!({ "name": "a", "resourceVersion": "6" });
-    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
-    Object::from_value(map).unwrap()
+    Object::from_value(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "resourceVersion": "6" } })).unwrap()
 }
 
 /// The watch was down when the object was written, and starts again after the restore.
@@ -283,6 +294,39 @@ async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
     assert!(away.await.stale.is_empty());
 }
 
+/// Lists, and watches that change nothing, for about half an hour; then another answer.
+fn quiet(is_watch: bool, is_served: bool, watch: Reply, then: Reply) -> Reply {
+    match (is_served, is_watch) {
+        (true, true) => watch,
+        (true, false) => Reply::Listed(7),
+        (false, _) => then,
+    }
+}
+
+/// Another kind of the server changes all the time, so the server was heard of until it went away.
+#[tokio::test(start_paused = true)]
+async fn a_kind_in_which_nothing_changes_is_as_current_as_its_watch() {
+    let rows: [(AnswerFn, usize); 4] = [
+        (|watch, (_, before)| quiet(watch, before < 1, Reply::Bookmarks, Reply::Breaks), 0),
+        (|watch, (_, before)| quiet(watch, before < 20, Reply::Streams(Bytes::new()), Reply::Breaks), 0),
+        (|watch, (_, before)| quiet(watch, before < 60, Reply::Ends, Reply::Breaks), 0),
+        (|watch, (_, before)| quiet(watch, before < 1, Reply::Bookmarks, Reply::Refused(500, 0)), 1),
+    ];
+    for (answer, stale) in rows {
+        let contact = Contact::default();
+        let another = async {
+            let mut another = Freshness::new(&contact);
+            for _ in 0..31 {
+                another.confirmed();
+                sleep(MINUTE).await;
+            }
+        };
+        let (log, ()) = futures::future::join(watched_on(&contact, 60 * MINUTE, answer), another).await;
+        assert_eq!(log.stale.len(), stale, "{:?}", log.stale);
+        assert!(log.stale.iter().all(|at| (35 * MINUTE..37 * MINUTE).contains(at)), "{:?}", log.stale);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_without_end_is_not_read() {
     let log = watched(MINUTE, |is_watch, _| match is_watch {
@@ -311,10 +355,8 @@ async fn a_list_whose_pages_do_not_end_is_given_up_on() {
 fn an_empty_list_of_metadata_has_null_for_its_items() {
     let page: Page<'_> =
         serde_json::from_str(r#"{"metadata": {"resourceVersion": "7"}, "items": null}"#).unwrap();
-    assert_eq!(
-        (page.items.into_iter().flatten().count(), page.metadata.resource_version.as_deref()),
-        (0, Some("7"))
-    );
+    let items = page.items.into_iter().flatten().count();
+    assert_eq!((items, page.metadata.resource_version.as_deref()), (0, Some("7")));
 }
 
 /// The answers of a server: a page of a list, or lines of a watch.
@@ -343,12 +385,9 @@ fn any_bytes_are_an_answer_to_a_watch_or_refused() {
                 let listed = WatchEvent::Listed { objects, resource_version };
                 dispatcher.watched(&kind, listed, Timestamp::UNIX_EPOCH);
             }
-            let mut events = Vec::new();
-            let taken = take(&kind, line, &mut |event| events.push(event));
-            let is_taken = matches!(taken, Ok(Some(_)));
-            assert!(events.len() <= usize::from(is_taken), "a line that is refused is no event: {taken:?}");
-            told += events.len();
-            events.into_iter().for_each(|event| dispatcher.watched(&kind, event, Timestamp::UNIX_EPOCH));
+            let event = take(&kind, line).ok().and_then(|(event, _)| event);
+            told += usize::from(event.is_some());
+            event.into_iter().for_each(|event| dispatcher.watched(&kind, event, Timestamp::UNIX_EPOCH));
         }
         let unreadable: usize = dispatcher.cached().iter().map(|(_, count)| count.unreadable).sum();
         assert!(unreadable <= told, "{unreadable} of {told} objects cannot be read");

@@ -115,13 +115,13 @@ impl Checker {
     }
 }
 
-/// Returns whether a paused policy holds the removal of an add-on, whose ClusterManagementAddOn waits for it.
+/// Returns whether a policy holds the removal of an add-on, whose ClusterManagementAddOn waits for it.
 fn is_held(mirror: &Mirror, id: &ObjectId) -> bool {
     let policies = mirror.all().filter(|(id, _)| id.kind == "RolloutPolicy");
     let mut policies = policies.filter_map(|(_, object)| object.to_typed::<RolloutPolicy>().ok());
     let holds = |policy: RolloutPolicy| {
         let removals = policy.status.map(|status| status.removals).unwrap_or_default();
-        policy.spec.paused && removals.iter().any(|held| held.add_on == id.key.name && held.held > 0)
+        removals.iter().any(|held| held.add_on == id.key.name && held.held > 0)
     };
     id.kind == "ClusterManagementAddOn" && policies.any(holds)
 }

@@ -16,7 +16,7 @@ use super::spokes::Spokes;
 use super::timeline::Timeline;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{
-    ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus,
+    ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, HeldDeletions,
 };
 use api::names::gitops_conditions::READY;
 use engine::rollout;
@@ -30,9 +30,13 @@ use store::{Patch, ResourcePath, Store, WriteOptions};
 
 /// How far a preview plays: two freeze windows of a weekend lie within it.
 const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
+/// A window of a deletion budget that lasts beyond the horizon.
+const LONG: &str = "1000h";
 /// Wakes without a write after which a preview ends. Controllers check every minute what may have changed
 /// outside of the hub.
 const QUIET: u32 = 100;
+/// The reason of a ConfigRepo that holds a RolloutPolicy of its commit.
+const POLICY_HELD: &str = "PolicyHeld";
 /// Stands for the approval of deletions in a plan that does not know the uids of the objects.
 const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has once the commit is applied";
 
@@ -91,6 +95,7 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     if !plan_approvals.is_empty() {
         play.settle()?;
     }
+    repos.iter().for_each(|repo| play.keep_window(&Key::of(repo)));
     let inventories: Vec<_> = all::<ConfigRepoInventory>(&play.before).collect();
     for repo in &repos {
         check_read(snapshot, &play.runner.kinds, repo, &sync::recorded(repo, &inventories))?;
@@ -103,7 +108,7 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     let own = outcome(&commit.repo);
     let others = repos.iter().skip(1).map(|repo| outcome(&Key::of(repo))).collect();
     let mut preview = play.results(commit, own, others);
-    for held in preview.held_mut().filter(|_| !snapshot.knows_uids()) {
+    for held in preview.held_mut().filter(|held| !snapshot.knows_uids() && !held.approval.is_empty()) {
         held.why = held.why.replace(&held.approval, APPROVAL_OF_HUB);
         held.approval.clear();
     }
@@ -140,6 +145,9 @@ struct PreviewRun {
     spokes: Spokes,
     timeline: Timeline,
     approvals: Vec<Approval>,
+    /// Deletions that wait until enough of the window of the budget has passed, which a preview does not wait
+    /// for.
+    waiting: BTreeMap<Key, HeldObjects>,
     start: Timestamp,
     now: Timestamp,
 }
@@ -148,7 +156,8 @@ impl PreviewRun {
     fn begin(runner: Runner, mut hub: Store, spokes: Spokes, now: Timestamp) -> Self {
         let (before, timeline) = (hub.clone(), Timeline::begin(now));
         hub.keep_journal();
-        Self { runner, before, hub, spokes, timeline, approvals: Vec::new(), start: now, now }
+        let (approvals, waiting) = (Vec::new(), BTreeMap::new());
+        Self { runner, before, hub, spokes, timeline, approvals, waiting, start: now, now }
     }
 
     /// Lets time pass until nothing more happens.
@@ -192,18 +201,26 @@ impl PreviewRun {
         }
     }
 
+    /// Keeps the deletions that a window holds: a plan shows what happens without an approval, and not what
+    /// follows when the window has passed.
+    fn keep_window(&mut self, repo: &Key) {
+        let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status).unwrap_or_default();
+        let is_held = status.held_deletions.as_ref().is_some_and(|held| held.until.is_some());
+        let Some(held) = held(&status).filter(|_| is_held) else { return };
+        self.waiting.insert(repo.clone(), held);
+        let patch = Patch::Merge(json!({"spec": {"deletionBudget": {"window": LONG}}}));
+        let target = ResourcePath::of::<ConfigRepo>(repo);
+        let written = self.hub.patch(&target, &patch, &WriteOptions::manager("preview"), self.now);
+        debug_assert!(written.is_ok(), "{repo}: {written:?}");
+    }
+
     /// Returns the result at one ConfigRepo.
     fn outcome(&self, repo: &Key, commit: &Commit, approvals: &BTreeMap<Key, String>) -> RepoPreview {
         let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status).unwrap_or_default();
         let ready = find_condition(&status.conditions, READY);
         let message = ready.map(|ready| ready.message.clone()).unwrap_or_default();
         let is_applied = applied(&status) == commit.head.revision;
-        let held = status.held_deletions.as_ref().filter(|_| is_applied).map(|held| HeldObjects {
-            why: message.clone(),
-            approval: held.approval.clone(),
-            total: usize::try_from(held.total).unwrap_or_default(),
-            objects: held.objects.iter().map(|entry| ObjectId::from_entry(entry).0.to_string()).collect(),
-        });
+        let held = self.waiting.get(repo).cloned().or_else(|| held(&status)).filter(|_| is_applied);
         RepoPreview {
             repo: repo.to_string(),
             refused: (!is_applied).then_some(message),
@@ -255,6 +272,24 @@ impl PreviewRun {
             objects,
         }
     }
+}
+
+/// Returns the deletions that a ConfigRepo holds. Where it holds a RolloutPolicy for those of another one, it
+/// has no approval of its own.
+fn held(status: &ConfigRepoStatus) -> Option<HeldObjects> {
+    let ready = find_condition(&status.conditions, READY)?;
+    let why = ready.message.clone();
+    let Some(HeldDeletions { approval, total, objects, until: _, unknown: _ }) = &status.held_deletions
+    else {
+        let nothing = HeldObjects { why, approval: String::new(), total: 0, objects: Vec::new() };
+        return (ready.reason == POLICY_HELD).then_some(nothing);
+    };
+    Some(HeldObjects {
+        why,
+        approval: approval.clone(),
+        total: usize::try_from(*total).unwrap_or_default(),
+        objects: objects.iter().map(|entry| ObjectId::from_entry(entry).0.to_string()).collect(),
+    })
 }
 
 fn is_ready(hub: &Store, repo: &Key) -> bool {

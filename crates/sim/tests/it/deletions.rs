@@ -1,9 +1,9 @@
-//! The removal budget holds the deletion of a ClusterManagementAddOn where people created a RolloutPolicy.
+//! The removal budget holds the deletion of a ClusterManagementAddOn.
 
 use serde_json::{Value, json};
 
 use crate::fixtures::{ADDON, merged, progress, put, seconds};
-use crate::removals::{installed, most_leaving, select_some};
+use crate::removals::{default_policy, installed, most_leaving, select_some};
 use crate::reports::explanation;
 use crate::unreadable::{TIMES, add_condition};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -31,7 +31,11 @@ fn have(world: &World) -> usize {
 }
 
 fn approval(world: &World) -> String {
-    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    approval_in(world, "p")
+}
+
+fn approval_in(world: &World, policy: &str) -> String {
+    let policy: RolloutPolicy = world.get(&Key::cluster(policy)).unwrap();
     policy.status.unwrap().removals[0].approval.clone()
 }
 
@@ -77,13 +81,23 @@ fn a_held_deletion_tells_the_same_approval_everywhere_although_an_addon_cannot_b
 }
 
 #[test]
-fn a_deleted_addon_without_a_policy_of_people_goes_at_once_as_in_ocm() {
+fn a_deleted_addon_without_a_policy_of_people_stays_too() {
     let mut world = installed(Setup::default(), 4);
-    // The operator creates a policy to keep a record.
-    select_some(&mut world, 3);
-    world.run_for(seconds(30)).unwrap();
-    assert!(world.get::<RolloutPolicy>(&Key::cluster("wheelwright-default")).is_some());
-    assert!(!cma(&world).unwrap().has_finalizer(ADDON_REMOVAL_FINALIZER));
+    assert!(world.list::<RolloutPolicy>().is_empty());
+    delete(&mut world);
+    assert_eq!((have(&world), cma(&world).is_some()), (4, true));
+    let token = approval_in(&world, "wheelwright-default");
+    let hint = format!("add {token} to spec.approved of RolloutPolicy wheelwright-default");
+    assert!(progress(&world).1.contains(&hint), "{}", progress(&world).1);
+    default_policy(&mut world, json!({"approved": [token]}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((have(&world), cma(&world).is_some()), (0, false));
+}
+
+#[test]
+fn a_deleted_addon_goes_at_once_as_in_ocm_where_a_policy_sets_no_limit() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({"removalBudget": "100%"}));
     delete(&mut world);
     assert_eq!((have(&world), cma(&world).is_some()), (0, false));
 }
@@ -97,14 +111,6 @@ fn the_deletion_of_an_addon_goes_on_although_its_policy_is_deleted_and_stays_hel
     world.run_for(seconds(60)).unwrap();
     assert_eq!((have(&world), cma(&world).is_some()), (4, true));
     assert!(progress(&world).1.contains("of RolloutPolicy wheelwright-default"), "{}", progress(&world).1);
-}
-
-#[test]
-fn a_policy_that_goes_releases_an_addon_that_lives() {
-    let mut world = installed(Setup::default(), 4);
-    policy(&mut world, json!({"addOns": [ADDON]}));
-    policy(&mut world, json!({"addOns": ["other"]}));
-    assert!(!cma(&world).unwrap().has_finalizer(ADDON_REMOVAL_FINALIZER));
 }
 
 #[test]

@@ -367,3 +367,23 @@ fn a_plan_of_a_commit_that_moves_objects_shows_the_moves() {
         other.repo == "config/apps" && other.refused.as_ref().is_some_and(|why| why.contains("apps/c.yaml"))
     );
 }
+
+#[test]
+fn a_plan_tells_deletions_that_wait_for_the_window() {
+    let mut world = fleet(3, 1);
+    config_repo(&mut world, &repo(), json!({"url": "https://git.example/fleet"}));
+    apply(&mut world, &commit(1, maps(&[("a.yaml", 0..30)])));
+    apply(&mut world, &commit(2, maps(&[("a.yaml", 4..30)])));
+    let third = commit(3, maps(&[("a.yaml", 8..30)]));
+    let told = previewed(&world, &third);
+    let held = told.held.as_ref().unwrap();
+    assert_eq!((told.verdict, held.total, told.objects.len()), (Verdict::NeedsApproval, 4, 0), "{told:?}");
+    assert!(
+        held.why.contains("4 deletions, after 4 others within 1h, are over the budget of 5"),
+        "{}",
+        held.why
+    );
+    let before = look(&world);
+    apply(&mut world, &third);
+    compare(&told, &before, &look(&world)).unwrap();
+}

@@ -241,7 +241,7 @@ fn drop_an_addon(mut world: World) {
     drop_from_the_repository(&mut world, &file, "", have);
 }
 
-fn addon_file(world: &World) -> String {
+pub(crate) fn addon_file(world: &World) -> String {
     let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
     let kind =
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn"});

@@ -222,6 +222,7 @@ fn snapshots_beyond_the_limit_go_and_those_in_use_stay() {
     assert!(held.contains(&good[0]) && held.len() <= 13, "{} are kept", held.len());
     template(&mut world, "msa", "msa:0.4.0");
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    crate::deletions::policy(&mut world, json!({"removalBudget": "100%"}));
     world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
     world.run_for(seconds(60)).unwrap();
     assert_eq!(snapshots(&world), Vec::<String>::new());

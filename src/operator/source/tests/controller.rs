@@ -13,6 +13,16 @@ fn hints_are_one_fetch_and_no_more_than_one_a_second() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_delays_no_fetch() {
+    let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+    let mut one = RepoState { began: Some(at(86_400)), due: Some(at(86_460)), ..RepoState::default() };
+    assert_eq!(one.rests_until(at(86_401)), Some(at(86_460)));
+    assert_eq!([86_460, 86_399, 0].map(|now| one.rests_until(at(now))), [None; 3]);
+    one.hint(at(0));
+    assert_eq!(one.due, Some(at(0)));
+}
+
+#[test]
 fn repositories_that_were_created_together_are_fetched_apart() {
     let minute = SignedDuration::from_mins(1);
     let waits = (0..50).map(|number| spread(&Key::namespaced("a", format!("team-{number}")), minute));

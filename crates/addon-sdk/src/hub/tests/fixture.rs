@@ -17,7 +17,8 @@ use reconcile::{Action, Caches, Plan, Site};
 
 pub(crate) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Its variables decide what it is: TEXT is the content, FAIL an error, JOB a job before the deletion.
+/// Its variables decide what it is: TEXT is the content, FAIL an error, JOB a job before the deletion, HOSTED the
+/// location of the job and of a second ConfigMap.
 pub(crate) struct Demo;
 
 const FILE: &str = "
@@ -33,7 +34,18 @@ kind: Job
 metadata:
   name: clean
   namespace: default
-  annotations: {addon.open-cluster-management.io/addon-pre-delete: ''}
+  annotations:
+    addon.open-cluster-management.io/addon-pre-delete: ''
+    addon.open-cluster-management.io/hosted-manifest-location: '{{HOSTED}}'
+";
+
+const HOSTED: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: elsewhere
+  namespace: default
+  annotations: {addon.open-cluster-management.io/hosted-manifest-location: '{{HOSTED}}'}
 ";
 
 impl AddOn for Demo {
@@ -44,8 +56,9 @@ impl AddOn for Demo {
         if let Some(why) = values.get("FAIL") {
             return Err((*why).to_owned());
         }
-        let files: &[&str] = if values.contains_key("JOB") { &[FILE, JOB] } else { &[FILE] };
-        render(files, installation)
+        let (job, hosted) = (values.get("JOB").map(|_| JOB), values.get("HOSTED").map(|_| HOSTED));
+        let files: Vec<&str> = [Some(FILE), job, hosted].into_iter().flatten().collect();
+        render(&files, installation)
     }
 
     fn options() -> Options {
@@ -60,7 +73,12 @@ impl AddOn for Demo {
             subject: Some(subject),
             sign: Some(|_, _| Ok(b"certificate".to_vec())),
         };
-        Options { hub_permissions: Some(vec![rule]), signers: vec![signer], ..Options::default() }
+        Options {
+            hub_permissions: Some(vec![rule]),
+            signers: vec![signer],
+            hosted: true,
+            ..Options::default()
+        }
     }
 }
 
@@ -69,6 +87,8 @@ pub(crate) struct World {
     pub(crate) addon: Value,
     /// The cluster; null if it is gone.
     pub(crate) cluster: Value,
+    /// The cluster that may host the add-on; null if it does not exist.
+    pub(crate) host: Value,
     /// The definition; null if nobody has defined the add-on.
     pub(crate) definition: Value,
     /// The variables of the configuration.
@@ -110,6 +130,7 @@ impl World {
         Self {
             addon,
             cluster: json!({"metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": true}}),
+            host: json!({"metadata": {"name": "h"}, "spec": {"hubAcceptsClient": true}}),
             definition: json!({"metadata": {"name": "a"}, "spec": {}}),
             variables,
             works: Vec::new(),
@@ -125,7 +146,7 @@ impl World {
         }
         let mut caches = Caches::default();
         one::<ManagedClusterAddOn>(&mut caches, std::slice::from_ref(&self.addon));
-        one::<ManagedCluster>(&mut caches, std::slice::from_ref(&self.cluster));
+        one::<ManagedCluster>(&mut caches, &[self.cluster.clone(), self.host.clone()]);
         one::<ClusterManagementAddOn>(&mut caches, std::slice::from_ref(&self.definition));
         one::<CertificateSigningRequest>(&mut caches, &self.requests);
         one::<Role>(&mut caches, &[]);

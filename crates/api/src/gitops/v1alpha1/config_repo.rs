@@ -90,7 +90,7 @@ pub struct ConfigRepoSpec {
     /// Deletes objects that left the repository, within the deletion budget.
     #[serde(default = "yes")]
     pub prune: bool,
-    /// The number of deletions at once that need no approval.
+    /// The number of deletions within a window of time that need no approval.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub deletion_budget: DeletionBudget,
@@ -311,17 +311,23 @@ open_enum! {
     }
 }
 
-/// The number of deletions at once that need no approval: the larger of the two.
+/// The number of deletions within a window of time that need no approval: the larger of the two numbers. A
+/// generated ConfigMap or Secret whose hash has changed is replaced, and counts as no deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeletionBudget {
     /// Number of objects.
     #[serde(default = "five")]
     #[schemars(range(min = 0))]
     pub objects: i32,
-    /// Percentage of the objects that were applied.
+    /// Percentage of the objects that were applied. At most 1,000 objects are deleted without an approval
+    /// within the window, but 100 sets no limit.
     #[serde(default = "five")]
     #[schemars(range(min = 0, max = 100))]
     pub percent: i32,
+    /// How long a deletion counts, such as 1h. With 0s, each commit counts alone.
+    #[serde(default = "one_hour")]
+    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
+    pub window: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -332,10 +338,14 @@ fn five() -> i32 {
     5
 }
 
+fn one_hour() -> String {
+    "1h".into()
+}
+
 /// The values of the schema.
 impl Default for DeletionBudget {
     fn default() -> Self {
-        Self { objects: 5, percent: 5, unknown: Unknown::new() }
+        Self { objects: 5, percent: 5, window: one_hour(), unknown: Unknown::new() }
     }
 }
 

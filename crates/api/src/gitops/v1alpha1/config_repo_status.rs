@@ -37,6 +37,13 @@ pub struct ConfigRepoStatus {
     /// Deletions that are over the budget and wait for approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<HeldDeletions>,
+    /// The objects that were deleted lately without an approval. They count against the deletion budget.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 1000),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["object"])
+    )]
+    pub recent_deletions: Vec<RecentDeletion>,
     /// Hash of the plan that waits for its approval; empty if none waits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub held_plan: String,
@@ -123,6 +130,27 @@ pub struct HeldDeletions {
     /// The first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<InventoryEntry>,
+    /// Time at which they are within the budget; absent if only an approval allows them.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub until: Option<Time>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// An object that was deleted because it left the repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecentDeletion {
+    /// The object, as `group/Kind/namespace/name`.
+    pub object: String,
+    /// When.
+    #[serde(deserialize_with = "crate::lenient::time")]
+    pub time: Time,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -20,7 +20,8 @@ pub use config_repo_report::{
 };
 pub use config_repo_status::{
     CommitState, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldDeletions, InventoryEntry,
-    LastCommitStatus, PushedReport, ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,
+    LastCommitStatus, PushedReport, RecentDeletion, ReportStatus, Revision, UnchangeableObject,
+    UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

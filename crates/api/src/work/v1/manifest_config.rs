@@ -161,7 +161,7 @@ pub struct IgnoreField {
     /// These JSON pointers name the fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_pointers: Vec<String>,
-    /// These jq paths name the fields. The agent of Wheelwright refuses them.
+    /// These jq paths name the fields. The agent of Wheelwright takes the part of jq that names fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jq_path_expressions: Vec<String>,
     /// Fields this version does not know.

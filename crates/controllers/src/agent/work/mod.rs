@@ -54,5 +54,8 @@ impl Controller for WorkController {
 }
 
 #[cfg(test)]
+#[path = "../tests/take_over.rs"]
+mod take_over;
+#[cfg(test)]
 #[path = "../tests/work.rs"]
 mod tests;

@@ -59,7 +59,7 @@ impl WorkOnSpoke {
         let failed = |why: String| Attempt::Failed(Refusal::Failed(why));
         Some(match writes.get(&wanted.reference)? {
             // The decision about the content follows the write of the metadata.
-            (Action::Patch { .. }, Some(Ok(_))) => Attempt::None,
+            (Action::Patch { patch, .. }, Some(Ok(_))) if patch.keys().eq(["metadata"]) => Attempt::None,
             (_, Some(Ok(_))) => Attempt::Done,
             (_, Some(Err(failure))) => failed(failure.message.clone()),
             (_, None) => {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use super::hosting::{self, Host};
+use super::hosting;
 use super::status::DeployOutcome;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -20,7 +20,7 @@ use api::names::{
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
 use engine::addon::health::{self, WorksStatus};
-use engine::addon::hosting::{Divided, Place, Target, divide, hosting_cluster};
+use engine::addon::hosting::{Divided, Host, Place, Target, divide, hosting_cluster};
 use engine::addon::registration::{self, Sources};
 use engine::addon::{config_refs, hook, snapshot, template, works};
 use object::{Key, Metadata as _, Object};
@@ -95,7 +95,7 @@ impl Deployment {
             sources: Ok(None),
             permissions: Vec::new(),
             bindings: bindings_of(&key, view)?,
-            host: Host::read(&addon, view)?,
+            host: hosting::host(&addon, view)?,
             addon,
             cluster,
             managed,

@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use jiff::{SignedDuration, Timestamp};
 
 use super::deployment::{Deployment, Part};
-use super::hosting::{self, Host};
+use super::hosting;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::set_condition;
 use api::names::{ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER, HOSTING_PRE_DELETE_FINALIZER};
 use engine::addon::config_refs;
 use engine::addon::hook::{self, HookWait};
-use engine::addon::hosting::Place;
+use engine::addon::hosting::{Host, Place};
 use object::duration::later;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};

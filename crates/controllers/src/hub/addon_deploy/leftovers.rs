@@ -32,7 +32,7 @@ pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> 
     }
     let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
     let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);
-    match hosting::deadline(&left, now).filter(|until| is_accepted && *until > now) {
+    match engine::addon::hosting::deadline(&left, now).filter(|until| is_accepted && *until > now) {
         Some(until) => plan.wake(until),
         None => plan.step(remove(&bindings)),
     }

@@ -3,7 +3,6 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::deployment::Deployment;
-use super::hosting::Host;
 use api::Condition;
 use api::addon::v1alpha1::{AddOnConfig, HealthCheckMode, ManagedClusterAddOn, ObjectReference};
 use api::cluster::v1::ManagedCluster;
@@ -15,7 +14,7 @@ use api::names::addon_conditions::{
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use engine::addon::health::{self, WorksStatus};
-use engine::addon::hosting::{Place, hosting_cluster};
+use engine::addon::hosting::{Host, Place, hosting_cluster};
 use engine::addon::progress;
 use object::{Gvk, Key, Metadata as _};
 use reconcile::{Action, Failure, FailureKind, Plan};
@@ -95,7 +94,7 @@ impl Deployment {
         let started = self.started();
         let status = new.status.get_or_insert_default();
         if self.has_template {
-            self.report_host(&mut status.conditions, now);
+            self.host.report(&mut status.conditions, now);
         }
         let references = &mut status.config_references;
         // A rollout that is complete stays so; afterwards the condition Available reports the health.

@@ -1,12 +1,13 @@
 //! Renders a commit and completes its objects, once for all plans that need them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
 
 use crate::hub::report::followed::{follows, url_of};
 use api::gitops::v1alpha1::ConfigRepo;
-use engine::sync::{Desired, Problem};
+use engine::sync::{Desired, ObjectId, Problem};
 use object::Key;
 use object::text;
 use object::tree::Checkout;
@@ -54,19 +55,50 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
     if let Some(problem) = spec_problem(repo) {
         return Ok(Err(Arc::new(vec![problem])));
     }
-    let completion = Completion {
-        repo: Key::of(repo),
-        path: repo.spec.path.trim_matches('/').to_owned(),
-        is_confined: !repo.spec.service_account_name.is_empty(),
-        checkout: Arc::clone(checkout),
-    };
-    match view.memo(completion) {
+    match view.memo(Completion::of(repo, checkout)) {
         Ok(memo) => Ok(memo.completed.clone()),
         Err(error) if error.reason == ReadErrorReason::Failed => {
             let problem = Problem::of_commit("RenderFailed", error.to_string());
             Ok(Err(Arc::new(vec![problem])))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Returns the objects that ConfigRepos of one repository have at commits of it; `None` for those that cannot
+/// be rendered.
+///
+/// # Errors
+/// A read that must be repeated.
+pub(super) fn wanted(
+    of: &[(&ConfigRepo, &Arc<Checkout>)],
+    view: &impl View,
+) -> Read<Vec<Option<BTreeSet<ObjectId>>>> {
+    let completions = of.iter().map(|(repo, checkout)| Completion::of(repo, checkout)).collect();
+    match view.memo(Completions(completions)) {
+        Ok(wanted) => Ok(Vec::clone(&wanted)),
+        Err(error) if error.reason == ReadErrorReason::Failed => Ok(vec![None; of.len()]),
+        Err(error) => Err(error),
+    }
+}
+
+/// The input of the objects of several ConfigRepos.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Completions(Vec<Completion>);
+
+impl Memo for Completions {
+    const NAME: &'static str = "rendered commits of other ConfigRepos";
+    const DEADLINE: SignedDuration = DEADLINE;
+    type Output = Vec<Option<BTreeSet<ObjectId>>>;
+
+    fn input(&self) -> String {
+        let inputs: Vec<String> = self.0.iter().map(Memo::input).collect();
+        inputs.join(", ")
+    }
+
+    fn compute(&self, _: Option<&Self::Output>, cancel: &Cancel) -> Self::Output {
+        let ids = |one: &Completion| Some(one.compute(None, cancel).completed.ok()?.ids());
+        self.0.iter().map(ids).collect()
     }
 }
 
@@ -96,6 +128,15 @@ impl Memo for Completion {
 }
 
 impl Completion {
+    fn of(repo: &ConfigRepo, checkout: &Arc<Checkout>) -> Self {
+        Self {
+            repo: Key::of(repo),
+            path: repo.spec.path.trim_matches('/').to_owned(),
+            is_confined: !repo.spec.service_account_name.is_empty(),
+            checkout: Arc::clone(checkout),
+        }
+    }
+
     /// Renders the commit with the parts of the last rendering, and completes the objects that differ.
     fn render(
         &self,

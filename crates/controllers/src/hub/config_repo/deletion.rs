@@ -1,5 +1,5 @@
-//! The deletion of a ConfigRepo, the finalizer that delays it until its objects are deleted, and what a
-//! deletion takes from clusters.
+//! The deletion of a ConfigRepo, the finalizer that delays it until its objects are deleted, and what the
+//! deletion of an object takes from clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,15 @@ use super::identity::RepoIdentity;
 use super::inventory::Recorded;
 use super::plan::Draft;
 use crate::addon_reads;
-use crate::rollout_policy::{RolloutOwner, choose, policy_for};
+use crate::rollout_policy::RolloutOwner;
 use api::addon::v1alpha1::ClusterManagementAddOn;
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy, RolloutPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
 use api::names;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set;
-use engine::rollout::{Policy, Refused};
-use engine::sync::{
-    self, Comparisons, Deletion, Desired, Inventory, ObjectId, SyncInput, SyncPlan, SyncPolicy,
-};
-use object::{Gvk, Key, Metadata as _, ObjectRef};
+use engine::sync::{self, Comparisons, Deletion, Desired, ObjectId, Recent, SyncInput, SyncPolicy};
+use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
@@ -44,6 +41,8 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
             awaits_requests: false,
             unjudged: None,
             missing_namespaces: &BTreeSet::new(),
+            recent: &Recent::new(),
+            now,
             policy: &SyncPolicy { prune: true, ..SyncPolicy::default() },
         };
         let nothing = Desired::default();
@@ -112,95 +111,8 @@ pub(super) fn unmark(desired: &Desired, view: &impl View) -> Read<Vec<Action>> {
     Ok(unmarked)
 }
 
-/// The ClusterManagementAddOns and ManifestWorkReplicaSets that left the repository and whose deletion takes
-/// them from more clusters than their policy lets lose them at once.
-#[derive(Default)]
-pub(super) struct Uninstalls {
-    /// From how many clusters.
-    pub(super) clusters: BTreeMap<ObjectId, usize>,
-    /// The RolloutPolicies of the commit that would allow one of them. They must not be in force before a
-    /// person approves it.
-    pub(super) loosened: BTreeSet<String>,
-}
-
-impl Uninstalls {
-    /// Compares what clusters lose with the policies as they are on the hub.
-    ///
-    /// # Errors
-    /// The clusters or the policies have not been read.
-    pub(super) fn of(inventory: &Inventory, desired: &Desired, view: &impl View) -> Read<Self> {
-        let stays = desired.ids();
-        let mut uninstalls = Self::default();
-        for id in inventory.keys().filter(|id| !stays.contains(*id)) {
-            let Some(owner) = owner(id) else { continue };
-            let clusters = clusters_of(owner, view)?;
-            if allows(&policy_for(owner, view)?.0, clusters) {
-                continue;
-            }
-            uninstalls.clusters.insert(id.clone(), clusters);
-        }
-        if !uninstalls.clusters.is_empty() {
-            uninstalls.loosened = uninstalls.loosened(desired, view)?;
-        }
-        Ok(uninstalls)
-    }
-
-    /// Puts the policies of a commit on those of the hub one by one, and returns the names of those with
-    /// which a deletion would be allowed. Nothing is deleted yet.
-    fn loosened(&self, desired: &Desired, view: &impl View) -> Read<BTreeSet<String>> {
-        let live = view.list::<RolloutPolicy>(Query::ALL)?;
-        let mut in_force: BTreeMap<String, RolloutPolicy> =
-            live.iter().map(|policy| (policy.name().to_owned(), RolloutPolicy::clone(policy))).collect();
-        let wanted = desired.objects.iter().filter(|it| it.reference.gvk == Gvk::of::<RolloutPolicy>());
-        let mut loosened = BTreeSet::new();
-        for policy in wanted.filter_map(|it| it.object.to_typed::<RolloutPolicy>().ok()) {
-            let name = policy.name().to_owned();
-            let before = in_force.insert(name.clone(), policy);
-            let policies: Vec<&RolloutPolicy> = in_force.values().collect();
-            let is_allowed = |(id, clusters): (&ObjectId, &usize)| {
-                let chosen = owner(id).and_then(|owner| choose(&policies, owner));
-                allows(&chosen.map_or_else(|| Ok(Policy::default()), |it| Policy::read(&it.spec)), *clusters)
-            };
-            if self.clusters.iter().any(is_allowed) {
-                match before {
-                    Some(before) => in_force.insert(name.clone(), before),
-                    None => in_force.remove(&name),
-                };
-                loosened.insert(name);
-            }
-        }
-        Ok(loosened)
-    }
-}
-
-/// Keeps RolloutPolicies of a commit from the hub while its deletions wait. A commit would approve its own
-/// deletions with them. See docs/hazards.md#approves-itself.
-pub(super) fn hold_policies(sync: &mut SyncPlan<'_>, loosened: &BTreeSet<String>) {
-    if loosened.is_empty() || sync.hold.is_none() && sync.awaiting_requests == 0 {
-        return;
-    }
-    let is_held = |reference: &ObjectRef| {
-        reference.gvk == Gvk::of::<RolloutPolicy>() && loosened.contains(&reference.key.name)
-    };
-    for stage in &mut sync.apply {
-        stage.retain(|one| !is_held(&one.desired.reference));
-    }
-    sync.correct.retain(|one| !is_held(&one.apply.desired.reference));
-    if let Some(hold) = &mut sync.hold {
-        let names: Vec<&str> = loosened.iter().map(String::as_str).collect();
-        let names = names.join(", ");
-        hold.why
-            .push_str(&format!("; RolloutPolicy {names} of the commit, which would allow that, waits too"));
-    }
-}
-
-/// Returns whether a policy lets that many clusters lose something at once.
-fn allows(policy: &Result<Policy, Refused>, clusters: usize) -> bool {
-    policy.as_ref().is_ok_and(|policy| !policy.paused && clusters <= policy.removals.of(clusters))
-}
-
 /// Returns the rollout that an object of a repository is the subject of.
-fn owner(id: &ObjectId) -> Option<RolloutOwner<'_>> {
+pub(super) fn owner(id: &ObjectId) -> Option<RolloutOwner<'_>> {
     subject(&id.group, &id.kind, &id.key)
 }
 
@@ -214,7 +126,7 @@ fn subject<'k>(group: &str, kind: &str, key: &'k Key) -> Option<RolloutOwner<'k>
 
 /// Returns the number of clusters that have an add-on or a work of a set. A list of clusters or of works that
 /// is wrongly empty does not hide them.
-fn clusters_of(owner: RolloutOwner<'_>, view: &impl View) -> Read<usize> {
+pub(super) fn clusters_of(owner: RolloutOwner<'_>, view: &impl View) -> Read<usize> {
     match owner {
         RolloutOwner::AddOn(name) => Ok(addon_reads::keys_of_name(name, view)?.len()),
         RolloutOwner::ReplicaSet(key) => {

@@ -15,6 +15,7 @@ mod health;
 mod identity;
 mod index;
 mod inventory;
+mod loosening;
 mod moves;
 mod observe;
 mod plan;

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::depends::is_same_source;
 use super::identity::RepoIdentity;
+use super::loosening;
 use super::plan::Draft;
 use super::status::{Phase, Readiness, is_about};
 use api::condition::find_condition;
@@ -125,8 +126,11 @@ pub(super) fn awaiting(draft: &mut Draft<'_>, commit: &str, deletions: usize) ->
     Some(Readiness::new(Phase::Reconciling, REASON, message))
 }
 
-/// Returns whether deletions of a ConfigRepo wait, perhaps for others to judge a commit.
+/// Returns whether deletions of a ConfigRepo wait, perhaps for others to judge a commit, or a policy waits
+/// for the deletions of others.
 pub(super) fn waits(repo: &ConfigRepo) -> bool {
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| matches!(condition.reason.as_str(), REASON | HELD))
+    conditions
+        .into_iter()
+        .any(|condition| matches!(condition.reason.as_str(), REASON | HELD | loosening::REASON))
 }

@@ -5,23 +5,26 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::deletion::Uninstalls;
 use super::identity::RepoIdentity;
 use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
+use super::loosening::{Loosened, uninstalls};
 use super::moves::Moves;
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, conclude, is_about, is_waiting, revision, still_applied};
 use super::write::write;
 use super::{commit, deletion, depends, event, observe};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, RecentDeletion};
 use api::names;
-use engine::sync::{self, Claimant, Desired, Inventory, ObjectId, Problem, SyncInput, SyncPolicy};
+use engine::sync::{
+    self, Claimant, Desired, Inventory, ObjectId, Problem, Recent, SyncInput, SyncPlan, SyncPolicy,
+};
 use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
-use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
+use reconcile::{Action, Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
 
 /// Most held or drifted objects that a status names.
 pub(super) const MAX_LISTED: usize = 10;
@@ -71,6 +74,8 @@ pub(super) struct Draft<'a> {
     pub(super) unmet: Option<Readiness>,
     /// A ConfigRepo that will soon have requested what it wants, and the end of the wait for it.
     pub(super) awaited: Option<(Key, Timestamp)>,
+    /// The policies of the commit that wait for the deletions of another ConfigRepo.
+    pub(super) held_policies: Option<String>,
     /// The ConfigRepos that wait for each other's health, if it is one of them.
     pub(super) cycle: Option<Vec<String>>,
     pub(super) plan: Plan,
@@ -91,16 +96,38 @@ impl<'a> Draft<'a> {
             keeps_status: false,
             unmet: None,
             awaited: None,
+            held_policies: None,
             cycle: None,
             plan: Plan::default(),
         }
     }
 
-    /// Records the inventory. A step of its own does it before new objects are created.
-    pub(super) fn record_ownership(&mut self, recorded: &Recorded, inventory: &Inventory) {
-        self.plan.step(recorded.record(self.repo, inventory, &Inventory::new()));
+    /// Records the inventory and the deletions. A step of its own does it before objects are created and
+    /// deleted.
+    pub(super) fn record(&mut self, recorded: &Recorded, sync: &SyncPlan<'_>) {
+        let SyncPlan { inventory, recent, .. } = sync;
+        let of_inventory = recorded.record(self.repo, inventory, &Inventory::new());
+        let deletions = self.record_deletions(recent);
+        self.plan.step(of_inventory.into_iter().chain(deletions));
         self.status.objects = Some(i32::try_from(inventory.len()).unwrap_or(i32::MAX));
         self.status.inventory.clear();
+    }
+
+    /// Returns the write that records new deletions. Those that count no longer leave the record with the
+    /// next write of the status.
+    fn record_deletions(&mut self, recent: &Recent) -> Option<Action> {
+        let before = recent_deletions(&self.status);
+        let entry = |(id, at): (&ObjectId, &Timestamp)| RecentDeletion {
+            object: id.path(),
+            time: Time(*at),
+            unknown: Default::default(),
+        };
+        self.status.recent_deletions = recent.iter().map(entry).collect();
+        let is_new = recent.keys().any(|id| !before.contains_key(id));
+        let mut new = self.repo.clone();
+        new.status.get_or_insert_default().recent_deletions.clone_from(&self.status.recent_deletions);
+        let write = is_new.then(|| StatusWrite::between(self.repo, &new)).flatten();
+        write.map(|write| write.action())
     }
 
     /// Reports a wait. After a restart, the result for a commit that was judged before stays; an earlier wait
@@ -213,27 +240,43 @@ fn reconcile_commit(
             return Ok(());
         }
     };
-    let uninstalls = Uninstalls::of(inventory, &desired, view)?;
+    let uninstalls = uninstalls(inventory, &desired.ids(), view)?;
+    let loosened = match Loosened::of(repo, (checkout, &desired), (inventory, &uninstalls), view) {
+        Err(error) if error.reason == ReadErrorReason::Pending => {
+            draft.wait_for_rendering(&checkout.revision);
+            return Ok(());
+        }
+        loosened => loosened?,
+    };
+    let unjudged = moves.unjudged.or_else(|| loosened.why_dropped());
     let input = SyncInput {
         repo: &draft.key,
         inventory,
         claimed: &claimed,
         requested: &moves.requested,
         awaits_requests: moves.awaited.is_some(),
-        unjudged: moves.unjudged.as_deref(),
+        unjudged: unjudged.as_deref(),
         missing_namespaces: &missing_namespaces,
-        policy: &SyncPolicy { uninstalls: uninstalls.clusters, ..policy },
+        recent: &recent_deletions(&draft.status),
+        now: draft.now,
+        policy: &SyncPolicy { uninstalls, ..policy },
     };
     let known = |index: &mut RepoIndex| index.take_comparisons(&draft.key);
     let mut comparisons = view.index(known)?;
     let mut sync = sync::plan(&desired, &input, &mut comparisons, |what| view.observed(what));
     view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
-    deletion::hold_policies(&mut sync, &uninstalls.loosened);
+    draft.held_policies = loosened.hold(&mut sync);
     draft.cycle = depends::waits_for_itself(repo, &sync.unhealthy, view)?;
     draft.awaited = moves.awaited;
     draft.plan.step(deletion::unmark(&desired, view)?);
     write(draft, &commit, &recorded, &sync);
     Ok(())
+}
+
+/// Returns the record of deletions.
+fn recent_deletions(status: &ConfigRepoStatus) -> Recent {
+    let deletions = &status.recent_deletions;
+    deletions.iter().filter_map(|it| Some((ObjectId::from_path(&it.object)?, it.time.0))).collect()
 }
 
 /// The objects of others that a plan depends on.

@@ -6,7 +6,7 @@ use super::health;
 use api::gitops::v1alpha1::{self as gitops, ConfigRepo, ConfigRepoSpec, DeletionBudget};
 use api::names;
 use engine::sync::{Budget, IgnoreRule, Problem, SyncPolicy, Takeover};
-use object::Metadata as _;
+use object::{Metadata as _, duration};
 
 /// Reads the part of the spec that controls how a commit is applied.
 ///
@@ -44,9 +44,12 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         report: _,
         unknown: _,
     } = &repo.spec;
-    let DeletionBudget { objects, percent, unknown: _ } = deletion_budget;
+    let DeletionBudget { objects, percent, window, unknown: _ } = deletion_budget;
     let count = |n: i32| usize::try_from(n).unwrap_or_default();
     let invalid = |why: String| Problem::of_commit("InvalidSpec", why);
+    let window = duration::parse(window).ok_or_else(|| {
+        invalid(format!("spec.deletionBudget.window: {window:?} is no duration, such as 1h or 0s"))
+    })?;
     let ignore = ignore.iter().map(IgnoreRule::read).collect::<Result<_, _>>().map_err(invalid)?;
     let unchangeable = repo.status.iter().flat_map(|status| &status.recreate);
     Ok(SyncPolicy {
@@ -58,7 +61,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
             gitops::Takeover::Never | gitops::Takeover::Other(_) => Takeover::Never,
         },
         prune: *prune,
-        budget: Some(Budget { objects: count(*objects), percent: count(*percent) }),
+        budget: Some(Budget { objects: count(*objects), percent: count(*percent), window }),
         approved: repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned(),
         uninstalls: BTreeMap::new(),
         waits_for_health: !health::timeout(repo).is_zero(),

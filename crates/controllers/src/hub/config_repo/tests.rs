@@ -27,6 +27,7 @@ mod moves;
 mod rendering;
 mod restart;
 mod rules;
+mod window;
 
 /// A hub with one repository, and the operator that follows it.
 struct Hub {

@@ -4,11 +4,12 @@ use super::health::{self, Found};
 use super::inventory::Recorded;
 use super::plan::{Commit, Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, revision};
-use super::{approval, deletion, drift, freeze, moves};
+use super::{approval, deletion, drift, freeze, loosening, moves};
 use api::gitops::v1alpha1::HeldDeletions;
 use api::names;
 use engine::sync::{Apply, Desired, SyncPlan};
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::duration::later;
 use object::text::short_commit;
 
@@ -21,7 +22,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     if waits(draft, commit, recorded, sync) {
         return;
     }
-    draft.record_ownership(recorded, &sync.inventory);
+    draft.record(recorded, sync);
     draft.status.recreate.clear();
     draft.plan.step(sync.recreate.iter().map(|one| identity.delete(one)));
     for stage in &sync.apply {
@@ -57,13 +58,21 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         approval: hold.approval.clone(),
         total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
         objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
+        until: hold.until.map(Time),
         ..HeldDeletions::default()
     });
+    if let Some(until) = sync.hold.as_ref().and_then(|hold| hold.until) {
+        draft.plan.wake(until);
+    }
     let name = short_commit(&checkout.revision);
+    let held = draft.held_policies.take().map(|policies| {
+        let message = format!("{name} is applied except {policies}");
+        Readiness::new(Phase::Stalled, loosening::REASON, message)
+    });
     draft.readiness = Some(match waiting {
         Some(waiting) if sync.is_held => waiting,
         waiting => moves::awaiting(draft, name, sync.awaiting_requests)
-            .unwrap_or_else(|| readiness(name, desired, sync, drift.or(waiting))),
+            .unwrap_or_else(|| readiness(name, desired, sync, held.or(drift).or(waiting))),
     });
 }
 
@@ -116,7 +125,8 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Opti
         let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
         let more = if hold.objects.len() > names.len() { ", …" } else { "" };
         let message = format!(
-            "{commit} is applied, but deletions wait: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
+            "{commit} is applied, but deletions wait{}: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
+            hold.until.map(|until| format!(" until {until}")).unwrap_or_default(),
             hold.why,
             names.join(", "),
             names::APPROVE_DELETION_ANNOTATION,

@@ -4,15 +4,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::sync::ownership::is_marked;
 use crate::sync::{
-    Apply, Budget, Claimant, Comparisons, Deletion, Desired, Inventory, ObjectId, SyncInput, SyncPlan,
-    SyncPolicy, plan,
+    Apply, Budget, Claimant, Comparisons, Deletion, Desired, Inventory, ObjectId, Recent, SyncInput,
+    SyncPlan, SyncPolicy, plan,
 };
 use api::names;
 use object::{Key, Location, Object, ObjectRef, RenderedObject};
+
+/// The budget of a commit alone. The clock of most tests stands still, so a window would never end.
+const BY_COMMIT: Budget = Budget { objects: 5, percent: 5, window: SignedDuration::ZERO };
 
 pub(super) fn repo() -> Key {
     Key::namespaced("ns", "repo")
@@ -45,6 +49,9 @@ pub(super) struct Hub {
     /// Kinds that cannot be read.
     pub(super) unread: Vec<&'static str>,
     pub(super) missing_namespaces: BTreeSet<String>,
+    /// The record of deletions.
+    pub(super) recent: Recent,
+    pub(super) now: Timestamp,
     pub(super) writes: usize,
     uids: usize,
     pub(super) deleted: Vec<ObjectId>,
@@ -63,7 +70,9 @@ impl Hub {
         Self {
             objects: BTreeMap::new(),
             inventory: Inventory::new(),
-            policy: SyncPolicy { prune: true, budget: Some(Budget::default()), ..SyncPolicy::default() },
+            policy: SyncPolicy { prune: true, budget: Some(BY_COMMIT), ..SyncPolicy::default() },
+            recent: Recent::new(),
+            now: Timestamp::UNIX_EPOCH,
             unread: Vec::new(),
             missing_namespaces: BTreeSet::new(),
             writes: 0,
@@ -93,6 +102,8 @@ impl Hub {
             awaits_requests: self.awaits_requests,
             unjudged: self.unjudged,
             missing_namespaces: &self.missing_namespaces,
+            recent: &self.recent,
+            now: self.now,
             policy: &self.policy,
         };
         let fresh = plan(desired, &input, &mut Comparisons::default(), |what| self.read(what));
@@ -107,6 +118,7 @@ impl Hub {
             return;
         }
         self.inventory = plan.inventory.clone();
+        self.recent = plan.recent.clone();
         for apply in plan.apply.iter().flatten().chain(plan.correct.iter().map(|one| &one.apply)) {
             writes -= 1;
             if writes == 0 {

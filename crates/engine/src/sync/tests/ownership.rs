@@ -1,10 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::hub::{commit, object, repo};
 use crate::sync::ownership::{Ownership, changed_guard, ownership};
-use crate::sync::{Claimant, Inventory, ObjectId, SyncInput, SyncPolicy, Takeover};
+use crate::sync::{Claimant, Inventory, ObjectId, Recent, SyncInput, SyncPolicy, Takeover};
 use api::names;
 use object::{Key, Object};
 
@@ -33,6 +34,8 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
         awaits_requests: false,
         unjudged: None,
         missing_namespaces: &BTreeSet::new(),
+        recent: &Recent::new(),
+        now: Timestamp::UNIX_EPOCH,
         policy: &SyncPolicy { takeover, ..SyncPolicy::default() },
     };
     let desired = commit(&[config_map(json!({}), "1")]);
@@ -107,6 +110,8 @@ fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
             awaits_requests: false,
             unjudged: None,
             missing_namespaces: &BTreeSet::new(),
+            recent: &Recent::new(),
+            now: Timestamp::UNIX_EPOCH,
             policy: &SyncPolicy { is_blind_to_secrets, ..SyncPolicy::default() },
         };
         let desired = commit(&[of("Z3Vlc3M=")]);

@@ -11,7 +11,7 @@ fn deployment(metadata: Value, spec: Value) -> Value {
 }
 
 /// Returns the decision about a Deployment with an update strategy, on a live one that is owned already.
-fn decided(strategy: Value, manifest: Value, live: Option<Value>, was_applied: bool) -> Decision {
+pub(super) fn decided(strategy: Value, manifest: Value, live: Option<Value>, was_applied: bool) -> Decision {
     let identifier = json!({"group": "apps", "resource": "deployments", "name": "d", "namespace": "n"});
     let spec = json!({"workload": {"manifests": [manifest]}, "manifestConfigs": [{"resourceIdentifier": identifier, "updateStrategy": strategy}]});
     let wanted = read(&work(spec), |_| served("deployments")).remove(0);
@@ -23,7 +23,7 @@ fn decided(strategy: Value, manifest: Value, live: Option<Value>, was_applied: b
     decide(&wanted, live.as_ref(), &owner(), was_applied)
 }
 
-fn applied(decision: Decision) -> (Value, bool, String) {
+pub(super) fn applied(decision: Decision) -> (Value, bool, String) {
     match decision {
         Decision::Apply { object, force, manager } => (object.into_value(), force, manager),
         other => panic!("{other:?}"),
@@ -135,6 +135,42 @@ fn a_field_that_is_ignored_on_change_is_set_again_with_another_manifest() {
 }
 
 #[test]
+fn a_jq_expression_leaves_fields_and_whole_items_to_the_cluster() {
+    let rule = |condition: &str| {
+        let expressions = [
+            ".spec.replicas",
+            ".spec.containers[] | select(.name | startswith(\"istio\"))",
+            ".spec.containers[] | select(.name == \"a\").image",
+        ];
+        ignoring(json!({"condition": condition, "jqPathExpressions": expressions}))
+    };
+    let manifest = |replicas: u32| {
+        let containers = json!([{"name": "istio-proxy", "image": "p:1"}, {"name": "istio-gone"}, {"name": "a", "image": "i:1"}]);
+        deployment(json!({}), json!({"replicas": replicas, "paused": true, "containers": containers}))
+    };
+    let live = |annotations: &Value| {
+        let containers = json!([{"name": "a", "image": "i:2"}, {"name": "istio-proxy", "image": "p:2"}]);
+        let spec = json!({"replicas": 7, "paused": false, "containers": containers});
+        Some(deployment(json!({"annotations": annotations}), spec))
+    };
+    let kept = json!({"replicas": 7, "paused": true,
+        "containers": [{"name": "istio-proxy", "image": "p:2"}, {"name": "a", "image": "i:2"}]});
+    for (condition, replicas, was_applied, is_kept) in [
+        ("OnSpokePresent", 1, true, true),
+        ("OnSpokePresent", 2, false, true),
+        ("OnSpokeChange", 1, true, true),
+        ("OnSpokeChange", 2, false, false),
+    ] {
+        let (created, ..) = applied(decided(rule(condition), manifest(1), None, false));
+        assert_eq!(created["spec"], manifest(1)["spec"]);
+        let noted = &created["metadata"]["annotations"];
+        let (next, ..) = applied(decided(rule(condition), manifest(replicas), live(noted), was_applied));
+        let wanted = if is_kept { kept.clone() } else { manifest(replicas)["spec"].clone() };
+        assert_eq!(next["spec"], wanted, "{condition} {replicas}");
+    }
+}
+
+#[test]
 fn the_note_of_a_go_agent_counts_while_the_work_is_applied() {
     let rule = json!({"condition": "OnSpokeChange", "jsonPaths": [".spec.replicas"]});
     let md5 = "0123456789abcdef0123456789abcdef";
@@ -153,8 +189,8 @@ fn what_cannot_be_ignored_is_refused_in_words() {
         assert_eq!(decision, Decision::Refuse(Refusal::IgnoredFields(why.into())));
     };
     check(
-        json!({"condition": "OnSpokePresent", "jqPathExpressions": [".spec.x"]}),
-        "the jq path expression \".spec.x\" is not supported; use jsonPaths or jsonPointers",
+        json!({"condition": "OnSpokePresent", "jqPathExpressions": [".spec.x", "env.x"]}),
+        "the jq path expression \"env.x\": env is not supported",
     );
     check(
         json!({"condition": "OnSpokePresent", "jsonPointers": ["spec/x"]}),

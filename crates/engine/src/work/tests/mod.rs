@@ -4,6 +4,7 @@ mod decide;
 mod executor;
 mod inventory;
 mod manifest;
+mod merge;
 mod rules;
 mod status;
 

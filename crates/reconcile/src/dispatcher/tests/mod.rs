@@ -1,6 +1,7 @@
 //! The rules of the dispatcher, each with a controller of its own over ConfigMaps.
 
 mod clock;
+mod drift;
 mod floods;
 mod harness;
 mod index;

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use std::sync::Arc;
 
 use super::harness::{Harness, Map, copy, map};
-use crate::{Controller, Plan, Read, Register as _, Site, View, WatchEvent, Watches};
+use super::lookups::{deployment, found, listed, looking};
+use crate::{Controller, Lookup, LookupAnswer, Plan, Read, Register as _, Site, View, WatchEvent, Watches};
 use object::Key;
 
 /// A controller that copies each ConfigMap; it needs Namespaces to decide.
@@ -146,4 +147,54 @@ fn a_write_of_the_time_before_a_restore_tells_nothing_when_it_ends_after_it() {
     harness.restored(&[map("a")]);
     harness.act();
     assert_eq!(harness.names(), ["a"]);
+}
+
+/// A server may refuse the metadata of a kind and still serve its objects.
+#[test]
+fn objects_of_a_kind_that_cannot_be_listed_any_more_are_read_once_a_minute() {
+    let mut harness = looking();
+    harness.listed("Deployment", &[listed(1)]);
+    harness.after(1);
+    harness.answer(found(1));
+    harness.after(1);
+    let kind = Arc::clone(&harness.kinds["Deployment"]);
+    harness.dispatcher.watched(&kind, WatchEvent::Stale, harness.now);
+    harness.after(1);
+    assert_eq!(harness.lookups, [Lookup::Object(deployment())]);
+    harness.answer(found(4));
+    harness.ended();
+    harness.after(59);
+    assert_eq!((harness.held(), harness.lookups.len(), harness.ended()), (Some(4), 0, vec!["a".to_owned()]));
+    harness.after(1);
+    harness.answer(LookupAnswer::Object(None));
+    harness.after(1);
+    assert_eq!(
+        (harness.held(), harness.ended()),
+        (None, vec!["a".to_owned()]),
+        "no watch reports the deletion"
+    );
+
+    harness.after(60);
+    harness.listed("Deployment", &[]);
+    harness.answer(LookupAnswer::Object(None));
+    harness.after(300);
+    assert!(harness.lookups.is_empty(), "its watch tells of its objects again");
+}
+
+#[test]
+fn objects_of_a_kind_that_was_never_listed_are_read_once_its_list_has_failed_for_long() {
+    let mut harness = looking();
+    let kind = Arc::clone(&harness.kinds["Deployment"]);
+    harness.dispatcher.watched(&kind, WatchEvent::Stale, harness.now);
+    harness.changed("ConfigMap", map("b"));
+    harness.after(1);
+    assert_eq!(harness.lookups, [Lookup::Object(deployment())]);
+    harness.answer(found(1));
+    harness.after(1);
+    assert_eq!(harness.held(), Some(1));
+
+    let maps = Arc::clone(&harness.kinds["ConfigMap"]);
+    harness.dispatcher.watched(&maps, WatchEvent::Restored, harness.now);
+    harness.after(1);
+    assert_eq!(harness.lookups.len(), 1, "no list of it will come after a restore either");
 }

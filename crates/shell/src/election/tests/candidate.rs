@@ -197,6 +197,28 @@ async fn a_leader_that_dies_is_replaced_within_fifteen_seconds_and_after_its_dea
     }
 }
 
+/// Somebody deletes the lease, or its namespace, or etcd is restored to a time before it.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_disappears_is_respected_as_one_that_is_not_renewed() {
+    let (server, stop) = (Server::default(), CancellationToken::new());
+    let (mut first, mut second) = (candidate(&server, "a"), candidate(&server, "b"));
+    assert!(first.acquire(&stop).await);
+    let leadership = first.leadership();
+    let lives = Duration::from_secs(5);
+    let (_, waited) = tokio::join!(timeout(lives, first.renew(&stop)), timeout(lives, second.acquire(&stop)));
+    assert!(waited.is_err() && leadership.holds());
+    server.0.lock().unwrap().lease = None;
+    let gone = Instant::now();
+    assert!(second.acquire(&stop).await);
+    assert!(!leadership.holds(), "never two at one time");
+    assert!(gone.elapsed() <= Duration::from_secs(15), "{:?}", gone.elapsed());
+
+    server.0.lock().unwrap().lease = None;
+    let of_itself = Instant::now();
+    assert!(second.acquire(&stop).await);
+    assert_eq!(of_itself.elapsed(), Duration::ZERO, "its own lease is made again at once");
+}
+
 /// A candidate whose wall clock jumps, by an hour in either direction, keeps its lease as others do, and
 /// neither takes nor loses one before its time.
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,68 @@
+//! The deletion budget counts over a window of time.
+
+use super::*;
+
+fn files(names: &[usize]) -> Vec<(String, String)> {
+    names.iter().map(|i| (format!("{i}.yaml"), map(&format!("m{i}"), "1"))).collect()
+}
+
+impl Hub {
+    fn commit_numbers(&mut self, names: &[usize]) -> String {
+        let files = files(names);
+        let files: Vec<_> = files.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
+        self.commit(&files)
+    }
+
+    fn wait_minutes(&mut self, minutes: i64) -> String {
+        self.world.run_for(SignedDuration::from_mins(minutes)).unwrap();
+        self.message()
+    }
+}
+
+fn numbers(range: std::ops::Range<usize>) -> Vec<usize> {
+    range.collect()
+}
+
+#[test]
+fn small_commits_one_after_the_other_are_held_until_the_window_is_over() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit_numbers(&numbers(0..30));
+    assert!(hub.commit_numbers(&numbers(3..30)).starts_with("Ready"));
+    hub.wait_minutes(10);
+    assert_eq!(hub.status().recent_deletions[0].object, "/ConfigMap/config/m0");
+    hub.world.restart_operator();
+    let held = hub.commit_numbers(&numbers(6..30));
+    let why = "deletions wait until 2026-01-02T04:04:16Z: 3 deletions, after 3 others within 1h, are over the budget of 5";
+    assert!(held.starts_with("Stalled DeletionsHeld") && held.contains(why), "{held}");
+    assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (27, 3));
+    assert!(hub.status().held_deletions.unwrap().until.is_some());
+    let over = hub.wait_minutes(60);
+    assert!(over.starts_with("Ready"), "{over}");
+    assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (24, 3));
+}
+
+#[test]
+fn an_approved_deletion_and_an_object_that_is_back_do_not_count() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit_numbers(&numbers(0..30));
+    hub.commit_numbers(&numbers(5..30));
+    assert_eq!(hub.status().recent_deletions.len(), 5);
+    hub.commit_numbers(&numbers(0..30));
+    assert_eq!(hub.status().recent_deletions, []);
+    hub.commit_numbers(&numbers(7..30));
+    let approval = hub.status().held_deletions.unwrap().approval;
+    hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
+    assert!(hub.run().starts_with("Ready"));
+    assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (23, 0));
+    assert!(hub.commit_numbers(&numbers(12..30)).starts_with("Ready"), "the budget is whole");
+}
+
+#[test]
+fn without_a_window_each_commit_counts_alone() {
+    let mut hub = Hub::new(json!({"deletionBudget": {"window": "0s"}}));
+    hub.commit_numbers(&numbers(0..30));
+    for first in [5, 10, 15] {
+        assert!(hub.commit_numbers(&numbers(first..30)).starts_with("Ready"), "{first}");
+    }
+    assert_eq!(hub.status().recent_deletions, []);
+}

@@ -1,0 +1,106 @@
+//! The strategy Update for an object that server-side apply refuses, because a list has two entries with one
+//! key.
+//!
+//! As in Open Cluster Management, labels and annotations are merged, owners and finalizers stay, and the
+//! manifest replaces all other fields; of some kinds only the metadata changes. What differs is written as a
+//! merge patch, because the agent may not `update`. A value that the cluster adds to what the manifest has is
+//! no drift.
+
+use serde_json::{Map, Value};
+
+use super::decide::Decision;
+use object::fields::{covers, has_entry_twice};
+use object::quantity::nanos;
+use object::{Object, merge_diff};
+
+/// The fields that the manifest does not replace.
+const KEPT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+/// The kinds of the core group whose content Open Cluster Management does not change after the creation.
+const METADATA_ALONE: [&str; 3] = ["Namespace", "Pod", "ServiceAccount"];
+
+/// Returns whether an object cannot be applied. An apply of a manifest without such a list would leave the
+/// entries that an earlier one brought twice.
+pub(super) fn is_needed(manifest: &Object, live: Option<&Object>, was_applied: bool) -> bool {
+    has_entry_twice(manifest) || (!was_applied && live.is_some_and(has_entry_twice))
+}
+
+/// Decides about the content of an object that has its owner already.
+pub(super) fn decide(manifest: Object, live: Option<&Object>, was_applied: bool) -> Decision {
+    let Some(live) = live else { return Decision::Create(manifest) };
+    let mut wanted = manifest;
+    let keeps_content = live.api_version() == "v1" && METADATA_ALONE.contains(&live.kind());
+    wanted.0.retain(|name, _| if keeps_content { name == "metadata" } else { name != "status" });
+    wanted.metadata_mut().retain(|name, _| matches!(name.as_str(), "labels" | "annotations"));
+    if was_applied && covers(live, &in_form_of(live, &wanted)) {
+        return Decision::Leave;
+    }
+    let mut patch = Map::new();
+    let metadata = merged(live.0.get("metadata"), wanted.0.get("metadata"));
+    if let Some(metadata) = metadata {
+        patch.insert("metadata".into(), metadata);
+    }
+    if !keeps_content {
+        let (before, after) = (content(live), content(&wanted));
+        if let Some(Value::Object(changes)) = merge_diff(&before, &after) {
+            patch.extend(changes);
+        }
+    }
+    if patch.is_empty() { Decision::Leave } else { Decision::Patch(patch) }
+}
+
+fn content(object: &Object) -> Value {
+    let fields = object.0.iter().filter(|(name, _)| !KEPT.contains(&name.as_str()));
+    Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+/// Returns the merge patch that adds what `live` lacks, and removes nothing.
+fn merged(live: Option<&Value>, wanted: Option<&Value>) -> Option<Value> {
+    let Some(Value::Object(fields)) = wanted else {
+        return wanted.filter(|wanted| live != Some(*wanted)).cloned();
+    };
+    let differs = |(name, value): (&String, &Value)| {
+        let live = live.and_then(|live| live.get(name));
+        merged(live, Some(value)).map(|value| (name.clone(), value))
+    };
+    let patch: Map<String, Value> = fields.iter().filter_map(differs).collect();
+    (!patch.is_empty()).then(|| patch.into())
+}
+
+/// Returns what is wanted with quantities in the form of the live object: API servers write `1000m` as `1`.
+fn in_form_of(live: &Object, wanted: &Object) -> Object {
+    let mut wanted = wanted.clone();
+    for (name, value) in &mut wanted.0 {
+        if let Some(live) = live.0.get(name) {
+            use_form_of(live, value);
+        }
+    }
+    wanted
+}
+
+fn use_form_of(live: &Value, wanted: &mut Value) {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(fields)) => {
+            for (name, value) in fields {
+                if let Some(live) = live.get(name) {
+                    use_form_of(live, value);
+                }
+            }
+        }
+        (Value::Array(live), Value::Array(items)) => {
+            for (place, item) in items.iter_mut().enumerate() {
+                let name = item.get("name");
+                let named = live.iter().find(|live| name.is_some() && live.get("name") == name);
+                if let Some(live) = named.or_else(|| live.get(place)) {
+                    use_form_of(live, item);
+                }
+            }
+        }
+        (Value::String(live), wanted @ (Value::String(_) | Value::Number(_))) => {
+            let text = wanted.as_str().map_or_else(|| wanted.to_string(), str::to_owned);
+            if nanos(live).is_some_and(|amount| nanos(&text) == Some(amount)) {
+                *wanted = Value::String(live.clone());
+            }
+        }
+        (_, _) => {}
+    }
+}

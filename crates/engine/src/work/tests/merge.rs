@@ -1,0 +1,129 @@
+use serde_json::{Value, json};
+
+use super::decide::{applied, decided};
+use crate::work::Decision;
+
+/// Returns a Deployment with one container.
+fn deployment(metadata: Value, container: Value, more: Value) -> Value {
+    let mut whole = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"},
+        "spec": {"template": {"spec": {"containers": [container]}}}});
+    for (field, value) in [("metadata", metadata), ("spec", more)] {
+        whole[field].as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
+    }
+    whole
+}
+
+/// Returns a container with these values of the variable `X`.
+fn container(values: &[&str]) -> Value {
+    let env: Vec<Value> = values.iter().map(|value| json!({"name": "X", "value": value})).collect();
+    json!({"name": "a", "image": "i:1", "env": env, "resources": {"limits": {"cpu": "1000m"}}})
+}
+
+/// Returns the container as the API server writes it, after a webhook has added a variable.
+fn stored(values: &[&str]) -> Value {
+    let mut stored = container(values);
+    stored["resources"]["limits"]["cpu"] = "1".into();
+    stored["imagePullPolicy"] = "IfNotPresent".into();
+    stored["env"].as_array_mut().unwrap().push(json!({"name": "INJECTED", "value": "1"}));
+    stored
+}
+
+fn update() -> Value {
+    json!({"type": "Update"})
+}
+
+fn patched(decision: Decision) -> Value {
+    match decision {
+        Decision::Patch(patch) => patch.into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_object_with_an_entry_twice_is_created_with_its_owner() {
+    let manifest = deployment(json!({"labels": {"gone-": ""}}), container(&["1", "2"]), json!({}));
+    let Decision::Create(created) = decided(update(), manifest, None, false) else { panic!("it is created") };
+    assert_eq!(created.0["metadata"]["ownerReferences"][0]["uid"], "u");
+    assert_eq!(created.0["metadata"]["labels"], json!({}));
+    assert_eq!(created.0["spec"]["template"]["spec"]["containers"][0], container(&["1", "2"]));
+}
+
+#[test]
+fn an_object_that_has_all_values_of_its_manifest_is_left_alone() {
+    let manifest = deployment(json!({"labels": {"a": "b"}}), container(&["1", "2"]), json!({"paused": true}));
+    let live = |replicas: u32, paused: bool, values: &[&str]| {
+        let metadata = json!({"labels": {"a": "b", "other": "x"}});
+        Some(deployment(metadata, stored(values), json!({"replicas": replicas, "paused": paused})))
+    };
+    for replicas in [1, 7] {
+        let decision = decided(update(), manifest.clone(), live(replicas, true, &["1", "2"]), true);
+        assert_eq!(decision, Decision::Leave);
+    }
+    let drifted = patched(decided(update(), manifest.clone(), live(1, false, &["1", "2"]), true));
+    assert_eq!(drifted["spec"]["paused"], true);
+    let drifted = patched(decided(update(), manifest, live(1, true, &["1", "3"]), true));
+    assert_eq!(drifted["spec"]["template"]["spec"]["containers"], json!([container(&["1", "2"])]));
+}
+
+#[test]
+fn another_manifest_replaces_the_content_and_keeps_the_metadata_of_others() {
+    let manifest = deployment(
+        json!({"labels": {"a": "new", "gone-": ""}, "finalizers": ["x/y"]}),
+        container(&["1", "2"]),
+        json!({}),
+    );
+    let metadata =
+        json!({"labels": {"a": "b", "other": "x"}, "annotations": {"of": "others"}, "finalizers": ["a/b"]});
+    let mut live = deployment(metadata, container(&["1", "2"]), json!({"minReadySeconds": 5}));
+    live["status"] = json!({"replicas": 1});
+    let patch = patched(decided(update(), manifest.clone(), Some(live.clone()), false));
+    assert_eq!(patch, json!({"metadata": {"labels": {"a": "new"}}, "spec": {"minReadySeconds": null}}));
+    live["metadata"]["labels"]["a"] = "new".into();
+    live["spec"].as_object_mut().unwrap().remove("minReadySeconds");
+    assert_eq!(decided(update(), manifest, Some(live), false), Decision::Leave, "the server has it all");
+}
+
+#[test]
+fn an_entry_that_stood_twice_leaves_with_the_manifest_that_had_it() {
+    let manifest = deployment(json!({}), container(&["2"]), json!({}));
+    let live = |values: &[&str]| Some(deployment(json!({}), container(values), json!({})));
+    let patch = patched(decided(update(), manifest.clone(), live(&["1", "2"]), false));
+    assert_eq!(patch["spec"]["template"]["spec"]["containers"], json!([container(&["2"])]));
+    let (object, ..) = applied(decided(update(), manifest.clone(), live(&["2"]), false));
+    assert_eq!(object["spec"], manifest["spec"]);
+    assert_eq!(decided(update(), manifest, live(&["2"]), true), Decision::Leave);
+}
+
+#[test]
+fn the_content_of_a_pod_stays_as_it_was_created() {
+    let pod = |metadata: Value, values: &[&str]| {
+        let mut pod = deployment(metadata, json!({}), json!({}));
+        (pod["apiVersion"], pod["kind"]) = ("v1".into(), "Pod".into());
+        pod["spec"] = json!({"containers": [container(values)]});
+        pod
+    };
+    let manifest = pod(json!({"labels": {"a": "b"}}), &["1", "2"]);
+    let live = pod(json!({"labels": {"other": "x"}}), &["7", "7"]);
+    let decision = decided(update(), manifest.clone(), Some(live), false);
+    assert_eq!(patched(decision), json!({"metadata": {"labels": {"a": "b"}}}));
+    let live = pod(json!({"labels": {"a": "b", "other": "x"}}), &["7", "7"]);
+    assert_eq!(decided(update(), manifest, Some(live), false), Decision::Leave);
+}
+
+#[test]
+fn only_an_update_of_a_kind_that_is_known_falls_back_to_a_merge() {
+    let manifest = deployment(json!({}), container(&["1", "2"]), json!({}));
+    let live = Some(deployment(json!({}), container(&["1"]), json!({})));
+    for (strategy, kind) in [("ServerSideApply", "Deployment"), ("Update", "Custom")] {
+        let mut manifest = manifest.clone();
+        manifest["kind"] = kind.into();
+        let decision = decided(json!({"type": strategy}), manifest, live.clone(), false);
+        assert!(matches!(decision, Decision::Apply { .. }), "{strategy} {kind}: {decision:?}");
+    }
+    let mut service = manifest;
+    (service["apiVersion"], service["kind"]) = ("v1".into(), "Service".into());
+    service["spec"] =
+        json!({"ports": [{"name": "tcp", "port": 53}, {"name": "udp", "port": 53, "protocol": "UDP"}]});
+    let decision = decided(update(), service, live, false);
+    assert!(matches!(decision, Decision::Apply { .. }), "one port with two protocols is two entries");
+}

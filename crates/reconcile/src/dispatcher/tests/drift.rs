@@ -1,0 +1,87 @@
+//! Objects of a spoke that are kept as they should be.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::harness::{Harness, Map, copy, map};
+use super::lookups::{deployment, found, listed, version};
+use crate::{Action, Controller, FailureKind, Plan, Read, Register as _, Site, View, Watches};
+
+/// Keeps a Deployment on the spoke, and says so on the hub.
+struct Keeper;
+
+impl Controller for Keeper {
+    const NAME: &'static str = "keeper";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(key: &object::Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let (mut plan, hub) = (Plan::nothing(), copy(key));
+        let spoke = Action::Create { site: Site::Spoke, object: version(0) };
+        plan.step(view.object(&deployment())?.is_none().then_some(spoke).into_iter().chain([hub]));
+        Ok(plan)
+    }
+}
+
+/// Plans with the Deployment in place, and lets the hub be away for so long that the key waits for minutes.
+fn waiting_for_the_hub() -> Harness {
+    let mut harness = Harness::on_spoke(|dispatcher| dispatcher.add::<Keeper>());
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    harness.listed("Deployment", &[listed(1)]);
+    harness.after(1);
+    harness.answer(found(1));
+    harness.after(1);
+    for _ in 0..12 {
+        harness.fail(FailureKind::Unavailable);
+        harness.after(256);
+    }
+    harness.fail(FailureKind::Unavailable);
+    harness.ended();
+    harness
+}
+
+#[test]
+fn drift_on_the_spoke_is_corrected_while_the_hub_is_away() {
+    let mut harness = waiting_for_the_hub();
+    assert!(harness.acts.is_empty());
+    harness.deleted("Deployment", "d");
+    harness.after(1);
+    let sites: Vec<_> = harness.acts.iter().map(|act| act.action().site()).collect();
+    assert_eq!(sites, [Some(Site::Spoke), Some(Site::Hub)]);
+}
+
+#[test]
+fn a_key_that_the_spoke_refuses_waits_whatever_changes_there() {
+    let mut harness = waiting_for_the_hub();
+    harness.deleted("Deployment", "d");
+    harness.after(1);
+    harness.fail(FailureKind::Unavailable);
+    harness.fail(FailureKind::Forbidden);
+    harness.changed("Deployment", listed(30));
+    harness.after(1);
+    harness.answer(found(30));
+    harness.deleted("Deployment", "d");
+    harness.after(1);
+    assert!(harness.acts.is_empty());
+}
+
+#[test]
+fn a_change_that_an_own_write_may_have_caused_is_not_read() {
+    let mut harness = Harness::on_spoke(|dispatcher| dispatcher.add::<Keeper>());
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    harness.listed("Deployment", &[]);
+    harness.after(1);
+    let created = harness.acts.remove(0);
+    harness.changed("Deployment", listed(0));
+    harness.decide();
+    assert!(harness.lookups.is_empty());
+    let Action::Create { object, .. } = created.action() else { panic!("{:?}", created.action()) };
+    let mut object = object.clone();
+    object.0.extend([("apiVersion".into(), json!("apps/v1")), ("kind".into(), json!("Deployment"))]);
+    harness.store(created, object);
+    harness.after(5);
+    assert!(harness.lookups.is_empty());
+}
