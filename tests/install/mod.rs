@@ -1,6 +1,8 @@
 //! `wheelwright install`, `upgrade` and `uninstall`: the objects are those of the chart, and a real API
 //! server accepts them.
 
+mod ocm;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
