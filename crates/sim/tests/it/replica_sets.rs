@@ -1,6 +1,7 @@
 //! ManifestWorkReplicaSets: the template reaches the clusters of placements; a rollout stops and is rolled
 //! back.
 
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
 
 use crate::fixtures::{cluster, join, merged, progressive, put, seconds, select_all, world};
@@ -160,6 +161,27 @@ fn a_breach_returns_the_clusters_of_a_set_to_the_template_before() {
     set(&mut world, "2", progressive());
     settle(&mut world);
     assert_eq!(values(&world), ["2", "2", "2", "2"]);
+}
+
+#[test]
+fn a_snapshot_that_somebody_deletes_comes_back_so_that_a_set_can_return_to_it() {
+    let mut world = world(2);
+    select_all(&mut world);
+    policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    for revision in world.list::<ControllerRevision>() {
+        world.delete::<ControllerRevision>(&Key::of(&revision)).unwrap();
+    }
+    world.run_for(seconds(5)).unwrap();
+    assert_eq!(world.list::<ControllerRevision>().len(), 1);
+    set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": bad(), "placementRefs": refs("fleet", progressive())}),
+    );
+    world.run_for(seconds(900)).unwrap();
+    assert_eq!(values(&world), ["1", "1"]);
 }
 
 #[test]

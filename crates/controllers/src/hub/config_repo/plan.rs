@@ -232,7 +232,26 @@ fn reconcile_commit(
         }
         return Ok(());
     }
-    let others = Others::of(draft, &desired, view);
+    match apply(draft, &commit, &recorded, policy, view) {
+        Err(error) if error.reason == ReadErrorReason::Pending => {
+            draft.wait_for_rendering(&checkout.revision);
+            Ok(())
+        }
+        applied => applied,
+    }
+}
+
+/// Plans the writes of a commit.
+fn apply(
+    draft: &mut Draft<'_>,
+    commit: &Commit<'_>,
+    recorded: &Recorded,
+    policy: SyncPolicy,
+    view: &impl View,
+) -> Read<()> {
+    let Commit { checkout, desired, .. } = *commit;
+    let inventory = &recorded.objects;
+    let others = Others::of(draft, desired, view);
     let Others { claimed, moves, missing_namespaces } = match others {
         Ok(others) => others,
         Err(error) => {
@@ -241,13 +260,7 @@ fn reconcile_commit(
         }
     };
     let uninstalls = uninstalls(inventory, &desired.ids(), view)?;
-    let loosened = match Loosened::of(repo, (checkout, &desired), (inventory, &uninstalls), view) {
-        Err(error) if error.reason == ReadErrorReason::Pending => {
-            draft.wait_for_rendering(&checkout.revision);
-            return Ok(());
-        }
-        loosened => loosened?,
-    };
+    let loosened = Loosened::of(draft.repo, (checkout, desired), (inventory, &uninstalls), view)?;
     let unjudged = moves.unjudged.or_else(|| loosened.why_dropped());
     let input = SyncInput {
         repo: &draft.key,
@@ -263,13 +276,13 @@ fn reconcile_commit(
     };
     let known = |index: &mut RepoIndex| index.take_comparisons(&draft.key);
     let mut comparisons = view.index(known)?;
-    let mut sync = sync::plan(&desired, &input, &mut comparisons, |what| view.observed(what));
+    let mut sync = sync::plan(desired, &input, &mut comparisons, |what| view.observed(what));
     view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
     draft.held_policies = loosened.hold(&mut sync);
-    draft.cycle = depends::waits_for_itself(repo, &sync.unhealthy, view)?;
+    draft.cycle = depends::waits_for_itself(draft.repo, &sync.unhealthy, view)?;
     draft.awaited = moves.awaited;
-    draft.plan.step(deletion::unmark(&desired, view)?);
-    write(draft, &commit, &recorded, &sync);
+    draft.plan.step(deletion::unmark(desired, view)?);
+    write(draft, commit, recorded, &sync);
     Ok(())
 }
 
@@ -299,7 +312,7 @@ impl Others {
 /// A completed commit, and the identity that applies it.
 #[derive(Clone, Copy)]
 pub(super) struct Commit<'a> {
-    pub(super) checkout: &'a Checkout,
+    pub(super) checkout: &'a Arc<Checkout>,
     pub(super) desired: &'a Desired,
     pub(super) identity: &'a RepoIdentity,
 }

@@ -76,7 +76,11 @@ impl Controller for ReplicaSetController {
         watches.on::<RolloutPolicy>(|change, view| {
             if change.differs_in(|policy| &policy.spec) { all(view) } else { Vec::new() }
         });
-        watches.read::<ControllerRevision>();
+        watches.on::<ControllerRevision>(|change, _| {
+            // A snapshot never changes. One that is gone is written again.
+            let gone = change.old.as_deref().filter(|_| change.new.is_none());
+            gone.and_then(set_of).into_iter().collect()
+        });
         watches.keep::<SetFleets>();
     }
 

@@ -7,7 +7,7 @@ use api::condition::{ConditionStatus, Conditions as _};
 use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
-use object::{Key, Metadata as _};
+use object::{Key, Metadata};
 use reconcile::{Query, View};
 
 pub(super) fn all(view: &impl View) -> Vec<Key> {
@@ -23,9 +23,9 @@ pub(super) fn sets_of(placement: &Key, view: &impl View) -> Vec<Key> {
     sets.iter().filter(uses).map(|set| Key::of(set.as_ref())).collect()
 }
 
-/// Returns the set of a work, from its label. A namespace has no dot, so the first dot ends it.
-pub(super) fn set_of(work: &ManifestWork) -> Option<Key> {
-    let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
+/// Returns the set of a work or a snapshot, from its label. A namespace has no dot, so the first dot ends it.
+pub(super) fn set_of(owned: &impl Metadata) -> Option<Key> {
+    let (namespace, name) = owned.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
     Some(Key::namespaced(namespace, name))
 }
 

@@ -52,7 +52,9 @@ impl SetInput {
         }
         self.fleet.open = open;
         let kept = self.kept();
-        let missing = kept.iter().filter(|hash| !self.snapshots.contains_key(*hash) && !writes.is_empty());
+        // What a work holds has its snapshot, also at rest: the next rollout may return to it.
+        let is_held = !writes.is_empty() || !self.fleet.works.is_empty();
+        let missing = kept.iter().filter(|hash| is_held && !self.snapshots.contains_key(*hash));
         let missing = missing.filter_map(|hash| Some((hash, self.contents.get(hash)?)));
         let create = |(hash, spec)| {
             Action::create(Object::from_typed(&replica_set::snapshot(&self.set, hash, spec, &self.owner)))
