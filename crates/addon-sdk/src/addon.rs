@@ -112,8 +112,8 @@ impl Installation<'_> {
         self.cluster.name()
     }
 
-    /// Returns the name of the cluster that hosts a part of the add-on; `None` if it runs on its own cluster
-    /// alone. It counts for an add-on with [`Options::hosted`].
+    /// Returns the name of the cluster that the add-on's annotation names as the host of a part of it; `None`
+    /// without the annotation. Without [`Options::hosted`] it has no effect.
     pub fn hosting_cluster(&self) -> Option<&str> {
         engine::addon::hosting::hosting_cluster(self.addon)
     }

@@ -1,6 +1,6 @@
 //! Reads that several controllers of add-ons share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::placement_reads::placement_of;
@@ -112,6 +112,24 @@ pub(super) fn keys_of_name(addon: &str, view: &impl View) -> Read<BTreeSet<Key>>
     let addons = addons.iter().filter(|found| found.name() == addon).map(|found| Key::of(found.as_ref()));
     let unreadable = unreadable.iter().filter(|refused| refused.key.name == addon);
     Ok(addons.chain(unreadable.map(|refused| refused.key.clone())).collect())
+}
+
+/// Returns on how many clusters each of these add-ons is, also clusters that are on no list.
+pub(super) fn clusters_by_name<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    view: &impl View,
+) -> Read<BTreeMap<&'a str, usize>> {
+    let mut clusters: BTreeMap<&str, usize> = names.into_iter().map(|name| (name, 0)).collect();
+    if clusters.is_empty() {
+        return Ok(clusters);
+    }
+    for addon in view.list_readable::<ManagedClusterAddOn>(Query::ALL)? {
+        clusters.get_mut(addon.name()).into_iter().for_each(|count| *count += 1);
+    }
+    for refused in view.unreadable::<ManagedClusterAddOn>(Query::ALL)? {
+        clusters.get_mut(&*refused.key.name).into_iter().for_each(|count| *count += 1);
+    }
+    Ok(clusters)
 }
 
 /// Returns the keys of the add-ons of one name on all clusters, to wake them.

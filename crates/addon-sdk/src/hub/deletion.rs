@@ -9,7 +9,7 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::set_condition;
 use api::names::{ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER};
 use engine::addon::hook::{self, HookWait};
-use engine::addon::hosting::{Host, Place};
+use engine::addon::hosting::{FINALIZERS, Host, Place};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, StatusWrite};
 
@@ -21,7 +21,7 @@ impl<A: AddOn> Deployment<A> {
     /// The garbage collector deletes the other works and the permissions of the add-on after it.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
-        if !hosting::FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer)) {
+        if !FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer)) {
             return plan;
         }
         if !JOB_FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer)) {

@@ -40,12 +40,16 @@ impl<A: AddOn> Controller for DeployController<A> {
         });
         watches.on::<ManagedCluster>(|change, view| {
             let Some(cluster) = change.latest() else { return Vec::new() };
-            let addons = view.readable::<ManagedClusterAddOn>(Query::ALL).into_iter();
-            let is_hosted = |addon: &Arc<ManagedClusterAddOn>| {
-                addon.name() == A::NAME && hosting::named::<A>(addon) == Some(cluster.name())
-            };
-            let hosted = addons.filter(is_hosted).map(|addon| Key::of(&*addon));
-            hosted.chain([Key::namespaced(cluster.name(), A::NAME)]).collect()
+            let mut keys = vec![Key::namespaced(cluster.name(), A::NAME)];
+            let differs = |one: &ManagedCluster| (one.is_terminating(), one.spec.hub_accepts_client);
+            if A::options().hosted && change.differs_in(differs) {
+                let is_hosted = |addon: &Arc<ManagedClusterAddOn>| {
+                    addon.name() == A::NAME && hosting::named::<A>(addon) == Some(cluster.name())
+                };
+                let addons = view.readable::<ManagedClusterAddOn>(Query::ALL).into_iter();
+                keys.extend(addons.filter(is_hosted).map(|addon| Key::of(&*addon)));
+            }
+            keys
         });
         watches.on::<ClusterManagementAddOn>(|change, view| match change.latest() {
             Some(cma) if cma.name() == A::NAME => installations::<A>(view),
@@ -74,7 +78,7 @@ impl<A: AddOn> Controller for DeployController<A> {
         let plan = match Deployment::<A>::read(key, view)? {
             Some(deployment) if deployment.addon.is_terminating() => deployment.finish(now),
             Some(deployment) => deployment.plan(now),
-            None => released(key, view, now)?,
+            None => released::<A>(key, view, now)?,
         };
         Ok(Plan { observe, ..plan })
     }
@@ -96,11 +100,11 @@ fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
 }
 
 /// Lets a deleted add-on of a cluster that is gone go: no job can run there.
-fn released(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+fn released<A: AddOn>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let addon = view.get::<ManagedClusterAddOn>(key)?.filter(|addon| addon.is_terminating());
     if let (Some(addon), None) = (addon, view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?) {
-        plan = hosting::clean(&addon, &hosting::works(key, view)?, false, now);
+        plan = hosting::clean(&addon, &hosting::works::<A>(&addon, view)?, false, now);
     }
     Ok(plan)
 }
@@ -142,7 +146,7 @@ impl<A: AddOn> Deployment<A> {
         });
         Ok(Some(Self {
             host: hosting::host::<A>(&addon, view)?,
-            hosted: hosting::works(key, view)?,
+            hosted: hosting::works::<A>(&addon, view)?,
             config: config::assigned(cma.as_deref(), &addon, view)?,
             permissions: permissions::Held::read(key, view)?,
             options: A::options(),

@@ -7,17 +7,11 @@ use jiff::Timestamp;
 use crate::AddOn;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
-use api::names::{
-    ADDON_NAME_LABEL, ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER, HOSTING_PRE_DELETE_FINALIZER,
-};
+use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, HOSTING_CLEANUP_FINALIZER};
 use api::work::v1::ManifestWork;
-use engine::addon::hosting::{self, Host};
+use engine::addon::hosting::{self, FINALIZERS, Host};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
-
-/// The finalizers of an add-on, which the manager removes when what they stand for is done.
-pub(super) const FINALIZERS: [&str; 3] =
-    [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER, HOSTING_CLEANUP_FINALIZER];
 
 /// Returns the name of the cluster that hosts a part of an add-on, if the add-on has hosted mode.
 pub(super) fn named<A: AddOn>(addon: &ManagedClusterAddOn) -> Option<&str> {
@@ -31,9 +25,16 @@ pub(super) fn host<A: AddOn>(addon: &ManagedClusterAddOn, view: &impl View) -> R
 }
 
 /// Returns the works of the part of an add-on that other clusters host or hosted.
-pub(super) fn works(addon: &Key, view: &impl View) -> Read<Vec<Arc<ManifestWork>>> {
-    let mut works = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, &addon.name))?;
-    works.retain(|work| hosting::is_hosted(addon, work));
+pub(super) fn works<A: AddOn>(addon: &ManagedClusterAddOn, view: &impl View) -> Read<Vec<Arc<ManifestWork>>> {
+    if named::<A>(addon).is_none() && !addon.has_finalizer(HOSTING_CLEANUP_FINALIZER) {
+        return Ok(Vec::new());
+    }
+    let Key { namespace, name } = &Key::of(addon);
+    let mut works = view.list::<ManifestWork>(Query::label(ADDON_NAMESPACE_LABEL, namespace))?;
+    // A cluster may host its own add-on.
+    let here = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, name).within(namespace))?;
+    works.extend(here.into_iter().filter(|work| work.label(ADDON_NAMESPACE_LABEL).is_none()));
+    works.retain(|work| hosting::is_hosted(&Key::of(addon), work));
     Ok(works)
 }
 

@@ -17,13 +17,16 @@ use api::condition::{Observation, set_condition};
 use api::names::addon_conditions::{HOSTING_CLUSTER_VALIDITY, HOSTING_MANIFEST_APPLIED};
 use api::names::{
     ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, ADDON_PRE_DELETE, HOSTED_MANIFEST_LOCATION,
-    HOSTING_CLUSTER_ANNOTATION, HOSTING_PRE_DELETE_FINALIZER,
+    HOSTING_CLEANUP_FINALIZER, HOSTING_CLUSTER_ANNOTATION, HOSTING_PRE_DELETE_FINALIZER,
 };
 use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _, Object};
 
 /// How long the deletion of an add-on waits for an agent to remove works. An agent may be away for ever.
 const WORKS_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+
+/// The finalizers of an add-on, which the hub removes when what they stand for is done.
+pub const FINALIZERS: [&str; 3] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER, HOSTING_CLEANUP_FINALIZER];
 
 /// The part of an add-on that a work deploys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

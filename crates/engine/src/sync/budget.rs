@@ -48,11 +48,32 @@ impl Budget {
     }
 
     /// Returns the deletions that still count. A time in the future, which a clock that was ahead wrote,
-    /// counts too.
+    /// becomes the present.
     pub(super) fn within_window(self, recent: &Recent, now: Timestamp) -> Recent {
-        let counts = recent.iter().filter(|(_, at)| later(**at, self.window) > now);
-        counts.map(|(id, at)| (id.clone(), *at)).collect()
+        let counts = recent.iter().filter(|(_, at)| self.counts(**at, now));
+        counts.map(|(id, at)| (id.clone(), (*at).min(recorded(now)))).collect()
     }
+
+    /// Returns whether a deletion of that time counts.
+    pub(super) fn counts(self, at: Timestamp, now: Timestamp) -> bool {
+        later(at, self.window) > now
+    }
+
+    /// Returns when `new` deletions after those of `recent` are within the budget, if no more follow; `None`
+    /// if that many never are. The inventory has `owned` objects.
+    fn until(self, new: usize, recent: &Recent, owned: usize) -> Option<Timestamp> {
+        let mut ends: Vec<Timestamp> = recent.values().map(|at| later(*at, self.window)).collect();
+        ends.sort_unstable();
+        let is_within = |left: usize| new + left <= self.allowed(owned + left);
+        let mut ends = (0..ends.len()).rev().zip(ends);
+        ends.find(|(left, _)| is_within(*left)).map(|(_, end)| end)
+    }
+}
+
+/// Returns the time with which a deletion is recorded. The record has whole seconds, and the window must not
+/// end early.
+pub(super) fn recorded(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now)
 }
 
 /// Deleted objects, and when.
@@ -98,15 +119,24 @@ pub(super) fn cascades(id: &ObjectId) -> bool {
     )
 }
 
-/// Returns whether an object is generated, and the commit has it with another hash.
-fn is_replaced(id: &ObjectId, desired: &BTreeSet<&ObjectId>) -> bool {
-    let Some(base) = generated(id) else { return false };
-    let first = ObjectId { key: Key::namespaced(id.key.namespace.clone(), base), ..id.clone() };
-    let same = desired.range::<&ObjectId, _>(&first..).take_while(|other| {
-        (&other.group, &other.kind, &other.key.namespace) == (&id.group, &id.kind, &id.key.namespace)
-            && other.key.name.starts_with(base)
-    });
-    same.into_iter().any(|other| generated(other) == Some(base))
+/// Returns the objects that the commit has with another hash. Each of its objects replaces one.
+fn replaced<'a>(
+    objects: impl Iterator<Item = &'a ObjectId>,
+    desired: &BTreeSet<&ObjectId>,
+) -> BTreeSet<&'a ObjectId> {
+    let without_hash = |id: &ObjectId| {
+        let key = Key::namespaced(id.key.namespace.clone(), generated(id)?);
+        Some(ObjectId { key, ..id.clone() })
+    };
+    let mut by_name: BTreeMap<ObjectId, usize> = BTreeMap::new();
+    for id in desired.iter().filter_map(|id| without_hash(id)) {
+        *by_name.entry(id).or_default() += 1;
+    }
+    let takes_one = |id: &&ObjectId| {
+        let left = without_hash(id).and_then(|name| by_name.get_mut(&name));
+        left.is_some_and(|left| std::mem::replace(left, left.saturating_sub(1)) > 0)
+    };
+    objects.filter(takes_one).collect()
 }
 
 /// Returns the name of a generated object up to its hash.
@@ -133,7 +163,8 @@ pub(super) fn spend(
     }
     let total = owned + recent.keys().filter(|id| !objects.contains_key(*id)).count();
     let allowed = budget.allowed(total);
-    let is_new = |id: &&ObjectId| !recent.contains_key(*id) && !is_replaced(id, desired);
+    let replaced = replaced(objects.keys(), desired);
+    let is_new = |id: &&ObjectId| !recent.contains_key(*id) && !replaced.contains(*id);
     let new: BTreeSet<ObjectId> = objects.keys().filter(is_new).cloned().collect();
     // A deletion that was recorded and not made is made now.
     let sum = new.len() + recent.len();
@@ -152,9 +183,7 @@ pub(super) fn spend(
     } else if let Some(id) = confirm.first() {
         format!("the annotation {PRUNE_ANNOTATION} of {id} asks for an approval")
     } else if sum > allowed && !new.is_empty() {
-        let mut ends: Vec<Timestamp> = recent.values().map(|at| later(*at, budget.window)).collect();
-        ends.sort_unstable();
-        until = ends.get(sum - allowed - 1).copied();
+        until = budget.until(new.len(), recent, owned);
         format!(
             "{}, after {} within {:#}, are over the budget of {allowed}",
             counted(new.len(), "deletion"),
@@ -262,10 +291,28 @@ mod tests {
     }
 
     #[test]
-    fn a_time_ahead_of_the_clock_counts() {
+    fn a_generated_object_replaces_one_other() {
+        let hashes = ["2456789bcd", "fghkmt2456", "bcdfghkmt2"];
+        let all = hashes.map(|hash| id("ConfigMap", &format!("c-{hash}")));
+        let (new, old) = all.split_last().unwrap();
+        assert_eq!(replaced(old.iter(), &BTreeSet::from([new])).len(), 1);
+    }
+
+    #[test]
+    fn a_time_ahead_of_the_clock_counts_from_now_on() {
         let recent = Recent::from([(id("ConfigMap", "a"), at(600)), (id("ConfigMap", "b"), at(-60))]);
         let left = Budget::default().within_window(&recent, at(0));
-        assert_eq!(left.into_keys().map(|id| id.key.name).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(left, Recent::from([(id("ConfigMap", "a"), recorded(at(0)))]));
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_budget_of_what_is_left_then_allows_it() {
+        let names: Vec<String> = (0..30).map(|i| format!("old{i}")).collect();
+        let thirty: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 0)).collect();
+        let hold = spend_after(&thirty, &ids(50, "ConfigMap"), 970, "").unwrap_err();
+        assert_eq!(hold.until, None, "5% of 970 is 48");
+        let hold = spend_after(&thirty, &ids(48, "ConfigMap"), 970, "").unwrap_err();
+        assert_eq!(hold.until, Some(at(60)));
     }
 
     #[test]

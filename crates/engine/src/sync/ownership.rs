@@ -1,9 +1,13 @@
 //! Ownership of a live object that has the name of a desired one.
 
+use serde::Deserialize as _;
+use serde_json::Value;
+
 use super::argo::{self, Tracking};
 use super::kubectl::applied_fields;
 use super::plan::{Claimant, SyncInput};
 use super::{DesiredObject, ObjectId};
+use api::gitops::v1alpha1::DeletionBudget;
 use api::names;
 use object::fields::{Element, first_difference};
 use object::{Gvk, Key, Object, ObjectRef};
@@ -108,9 +112,15 @@ pub(super) fn changed_guard(repo: &Key, desired: &Object, live: &Object) -> Opti
     let applied = applied.at(&of("spec")).map(|(_, fields)| fields);
     let is_changed = |field: &&'static str| match desired.at(&["spec", field]) {
         None => applied.is_some_and(|fields| fields.at(&of(field)).is_some()),
-        wanted => wanted != live.at(&["spec", field]),
+        wanted => !is_same_guard(field, wanted, live.at(&["spec", field])),
     };
     GUARDED_FIELDS.into_iter().find(is_changed)
+}
+
+/// Returns whether two values of a guarded field mean the same. The hub fills in what a budget leaves out.
+fn is_same_guard(field: &str, one: Option<&Value>, other: Option<&Value>) -> bool {
+    let budget = |value: Option<&Value>| DeletionBudget::deserialize(value?).ok();
+    one == other || field == "deletionBudget" && budget(one).is_some_and(|one| Some(one) == budget(other))
 }
 
 /// Returns whether an object is the ConfigRepo itself.

@@ -36,12 +36,32 @@ pub struct SyncInput<'a> {
     pub unjudged: Option<&'a str>,
     /// The missing namespaces of its objects.
     pub missing_namespaces: &'a BTreeSet<String>,
+    /// The objects of the commit that are not applied by this plan.
+    pub withheld: &'a Withheld,
     /// The objects that it deleted without an approval, and when.
     pub recent: &'a Recent,
     /// The time.
     pub now: Timestamp,
     /// The decisions of its user.
     pub policy: &'a SyncPolicy,
+}
+
+/// Objects of a commit that stay as they are on the hub: they would allow what must wait for a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Withheld {
+    /// Those that stay as they are in any case.
+    pub always: BTreeSet<ObjectId>,
+    /// Those that stay as they are while a deletion that clusters lose something with waits.
+    pub with_uninstalls: BTreeSet<ObjectId>,
+}
+
+impl Withheld {
+    /// Returns what a plan with these deletions leaves as it is.
+    fn by(&self, plan: &SyncPlan<'_>, uninstalls: &BTreeMap<ObjectId, usize>) -> BTreeSet<&ObjectId> {
+        let mut held = plan.hold.iter().flat_map(|hold| &hold.objects);
+        let waits = plan.awaiting_requests > 0 || held.any(|id| uninstalls.contains_key(id));
+        self.always.iter().chain(self.with_uninstalls.iter().filter(|_| waits)).collect()
+    }
 }
 
 /// Another ConfigRepo whose inventory has an object.
@@ -201,6 +221,7 @@ pub fn plan<'a, E: Display>(
     let mut plan = SyncPlan::default();
     comparisons.hold_for(&input.policy.ignore, &desired.objects);
     let mut decider = Decider { input, comparisons, live: &live, defined: defined_kinds(desired) };
+    let mut applies = Vec::new();
     let mut stages = Stages::default();
     let mut left: BTreeSet<ObjectId> = BTreeSet::new();
     for object in &desired.objects {
@@ -214,10 +235,7 @@ pub fn plan<'a, E: Display>(
                 stages.unfinished.insert(stage);
                 plan.unhealthy.push(Unhealthy { object: object.reference.clone(), health });
             }
-            ObjectDecision::Apply { apply, takes_time } => {
-                plan.takes_time |= takes_time;
-                stages.add(stage, apply, takes_time);
-            }
+            ObjectDecision::Apply { apply, takes_time } => applies.push((stage, apply, takes_time)),
             ObjectDecision::Correct(correction) => plan.correct.push(correction),
             ObjectDecision::Recreate(deletion) => {
                 plan.terminating += 1;
@@ -239,27 +257,31 @@ pub fn plan<'a, E: Display>(
     if !plan.problems.is_empty() || !plan.unread.is_empty() {
         // The commit is not applied, so the inventory stays as it is. Two ConfigRepos that exchange objects
         // are both refused until one of them hands over what it has.
-        let is_refused = plan.problems.iter().any(|problem| problem.reason != OWNED_BY_CONFIG_REPO);
-        let waits_for_others = plan.unread.is_empty() && !is_refused;
-        return SyncPlan {
-            inventory: input.inventory.clone(),
-            hand_over: if waits_for_others { prune::hand_over(desired, input, &live) } else { Vec::new() },
-            problems: plan.problems,
-            requests: plan.requests,
-            unread: plan.unread,
-            ..SyncPlan::default()
-        };
+        let mut refused = plan.refused(input.inventory);
+        let waits_for_others = refused.problems.iter().all(|problem| problem.reason == OWNED_BY_CONFIG_REPO);
+        if waits_for_others && refused.unread.is_empty() {
+            refused.hand_over = prune::hand_over(desired, input, &live);
+        }
+        return refused;
     }
-    (plan.apply, plan.is_held) = stages.end(input.policy.waits_for_health);
     let named = desired.objects.iter().map(|d| (ObjectId::of(&d.reference), d.reference.gvk.version.clone()));
     // An object that is left to others is ours only if we created it.
     let is_ours = |id: &ObjectId| !left.contains(id) || input.inventory.contains_key(id);
     plan.inventory = named.filter(|(id, _)| is_ours(id)).collect();
     prune::prune(input, &live, &mut plan);
+    let withheld = input.withheld.by(&plan, &input.policy.uninstalls);
+    let is_written = |apply: &Apply<'_>| !withheld.contains(&ObjectId::of(&apply.desired.reference));
+    plan.correct.retain(|one| is_written(&one.apply));
+    for (stage, apply, takes_time) in applies.into_iter().filter(|(_, apply, _)| is_written(apply)) {
+        plan.takes_time |= takes_time;
+        stages.add(stage, apply, takes_time);
+    }
+    (plan.apply, plan.is_held) = stages.end(input.policy.waits_for_health);
     if plan.is_held {
         plan.delete.clear();
         plan.recent.retain(|id, _| input.recent.contains_key(id));
     }
+    plan.keep_record(input);
     debug_assert!(
         plan.apply
             .iter()
@@ -271,6 +293,25 @@ pub fn plan<'a, E: Display>(
 }
 
 impl SyncPlan<'_> {
+    /// Returns a plan that writes nothing, with what is in the way.
+    fn refused(self, inventory: &Inventory) -> Self {
+        let Self { problems, requests, unread, .. } = self;
+        Self { inventory: inventory.clone(), problems, requests, unread, ..Self::default() }
+    }
+
+    /// Keeps the record of deletions as it is where it differs only by those that count no longer: the end of
+    /// a window causes no write by itself.
+    fn keep_record(&mut self, input: &SyncInput<'_>) {
+        let Some(budget) = input.policy.budget else { return };
+        let is_as_recorded = |(id, at): (&ObjectId, &Timestamp)| {
+            !budget.counts(*at, input.now) || self.recent.get(id) == Some(at)
+        };
+        let is_new = self.recent.keys().any(|id| !input.recent.contains_key(id));
+        if !is_new && input.recent.iter().all(is_as_recorded) {
+            self.recent.clone_from(input.recent);
+        }
+    }
+
     /// Returns whether the hub is as the repository says.
     pub fn is_settled(&self) -> bool {
         let Self {

@@ -102,7 +102,7 @@ pub(super) fn prune<E: Display>(
     let spend = |budget| budget::spend(budget, &deletions, &input.policy.approved);
     let mut spent = input.policy.budget.map_or_else(|| Ok(BTreeSet::new()), spend);
     if let Some(why) = input.unjudged {
-        let none = Deletions { recent: &Recent::new(), ..deletions };
+        let none = Deletions { recent: &Recent::new(), desired: &BTreeSet::new(), ..deletions };
         let other = spent.as_ref().err().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
         let held = budget::spend(Budget::NONE, &none, &input.policy.approved);
         spent = held.map_err(|hold| DeletionHold { why: format!("{why}{other}"), until: None, ..hold });
@@ -138,8 +138,7 @@ fn record(
     now: Timestamp,
     recent: &mut Recent,
 ) {
-    // The window must not end early because the record has whole seconds.
-    let at = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);
+    let at = budget::recorded(now);
     recent.extend(spent.into_iter().filter(|id| to_delete.contains_key(id)).map(|id| (id, at)));
 }
 

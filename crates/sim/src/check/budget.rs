@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
@@ -44,36 +45,47 @@ fn approval(objects: &BTreeMap<ObjectId, &str>) -> String {
 }
 
 impl Checker {
-    /// Checks that all deletions for one commit of a repository are within its budget, or that a person
-    /// approved exactly these.
+    /// Checks that the deletions of a repository within the window of its budget are within the budget, or
+    /// that a person approved exactly these. Without a window, each commit counts alone.
     pub(super) fn prunes_within_budget(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
-        let CheckedDecision { controller: "config-repo", key, view, plan, .. } = decided else {
+        let CheckedDecision { controller: "config-repo", key, view, plan, now, .. } = decided else {
             return Ok(());
         };
-        let now: BTreeMap<ObjectId, &str> =
+        let pruned = self.pruned.entry((*key).clone()).or_default();
+        for applied in plan.steps.iter().flatten().filter(|it| matches!(it, Action::Apply { .. })) {
+            pruned.retain(|id, _| applied.target().is_none_or(|target| *id != ObjectId::of(&target)));
+        }
+        let deletes: BTreeMap<ObjectId, &str> =
             deleted(plan).map(|(target, uid)| (ObjectId::of(target), uid)).collect();
         let Ok(Some(repo)) = view.get::<ConfigRepo>(key) else { return Ok(()) };
-        if now.is_empty() || repo.metadata.deletion_timestamp.is_some() {
+        if deletes.is_empty() || repo.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
         let approved = repo.metadata.annotations.as_ref().and_then(|a| a.get(APPROVE_DELETION_ANNOTATION));
-        if approved == Some(&approval(&now)) {
+        if approved == Some(&approval(&deletes)) {
             return Ok(());
         }
+        let budget = &repo.spec.deletion_budget;
         let commit = view.source(key).and_then(|source| source.checkout.clone());
         let commit = commit.map(|checkout| checkout.revision.clone()).unwrap_or_default();
-        let pruned = self.pruned.entry(((*key).clone(), commit)).or_default();
-        pruned.extend(now.into_keys());
-        let size = |number: i32| usize::try_from(number).unwrap_or_default();
-        let budget = &repo.spec.deletion_budget;
-        // The inventory no longer holds objects that earlier deletions for the commit removed.
+        let window = object::duration::parse(&budget.window).unwrap_or_default();
+        let is_over = |at: Timestamp| at.saturating_add(window).is_ok_and(|end| end <= *now);
+        pruned.retain(|_, (at, of)| !is_over(*at) || window.is_zero() && *of == commit);
+        // The inventory no longer holds objects that earlier deletions removed.
         let parts = view.list::<ConfigRepoInventory>(Query::ALL).unwrap_or_default();
-        let owned = sync::recorded(&repo, parts.iter().map(|part| &**part)).len() + pruned.len();
+        let recorded = sync::recorded(&repo, parts.iter().map(|part| &**part));
+        let earlier = pruned.keys().filter(|id| !recorded.contains_key(*id)).count();
+        let owned = recorded.len() + earlier;
+        let size = |number: i32| usize::try_from(number).unwrap_or_default();
         let allowed = size(budget.objects).max(owned * size(budget.percent) / 100);
+        if allowed >= owned && !window.is_zero() {
+            return Ok(());
+        }
+        pruned.extend(deletes.into_keys().map(|id| (id, (*now, commit.clone()))));
         if pruned.len() <= allowed {
             return Ok(());
         }
-        let why = format!("{} deletions for one commit, and {allowed} are allowed", pruned.len());
+        let why = format!("{} deletions within the window, and {allowed} are allowed", pruned.len());
         Err(Violation::new(Invariant::DeletionBudget, key, why))
     }
 

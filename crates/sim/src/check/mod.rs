@@ -80,8 +80,9 @@ pub(crate) struct Checker {
     spokes: BTreeMap<String, Mirror>,
     /// Uids of the objects that controllers of the world created.
     created: BTreeSet<String>,
-    /// Objects that a repository deleted, by repository and commit.
-    pruned: BTreeMap<(Key, String), BTreeSet<ObjectId>>,
+    /// Objects that a ConfigRepo deleted without an approval and did not apply again, with the time and the
+    /// commit.
+    pruned: BTreeMap<Key, BTreeMap<ObjectId, (Timestamp, String)>>,
     /// The clusters that lost an add-on without an approval, and when, by add-on.
     removed: BTreeMap<String, BTreeMap<String, Timestamp>>,
     /// Add-ons and works of clusters with a write whose answer was lost, until the next one that was

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use crate::fixtures::{ADDON, config_repo, merged, put, seconds};
 use crate::removals::{addon_file, installed};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1beta1::Placement;
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
-use object::Key;
 use object::tree::FileTree;
+use object::{Key, Metadata as _};
 use sim::{Setup, World};
 
 const URL: &str = "https://git.example/fleet";
@@ -55,6 +56,7 @@ impl Fleet {
         let add_on = if has_add_on { &self.add_on } else { MAP };
         let files = [
             ("policies/p.yaml", policies.join("\n---\n")),
+            ("policies/late.yaml", LATE.replace("commit", &(self.commits + 1).to_string())),
             ("add-ons/a.yaml", add_on.to_owned()),
             ("add-ons/m.yaml", MAP.replace("name: m", "name: n")),
         ];
@@ -119,6 +121,9 @@ impl Fleet {
     }
 }
 
+/// An object of a later stage than policies, which is another one with each commit.
+const LATE: &str = "{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {name: late, \
+                    annotations: {of: c-commit}}}";
 const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}";
 
 fn policy(name: &str, spec: Value) -> String {
@@ -149,6 +154,37 @@ fn a_policy_of_one_repository_and_the_addon_of_another_in_one_commit_wait_for_an
             }
         }
     }
+}
+
+#[test]
+fn the_rest_of_a_commit_is_applied_while_a_policy_of_it_waits() {
+    for order in [[POLICIES, ADD_ONS], [ADD_ONS, POLICIES]] {
+        let mut fleet = Fleet::new(URL);
+        fleet.change(ADD_ONS, json!({"spec": {"dependsOn": [{"name": POLICIES}]}}));
+        let second = fleet.tree(&[loose()], false);
+        fleet.commit(&second, &order);
+        fleet.nothing_is_lost(&format!("{order:?}"));
+        let late: Placement = fleet.world.get(&Key::namespaced("config", "late")).unwrap();
+        assert_eq!(late.annotation("of"), Some("c-2"), "{order:?}");
+        let told = [fleet.told(POLICIES), fleet.told(ADD_ONS)];
+        assert_eq!(told, ["PolicyHeld", "DeletionsHeld"], "it depends on the other, and shows its approval");
+        fleet.approve();
+        assert_eq!((fleet.have(), fleet.budget()), (0, json!("100%")), "{order:?}");
+        assert_eq!([fleet.told(POLICIES), fleet.told(ADD_ONS)], ["Applied", "Applied"]);
+    }
+}
+
+#[test]
+fn a_person_who_changes_the_policy_on_the_hub_ends_its_wait() {
+    let mut fleet = Fleet::new(URL);
+    fleet.change(ADD_ONS, json!({"spec": {"suspend": true}}));
+    let second = fleet.tree(&[loose()], false);
+    fleet.commit(&second, &[POLICIES]);
+    assert_eq!(fleet.told(POLICIES), "PolicyHeld");
+    put(&mut fleet.world, serde_json::from_str(&loose()).unwrap());
+    fleet.world.run_for(seconds(180)).unwrap();
+    assert_eq!(fleet.told(POLICIES), "Applied");
+    fleet.nothing_is_lost("the other is suspended");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use reconcile::Action;
 use serde_json::{Value, json};
 
 use crate::hub::deploy::DeployController;
-use reconcile::{Controller as _, Plan};
+use reconcile::{Controller as _, Delta, Plan, Site, Unreadable};
 
 const CLEANUP: &str = "addon.open-cluster-management.io/hosting-manifests-cleanup";
 const JOBS: &str = "addon.open-cluster-management.io/hosting-addon-pre-delete";
@@ -61,6 +61,19 @@ fn a_hosted_addon_has_works_on_both_clusters_and_is_held_before_the_first_one() 
     own = hosted(&[]);
     own.variables = json!([]);
     assert_eq!(works(&plan(&own)), [""; 0], "the rollout has not assigned it");
+}
+
+#[test]
+fn a_work_of_another_cluster_that_cannot_be_read_is_no_concern_of_an_addon() {
+    for world in [World::new(&[]), hosted(&[])] {
+        let mut caches = world.caches();
+        let key = Key::namespaced("other", "addon-a-deploy-0");
+        let labels = [("open-cluster-management.io/addon-name".to_owned(), "a".to_owned())];
+        let refused = Unreadable { key, labels: Some(labels.into()), why: "spec: not a map".into() };
+        caches.apply::<ManifestWork>(Site::Hub, Delta::Unreadable(refused));
+        let key = Key::namespaced("c1", "a");
+        assert!(!DeployController::<Demo>::plan(&key, &caches, NOW).unwrap().steps.is_empty());
+    }
 }
 
 #[test]

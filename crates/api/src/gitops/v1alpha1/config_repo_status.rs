@@ -39,10 +39,7 @@ pub struct ConfigRepoStatus {
     pub held_deletions: Option<HeldDeletions>,
     /// The objects that were deleted lately without an approval. They count against the deletion budget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 1000),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["object"])
-    )]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
     pub recent_deletions: Vec<RecentDeletion>,
     /// Hash of the plan that waits for its approval; empty if none waits.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -9,18 +9,11 @@ use jiff::Timestamp;
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
-use api::names::{
-    ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER,
-    HOSTING_PRE_DELETE_FINALIZER,
-};
+use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL};
 use api::work::v1::ManifestWork;
-use engine::addon::hosting::{self, Host};
+use engine::addon::hosting::{self, FINALIZERS, Host};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
-
-/// The finalizers of an add-on, which the hub removes when what they stand for is done.
-pub(super) const FINALIZERS: [&str; 3] =
-    [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER, HOSTING_CLEANUP_FINALIZER];
 
 /// Reads the cluster that hosts an add-on.
 pub(super) fn host(addon: &ManagedClusterAddOn, view: &impl View) -> Read<Host> {

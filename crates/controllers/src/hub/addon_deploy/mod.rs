@@ -25,7 +25,6 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
 use self::deployment::{Deployment, registries};
-use self::hosting::FINALIZERS;
 use self::index::DeployIndex;
 pub(crate) use self::takeover::AddOnTakeoverController;
 use crate::addon_reads;
@@ -35,6 +34,7 @@ use api::condition::set_condition;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::work::v1::ManifestWork;
 use engine::addon::health::WorksStatus;
+use engine::addon::hosting::FINALIZERS;
 use engine::addon::hosting::addon_of;
 use engine::addon::{config_refs, registration};
 use object::{Key, Metadata as _};

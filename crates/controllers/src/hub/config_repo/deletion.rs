@@ -9,7 +9,6 @@ use serde_json::{Map, json};
 use super::identity::RepoIdentity;
 use super::inventory::Recorded;
 use super::plan::Draft;
-use crate::addon_reads;
 use crate::rollout_policy::RolloutOwner;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
@@ -17,7 +16,7 @@ use api::names;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set;
-use engine::sync::{self, Comparisons, Deletion, Desired, ObjectId, Recent, SyncInput, SyncPolicy};
+use engine::sync::{self, Comparisons, Deletion, Desired, ObjectId, Recent, SyncInput, SyncPolicy, Withheld};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
@@ -41,6 +40,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
             awaits_requests: false,
             unjudged: None,
             missing_namespaces: &BTreeSet::new(),
+            withheld: &Withheld::default(),
             recent: &Recent::new(),
             now,
             policy: &SyncPolicy { prune: true, ..SyncPolicy::default() },
@@ -124,23 +124,18 @@ fn subject<'k>(group: &str, kind: &str, key: &'k Key) -> Option<RolloutOwner<'k>
     }
 }
 
-/// Returns the number of clusters that have an add-on or a work of a set. A list of clusters or of works that
-/// is wrongly empty does not hide them.
-pub(super) fn clusters_of(owner: RolloutOwner<'_>, view: &impl View) -> Read<usize> {
-    match owner {
-        RolloutOwner::AddOn(name) => Ok(addon_reads::keys_of_name(name, view)?.len()),
-        RolloutOwner::ReplicaSet(key) => {
-            let Ok(label) = replica_set::owner_label(key) else { return Ok(0) };
-            let query = Query::label(names::WORK_REPLICA_SET_LABEL, &label);
-            let works = view.list_readable::<ManifestWork>(query)?;
-            let unreadable = view.unreadable::<ManifestWork>(query)?;
-            let clusters: BTreeSet<&str> = (works.iter().map(|work| work.namespace()))
-                .chain(unreadable.iter().map(|refused| refused.key.namespace.as_str()))
-                .collect();
-            let set = view.get_readable::<ManifestWorkReplicaSet>(key)?;
-            let reported = set.and_then(|set| set.status.as_ref().map(|status| status.summary.total));
-            let reported = reported.and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
-            Ok(clusters.len().max(reported))
-        }
-    }
+/// Returns the number of clusters that have a work of a set. A list of works that is wrongly empty does not
+/// hide them.
+pub(super) fn clusters_of(set: &Key, view: &impl View) -> Read<usize> {
+    let Ok(label) = replica_set::owner_label(set) else { return Ok(0) };
+    let query = Query::label(names::WORK_REPLICA_SET_LABEL, &label);
+    let works = view.list_readable::<ManifestWork>(query)?;
+    let unreadable = view.unreadable::<ManifestWork>(query)?;
+    let clusters: BTreeSet<&str> = (works.iter().map(|work| work.namespace()))
+        .chain(unreadable.iter().map(|refused| refused.key.namespace.as_str()))
+        .collect();
+    let set = view.get_readable::<ManifestWorkReplicaSet>(set)?;
+    let reported = set.and_then(|set| set.status.as_ref().map(|status| status.summary.total));
+    let reported = reported.and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
+    Ok(clusters.len().max(reported))
 }

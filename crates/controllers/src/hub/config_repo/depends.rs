@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::drift::is_drift;
 use super::health;
+use super::loosening::REASON as POLICY_HELD;
 use super::status::{Phase, Readiness, still_applied};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Dependency, Revision};
@@ -65,9 +66,9 @@ fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option
     if status.observed_generation != other.metadata.generation || ready.is_none() {
         return Some("has not been reconciled yet".into());
     }
-    if let Some(ready) =
-        ready.filter(|ready| !(ready.is_true() || is_drift(&ready.reason) && is_healthy(&status)))
-    {
+    // A policy that is held waits for a person, and may wait for the deletions of `repo`.
+    let is_applied = |reason: &str| (is_drift(reason) || reason == POLICY_HELD) && is_healthy(&status);
+    if let Some(ready) = ready.filter(|ready| !(ready.is_true() || is_applied(&ready.reason))) {
         return Some(format!("is not ready: {}", ready.reason));
     }
     // If both follow one repository, both apply the same commit, so that none is ahead of the other.

@@ -6,19 +6,25 @@
 //! that they do: one that is suspended, late or broken holds a policy, and never lets one pass.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
 use std::sync::Arc;
 
 use super::commit;
 use super::deletion::{clusters_of, owner};
 use super::plan::source;
+use crate::addon_reads;
+use crate::hub::addon_deletion;
+use crate::hub::addon_removal::AddOnDeletion;
 use crate::hub::report::followed::follows;
-use crate::rollout_policy::{choose, policy_for};
+use crate::rollout_policy::{RolloutOwner, choose, policy_for};
+use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::plural::counted;
 use engine::rollout::{Policy, Refused};
-use engine::sync::{self, Desired, Inventory, ObjectId, SyncPlan};
+use engine::sync::{self, DeletionHold, Desired, Inventory, ObjectId, Withheld};
 use object::tree::Checkout;
-use object::{Gvk, Key, Metadata as _, ObjectRef};
+use object::{Gvk, Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
 /// The reason of the condition Stalled while a RolloutPolicy waits for a deletion of another ConfigRepo.
@@ -39,9 +45,18 @@ pub(super) fn uninstalls(
     view: &impl View,
 ) -> Read<Uninstalls> {
     let mut uninstalls = Uninstalls::new();
-    for id in inventory.keys().filter(|id| !stays.contains(*id)) {
-        let Some(owner) = owner(id) else { continue };
-        let clusters = clusters_of(owner, view)?;
+    let leave = inventory.keys().filter(|id| !stays.contains(*id));
+    let owners: Vec<(&ObjectId, RolloutOwner<'_>)> = leave.filter_map(|id| Some((id, owner(id)?))).collect();
+    let names = owners.iter().filter_map(|(_, owner)| match owner {
+        RolloutOwner::AddOn(name) => Some(*name),
+        RolloutOwner::ReplicaSet(_) => None,
+    });
+    let add_ons = addon_reads::clusters_by_name(names, view)?;
+    for (id, owner) in owners {
+        let clusters = match owner {
+            RolloutOwner::AddOn(name) => add_ons.get(name).copied().unwrap_or_default(),
+            RolloutOwner::ReplicaSet(key) => clusters_of(key, view)?,
+        };
         if !allows(&policy_for(owner, view)?.0, clusters) {
             uninstalls.insert(id.clone(), clusters);
         }
@@ -110,28 +125,33 @@ impl Loosened {
         Some(format!("without RolloutPolicy {names} the hub would allow {allowed}"))
     }
 
-    /// Keeps policies of the commit from the hub while the deletions wait that they would allow. Returns what
-    /// is kept for the deletions of another ConfigRepo.
-    pub(super) fn hold(&self, sync: &mut SyncPlan<'_>) -> Option<String> {
-        let is_own_waiting = sync.hold.is_some() || sync.awaiting_requests > 0;
-        let own = if is_own_waiting { self.own.clone() } else { Names::new() };
-        let is_held = |reference: &ObjectRef| {
-            let name = &reference.key.name;
-            let is_named = own.contains_key(name) || self.of_others.contains_key(name);
-            is_named && reference.gvk == Gvk::of::<RolloutPolicy>()
+    /// Returns the policies that stay as they are on the hub while the deletions wait that they would allow.
+    pub(super) fn withheld(&self) -> Withheld {
+        let kind = Gvk::of::<RolloutPolicy>();
+        let id = |name: &String| ObjectId {
+            group: kind.group.clone(),
+            kind: kind.kind.clone(),
+            key: Key::cluster(name.as_str()),
         };
-        for stage in &mut sync.apply {
-            stage.retain(|one| !is_held(&one.desired.reference));
-        }
-        sync.correct.retain(|one| !is_held(&one.apply.desired.reference));
-        if let (Some(hold), Some(names)) = (&mut sync.hold, list(&own)) {
+        let ids = |names: &Names| names.keys().map(id).collect();
+        Withheld { always: ids(&self.of_others), with_uninstalls: ids(&self.own) }
+    }
+
+    /// Says on deletions that wait that policies wait with them.
+    pub(super) fn tell(&self, hold: &mut DeletionHold) {
+        let waits = hold.objects.iter().any(|id| self.own.values().any(|allowed| allowed == id));
+        if let Some(names) = list(&self.own).filter(|_| waits) {
             let why = format!("; RolloutPolicy {names} of the commit, which would allow that, waits too");
             hold.why.push_str(&why);
         }
+    }
+
+    /// Says which policies wait for the deletions of another ConfigRepo.
+    pub(super) fn why_held(&self) -> Option<String> {
         let (names, allowed) = (list(&self.of_others)?, self.allowed_by(&self.of_others)?);
         Some(format!(
-            "RolloutPolicy {names}, which would allow {allowed}; approve the deletions of that ConfigRepo, or put the object \
-             back"
+            "RolloutPolicy {names}, which would allow {allowed}; approve the deletions of that ConfigRepo, put the object back, \
+             or, if that ConfigRepo cannot apply the commit, change the policy on the hub by hand"
         ))
     }
 
@@ -161,9 +181,9 @@ impl Policies {
         let kind = Gvk::of::<RolloutPolicy>();
         let written = desired.objects.iter().filter(|it| it.reference.gvk == kind);
         let written: Vec<RolloutPolicy> = written.filter_map(|it| it.object.to_typed().ok()).collect();
-        let stays: BTreeSet<&str> = written.iter().map(|policy| policy.name()).collect();
+        let stays = desired.ids();
         let owned = inventory.keys().filter(|id| (&id.group, &id.kind) == (&kind.group, &kind.kind));
-        let dropped = owned.map(|id| id.key.name.clone()).filter(|name| !stays.contains(name.as_str()));
+        let dropped = owned.filter(|id| !stays.contains(*id)).map(|id| id.key.name.clone());
         Self { dropped: dropped.collect(), written }
     }
 
@@ -254,11 +274,16 @@ impl Others {
         Ok(Self(others))
     }
 
-    /// Returns what they own and the commit of this ConfigRepo does not have.
+    /// Returns what they own and the commit of this ConfigRepo does not have. What is being deleted with an
+    /// approval waits for no policy.
     fn uninstalls(&self, stays: &BTreeSet<ObjectId>, view: &impl View) -> Read<Uninstalls> {
         let mut all = Uninstalls::new();
         for other in &self.0 {
-            all.extend(uninstalls(&other.inventory, stays, view)?);
+            for (id, clusters) in uninstalls(&other.inventory, stays, view)? {
+                if !is_leaving(&id, view)? {
+                    all.insert(id, clusters);
+                }
+            }
         }
         Ok(all)
     }
@@ -278,31 +303,72 @@ impl Others {
         view: &impl View,
     ) -> Read<Uninstalls> {
         let own = source(repo, view).and_then(|source| source.checkout.clone());
-        let members: Vec<(&ConfigRepo, Option<&Arc<Checkout>>)> = std::iter::once((repo, own.as_ref()))
-            .chain(self.0.iter().map(|other| (&*other.repo, other.checkout.as_ref())))
-            .collect();
+        let others = self.0.iter().map(|other| (&*other.repo, other.checkout.as_ref()));
+        let members: Vec<Member<'_>> = once((repo, own.as_ref())).chain(others).collect();
         let of_others = self.0.iter().filter_map(|other| other.checkout.as_ref());
         let trees: BTreeMap<&str, &Arc<Checkout>> =
             of_others.chain([checkout]).map(|tree| (tree.revision.as_str(), tree)).collect();
-        let all = trees.iter().flat_map(|(revision, tree)| {
-            members.iter().map(move |(member, has)| {
-                let own = has.filter(|has| has.revision == *revision);
-                (*revision, *member, own.unwrap_or(tree))
-            })
-        });
-        let all: Vec<(&str, &ConfigRepo, &Arc<Checkout>)> = all.collect();
-        let asked: Vec<_> = all.iter().map(|(_, member, tree)| (*member, *tree)).collect();
         let mut wanted: BTreeMap<&str, BTreeSet<ObjectId>> = BTreeMap::new();
         wanted.entry(checkout.revision.as_str()).or_default().extend(desired.ids());
-        for ((revision, ..), ids) in all.iter().zip(commit::wanted(&asked, view)?) {
-            wanted.entry(*revision).or_default().extend(ids.unwrap_or_default());
-        }
-        at_risk.retain(|id, _| {
-            let owner = self.0.iter().find(|other| other.inventory.contains_key(id));
-            let has = owner.and_then(|owner| owner.checkout.as_ref());
-            let revisions = [Some(checkout), has].into_iter().flatten().map(|tree| tree.revision.as_str());
-            !revisions.into_iter().all(|revision| wanted.get(revision).is_some_and(|ids| ids.contains(id)))
+        // Most objects stay with their owners. Only for what does not, the others are rendered too.
+        let (owners, rest): (Vec<Member<'_>>, Vec<Member<'_>>) = members.iter().partition(|(member, _)| {
+            self.0.iter().any(|other| {
+                std::ptr::eq(&raw const *other.repo, *member)
+                    && at_risk.keys().any(|id| other.inventory.contains_key(id))
+            })
         });
+        for asked in [owners, rest] {
+            if at_risk.is_empty() {
+                break;
+            }
+            render(&trees, &asked, &mut wanted, view)?;
+            at_risk.retain(|id, _| {
+                let owner = self.0.iter().find(|other| other.inventory.contains_key(id));
+                let has = owner.and_then(|owner| owner.checkout.as_ref());
+                let mut revisions = [Some(checkout), has].into_iter().flatten().map(|tree| &*tree.revision);
+                !revisions.all(|revision| wanted.get(revision).is_some_and(|ids| ids.contains(id)))
+            });
+        }
         Ok(at_risk)
+    }
+}
+
+/// A ConfigRepo and the commit that it has.
+type Member<'a> = (&'a ConfigRepo, Option<&'a Arc<Checkout>>);
+
+/// Adds the objects that ConfigRepos want at each revision.
+fn render<'a>(
+    trees: &BTreeMap<&'a str, &Arc<Checkout>>,
+    members: &[Member<'_>],
+    wanted: &mut BTreeMap<&'a str, BTreeSet<ObjectId>>,
+    view: &impl View,
+) -> Read<()> {
+    let of_revision = |(revision, tree): (&&'a str, _)| {
+        let revision = *revision;
+        members.iter().map(move |(member, has)| {
+            let own = has.filter(|has| has.revision == *revision);
+            (revision, (*member, own.unwrap_or(tree)))
+        })
+    };
+    let (revisions, asked): (Vec<&str>, Vec<_>) =
+        trees.iter().map(|(revision, tree)| (revision, *tree)).flat_map(of_revision).unzip();
+    for (revision, ids) in revisions.into_iter().zip(commit::wanted(&asked, view)?) {
+        wanted.entry(revision).or_default().extend(ids.unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Returns whether an object is being deleted, and nothing holds what clusters lose with it.
+fn is_leaving(id: &ObjectId, view: &impl View) -> Read<bool> {
+    match owner(id) {
+        Some(RolloutOwner::AddOn(name)) => {
+            let cma = view.get_readable::<ClusterManagementAddOn>(&Key::cluster(name))?;
+            Ok(cma.is_some_and(|cma| matches!(addon_deletion::of(&cma), Some(AddOnDeletion::Approved))))
+        }
+        Some(RolloutOwner::ReplicaSet(key)) => {
+            let set = view.get_readable::<ManifestWorkReplicaSet>(key)?;
+            Ok(set.is_some_and(|set| set.is_terminating()))
+        }
+        None => Ok(false),
     }
 }

@@ -262,6 +262,7 @@ fn apply(
     let uninstalls = uninstalls(inventory, &desired.ids(), view)?;
     let loosened = Loosened::of(draft.repo, (checkout, desired), (inventory, &uninstalls), view)?;
     let unjudged = moves.unjudged.or_else(|| loosened.why_dropped());
+    let withheld = loosened.withheld();
     let input = SyncInput {
         repo: &draft.key,
         inventory,
@@ -270,6 +271,7 @@ fn apply(
         awaits_requests: moves.awaited.is_some(),
         unjudged: unjudged.as_deref(),
         missing_namespaces: &missing_namespaces,
+        withheld: &withheld,
         recent: &recent_deletions(&draft.status),
         now: draft.now,
         policy: &SyncPolicy { uninstalls, ..policy },
@@ -278,7 +280,10 @@ fn apply(
     let mut comparisons = view.index(known)?;
     let mut sync = sync::plan(desired, &input, &mut comparisons, |what| view.observed(what));
     view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
-    draft.held_policies = loosened.hold(&mut sync);
+    if let Some(hold) = &mut sync.hold {
+        loosened.tell(hold);
+    }
+    draft.held_policies = loosened.why_held();
     draft.cycle = depends::waits_for_itself(draft.repo, &sync.unhealthy, view)?;
     draft.awaited = moves.awaited;
     draft.plan.step(deletion::unmark(desired, view)?);

@@ -132,7 +132,8 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Opti
             names::APPROVE_DELETION_ANNOTATION,
             hold.approval
         );
-        return Readiness::new(Phase::Stalled, moves::HELD, message);
+        let phase = if hold.until.is_some() { Phase::Reconciling } else { Phase::Stalled };
+        return Readiness::new(phase, moves::HELD, message);
     }
     if let Some(waiting) = waiting {
         return waiting;

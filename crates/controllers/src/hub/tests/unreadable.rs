@@ -14,7 +14,10 @@ use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo, RolloutPolicy};
-use api::names::{CLUSTER_DECISION_ANNOTATION, INSTALLED_BY_ANNOTATION, REFRESH_APPLICATION_SETS_ANNOTATION};
+use api::names::{
+    ADDON_REMOVAL_FINALIZER, CLUSTER_DECISION_ANNOTATION, INSTALLED_BY_ANNOTATION,
+    REFRESH_APPLICATION_SETS_ANNOTATION,
+};
 use api::work::v1::ManifestWork;
 use engine::rollout::ClusterState;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -40,7 +43,8 @@ fn fleet() -> Caches {
     let strategy = json!({"type": "Placements", "placements": [{"namespace": "default", "name": "fleet", "rolloutStrategy": {"type": "Progressive", "progressive": {}}}]});
     let config = json!({"group": "g", "resource": "configs", "defaultConfig": {"name": "d"}});
     let cma = json!({
-        "metadata": {"name": "a", "uid": "u"}, "spec": {"supportedConfigs": [config], "installStrategy": strategy},
+        "metadata": {"name": "a", "uid": "u", "finalizers": [ADDON_REMOVAL_FINALIZER]},
+        "spec": {"supportedConfigs": [config], "installStrategy": strategy},
     });
     let decisions = CLUSTERS.map(|name| json!({"clusterName": name, "reason": ""}));
     let decision = json!({

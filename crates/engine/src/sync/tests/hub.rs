@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::sync::ownership::is_marked;
 use crate::sync::{
     Apply, Budget, Claimant, Comparisons, Deletion, Desired, Inventory, ObjectId, Recent, SyncInput,
-    SyncPlan, SyncPolicy, plan,
+    SyncPlan, SyncPolicy, Withheld, plan,
 };
 use api::names;
 use object::{Key, Location, Object, ObjectRef, RenderedObject};
@@ -102,6 +102,7 @@ impl Hub {
             awaits_requests: self.awaits_requests,
             unjudged: self.unjudged,
             missing_namespaces: &self.missing_namespaces,
+            withheld: &Withheld::default(),
             recent: &self.recent,
             now: self.now,
             policy: &self.policy,

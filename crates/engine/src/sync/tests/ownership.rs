@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::hub::{commit, object, repo};
 use crate::sync::ownership::{Ownership, changed_guard, ownership};
-use crate::sync::{Claimant, Inventory, ObjectId, Recent, SyncInput, SyncPolicy, Takeover};
+use crate::sync::{Claimant, Inventory, ObjectId, Recent, SyncInput, SyncPolicy, Takeover, Withheld};
 use api::names;
 use object::{Key, Object};
 
@@ -34,6 +34,7 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
         awaits_requests: false,
         unjudged: None,
         missing_namespaces: &BTreeSet::new(),
+        withheld: &Withheld::default(),
         recent: &Recent::new(),
         now: Timestamp::UNIX_EPOCH,
         policy: &SyncPolicy { takeover, ..SyncPolicy::default() },
@@ -110,6 +111,7 @@ fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
             awaits_requests: false,
             unjudged: None,
             missing_namespaces: &BTreeSet::new(),
+            withheld: &Withheld::default(),
             recent: &Recent::new(),
             now: Timestamp::UNIX_EPOCH,
             policy: &SyncPolicy { is_blind_to_secrets, ..SyncPolicy::default() },

@@ -30,15 +30,33 @@ fn small_commits_one_after_the_other_are_held_until_the_window_is_over() {
     assert!(hub.commit_numbers(&numbers(3..30)).starts_with("Ready"));
     hub.wait_minutes(10);
     assert_eq!(hub.status().recent_deletions[0].object, "/ConfigMap/config/m0");
+    let until = hub.status().recent_deletions[0].time.0 + SignedDuration::from_hours(1);
     hub.world.restart_operator();
     let held = hub.commit_numbers(&numbers(6..30));
-    let why = "deletions wait until 2026-01-02T04:04:16Z: 3 deletions, after 3 others within 1h, are over the budget of 5";
-    assert!(held.starts_with("Stalled DeletionsHeld") && held.contains(why), "{held}");
+    let why = format!(
+        "deletions wait until {until}: 3 deletions, after 3 others within 1h, are over the budget of 5"
+    );
+    assert!(held.starts_with("Reconciling DeletionsHeld") && held.contains(&why), "{held}");
     assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (27, 3));
     assert!(hub.status().held_deletions.unwrap().until.is_some());
     let over = hub.wait_minutes(60);
     assert!(over.starts_with("Ready"), "{over}");
     assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (24, 3));
+}
+
+#[test]
+fn the_end_of_a_window_writes_nothing() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit_numbers(&numbers(0..30));
+    hub.commit_numbers(&numbers(3..30));
+    let written = hub.world.get::<ConfigRepo>(&key()).unwrap().metadata.resource_version;
+    hub.wait_minutes(120);
+    hub.world.restart_operator();
+    hub.wait_minutes(1);
+    let repo = hub.world.get::<ConfigRepo>(&key()).unwrap();
+    assert_eq!((repo.metadata.resource_version, hub.status().recent_deletions.len()), (written, 3));
+    hub.commit_numbers(&numbers(4..30));
+    assert_eq!(hub.status().recent_deletions.len(), 1, "the next deletion takes their place");
 }
 
 #[test]
