@@ -85,7 +85,7 @@ impl KeptWorks {
         if is_away == Some(true) {
             info!(
                 cluster = self.cluster,
-                works = kept.len(),
+                count = kept.len(),
                 "the hub is away; going on from the kept works"
             );
             shell.keep(kept);

@@ -171,7 +171,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
                 false
             }
             Ok(End::Lost(why)) => {
-                warn!(cluster = options.cluster, why, "the hub is lost; looking for another one");
+                warn!(cluster = options.cluster, error = why, "the hub is lost; looking for another one");
                 switch::to_next(&mut options).await;
                 false
             }

@@ -65,11 +65,14 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
         if repository.suspended {
             let _ = writeln!(page, "  suspended: spec.suspend is true");
         }
-        if let Some(approval) = &repository.approval {
-            let _ = writeln!(
-                page,
-                "  deletions wait for the annotation gitops.wheelwright.dev/approve-deletions={approval}"
-            );
+        if let Some(held) = &repository.held_deletions {
+            let _ = writeln!(page, "  {}", held.summary());
+            for object in &held.objects {
+                let _ = writeln!(page, "    {object}");
+            }
+            if held.more > 0 {
+                let _ = writeln!(page, "    and {} more", held.more);
+            }
         }
         if !repository.held_plan.is_empty() {
             let _ = writeln!(

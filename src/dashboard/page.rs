@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::shown::Shown;
 use controllers::hub::overview::{
-    ClusterSummary, Clusters, Group, Mark, Overview, ReportSummary, Repository, WorkloadSummary,
+    ClusterSummary, Clusters, Group, HeldObjects, Mark, Overview, ReportSummary, Repository, WorkloadSummary,
 };
 use object::text::short_commit;
 
@@ -130,7 +130,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         message,
         unanswered,
         suspended,
-        approval,
+        held_deletions,
         held_plan: _,
         report,
         report_error,
@@ -167,18 +167,26 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
             false => button(html, "suspend-repository", &format!("Suspend {name}"), name, ""),
         }
     }
-    if let Some(approval) = approval {
-        let _ = write!(
-            html,
-            "<p class=\"hold\">Deletions wait for the annotation <code>gitops.wheelwright.dev/approve-deletions={}</code></p>",
-            escape(approval)
-        );
-        if has_buttons {
-            button(html, "approve-deletions", &format!("Approve the deletions of {name}"), name, approval);
-        }
+    if let Some(held) = held_deletions {
+        self::held_deletions(html, name, held, has_buttons);
     }
     self::held_plan(html, repository, has_buttons);
     *html += "</article>";
+}
+
+/// Shows the deletions that wait.
+fn held_deletions(html: &mut String, name: &str, held: &HeldObjects, has_buttons: bool) {
+    let _ = write!(html, "<p class=\"hold\">{}</p><ul>", escape(&held.summary()));
+    for object in &held.objects {
+        let _ = write!(html, "<li>{}</li>", escape(object));
+    }
+    if held.more > 0 {
+        let _ = write!(html, "<li>and {} more</li>", held.more);
+    }
+    *html += "</ul>";
+    if has_buttons {
+        button(html, "approve-deletions", &format!("Approve the deletions of {name}"), name, &held.approval);
+    }
 }
 
 /// Shows the plan that waits for an approval.

@@ -71,7 +71,7 @@ fn register(registry: &mut Registry, overview: &Overview) {
     for repo in repositories {
         let labels = ByConfigRepo { config_repo: repo.name.clone() };
         ready.get_or_create(&labels).set(repo.ready.into());
-        held.get_or_create(&labels).set(repo.approval.is_some().into());
+        held.get_or_create(&labels).set(repo.held_deletions.is_some().into());
     }
     let selected = Family::<ByPlacement, Gauge>::default();
     let satisfied = Family::<ByPlacement, Gauge>::default();

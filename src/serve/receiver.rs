@@ -118,7 +118,7 @@ async fn connection(stream: TcpStream, options: &ReceiverOptions, routes: Router
     let config = match tls(options) {
         Ok(config) => config,
         Err(error) => {
-            warn!(%error, certificate = %options.certificate.display(), "cannot serve webhooks");
+            warn!(%error, path = %options.certificate.display(), "cannot serve webhooks");
             return;
         }
     };

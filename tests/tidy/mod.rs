@@ -8,6 +8,7 @@ mod dependencies;
 mod documents;
 mod doubles;
 mod imports;
+mod logs;
 mod messages;
 mod names;
 mod public;

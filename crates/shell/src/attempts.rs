@@ -67,7 +67,7 @@ impl Attempts {
             let written =
                 fs::create_dir_all(&self.dir).and_then(|()| fs::write(&file, (ends + 1).to_string()));
             if let Err(error) = written {
-                tracing::warn!(%error, directory = %self.dir.display(), "cannot record the start of a computation");
+                tracing::warn!(%error, path = %self.dir.display(), "cannot record the start of a computation");
             }
             // An input may be computed twice at one time; then the count of the earlier computation stays.
             running.entry(file.clone()).or_insert(ends);
@@ -92,7 +92,7 @@ impl Attempts {
 fn restore(file: &Path, ends: usize) {
     let restored = if ends == 0 { fs::remove_file(file) } else { fs::write(file, ends.to_string()) };
     if let Err(error) = restored {
-        tracing::warn!(%error, file = %file.display(), "cannot record that a computation was not tried");
+        tracing::warn!(%error, path = %file.display(), "cannot record that a computation was not tried");
     }
 }
 

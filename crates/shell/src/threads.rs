@@ -127,7 +127,7 @@ fn compute(tokio: &tokio::runtime::Handle, runtime: &Arc<Runtime>, computation: 
         Ok(attempt) => {
             let overdue = watch_deadline(tokio, runtime, &computation);
             let computed = catch_unwind(AssertUnwindSafe(|| computation.run())).unwrap_or_else(|_| {
-                error!(name, "a computation panicked, which is a bug; it will be tried again");
+                error!(computation = name, "a computation panicked, which is a bug; it will be tried again");
                 Computed::failed(id, "its computation panicked, which is a bug")
             });
             overdue.abort();
@@ -137,7 +137,7 @@ fn compute(tokio: &tokio::runtime::Handle, runtime: &Arc<Runtime>, computation: 
             computed
         }
         Err(why) => {
-            error!(name, input = computation.input, why, "a computation is refused");
+            error!(computation = name, input = computation.input, error = why, "a computation is refused");
             Computed::failed(id, &why)
         }
     };

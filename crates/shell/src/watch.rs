@@ -136,7 +136,7 @@ pub(super) async fn watch(
                 }
                 newest = at;
                 freshness.confirmed();
-                debug!(kind = %target.kind.gvk, at, "listed");
+                debug!(kind = %target.kind.gvk, version = at, "listed");
                 tell(listed);
                 resource_version
             }),

@@ -90,7 +90,7 @@ pub(in super::super) fn read(dir: &Path) -> Result<Content, JournalError> {
     }
     if let Some((line, why)) = damage {
         tracing::warn!(
-            path = %path.display(), line, why,
+            path = %path.display(), line, error = why,
             "the last writes were torn by a crash; they were never acknowledged and are dropped"
         );
     }

@@ -3,7 +3,8 @@ use super::shown::Shown;
 use super::visitor::Visitors;
 use super::{LocalDashboard, ReadFleet, page, placement};
 use controllers::hub::overview::{
-    ClusterSummary, Group, Overview, PlacementSummary, ReportSummary, Repository, WorkloadSummary,
+    ClusterSummary, Group, HeldObjects, Overview, PlacementSummary, ReportSummary, Repository,
+    WorkloadSummary,
 };
 use engine::placement::explain::{ClusterExplanation, Explanation, SchedulingState};
 use engine::rollout::ClusterState;
@@ -62,6 +63,12 @@ fn fleet(clusters: usize) -> Overview {
             name: "a/fleet".into(),
             url: "https://'\"&".into(),
             held_plan: "c0de<i>".into(),
+            held_deletions: Some(HeldObjects {
+                approval: "d0<i>".into(),
+                objects: vec!["Namespace <i>".into()],
+                more: 5,
+                until: String::new(),
+            }),
             report_error: "the server refused <i>".into(),
             reports: vec![
                 reported("0123", "it is done on <i>"),

@@ -77,11 +77,11 @@ impl Cache {
             if let Err(error) = std::fs::remove_dir_all(&dir)
                 && dir.exists()
             {
-                warn!(mirror = %dir.display(), %error, "cannot delete a mirror");
+                warn!(path = %dir.display(), %error, "cannot delete a mirror");
                 continue;
             }
             let bytes = mirror.bytes;
-            info!(mirror = %dir.display(), bytes, "the mirrors take too much disk space; one is deleted");
+            info!(path = %dir.display(), bytes, "the mirrors take too much disk space; one is deleted");
             total -= bytes;
             mirrors.remove(&dir);
         }

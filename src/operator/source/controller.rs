@@ -321,7 +321,7 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
     if let Some(failure) =
         source.failure.as_ref().filter(|failure| one.source.failure.as_ref() != Some(*failure))
     {
-        warn!(repo = %key, reason = failure.reason, why = failure.message, "cannot fetch");
+        warn!(repo = %key, reason = failure.reason, error = failure.message, "cannot fetch");
     }
     one.source = source.clone();
     handle.source_changed(&key, source);

@@ -49,7 +49,7 @@ impl Webhooks {
             let ours = Arc::clone(&ours);
             tokio::spawn(async move {
                 if let Err(why) = ours.handle(&delivery).await {
-                    warn!(repo = ?delivery.repo.to_string(), why, "a webhook is ignored");
+                    warn!(repo = ?delivery.repo.to_string(), error = why, "a webhook is ignored");
                 }
                 drop(permit);
             });
@@ -84,7 +84,7 @@ impl Webhooks {
             count += 1;
             self.hint(Key::of(one), &repos).await?;
         }
-        info!(repo = %repo, concerned = count, "a webhook has arrived");
+        info!(repo = %repo, count, "a webhook has arrived");
         Ok(())
     }
 

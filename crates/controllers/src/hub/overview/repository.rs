@@ -5,8 +5,11 @@ use serde::Serialize;
 use super::MESSAGE;
 use api::Condition;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, PushedReport, ReportStatus, Revision};
-use api::names::gitops_conditions;
+use api::gitops::v1alpha1::{
+    ConfigRepo, HeldDeletions, InventoryEntry, PushedReport, ReportStatus, Revision,
+};
+use api::names::{APPROVE_DELETION_ANNOTATION, gitops_conditions};
+use engine::plural::counted;
 use object::Key;
 use object::text::{plain, short_commit};
 
@@ -32,8 +35,8 @@ pub struct Repository {
     pub unanswered: String,
     /// Whether a person has paused it.
     pub suspended: bool,
-    /// The approval that its held deletions wait for.
-    pub approval: Option<String>,
+    /// Its deletions that wait.
+    pub held_deletions: Option<HeldObjects>,
     /// Hash of the plan that waits for an approval; empty if none waits.
     pub held_plan: String,
     /// Its last report; empty before the first.
@@ -42,6 +45,47 @@ pub struct Repository {
     pub report_error: String,
     /// Its last reports, the newest first.
     pub reports: Vec<ReportSummary>,
+}
+
+/// Deletions that wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldObjects {
+    /// The value of the annotation that approves them.
+    pub approval: String,
+    /// The first of the objects.
+    pub objects: Vec<String>,
+    /// How many objects wait beside these.
+    pub more: usize,
+    /// Until when they wait, in UTC; empty if only an approval ends that.
+    pub until: String,
+}
+
+impl HeldObjects {
+    fn of(held: HeldDeletions) -> Self {
+        let HeldDeletions { approval, total, objects, until, unknown: _ } = held;
+        let total = usize::try_from(total).unwrap_or_default();
+        let name = |entry: &InventoryEntry| {
+            let InventoryEntry { kind, namespace, name, .. } = entry;
+            plain(&format!("{kind} {}", Key::namespaced(namespace.as_str(), name.as_str())), MESSAGE)
+        };
+        Self {
+            approval,
+            more: total.saturating_sub(objects.len()),
+            objects: objects.iter().map(name).collect(),
+            until: until.map(|until| until.0.to_string()).unwrap_or_default(),
+        }
+    }
+
+    /// Says how many objects wait, and for what.
+    pub fn summary(&self) -> String {
+        let Self { approval, objects, more, until } = self;
+        let total = objects.len() + more;
+        let wait = if total == 1 { "waits" } else { "wait" };
+        let until = if until.is_empty() { String::new() } else { format!(" until {until}, or") };
+        let total = counted(total, "deletion");
+        format!("{total} {wait}{until} for the annotation {APPROVE_DELETION_ANNOTATION}={approval}")
+    }
 }
 
 /// A report that was pushed.
@@ -76,7 +120,7 @@ impl Repository {
             ),
             unanswered: unanswered(repo).unwrap_or_default(),
             suspended: repo.spec.suspend,
-            approval: status.held_deletions.map(|held| held.approval),
+            held_deletions: status.held_deletions.map(HeldObjects::of),
             held_plan: status.held_plan,
             report: self::report(&report),
             report_error: plain(&report.error, MESSAGE),
