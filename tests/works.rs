@@ -100,6 +100,9 @@ async fn an_object_with_a_variable_twice_is_updated_as_by_ocm_and_left_alone_in_
     // An entry that stood twice leaves, although no apply has set it.
     apply(&on_hub, &work(&["4"])).await;
     applied(&["4"]).await;
+    // So does what the next manifest drops, although it was merged.
+    apply(&on_hub, &work(&[])).await;
+    applied(&[]).await;
     stop.cancel();
     agent.await.unwrap();
 }

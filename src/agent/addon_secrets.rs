@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::addons::{AddOns, RETRY, Registration, registrations};
 use super::join::{JoinError, api};
-use crate::shell::{Wait, now};
+use crate::shell::{WallClockWait, now};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use object::Key;
@@ -40,7 +40,7 @@ pub(super) struct StoredSecrets {
 
 impl StoredSecrets {
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.last_attempt.is_none_or(|at| Wait { since: at, until: later(at, RETRY) }.is_over(now))
+        self.last_attempt.is_none_or(|at| WallClockWait { since: at, until: later(at, RETRY) }.is_over(now))
     }
 
     pub(super) fn add(&mut self, registration: &Registration) {

@@ -23,7 +23,7 @@ use super::addon_status::{self, Proof};
 use super::hub::Hub;
 use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
 use crate::pki;
-use crate::shell::{Handle, Wait, now};
+use crate::shell::{Handle, WallClockWait, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
 use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use object::Key;
@@ -61,7 +61,7 @@ pub(super) struct Registration {
 impl AddOns<'_> {
     /// Gets credentials for add-ons without fresh ones until `stop`, several at a time.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
-        let mut waits: BTreeMap<Registration, Wait> = BTreeMap::new();
+        let mut waits: BTreeMap<Registration, WallClockWait> = BTreeMap::new();
         let mut kept = StoredSecrets::default();
         let mut running: BTreeMap<Registration, CancellationToken> = BTreeMap::new();
         let mut attempts = FuturesUnordered::new();
@@ -103,7 +103,7 @@ impl AddOns<'_> {
                     kept.add(&registration);
                     // With a clock that is ahead, new credentials are due for renewal at once.
                     let since = now();
-                    waits.insert(registration, Wait { since, until: again.max(later(since, RETRY)) });
+                    waits.insert(registration, WallClockWait { since, until: again.max(later(since, RETRY)) });
                 }
                 () = sleep(CHECK_INTERVAL) => {}
                 () = stop.cancelled() => {}

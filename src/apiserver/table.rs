@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::request::ApiRequest;
 use super::respond;
-use object::Object;
+use object::steps::{MAX_STEPS, StepsLeft};
+use object::{Object, jsonpath};
 use store::{ApiError, ApiResource, Column, PrinterColumn, Version};
 
 /// How much of each object a table row carries beside its cells.
@@ -109,7 +110,7 @@ fn cells(version: &Version, object: &Object, now: Timestamp) -> Vec<Value> {
 /// Returns the value at a column's path, if it has the column's type (as apiextensions-apiserver's
 /// `cellForJSONValue`).
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
-    let found = object::jsonpath::find(object, &column.path).unwrap_or_default();
+    let found = jsonpath::find(object, &column.path, &mut StepsLeft(MAX_STEPS)).unwrap_or_default();
     let Some(first) = found.first() else { return Value::Null };
     match (column.type_.as_str(), first) {
         ("integer", Value::Number(n)) => {

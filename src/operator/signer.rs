@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::pki::{Authority, CertificateRequest, Identity, Usage};
-use crate::shell::{EventRecorder, Handle, Wait, now};
+use crate::shell::{EventRecorder, Handle, WallClockWait, now};
 use api::addon::v1alpha1::{ManagedClusterAddOn, SigningCa};
 use controllers::hub::custom_signer::{Signing, signing};
 use object::Metadata as _;
@@ -40,14 +40,14 @@ const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 struct Attempts {
     count: u32,
     /// The wait for the next one.
-    wait: Option<Wait>,
+    wait: Option<WallClockWait>,
 }
 
 impl Attempts {
     fn begin(&mut self, now: Timestamp) {
         let wait = (FIRST_RETRY * (1 << self.count.min(16))).min(LAST_RETRY);
         self.count = self.count.saturating_add(1);
-        self.wait = Some(Wait { since: now, until: later(now, wait) });
+        self.wait = Some(WallClockWait { since: now, until: later(now, wait) });
     }
 }
 

@@ -1,61 +1,94 @@
-//! JSONPath as Kubernetes writes it, on top of RFC 9535.
+//! JSONPath as Kubernetes writes it, on top of RFC 9535, evaluated within limits.
 //!
 //! Kubernetes leaves out the root (`.status.phase`), may wrap the path in braces and escapes dots inside
-//! names with a backslash; brackets mean the same in both.
+//! names with a backslash; brackets mean the same in both. It has no functions, so those of RFC 9535 are
+//! refused.
 
-use jsonpath_rust::JsonPath as _;
+mod evaluate;
+#[cfg(test)]
+mod tests;
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+use jsonpath_rust::parser::model::Segment;
+use jsonpath_rust::parser::parse_json_path;
 use serde_json::Value;
 
-/// The error of a path that cannot be read.
+use self::evaluate::{Evaluation, Node};
+use crate::steps::StepsLeft;
+
+/// Longest path in bytes.
+const MAX_LENGTH: usize = 1024;
+
+/// The error of a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the path {path} is not a JSONPath: {why}")]
-pub struct PathError {
-    /// The path as it was given.
-    pub path: String,
-    /// The error in the path.
-    pub why: String,
+pub enum PathError {
+    /// It cannot be read.
+    #[error("the path {path} is not a JSONPath: {why}")]
+    Invalid {
+        /// The path as it was given.
+        path: String,
+        /// The error in the path.
+        why: String,
+    },
+    /// It is not evaluated, or not to its end.
+    #[error("the path {path}: {why}")]
+    Refused {
+        /// The path as it was given.
+        path: String,
+        /// What is not supported, or the limit that it exceeds.
+        why: String,
+    },
+    /// It is too long.
+    #[error("a path has {0} bytes, at most {MAX_LENGTH} are allowed")]
+    TooLong(usize),
 }
 
-/// Returns the values a Kubernetes JSONPath leads to, in document order.
+/// Returns the values a Kubernetes JSONPath leads to, in document order, and takes its steps from those that
+/// are left.
 ///
 /// # Errors
-/// A path that cannot be read.
-pub fn find<'a>(value: &'a Value, path: &str) -> Result<Vec<&'a Value>, PathError> {
-    value.query(&normalise(path)).map_err(|e| PathError { path: path.to_owned(), why: e.to_string() })
+/// A path that cannot be read, or that exceeds a limit.
+pub fn find<'a>(value: &'a Value, path: &str, steps: &mut StepsLeft) -> Result<Vec<&'a Value>, PathError> {
+    Ok(evaluate(value, path, steps)?.into_iter().map(|node| node.value).collect())
 }
 
 /// Returns the places that a Kubernetes JSONPath leads to: names of fields and, in lists, indexes in decimal.
+/// Takes its steps from those that are left.
 ///
 /// # Errors
-/// A path that cannot be read.
-pub fn locate(value: &Value, path: &str) -> Result<Vec<Vec<String>>, PathError> {
-    let found = value
-        .query_with_path(&normalise(path))
-        .map_err(|e| PathError { path: path.to_owned(), why: e.to_string() })?;
-    Ok(found.into_iter().map(|found| steps(&found.path())).collect())
+/// A path that cannot be read, or that exceeds a limit.
+pub fn locate(value: &Value, path: &str, steps: &mut StepsLeft) -> Result<Vec<Vec<String>>, PathError> {
+    let found = evaluate(value, path, steps)?;
+    let places = found.iter().map(|node| node.place(steps)).collect::<Result<_, _>>();
+    places.map_err(|why| PathError::Refused { path: path.to_owned(), why: why.to_string() })
 }
 
-/// Returns the steps of a normalised path of RFC 9535, such as `$['a'][0]`.
-fn steps(path: &str) -> Vec<String> {
-    let mut steps = Vec::new();
-    let mut chars = path.chars().skip(1);
-    while chars.next() == Some('[') {
-        let mut step = String::new();
-        let mut quoted = false;
-        while let Some(c) = chars.next() {
-            match c {
-                '\'' => quoted = !quoted,
-                '\\' if quoted => step.extend(chars.next()),
-                ']' if !quoted => break,
-                c => step.push(c),
-            }
-        }
-        steps.push(step);
+fn evaluate<'a>(value: &'a Value, path: &str, steps: &mut StepsLeft) -> Result<Vec<Node<'a>>, PathError> {
+    let refused = |why: String| PathError::Refused { path: path.to_owned(), why };
+    let segments = parse(path, steps)?;
+    let found = Evaluation { root: value, steps }.query(&segments, value);
+    found.map_err(|why| refused(why.to_string()))
+}
+
+fn parse(path: &str, steps: &mut StepsLeft) -> Result<Vec<Segment>, PathError> {
+    if path.len() > MAX_LENGTH {
+        return Err(PathError::TooLong(path.len()));
     }
-    steps
+    let refused = |why: String| PathError::Refused { path: path.to_owned(), why };
+    steps.take_text(path.len()).map_err(|why| refused(why.to_string()))?;
+    let normalised = normalise(path).map_err(|function| refused(format!("{function}() is not supported")))?;
+    let query = parse_json_path(&normalised);
+    let invalid = |why: String| PathError::Invalid { path: path.to_owned(), why };
+    query.map(|query| query.segments).map_err(|e| invalid(e.to_string()))
 }
 
-fn normalise(path: &str) -> String {
+/// Returns the path in the form of RFC 9535.
+///
+/// # Errors
+/// The name of a function: the parser takes a time that is exponential in the depth of their arguments.
+fn normalise(path: &str) -> Result<String, String> {
     let path = path.trim();
     let path = path.strip_prefix('{').and_then(|p| p.strip_suffix('}')).unwrap_or(path);
     let path = path.strip_prefix('$').unwrap_or(path);
@@ -66,7 +99,7 @@ fn normalise(path: &str) -> String {
         match c {
             '[' => {
                 result.push('[');
-                copy_bracket(&mut result, &mut chars);
+                copy_bracket(&mut result, &mut chars)?;
             }
             '.' if chars.peek() == Some(&'.') => {
                 chars.next();
@@ -80,30 +113,47 @@ fn normalise(path: &str) -> String {
         }
         at_start = false;
     }
-    result
+    Ok(result)
 }
 
 /// Copies a bracket whole; a quoted text in it may contain brackets.
-fn copy_bracket(result: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+///
+/// # Errors
+/// The name of a function.
+fn copy_bracket(result: &mut String, chars: &mut Peekable<Chars<'_>>) -> Result<(), String> {
     let (mut depth, mut quote) = (1, None);
-    for c in chars.by_ref() {
-        result.push(c);
+    while let Some(c) = chars.next() {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
+            (Some(_), '\\') => {
+                result.push(c);
+                result.extend(chars.next());
+                continue;
+            }
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') => depth -= 1,
+            (None, '(') => {
+                let before = result.trim_end();
+                let name = before.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+                match before.get(name.len()..) {
+                    Some("") | None => {}
+                    Some(name) => return Err(name.to_owned()),
+                }
+            }
             (None, _) => {}
         }
+        result.push(c);
         if depth == 0 {
-            return;
+            break;
         }
     }
+    Ok(())
 }
 
 /// Quotes a name, so that its characters have no special meaning; `*` stays as it is.
-fn copy_name(result: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>, first: Option<char>) {
+fn copy_name(result: &mut String, chars: &mut Peekable<Chars<'_>>, first: Option<char>) {
     let mut name: String = first.into_iter().collect();
     while let Some(c) = chars.next_if(|c| *c != '.' && *c != '[') {
         match c {
@@ -119,43 +169,5 @@ fn copy_name(result: &mut String, chars: &mut std::iter::Peekable<std::str::Char
             result.push_str(&name.replace('\\', "\\\\").replace('\'', "\\'"));
             result.push_str("']");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn kubernetes_paths_find_what_they_name() {
-        let object = json!({
-            "metadata": {"annotations": {"a.b/c": "x"}},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}, {"type": "Complete", "status": "False"}]},
-            "items": [{"n": 1}, {"n": 2}],
-        });
-        let cases = [
-            (".status.phase", json!(["Running"])),
-            ("{.status.phase}", json!(["Running"])),
-            ("status.phase", json!(["Running"])),
-            ("$.status.phase", json!(["Running"])),
-            (r".metadata.annotations.a\.b/c", json!(["x"])),
-            (".metadata.annotations['a.b/c']", json!(["x"])),
-            (r#".status.conditions[?(@.type=="Complete")].status"#, json!(["False"])),
-            (".items[*].n", json!([1, 2])),
-            (".items[1].n", json!([2])),
-            ("..n", json!([1, 2])),
-            (".no.such", json!([])),
-        ];
-        for (path, want) in cases {
-            assert_eq!(json!(find(&object, path).unwrap()), want, "{path}");
-        }
-        assert!(find(&object, ".a[").is_err());
-        let places = |path: &str| {
-            locate(&object, path).unwrap().iter().map(|steps| steps.join("|")).collect::<Vec<_>>()
-        };
-        assert_eq!(places(".items[*].n"), ["items|0|n", "items|1|n"]);
-        assert_eq!(places(r".metadata.annotations.a\.b/c"), ["metadata|annotations|a.b/c"]);
-        assert_eq!(places(".no.such"), [""; 0]);
     }
 }

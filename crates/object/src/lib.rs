@@ -21,6 +21,7 @@ pub mod quantity;
 mod random;
 mod rendered;
 pub mod selector;
+pub mod steps;
 mod stored;
 pub mod text;
 pub mod tree;

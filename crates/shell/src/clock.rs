@@ -14,14 +14,14 @@ pub fn now() -> Timestamp {
 /// A wait by the wall clock. It is over at its end, and when the clock was set back to a time before it began:
 /// otherwise it would last as long as that step. See docs/hazards.md#clock-jumps.
 #[derive(Clone, Copy, Debug)]
-pub struct Wait {
+pub struct WallClockWait {
     /// When it began.
     pub since: Timestamp,
     /// When it ends.
     pub until: Timestamp,
 }
 
-impl Wait {
+impl WallClockWait {
     /// Returns whether the wait is over.
     pub fn is_over(&self, now: Timestamp) -> bool {
         !(self.since..self.until).contains(&now)
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_wait_ends_with_its_time_and_with_a_clock_that_is_set_back_before_it() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let wait = Wait { since: at(100), until: at(110) };
+        let wait = WallClockWait { since: at(100), until: at(110) };
         assert_eq!([100, 109, 110, 99].map(|now| wait.is_over(at(now))), [false, false, true, true]);
     }
 

@@ -15,7 +15,7 @@ use kube::{Client, Error};
 use serde_json::json;
 use tracing::debug;
 
-use super::clock::{Wait, now};
+use super::clock::{WallClockWait, now};
 use object::ObjectRef;
 use object::duration::later;
 use reconcile::{Event, EventType};
@@ -133,7 +133,7 @@ impl EventRecorder {
 
 impl EventCorrelator {
     fn publication(&mut self, event: &Event, now: Timestamp) -> Publication {
-        if (Wait { since: self.swept_at, until: later(self.swept_at, SERIES) }).is_over(now) {
+        if (WallClockWait { since: self.swept_at, until: later(self.swept_at, SERIES) }).is_over(now) {
             // What is further ahead than it could be is of the time before the clock was set back.
             self.recent.retain(|_, recent| recent.last <= now && later(recent.last, SERIES) > now);
             let longest = later(now, PERIOD * BURST);

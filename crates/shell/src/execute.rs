@@ -86,7 +86,7 @@ impl Executor {
                 }
                 crd::established(server, applied).await.map(Answer::Object)
             }
-            Action::Create { object, site } => server(site)?.create(object).await,
+            Action::Create { object, site } => server(site)?.create(object, manager).await,
             Action::Patch { target, subresource, patch, precondition, impersonate, site } => {
                 let server = server(site)?.impersonating(impersonate.as_deref());
                 let mut body = Value::Object(patch.clone());
@@ -158,11 +158,12 @@ impl<'a> ApiServer<'a> {
         self.send(&target, request.map_err(Error::BuildRequest)).await
     }
 
-    async fn create(self, object: &Object) -> Outcome {
+    async fn create(self, object: &Object, manager: &str) -> Outcome {
         let target = object.reference();
         let home = self.home(&target).await?;
         let body = serde_json::to_vec(object).map_err(|e| failure(&target, Error::SerdeError(e)))?;
-        let request = home.create(&PostParams::default(), body).map_err(Error::BuildRequest);
+        let params = PostParams { field_manager: Some(manager.into()), ..PostParams::default() };
+        let request = home.create(&params, body).map_err(Error::BuildRequest);
         match self.respond(request).await {
             Ok(created) => Ok(Answer::Object(created)),
             Err(Error::Api(status)) if status.is_already_exists() => {

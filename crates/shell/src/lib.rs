@@ -37,7 +37,7 @@ mod watch;
 
 pub use activity::{Activity, ActivityKind, ObserveFn};
 pub use client::{client, leader_client};
-pub use clock::{Wait, now};
+pub use clock::{WallClockWait, now};
 pub use election::{Election, ElectionOptions, Leadership, lead};
 pub use events::EventRecorder;
 pub use execute::{failure, message};

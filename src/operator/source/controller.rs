@@ -14,7 +14,7 @@ use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, watch};
 use crate::operator::traces::Tracer;
-use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, Wait, now};
+use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, WallClockWait, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
@@ -204,7 +204,7 @@ impl RepoState {
     /// now, because the clock was set back since.
     fn rests_until(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.began.unwrap_or(Timestamp::MIN);
-        self.due.filter(|until| !Wait { since, until: *until }.is_over(now))
+        self.due.filter(|until| !WallClockWait { since, until: *until }.is_over(now))
     }
 
     /// Asks for a fetch now, or soon if the last one has just begun.

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use object::Object;
+use object::steps::{OutOfSteps, StepsLeft};
 
 /// The way from the root of an object to a field: names of fields and, in lists, indexes in decimal.
 pub(crate) type Path = Vec<String>;
@@ -11,13 +12,46 @@ pub(crate) type Path = Vec<String>;
 /// that the manifest does not have stays out of it.
 ///
 /// Server-side apply removes a field that we set at creation and leave out later, so the request carries the
-/// live value. List items with names are matched by name, others by position.
-pub(crate) fn keep_live_values(manifest: &mut Object, live: &Object, paths: &[Path]) {
-    let value = |path: &[String]| live_value(&manifest.0, &live.0, path).cloned();
-    let values: Vec<_> = from_the_end(paths).into_iter().map(|path| (path, value(path))).collect();
+/// live value. List items with names are matched by name, others by position. An item that is compared to
+/// find one is a step.
+///
+/// # Errors
+/// Many items of a manifest may have the name of one live item. The values that are copied may not be larger
+/// than the live object, and the search may not take more steps than are left.
+pub(crate) fn keep_live_values(
+    manifest: &mut Object,
+    live: &Object,
+    paths: &[Path],
+    steps: &mut StepsLeft,
+) -> Result<(), String> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let mut left: usize = live.0.values().map(size).sum();
+    let mut values = Vec::new();
+    for path in from_the_end(paths) {
+        let live = live_value(&manifest.0, &live.0, path, steps).map_err(|why| why.to_string())?;
+        let copied = live.map_or(0, size);
+        left = left
+            .checked_sub(copied)
+            .ok_or("the copies of their live values are larger than the live object")?;
+        values.push((path, live.cloned()));
+    }
     for (path, live) in values {
         set(&mut manifest.0, path, live);
     }
+    Ok(())
+}
+
+/// Returns the bytes of a value in memory, about.
+fn size(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(size).sum(),
+            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size(value)).sum(),
+        }
 }
 
 /// Removes fields from a manifest.
@@ -27,16 +61,23 @@ pub(crate) fn remove(manifest: &mut Object, paths: &[Path]) {
     }
 }
 
-/// Returns each path once, in an order in which the removal of one does not move another: items of a list
-/// from the last to the first, and what is below a field before the field.
+/// Returns each path once, items of a list from the last to the first, so that the removal of one does not
+/// move another. What is below another field goes with it.
 fn from_the_end(paths: &[Path]) -> Vec<&[String]> {
     let key = |path: &&[String]| -> Vec<(Option<usize>, String)> {
-        path.iter().map(|name| (name.parse().ok(), name.clone())).collect()
+        path.iter().map(|name| (index(name), name.clone())).collect()
     };
     let mut paths: Vec<&[String]> = paths.iter().map(Vec::as_slice).collect();
-    paths.sort_by_cached_key(|path| std::cmp::Reverse(key(path)));
-    paths.dedup();
+    paths.sort_by_cached_key(key);
+    paths.dedup_by(|path, kept| path.starts_with(kept));
+    paths.reverse();
     paths
+}
+
+/// Returns the place that a step of a path names in a list (RFC 6901, section 4).
+fn index(name: &str) -> Option<usize> {
+    let is_number = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
+    name.parse().ok().filter(|_| is_number)
 }
 
 /// Sets a field or an item that exists, or removes it.
@@ -45,13 +86,13 @@ fn set(fields: &mut Map<String, Value>, path: &[String], value: Option<Value>) {
     let Some((first, rest)) = parents.split_first() else { return set_field(fields, last, value) };
     let parent = rest.iter().try_fold(fields.get_mut(first), |parent, name| {
         Some(match parent? {
-            Value::Array(items) => name.parse().ok().and_then(|at: usize| items.get_mut(at)),
+            Value::Array(items) => index(name).and_then(|at| items.get_mut(at)),
             other => other.get_mut(name),
         })
     });
-    match (parent.flatten(), last.parse::<usize>()) {
+    match (parent.flatten(), index(last)) {
         (Some(Value::Object(fields)), _) => set_field(fields, last, value),
-        (Some(Value::Array(items)), Ok(at)) if at < items.len() => match (value, items.get_mut(at)) {
+        (Some(Value::Array(items)), Some(at)) if at < items.len() => match (value, items.get_mut(at)) {
             (Some(value), Some(item)) => *item = value,
             (_, _) => drop(items.remove(at)),
         },
@@ -68,7 +109,7 @@ fn set_field(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) 
 
 fn step<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     match value {
-        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        Value::Array(items) => items.get(index(name)?),
         _ => value.get(name),
     }
 }
@@ -78,24 +119,46 @@ fn live_value<'a>(
     manifest: &Map<String, Value>,
     live: &'a Map<String, Value>,
     path: &[String],
-) -> Option<&'a Value> {
-    let (first, rest) = path.split_first()?;
-    let (mut ours, mut theirs) = (manifest.get(first), live.get(first)?);
+    steps: &mut StepsLeft,
+) -> Result<Option<&'a Value>, OutOfSteps> {
+    let Some((first, rest)) = path.split_first() else { return Ok(None) };
+    let (mut ours, mut theirs) = (manifest.get(first), live.get(first));
     for name in rest {
         let item = ours.and_then(|ours| step(ours, name));
         theirs = match (theirs, item.and_then(|item| item.get("name"))) {
-            (Value::Array(items), Some(key)) => items.iter().find(|item| item.get("name") == Some(key))?,
-            (theirs, _) => step(theirs, name)?,
+            (Some(Value::Array(items)), Some(key)) => named(items, key, index(name), steps)?,
+            (theirs, _) => theirs.and_then(|theirs| step(theirs, name)),
         };
         ours = item;
     }
-    Some(theirs)
+    Ok(theirs)
+}
+
+/// Returns the item of a name: the one at a place if it has the name, else the first that has it.
+fn named<'a>(
+    items: &'a [Value],
+    name: &Value,
+    place: Option<usize>,
+    steps: &mut StepsLeft,
+) -> Result<Option<&'a Value>, OutOfSteps> {
+    let is = |item: &&Value| item.get("name") == Some(name);
+    if let Some(item) = place.and_then(|at| items.get(at)).filter(is) {
+        return Ok(Some(item));
+    }
+    let found = items.iter().position(|item| is(&item));
+    steps.take(found.map_or(items.len(), |at| at + 1))?;
+    Ok(found.and_then(|at| items.get(at)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object::steps::MAX_STEPS;
     use serde_json::json;
+
+    fn keep_live_values(manifest: &mut Object, live: &Object, paths: &[Path]) {
+        super::keep_live_values(manifest, live, paths, &mut StepsLeft(MAX_STEPS)).unwrap();
+    }
 
     fn path(names: &[&str]) -> Path {
         names.iter().map(|n| (*n).to_owned()).collect()
@@ -157,5 +220,39 @@ mod tests {
         let mut manifest = object(json!({"spec": {}}));
         keep_live_values(&mut manifest, &live, &[path(&["spec", "replicas"]), path(&["status"])]);
         assert_eq!(manifest, object(json!({"spec": {}})));
+    }
+
+    #[test]
+    fn what_is_copied_is_at_most_as_large_as_the_live_object() {
+        let live = object(json!({"spec": {"c": [{"name": "x", "args": ["y".repeat(100_000)]}]}}));
+        let mut manifest = object(json!({"spec": {"c": vec![json!({"name": "x"}); 200]}}));
+        let paths: Vec<Path> = (0..200).map(|at| path(&["spec", "c", &at.to_string()])).collect();
+        let kept = super::keep_live_values(&mut manifest, &live, &paths, &mut StepsLeft(MAX_STEPS));
+        assert_eq!(kept.unwrap_err(), "the copies of their live values are larger than the live object");
+        // A path below another one, and all fields at once, copy nothing twice.
+        let chain = |value: Value| (0..100).fold(value, |below, _| json!({"a": below}));
+        let (mut manifest, live) = (object(chain(json!(1))), object(chain(json!("y".repeat(100_000)))));
+        let paths: Vec<Path> = (1..100).map(|depth| vec!["a".to_owned(); depth]).collect();
+        keep_live_values(&mut manifest, &live, &paths);
+        assert_eq!(manifest, live);
+    }
+
+    #[test]
+    fn a_search_for_names_takes_steps() {
+        let items = |names: std::ops::Range<usize>| names.map(|n| json!({"name": n})).collect::<Vec<_>>();
+        let mut manifest = object(json!({"c": items(0..1000)}));
+        let paths: Vec<Path> = (0..1000).map(|at| path(&["c", &at.to_string()])).collect();
+        let (live, mut steps) = (object(json!({"c": items(0..1000)})), StepsLeft(0));
+        assert!(super::keep_live_values(&mut manifest, &live, &paths, &mut steps).is_ok(), "all in place");
+        let (live, mut steps) = (object(json!({"c": items(1000..2000)})), StepsLeft(MAX_STEPS));
+        let kept = super::keep_live_values(&mut manifest, &live, &paths, &mut steps);
+        assert!(kept.unwrap_err().contains("too many steps"));
+    }
+
+    #[test]
+    fn an_index_has_one_form() {
+        let mut manifest = object(json!({"c": ["a", "b", "c"]}));
+        remove(&mut manifest, &["1", "01", "+1", "-1", "1.0"].map(|at| path(&["c", at])));
+        assert_eq!(manifest, object(json!({"c": ["a", "c"]})));
     }
 }

@@ -46,12 +46,7 @@ fn taken_over(live: &Object, ours: &Manager) -> Option<Owners> {
 }
 
 fn our_manager(desired: &Object) -> Manager {
-    Manager {
-        operation: Operation::Apply,
-        name: CONFIG_REPO_MANAGER.into(),
-        api_version: desired.api_version().into(),
-        subresource: String::new(),
-    }
+    Manager::of(Operation::Apply, CONFIG_REPO_MANAGER, desired)
 }
 
 fn is_kubectl_apply(manager: &Manager) -> bool {

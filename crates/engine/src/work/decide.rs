@@ -109,13 +109,17 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
         return merge::decide(object, live, was_applied);
     }
     let ServerSideApplyConfig { force: _, field_manager, ignore_fields, unknown: _ } = config;
-    let ignored = match IgnoredFields::read(ignore_fields, &object) {
-        Ok(ignored) => ignored,
-        Err(why) => return Decision::Refuse(Refusal::IgnoredFields(why)),
-    };
-    ignore::keep_live_values(&mut object, live, &ignored, was_applied);
+    let ignored = IgnoredFields::read(ignore_fields, &object, wanted.steps);
+    let kept = ignored.and_then(|ignored| ignore::keep_live_values(&mut object, live, ignored, was_applied));
+    if let Err(why) = kept {
+        return Decision::Refuse(Refusal::IgnoredFields(why));
+    }
     if was_applied && live.is_some_and(|live| is_as_applied(live, &object, field_manager)) {
         return Decision::Leave;
+    }
+    let given = live.filter(|_| *r#type != UpdateStrategyType::ServerSideApply);
+    if let Some(entries) = given.and_then(|live| merge::made_applied(live, field_manager)) {
+        return patch(Map::from_iter([("managedFields".to_owned(), entries.into())]));
     }
     Decision::Apply { object, force, manager: field_manager.clone() }
 }

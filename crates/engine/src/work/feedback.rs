@@ -1,20 +1,27 @@
 //! Values read back from the status of applied objects.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use serde_json::Value;
 
 use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, FieldValueType, JsonPath};
 use object::Object;
 use object::jsonpath;
+use object::steps::StepsLeft;
 
 /// Most characters of a string, and most bytes of JSON, that are reported. A spoke must not choose the size
 /// of objects on the hub.
 const MAX_STRING: usize = 1024;
 
-/// Reads the values that the rules ask for, and the errors of those that cannot be read. The first rule of a
-/// name wins.
-pub(crate) fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<FeedbackValue>, Vec<String>) {
+/// Reads the values that the rules ask for within so many steps, and the errors of those that cannot be read.
+/// The first rule of a name wins.
+pub(crate) fn feedback(
+    object: &Object,
+    rules: &[FeedbackRule],
+    steps: usize,
+) -> (Vec<FeedbackValue>, Vec<String>) {
+    let mut steps = StepsLeft(steps);
     let whole = Value::Object(object.0.clone());
     let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
     let mut order = Vec::new();
@@ -31,7 +38,7 @@ pub(crate) fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<Feedback
             ));
             continue;
         }
-        match read(&whole, &name, &path) {
+        match read(&whole, &name, &path, &mut steps) {
             Ok(Some((value, cut))) => {
                 errors.extend(cut);
                 order.push(name.clone());
@@ -102,8 +109,13 @@ fn well_known(object: &Object) -> &'static [(&'static str, &'static str)] {
 }
 
 /// Returns the value at a path, with the error that a part of it is left out; `None` where there is none.
-fn read(whole: &Value, name: &str, path: &str) -> Result<Option<(FieldValue, Option<String>)>, String> {
-    let found = jsonpath::find(whole, path).map_err(|e| e.to_string())?;
+fn read(
+    whole: &Value,
+    name: &str,
+    path: &str,
+    steps: &mut StepsLeft,
+) -> Result<Option<(FieldValue, Option<String>)>, String> {
+    let found = jsonpath::find(whole, path, steps).map_err(|e| e.to_string())?;
     let mut cut = None;
     let value = match found.first() {
         None | Some(Value::Null) => return Ok(None),
@@ -133,22 +145,38 @@ fn read(whole: &Value, name: &str, path: &str) -> Result<Option<(FieldValue, Opt
 
 /// Returns a value that is no scalar of the API, as JSON; several matches become a list.
 fn raw(name: &str, found: &[&Value]) -> Result<FieldValue, String> {
-    let text = match found {
-        [only] => only.to_string(),
-        several => serde_json::to_string(several).unwrap_or_default(),
+    let mut text = Beginning(Vec::new());
+    let written = match found {
+        [only] => serde_json::to_writer(&mut text, only),
+        several => serde_json::to_writer(&mut text, several),
     };
-    if text.len() > MAX_STRING {
-        return Err(format!(
-            "the value for {name} has {} bytes of JSON, at most {MAX_STRING} are reported",
-            text.len()
-        ));
+    written.map_err(|_| format!("the value for {name} has more than {MAX_STRING} bytes of JSON"))?;
+    let json_raw = String::from_utf8(text.0).ok();
+    Ok(FieldValue { r#type: FieldValueType::JsonRaw, json_raw, ..FieldValue::default() })
+}
+
+/// A text of at most [`MAX_STRING`] bytes. A longer one is not written to its end: several matches may be parts
+/// of each other, and have many times the size of the object.
+struct Beginning(Vec<u8>);
+
+impl Write for Beginning {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_STRING {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend(bytes);
+        Ok(bytes.len())
     }
-    Ok(FieldValue { r#type: FieldValueType::JsonRaw, json_raw: Some(text), ..FieldValue::default() })
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object::steps::MAX_STEPS;
     use serde_json::json;
 
     #[test]
@@ -165,7 +193,7 @@ mod tests {
             ]},
         ]);
         let rules: Vec<FeedbackRule> = serde_json::from_value(rules).unwrap();
-        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
+        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules, MAX_STEPS);
         let values: Vec<_> = values
             .iter()
             .map(|v| (v.name.as_str(), v.field_value.integer, v.field_value.string.as_deref()))
@@ -185,7 +213,7 @@ mod tests {
             let object = json!({"apiVersion": api_version, "kind": kind, "status": status});
             let rules: Vec<FeedbackRule> =
                 serde_json::from_value(json!([{"type": "WellKnownStatus"}])).unwrap();
-            let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
+            let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules, MAX_STEPS);
             let shown = |value: &FeedbackValue| {
                 let FieldValue { integer, string, .. } = &value.field_value;
                 let text = integer.map(|integer| integer.to_string()).or_else(|| string.clone());
@@ -212,7 +240,7 @@ mod tests {
             {"type": "JSONPaths", "jsonPaths": [other]}]);
         let rules: Vec<FeedbackRule> = serde_json::from_value(rules).unwrap();
         let object = Object::from_value(json!({"apiVersion": "x/v1", "status": status})).unwrap();
-        let (values, errors) = feedback(&object, &rules);
+        let (values, errors) = feedback(&object, &rules, MAX_STEPS);
         let value = |name: &str, value: Value| json!({"name": name, "fieldValue": value});
         let expected = [
             value("b", json!({"type": "Boolean", "boolean": true})),
@@ -237,7 +265,7 @@ mod tests {
             json!([{"name": "fits", "path": ".status.fits"}, {"name": "long", "path": ".status.long"}]);
         let rules: Vec<FeedbackRule> =
             serde_json::from_value(json!([{"type": "JSONPaths", "jsonPaths": paths}])).unwrap();
-        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
+        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules, MAX_STEPS);
         assert_eq!(values.len(), 2);
         for value in &values {
             assert_eq!(value.field_value.string.as_deref(), Some("é".repeat(1024).as_str()));
@@ -259,10 +287,25 @@ mod tests {
         let paths: Vec<_> = paths.iter().map(|(name, path)| json!({"name": name, "path": path})).collect();
         let rules: Vec<FeedbackRule> =
             serde_json::from_value(json!([{"type": "JSONPaths", "jsonPaths": paths}])).unwrap();
-        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
+        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules, MAX_STEPS);
         let raw: Vec<_> = values.iter().map(|v| v.field_value.json_raw.as_deref().unwrap()).collect();
         assert_eq!(raw[..3], ["1.5", r#"{"a":[1]}"#, r#"[{"x":1},2]"#]);
         assert_eq!((raw.len(), raw[3].len()), (4, 1024));
-        assert_eq!(errors, ["the value for long has 1025 bytes of JSON, at most 1024 are reported"]);
+        assert_eq!(errors, ["the value for long has more than 1024 bytes of JSON"]);
+    }
+
+    #[test]
+    fn paths_share_the_steps_of_the_manifest_and_no_match_is_copied_beyond_the_limit() {
+        let status = json!({"items": vec![json!({"x": "y".repeat(1 << 20)}); 3], "n": 1});
+        let chain = (0..100).fold(status, |below, _| json!({"status": below}));
+        let object = Object::from_value(chain).unwrap();
+        let paths = [("wide", "..*"), ("deep", "..*..*..*..*"), ("late", ".status")];
+        let paths: Vec<_> = paths.iter().map(|(name, path)| json!({"name": name, "path": path})).collect();
+        let rules: Vec<FeedbackRule> =
+            serde_json::from_value(json!([{"type": "JSONPaths", "jsonPaths": paths}])).unwrap();
+        let (values, errors) = feedback(&object, &rules, MAX_STEPS);
+        assert_eq!(values.len(), 0);
+        assert_eq!(errors[0], "the value for wide has more than 1024 bytes of JSON");
+        assert!(errors[1].starts_with("the path ..*..*..*..*: it takes too many steps"), "{errors:?}");
     }
 }

@@ -11,10 +11,12 @@ use super::jq;
 use crate::applier::{self, Path};
 use api::names::CONFIG_SPEC_HASH_ANNOTATION;
 use api::work::v1::{IgnoreField, IgnoreFieldsCondition};
-use object::{Object, jsonpath};
+use object::Object;
+use object::jsonpath::{self, PathError};
+use object::steps::StepsLeft;
 
 /// The fields of a manifest that it leaves to the cluster.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct IgnoredFields {
     /// As soon as the object exists.
     present: Vec<Path>,
@@ -22,34 +24,25 @@ pub(super) struct IgnoredFields {
     unchanged: Vec<Path>,
     /// Whether any rule was given.
     any: bool,
+    /// The steps that are left of the manifest.
+    steps: StepsLeft,
 }
 
 impl IgnoredFields {
-    /// Finds the fields in a manifest.
+    /// Finds the fields in a manifest, within so many steps.
     ///
     /// # Errors
     /// Names the invalid pointer, or says why an expression has no result.
-    pub(super) fn read(rules: &[IgnoreField], manifest: &Object) -> Result<Self, String> {
-        let mut all = Self { any: !rules.is_empty(), ..Self::default() };
+    pub(super) fn read(rules: &[IgnoreField], manifest: &Object, steps: usize) -> Result<Self, String> {
+        let any = !rules.is_empty();
+        let mut all = Self { any, present: Vec::new(), unchanged: Vec::new(), steps: StepsLeft(steps) };
         if rules.is_empty() {
             return Ok(all);
         }
         let whole = Value::Object(manifest.0.clone());
-        let mut steps = jq::MAX_STEPS;
         for rule in rules {
-            let IgnoreField { condition, json_paths, json_pointers, jq_path_expressions, unknown: _ } = rule;
-            let mut paths = Vec::new();
-            for pointer in json_pointers {
-                paths.push(of_pointer(pointer)?);
-            }
-            // An invalid path matches nothing, as in Open Cluster Management.
-            paths.extend(
-                json_paths.iter().flat_map(|path| jsonpath::locate(&whole, path).unwrap_or_default()),
-            );
-            for expression in jq_path_expressions {
-                paths.extend(jq::paths(expression, &whole, &mut steps)?);
-            }
-            match condition {
+            let paths = paths(rule, &whole, &mut all.steps)?;
+            match &rule.condition {
                 IgnoreFieldsCondition::OnSpokePresent => all.present.extend(paths),
                 IgnoreFieldsCondition::OnSpokeChange => all.unchanged.extend(paths),
                 IgnoreFieldsCondition::Other(other) => {
@@ -59,6 +52,27 @@ impl IgnoredFields {
         }
         Ok(all)
     }
+}
+
+fn paths(rule: &IgnoreField, manifest: &Value, steps: &mut StepsLeft) -> Result<Vec<Path>, String> {
+    let IgnoreField { condition: _, json_paths, json_pointers, jq_path_expressions, unknown: _ } = rule;
+    let mut paths = Vec::new();
+    for pointer in json_pointers {
+        steps.take_text(pointer.len()).map_err(|why| format!("the pointer {pointer:?}: {why}"))?;
+        paths.push(of_pointer(pointer)?);
+    }
+    for path in json_paths {
+        match jsonpath::locate(manifest, path, steps) {
+            Ok(found) => paths.extend(found),
+            // An invalid path matches nothing, as in Open Cluster Management.
+            Err(PathError::Invalid { .. }) => {}
+            Err(error @ (PathError::Refused { .. } | PathError::TooLong(_))) => return Err(error.to_string()),
+        }
+    }
+    for expression in jq_path_expressions {
+        paths.extend(jq::paths(expression, manifest, steps)?);
+    }
+    Ok(paths)
 }
 
 /// Returns the steps of a JSON pointer (RFC 6901).
@@ -73,26 +87,30 @@ fn of_pointer(pointer: &str) -> Result<Path, String> {
 ///
 /// The record of another agent has another form. It stays while the manifest is known to have been applied,
 /// so that a change of agents writes nothing.
+///
+/// # Errors
+/// Says which limit the live values exceed.
 pub(super) fn keep_live_values(
     object: &mut Object,
     live: Option<&Object>,
-    ignored: &IgnoredFields,
+    ignored: IgnoredFields,
     was_applied: bool,
-) {
-    if !ignored.any {
-        return;
+) -> Result<(), String> {
+    let IgnoredFields { present, unchanged, any, mut steps } = ignored;
+    if !any {
+        return Ok(());
     }
     let mut hashed = object.clone();
-    applier::remove(&mut hashed, &ignored.present);
+    applier::remove(&mut hashed, &present);
     hashed.metadata_mut().remove("ownerReferences");
     let text = serde_json::to_string(&hashed.0).unwrap_or_default();
     let mut hash = object::hex(Sha256::digest(text));
     if let Some(live) = live {
-        applier::keep_live_values(object, live, &ignored.present);
+        applier::keep_live_values(object, live, &present, &mut steps)?;
         let noted = live.annotations().get(CONFIG_SPEC_HASH_ANNOTATION).map(|noted| (*noted).to_owned());
         let is_foreign = noted.as_ref().is_some_and(|noted| noted.len() != hash.len());
         if noted.as_ref() == Some(&hash) || (is_foreign && was_applied) {
-            applier::keep_live_values(object, live, &ignored.unchanged);
+            applier::keep_live_values(object, live, &unchanged, &mut steps)?;
             hash = noted.unwrap_or(hash);
         }
     }
@@ -101,4 +119,5 @@ pub(super) fn keep_live_values(
     if let Some(annotations) = annotations.as_object_mut() {
         annotations.insert(CONFIG_SPEC_HASH_ANNOTATION.into(), hash.into());
     }
+    Ok(())
 }

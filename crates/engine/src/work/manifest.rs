@@ -8,6 +8,7 @@ use api::work::v1::{
     ManifestConfigOption, ManifestResourceMeta, ManifestWork, ManifestWorkSpec, ManifestsTemplate,
     ResourceIdentifier, SelectivelyOrphan, UpdateStrategy, UpdateStrategyType,
 };
+use object::steps::MAX_STEPS;
 use object::{Gvk, Object, ObjectRef};
 
 /// One manifest of a work with the settings of the work for it.
@@ -31,7 +32,13 @@ pub struct Wanted {
     pub feedback: Vec<FeedbackRule>,
     /// The rules for conditions that are derived from the object.
     pub conditions: Vec<ConditionRule>,
+    /// The steps that the evaluation of its ignored fields may take, and as many that of its feedback: its
+    /// share of those of the work.
+    pub steps: usize,
 }
+
+/// The least steps of a manifest, however many a work has. A path to a field of a container takes some 20.
+const MIN_STEPS: usize = 1000;
 
 /// How a cluster serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +66,7 @@ pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted>
         unknown: _,
     } = &work.spec;
     let executor = Executor::of(executor.as_ref());
+    let steps = (MAX_STEPS / manifests.len().max(1)).max(MIN_STEPS);
     let manifests = manifests.iter().enumerate().map(|(ordinal, manifest)| {
         let mut object = Object(manifest.clone());
         let served = served(&object.gvk());
@@ -70,6 +78,7 @@ pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted>
             strategy: UpdateStrategy::default(),
             feedback: Vec::new(),
             conditions: Vec::new(),
+            steps,
             executor: executor.clone(),
             reference: object.reference(),
             served,

@@ -4,12 +4,13 @@
 //! As in Open Cluster Management, labels and annotations are merged, owners and finalizers stay, and the
 //! manifest replaces all other fields; of some kinds only the metadata changes. What differs is written as a
 //! merge patch, because the agent may not `update`. A value that the cluster adds to what the manifest has is
-//! no drift.
+//! no drift. When a later manifest can be applied, what was created or merged becomes applied first.
 
 use serde_json::{Map, Value};
 
 use super::decide::Decision;
-use object::fields::{covers, has_entry_twice};
+use api::names::WORK_AGENT_MANAGER;
+use object::fields::{Element, Manager, Operation, Owners, covers, has_entry_twice};
 use object::quantity::nanos;
 use object::{Object, merge_diff};
 
@@ -18,10 +19,27 @@ const KEPT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 /// The kinds of the core group whose content Open Cluster Management does not change after the creation.
 const METADATA_ALONE: [&str; 3] = ["Namespace", "Pod", "ServiceAccount"];
 
+/// The fields of built-in kinds that are quantities, or have quantities below them.
+const QUANTITIES: [&str; 7] = ["capacity", "divisor", "hard", "limits", "overhead", "requests", "sizeLimit"];
+
 /// Returns whether an object cannot be applied. An apply of a manifest without such a list would leave the
 /// entries that an earlier one brought twice.
 pub(super) fn is_needed(manifest: &Object, live: Option<&Object>, was_applied: bool) -> bool {
     has_entry_twice(manifest) || (!was_applied && live.is_some_and(has_entry_twice))
+}
+
+/// Returns the managed fields in which a manager has applied what the agent created or merged, as
+/// `client-go/util/csaupgrade` writes them: an apply removes only what was applied. `None` if there is nothing
+/// of it; an entry of a patch of the metadata alone stays.
+pub(super) fn made_applied(live: &Object, manager: &str) -> Option<Vec<Value>> {
+    let owners = Owners::read(live.at(&["metadata", "managedFields"]));
+    let merges = Manager::of(Operation::Update, WORK_AGENT_MANAGER, live);
+    let fields = owners.fields_of(&merges);
+    let has_content = fields.elements().any(|(field, ..)| *field != Element::Field("metadata".into()));
+    let time = live.at(&["metadata", "creationTimestamp"]).and_then(Value::as_str).unwrap_or_default();
+    let to = Manager::of(Operation::Apply, manager, live);
+    let given = has_content.then(|| owners.given(&to, |from| *from == merges, time));
+    given.flatten().map(|owners| owners.to_values())
 }
 
 /// Decides about the content of an object that has its owner already.
@@ -53,10 +71,10 @@ fn content(object: &Object) -> Value {
     Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// Returns the merge patch that adds what `live` lacks, and removes nothing.
+/// Returns the merge patch that adds what `live` lacks, and removes nothing: a null would.
 fn merged(live: Option<&Value>, wanted: Option<&Value>) -> Option<Value> {
     let Some(Value::Object(fields)) = wanted else {
-        return wanted.filter(|wanted| live != Some(*wanted)).cloned();
+        return wanted.filter(|wanted| !wanted.is_null() && live != Some(*wanted)).cloned();
     };
     let differs = |(name, value): (&String, &Value)| {
         let live = live.and_then(|live| live.get(name));
@@ -71,18 +89,18 @@ fn in_form_of(live: &Object, wanted: &Object) -> Object {
     let mut wanted = wanted.clone();
     for (name, value) in &mut wanted.0 {
         if let Some(live) = live.0.get(name) {
-            use_form_of(live, value);
+            use_form_of(live, value, false);
         }
     }
     wanted
 }
 
-fn use_form_of(live: &Value, wanted: &mut Value) {
+fn use_form_of(live: &Value, wanted: &mut Value, is_quantity: bool) {
     match (live, wanted) {
         (Value::Object(live), Value::Object(fields)) => {
             for (name, value) in fields {
                 if let Some(live) = live.get(name) {
-                    use_form_of(live, value);
+                    use_form_of(live, value, is_quantity || QUANTITIES.contains(&name.as_str()));
                 }
             }
         }
@@ -91,11 +109,11 @@ fn use_form_of(live: &Value, wanted: &mut Value) {
                 let name = item.get("name");
                 let named = live.iter().find(|live| name.is_some() && live.get("name") == name);
                 if let Some(live) = named.or_else(|| live.get(place)) {
-                    use_form_of(live, item);
+                    use_form_of(live, item, is_quantity);
                 }
             }
         }
-        (Value::String(live), wanted @ (Value::String(_) | Value::Number(_))) => {
+        (Value::String(live), wanted @ (Value::String(_) | Value::Number(_))) if is_quantity => {
             let text = wanted.as_str().map_or_else(|| wanted.to_string(), str::to_owned);
             if nanos(live).is_some_and(|amount| nanos(&text) == Some(amount)) {
                 *wanted = Value::String(live.clone());

@@ -183,7 +183,7 @@ fn restart_on_new_generation(conditions: &mut Vec<Condition>, type_: &str, gener
 }
 
 fn report(manifest: &mut ManifestCondition, wanted: &Wanted, live: &Object, now: Timestamp) {
-    let (values, errors) = feedback(live, &wanted.feedback);
+    let (values, errors) = feedback(live, &wanted.feedback, wanted.steps);
     let changed = manifest.status_feedback.values != values;
     manifest.status_feedback.values = values;
     let synced = if wanted.feedback.is_empty() {

@@ -5,12 +5,14 @@
 //! applier. Without the entries, the values are compared by the rules of the kind: the keys that identify the
 //! items of a list, and the maps that are one value.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::walk::{self, key_of, set_of};
 use super::{Element, FieldSet, Owners};
 use crate::Object;
-use crate::builtin_lists::{BUILTIN, ListType, MapType, Position};
+use crate::builtin_lists::{BUILTIN, ListType, MapKey, MapType, Position};
 
 /// The metadata of an object that an applier can set; the rest identifies the object or belongs to the
 /// server.
@@ -114,11 +116,13 @@ fn difference(live: &Value, desired: &Value, context: FieldContext<'_>) -> Optio
             let items = FieldContext { at: at.items(), in_atomic: false };
             match at.list_type() {
                 ListType::Set => differs(!desired.iter().all(|item| live.contains(item))),
-                ListType::Map(keys) => differs(!desired.iter().all(|item| {
-                    let key = key_of(item, &keys);
-                    let mut same = live.iter().filter(|live| key_of(live, &keys) == key);
-                    same.any(|live| difference(live, item, items).is_none())
-                })),
+                ListType::Map(keys) => {
+                    let (live, desired) = (by_key(live, &keys), by_key(desired, &keys));
+                    let mut desired = desired.iter();
+                    differs(!desired.all(|(key, desired)| {
+                        live.get(key).is_some_and(|live| has_entries(live, desired, items))
+                    }))
+                }
                 ListType::Atomic if live.len() != desired.len() => Some(String::new()),
                 ListType::Atomic => live.iter().zip(desired).enumerate().find_map(|(i, (live, item))| {
                     difference(live, item, items).map(|path| format!("[{i}]{path}"))
@@ -126,6 +130,28 @@ fn difference(live: &Value, desired: &Value, context: FieldContext<'_>) -> Optio
             }
         }
         (live, desired) => differs(live != desired),
+    }
+}
+
+/// Returns the entries of a keyed list by their key, in their order.
+fn by_key<'a>(items: &'a [Value], keys: &[MapKey<'_>]) -> BTreeMap<Element, Vec<&'a Value>> {
+    let mut entries: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for item in items {
+        entries.entry(key_of(item, keys)).or_default().push(item);
+    }
+    entries
+}
+
+/// Returns whether a list has the entries of one key that are desired. Of several one counts, such as the
+/// last of two variables, so they have to be the same in the same order.
+fn has_entries(live: &[&Value], desired: &[&Value], items: FieldContext<'_>) -> bool {
+    let is_as = |live: &Value, desired: &Value| difference(live, desired, items).is_none();
+    match desired {
+        [desired] => live.iter().any(|live| is_as(live, desired)),
+        several => {
+            live.len() == several.len()
+                && live.iter().zip(several).all(|(live, desired)| is_as(live, desired))
+        }
     }
 }
 

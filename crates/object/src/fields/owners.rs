@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{FieldSet, compare, fields_v1, merged, set_of, without};
+use crate::Object;
 use crate::builtin_lists::Position;
 
 /// Limit of the entries of updates, above which the oldest are merged (apiserver `DefaultMaxUpdateManagers`).
@@ -54,6 +55,12 @@ pub struct Manager {
 }
 
 impl Manager {
+    /// Returns the manager of a name that writes the version of an object.
+    pub fn of(operation: Operation, name: &str, object: &Object) -> Self {
+        let (name, api_version) = (name.to_owned(), object.api_version().to_owned());
+        Self { operation, name, api_version, subresource: String::new() }
+    }
+
     /// Returns whether two entries are of one manager. Only the name identifies an applier, whatever version
     /// it applied last.
     fn is(&self, other: &Self) -> bool {

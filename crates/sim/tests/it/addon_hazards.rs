@@ -210,6 +210,18 @@ fn an_addon_that_ocm_rolled_out_is_taken_over_with_what_it_runs() {
     assert_eq!(world.list::<ManifestWork>().len(), 2, "a work that somebody deletes comes back");
 }
 
+#[test]
+fn a_snapshot_of_an_addon_that_somebody_deletes_at_rest_is_written_again() {
+    let mut world = world(2);
+    everywhere(&mut world);
+    world.run_for(seconds(120)).unwrap();
+    for revision in world.list::<ControllerRevision>() {
+        world.delete::<ControllerRevision>(&Key::of(&revision)).unwrap();
+    }
+    world.run_for(seconds(5)).unwrap();
+    assert_eq!(world.list::<ControllerRevision>().len(), 1);
+}
+
 /// Patches the add-on of the first cluster.
 fn patch_first(world: &mut World, patch: Value) {
     let (path, now) =

@@ -185,6 +185,27 @@ fn a_snapshot_that_somebody_deletes_comes_back_so_that_a_set_can_return_to_it() 
 }
 
 #[test]
+fn snapshots_that_somebody_deletes_in_the_middle_of_a_rollout_are_written_again_from_the_works() {
+    let mut world = world(4);
+    select_all(&mut world);
+    policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": bad(), "placementRefs": refs("fleet", progressive())}),
+    );
+    assert!(world.run_until(seconds(30), |world| values(world)[0] == "bad").unwrap());
+    for revision in world.list::<ControllerRevision>() {
+        world.delete::<ControllerRevision>(&Key::of(&revision)).unwrap();
+    }
+    world.run_for(seconds(5)).unwrap();
+    assert_eq!(world.list::<ControllerRevision>().len(), 2);
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(values(&world), ["1", "1", "1", "1"]);
+}
+
+#[test]
 fn a_policy_holds_a_set_until_a_person_approves() {
     let mut world = world(3);
     select_all(&mut world);

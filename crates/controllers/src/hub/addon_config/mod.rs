@@ -30,7 +30,7 @@ use crate::placement_reads::is_unreachable;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
-use api::names::addon_conditions;
+use api::names::{ADDON_NAME_LABEL, addon_conditions};
 use engine::addon::config::Config;
 use engine::addon::config_refs;
 use engine::rollout::input::Hash;
@@ -64,7 +64,12 @@ impl Controller for AddOnConfigController {
             if is_config(change) { view.keys::<ClusterManagementAddOn>(Query::ALL) } else { Vec::new() }
         });
         addon_reads::wake_on_placements(watches);
-        watches.read::<ControllerRevision>();
+        watches.on::<ControllerRevision>(|change, _| {
+            // A snapshot never changes. One that is gone is written again.
+            let gone = change.old.as_deref().filter(|_| change.new.is_none());
+            let addon = gone.and_then(|snapshot| snapshot.label(ADDON_NAME_LABEL));
+            addon.map(Key::cluster).into_iter().collect()
+        });
         watches.keep::<AddOnFleets>();
     }
 

@@ -87,8 +87,6 @@ pub(super) struct SetFleet {
     unreadable_clusters: BTreeSet<String>,
     /// The templates that clusters run or ran with success, and how many works name each.
     pub(super) templates: BTreeMap<Hash, usize>,
-    /// By template: the clusters whose work does not record it, as those of OCM's controller.
-    pub(super) unrecorded: BTreeMap<Hash, BTreeSet<String>>,
     pub(super) selections: Selections,
     selected_by: Vec<Arc<Selection>>,
     /// By placement: the clusters that earlier placements select.
@@ -168,12 +166,9 @@ impl SetFleet {
         if !surplus.is_empty() {
             self.surplus.insert(cluster.clone(), surplus);
         }
+        // A work of OCM's controller has no record.
         let record = WorkRecord::read(&work);
-        let runs = record.template.unwrap_or_else(|| {
-            let hash = replica_set::hash(&replica_set::content(&work.spec));
-            self.unrecorded.entry(hash.clone()).or_default().insert(cluster.clone());
-            hash
-        });
+        let runs = record.template.unwrap_or_else(|| replica_set::hash(&replica_set::content(&work.spec)));
         if !self.selected.contains(&cluster) {
             self.unselected.insert(cluster.clone());
         }
@@ -187,12 +182,6 @@ impl SetFleet {
         self.unselected.remove(cluster);
         let Some((work, runs)) = self.works.remove(cluster) else { return };
         self.count(cluster, &work, &runs, false);
-        if let Some(clusters) = self.unrecorded.get_mut(&runs) {
-            clusters.remove(cluster);
-            if clusters.is_empty() {
-                self.unrecorded.remove(&runs);
-            }
-        }
     }
 
     /// Counts a work, or takes it from the counts.

@@ -27,8 +27,7 @@ pub(super) struct SetInput {
     pub(super) owner: String,
     /// The template's hash.
     pub(super) revision: Hash,
-    /// Templates by hash: the newest one, the snapshots, and those of works that this controller has not
-    /// written yet.
+    /// Templates by hash: the newest one, the snapshots, and those of works.
     pub(super) contents: BTreeMap<Hash, ManifestWorkSpec>,
     /// The snapshots that exist.
     pub(super) snapshots: BTreeMap<Hash, Arc<ControllerRevision>>,
@@ -82,13 +81,7 @@ impl SetInput {
         };
         input.read_placements(view, now)?;
         input.read_snapshots(view)?;
-        for (hash, clusters) in &input.fleet.unrecorded {
-            let works = clusters.first().and_then(|cluster| input.fleet.works.get(cluster));
-            if let Some((work, _)) = works {
-                let content = || replica_set::content(&work.spec);
-                input.contents.entry(hash.clone()).or_insert_with(content);
-            }
-        }
+        input.read_works();
         Ok(input)
     }
 
@@ -133,6 +126,23 @@ impl SetInput {
             }
         }
         Ok(())
+    }
+
+    /// Reads the templates that have no snapshot from works that run them. A work that people have edited runs
+    /// another one than it records.
+    fn read_works(&mut self) {
+        let Self { fleet: SetFleet { templates, works, .. }, contents, .. } = self;
+        for template in templates.keys() {
+            if contents.contains_key(template) {
+                continue;
+            }
+            let mut running = works.values().filter(|(_, runs)| runs == template);
+            let content = running.find_map(|(work, _)| {
+                let content = replica_set::content(&work.spec);
+                (replica_set::hash(&content) == *template).then_some(content)
+            });
+            contents.extend(content.map(|content| (template.clone(), content)));
+        }
     }
 
     /// Returns the clusters that have a work of a placement and that no placement selects any more; none

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::evaluate::{StepsLeft, Stop};
+use super::evaluate::Stop;
+use object::steps::StepsLeft;
 
 /// Returns the type of a value in the words of jq.
 pub(super) fn kind(value: &Value) -> &'static str {
@@ -20,7 +21,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
 
 /// Compares two values. Those of another type follow the order null, false, true, numbers, texts, lists,
 /// objects.
-pub(super) fn compare(left: &Value, right: &Value, budget: &mut StepsLeft<'_>) -> Result<Ordering, Stop> {
+pub(super) fn compare(left: &Value, right: &Value, budget: &mut StepsLeft) -> Result<Ordering, Stop> {
     budget.take(1)?;
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => Ok(match (a.as_i64(), b.as_i64()) {
@@ -73,7 +74,7 @@ fn rank(value: &Value) -> u8 {
 }
 
 /// Returns whether a value contains another: a part of a text, items of a list, fields of an object.
-pub(super) fn contains(value: &Value, part: &Value, budget: &mut StepsLeft<'_>) -> Result<bool, Stop> {
+pub(super) fn contains(value: &Value, part: &Value, budget: &mut StepsLeft) -> Result<bool, Stop> {
     budget.take(1)?;
     match (value, part) {
         (Value::String(text), Value::String(part)) => {
@@ -82,11 +83,7 @@ pub(super) fn contains(value: &Value, part: &Value, budget: &mut StepsLeft<'_>) 
         }
         (Value::Array(items), Value::Array(parts)) => {
             for part in parts {
-                let mut found = false;
-                for item in items.iter().filter(|item| kind(item) == kind(part)) {
-                    found = found || contains(item, part, budget)?;
-                }
-                if !found {
+                if !has_part(items, part, budget)? {
                     return Ok(false);
                 }
             }
@@ -109,4 +106,14 @@ pub(super) fn contains(value: &Value, part: &Value, budget: &mut StepsLeft<'_>) 
             kind(part)
         ))),
     }
+}
+
+fn has_part(items: &[Value], part: &Value, budget: &mut StepsLeft) -> Result<bool, Stop> {
+    for item in items {
+        budget.take(1)?;
+        if kind(item) == kind(part) && contains(item, part, budget)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

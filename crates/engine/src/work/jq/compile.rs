@@ -5,11 +5,14 @@ use jaq_core::load::parse::{BinaryOp, Parser, Term};
 use jaq_core::ops::Cmp;
 use jaq_core::path::{Opt, Part};
 use object::pattern::compile_within;
+use object::steps::StepsLeft;
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
 /// Bytes of all compiled regular expressions of an expression.
 const MAX_PATTERNS: usize = 64 << 10;
+/// Bytes of a compiled regular expression that are a step.
+const BYTES_OF_A_STEP: usize = 256;
 
 /// An expression that names fields, or a value that one is compared with.
 #[derive(Debug)]
@@ -59,7 +62,12 @@ pub(super) enum Expr {
     /// A function of the input and of an argument.
     Test(Test, Box<Expr>),
     /// `test(a)`
-    Matches(Box<Regex>),
+    Matches {
+        /// The regular expression of the argument.
+        regex: Box<Regex>,
+        /// Its size in bytes.
+        size: usize,
+    },
 }
 
 /// A question about a value.
@@ -83,11 +91,12 @@ impl Test {
     }
 }
 
-/// Reads an expression.
+/// Reads an expression, and takes steps for its text and for its regular expressions.
 ///
 /// # Errors
 /// Says what is no jq, or not supported.
-pub(super) fn compile(source: &str) -> Result<Expr, String> {
+pub(super) fn compile(source: &str, budget: &mut StepsLeft) -> Result<Expr, String> {
+    budget.take_text(source.len()).map_err(|why| why.to_string())?;
     let tokens = Lexer::new(source).lex().map_err(|errors| {
         let rest = errors.first().map_or("", |(_, rest)| rest);
         format!("it is no jq at {rest:?}")
@@ -96,19 +105,20 @@ pub(super) fn compile(source: &str) -> Result<Expr, String> {
         Some((_, Some(token))) => format!("it is no jq at {:?}", token.as_str()),
         Some((_, None)) | None => "it ends too early".into(),
     })?;
-    Compiler { patterns: MAX_PATTERNS }.term(term)
+    Compiler { patterns: MAX_PATTERNS, budget }.term(term)
 }
 
 fn unsupported<T>(what: &str) -> Result<T, String> {
     Err(format!("{what} is not supported"))
 }
 
-struct Compiler {
+struct Compiler<'s> {
     /// The bytes that are left for regular expressions.
     patterns: usize,
+    budget: &'s mut StepsLeft,
 }
 
-impl Compiler {
+impl Compiler<'_> {
     fn boxed(&mut self, term: Term<&str>) -> Result<Box<Expr>, String> {
         self.term(term).map(Box::new)
     }
@@ -211,9 +221,12 @@ impl Compiler {
 
     fn pattern(&mut self, pattern: Value) -> Result<Expr, String> {
         let Value::String(pattern) = pattern else { return unsupported("test without a text") };
+        let before = self.patterns;
         let regex = compile_within(&pattern, &mut self.patterns)
             .map_err(|why| format!("the regular expression {pattern:?} is invalid or too large: {why}"))?;
-        Ok(Expr::Matches(Box::new(regex)))
+        let size = before - self.patterns;
+        self.budget.take(size / BYTES_OF_A_STEP).map_err(|why| why.to_string())?;
+        Ok(Expr::Matches { regex: Box::new(regex), size })
     }
 }
 

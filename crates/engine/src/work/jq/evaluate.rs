@@ -11,6 +11,7 @@ use super::compare::kind;
 use super::compile::Expr;
 use super::make::make;
 use crate::applier::Path;
+use object::steps::{OutOfSteps, StepsLeft};
 
 /// The way to a value of the object.
 #[derive(Clone)]
@@ -39,25 +40,26 @@ pub(super) enum Stop {
     /// The expression fails on a value, which `?` and `//` catch.
     Failed(String),
     /// There are no steps left.
-    Steps,
+    Steps(OutOfSteps),
+}
+
+impl From<OutOfSteps> for Stop {
+    fn from(why: OutOfSteps) -> Self {
+        Self::Steps(why)
+    }
 }
 
 static NULL: Value = Value::Null;
 
 /// Returns the fields that an expression names.
-pub(super) fn paths(expression: &Expr, object: &Value, steps: &mut usize) -> Result<Vec<Path>, String> {
-    let mut found = Vec::new();
+pub(super) fn paths(expression: &Expr, object: &Value, budget: &mut StepsLeft) -> Result<Vec<Path>, Stop> {
     let root = Node { value: Cow::Borrowed(object), origin: Origin::Root };
-    let mut budget = StepsLeft(steps);
-    let ended = evaluate(expression, &root, &mut budget, &mut found);
-    let paths = ended.and_then(|()| found.iter().map(|node| path(node, &mut budget)).collect());
-    paths.map_err(|stop| match stop {
-        Stop::Failed(why) => why,
-        Stop::Steps => "it takes too many steps, with the other expressions of the manifest".into(),
-    })
+    let (found, ended) = results(expression, &root, budget);
+    ended?;
+    found.iter().map(|node| path(node, budget)).collect()
 }
 
-fn path(node: &Node<'_>, budget: &mut StepsLeft<'_>) -> Result<Path, Stop> {
+fn path(node: &Node<'_>, budget: &mut StepsLeft) -> Result<Path, Stop> {
     let mut names = Vec::new();
     let mut origin = &node.origin;
     while let Origin::Below(below) = origin {
@@ -82,21 +84,6 @@ fn path(node: &Node<'_>, budget: &mut StepsLeft<'_>) -> Result<Path, Stop> {
     }
 }
 
-/// The steps that are left.
-pub(super) struct StepsLeft<'s>(&'s mut usize);
-
-impl StepsLeft<'_> {
-    pub(super) fn take(&mut self, steps: usize) -> Result<(), Stop> {
-        *self.0 = self.0.checked_sub(steps).ok_or(Stop::Steps)?;
-        Ok(())
-    }
-
-    /// Takes the steps for a text of so many bytes.
-    pub(super) fn take_text(&mut self, bytes: usize) -> Result<(), Stop> {
-        self.take(1 + bytes / 16)
-    }
-}
-
 pub(super) fn is_true(node: &Node<'_>) -> bool {
     !matches!(*node.value, Value::Null | Value::Bool(false))
 }
@@ -105,7 +92,7 @@ pub(super) fn is_true(node: &Node<'_>) -> bool {
 pub(super) fn results<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
-    budget: &mut StepsLeft<'_>,
+    budget: &mut StepsLeft,
 ) -> (Vec<Node<'a>>, Result<(), Stop>) {
     let mut results = Vec::new();
     let ended = evaluate(expression, input, budget, &mut results);
@@ -116,7 +103,7 @@ pub(super) fn results<'a>(
 fn evaluate<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
-    budget: &mut StepsLeft<'_>,
+    budget: &mut StepsLeft,
     out: &mut Vec<Node<'a>>,
 ) -> Result<(), Stop> {
     budget.take(1)?;
@@ -124,17 +111,7 @@ fn evaluate<'a>(
         Expr::Identity => out.push(input.clone()),
         Expr::Recurse => recurse(input, budget, out)?,
         Expr::Constant(value) => out.push(Node { value: Cow::Borrowed(value), origin: Origin::Nowhere }),
-        Expr::Index(target, key, optional) => {
-            let (targets, ended) = results(target, input, budget);
-            for target in &targets {
-                let (keys, ended) = results(key, input, budget);
-                for key in &keys {
-                    out.extend(unless_optional(*optional, index(target, key, budget))?);
-                }
-                ended?;
-            }
-            ended?;
-        }
+        Expr::Index(target, key, optional) => indexed([target, key], *optional, input, budget, out)?,
         Expr::Iterate(target, optional) => {
             let (targets, ended) = results(target, input, budget);
             for target in &targets {
@@ -180,7 +157,7 @@ fn evaluate<'a>(
         | Expr::Length
         | Expr::Type
         | Expr::Test(..)
-        | Expr::Matches(_) => {
+        | Expr::Matches { .. } => {
             let mut made = Vec::new();
             let ended = make(expression, input, budget, &mut made);
             let node = |value| Node { value: Cow::Owned(value), origin: Origin::Nowhere };
@@ -200,11 +177,30 @@ fn unless_optional<T>(optional: bool, done: Result<T, Stop>) -> Result<Option<T>
     }
 }
 
+/// Adds the field or item at each key of each target to `out`.
+fn indexed<'a>(
+    [target, key]: [&'a Expr; 2],
+    optional: bool,
+    input: &Node<'a>,
+    budget: &mut StepsLeft,
+    out: &mut Vec<Node<'a>>,
+) -> Result<(), Stop> {
+    let (targets, ended) = results(target, input, budget);
+    for target in &targets {
+        let (keys, ended) = results(key, input, budget);
+        for key in &keys {
+            out.extend(unless_optional(optional, index(target, key, budget))?);
+        }
+        ended?;
+    }
+    ended
+}
+
 fn branch<'a>(
     branches: &'a [(Expr, Expr)],
     otherwise: &'a Expr,
     input: &Node<'a>,
-    budget: &mut StepsLeft<'_>,
+    budget: &mut StepsLeft,
     out: &mut Vec<Node<'a>>,
 ) -> Result<(), Stop> {
     let Some(((condition, then), rest)) = branches.split_first() else {
@@ -237,7 +233,7 @@ fn borrowed<'a>(node: &Node<'a>) -> Option<&'a Value> {
     }
 }
 
-fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepsLeft<'_>) -> Result<Node<'a>, Stop> {
+fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepsLeft) -> Result<Node<'a>, Stop> {
     budget.take(1)?;
     let text = match &key.value {
         Cow::Borrowed(Value::String(text)) => Some(Cow::Borrowed(text.as_str())),
@@ -247,14 +243,16 @@ fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepsLeft<'_>) -> R
     let number = key.value.as_f64();
     match (borrowed(target), text, number) {
         (Some(Value::Object(fields)), Some(text), _) => {
+            budget.take_text(text.len())?;
             let value = fields.get(&*text).unwrap_or(&NULL);
             Ok(below(target, FieldStep::Key(text), value))
         }
         (Some(Value::Null), Some(text), _) => Ok(below(target, FieldStep::Key(text), &NULL)),
         (Some(Value::Array(items)), _, Some(number)) => {
             // A negative index counts from the end. One that is not in the list names nothing.
+            let at = number.trunc();
             #[expect(clippy::cast_precision_loss, reason = "a list has fewer items than 2^52")]
-            let at = if number < 0.0 { number.floor() + items.len() as f64 } else { number.floor() };
+            let at = if at < 0.0 { at + items.len() as f64 } else { at };
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
             let at = if at < 0.0 { usize::MAX } else { at as usize };
             Ok(below(target, FieldStep::Item(at), items.get(at).unwrap_or(&NULL)))
@@ -267,7 +265,7 @@ fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepsLeft<'_>) -> R
 }
 
 /// Adds the values directly below a list or an object to `out`.
-fn iterate<'a>(target: &Node<'a>, budget: &mut StepsLeft<'_>, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
+fn iterate<'a>(target: &Node<'a>, budget: &mut StepsLeft, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
     match borrowed(target) {
         Some(Value::Object(fields)) => {
             budget.take(fields.len())?;
@@ -289,7 +287,7 @@ fn iterate<'a>(target: &Node<'a>, budget: &mut StepsLeft<'_>, out: &mut Vec<Node
 }
 
 /// Adds a value and everything below it to `out`. A manifest has at most 128 levels.
-fn recurse<'a>(node: &Node<'a>, budget: &mut StepsLeft<'_>, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
+fn recurse<'a>(node: &Node<'a>, budget: &mut StepsLeft, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
     budget.take(1)?;
     out.push(node.clone());
     let mut items = Vec::new();

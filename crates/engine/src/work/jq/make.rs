@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::compare::{compare, contains, kind};
 use super::compile::{Expr, Test};
-use super::evaluate::{Node, StepsLeft, Stop, failed, is_true, results};
+use super::evaluate::{Node, Stop, failed, is_true, results};
+use object::steps::StepsLeft;
 
 /// Adds the results of an expression that makes values to `out`.
 pub(super) fn make<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
-    budget: &mut StepsLeft<'_>,
+    budget: &mut StepsLeft,
     out: &mut Vec<Value>,
 ) -> Result<(), Stop> {
     let value = &*input.value;
@@ -52,11 +53,12 @@ pub(super) fn make<'a>(
             }
             ended
         }
-        Expr::Matches(regex) => {
+        Expr::Matches { regex, size } => {
             let Value::String(text) = value else {
                 return failed(&format!("a value of type {} cannot be matched", kind(value)));
             };
-            budget.take_text(text.len())?;
+            // Each byte may lead to as many states as the expression has.
+            budget.take_text(text.len().saturating_mul((size / 4096).max(1)))?;
             out.push(regex.is_match(text).into());
             Ok(())
         }
@@ -81,7 +83,7 @@ fn both<'a>(
     [left, right]: [&'a Expr; 2],
     goes_on: bool,
     input: &Node<'a>,
-    budget: &mut StepsLeft<'_>,
+    budget: &mut StepsLeft,
     out: &mut Vec<Value>,
 ) -> Result<(), Stop> {
     let (lefts, ended) = results(left, input, budget);
@@ -102,7 +104,7 @@ fn quantified<'a>(
     [values, condition]: [&'a Expr; 2],
     sought: bool,
     input: &Node<'a>,
-    budget: &mut StepsLeft<'_>,
+    budget: &mut StepsLeft,
     out: &mut Vec<Value>,
 ) -> Result<(), Stop> {
     let (values, ended) = results(values, input, budget);
@@ -119,7 +121,7 @@ fn quantified<'a>(
     Ok(())
 }
 
-fn length(value: &Value, budget: &mut StepsLeft<'_>) -> Result<Value, Stop> {
+fn length(value: &Value, budget: &mut StepsLeft) -> Result<Value, Stop> {
     Ok(match value {
         Value::Null => 0.into(),
         Value::Bool(_) => return failed("a value of type boolean has no length"),
@@ -133,15 +135,24 @@ fn length(value: &Value, budget: &mut StepsLeft<'_>) -> Result<Value, Stop> {
     })
 }
 
-fn asked(test: Test, value: &Value, argument: &Value, budget: &mut StepsLeft<'_>) -> Result<bool, Stop> {
+fn asked(test: Test, value: &Value, argument: &Value, budget: &mut StepsLeft) -> Result<bool, Stop> {
     match (test, value, argument) {
-        (Test::Has, Value::Object(fields), Value::String(name)) => Ok(fields.contains_key(name)),
+        (Test::Has, Value::Object(fields), Value::String(name)) => {
+            budget.take_text(name.len())?;
+            Ok(fields.contains_key(name))
+        }
         (Test::Has, Value::Array(items), Value::Number(at)) => {
             let at = at.as_u64().and_then(|at| usize::try_from(at).ok());
             Ok(at.is_some_and(|at| at < items.len()))
         }
-        (Test::StartsWith, Value::String(text), Value::String(part)) => Ok(text.starts_with(part)),
-        (Test::EndsWith, Value::String(text), Value::String(part)) => Ok(text.ends_with(part)),
+        (Test::StartsWith, Value::String(text), Value::String(part)) => {
+            budget.take_text(part.len())?;
+            Ok(text.starts_with(part))
+        }
+        (Test::EndsWith, Value::String(text), Value::String(part)) => {
+            budget.take_text(part.len())?;
+            Ok(text.ends_with(part))
+        }
         (Test::Contains, ..) => contains(value, argument, budget),
         (Test::Has | Test::StartsWith | Test::EndsWith, ..) => failed(&format!(
             "{} does not take a value of type {} and one of type {}",

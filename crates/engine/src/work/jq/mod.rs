@@ -16,26 +16,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
+use self::evaluate::Stop;
 use crate::applier::Path;
+use object::steps::StepsLeft;
 
 /// Longest expression in bytes. It also limits how deep the parser recurses: to about a level for a byte.
 const MAX_LENGTH: usize = 1024;
-/// The steps of all expressions of a manifest: a visited value, 16 bytes of a compared text, or 16 bytes of a
-/// path. So many take some tens of milliseconds and at most 10 MiB.
-pub(super) const MAX_STEPS: usize = 100_000;
 
 /// Returns the fields of an object that an expression names, and takes its steps from those that are left.
 ///
 /// # Errors
 /// Says what of the expression is not supported, where it fails on the object, or which limit it exceeds.
-pub(super) fn paths(expression: &str, object: &Value, steps: &mut usize) -> Result<Vec<Path>, String> {
+pub(super) fn paths(expression: &str, object: &Value, steps: &mut StepsLeft) -> Result<Vec<Path>, String> {
     let length = expression.len();
     if length > MAX_LENGTH {
         return Err(format!("a jq path expression has {length} bytes, at most {MAX_LENGTH} are allowed"));
     }
     let run = || {
-        let compiled = compile::compile(expression)?;
-        evaluate::paths(&compiled, object, steps)
+        let compiled = compile::compile(expression, steps)?;
+        evaluate::paths(&compiled, object, steps).map_err(|stop| match stop {
+            Stop::Failed(why) => why,
+            Stop::Steps(why) => why.to_string(),
+        })
     };
     // Parser and evaluation recurse, and the parser is not ours.
     let found = cel::with_stack_of_parser(|| catch_unwind(AssertUnwindSafe(run)));

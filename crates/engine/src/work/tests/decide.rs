@@ -185,7 +185,8 @@ fn the_note_of_a_go_agent_counts_while_the_work_is_applied() {
 #[test]
 fn what_cannot_be_ignored_is_refused_in_words() {
     let check = |rule: Value, why: &str| {
-        let decision = decided(ignoring(rule), deployment(json!({}), json!({})), None, false);
+        let chain = (0..50).fold(json!(1), |below, _| json!({"a": below}));
+        let decision = decided(ignoring(rule), deployment(json!({}), chain), None, false);
         assert_eq!(decision, Decision::Refuse(Refusal::IgnoredFields(why.into())));
     };
     check(
@@ -197,6 +198,10 @@ fn what_cannot_be_ignored_is_refused_in_words() {
         "\"spec/x\" is not a JSON pointer",
     );
     check(json!({"condition": "Never"}), "the condition Never is not known");
+    check(
+        json!({"condition": "OnSpokePresent", "jsonPaths": [".a[", "..*..*..*..*..*..*..*..*..*"]}),
+        "the path ..*..*..*..*..*..*..*..*..*: it takes too many steps, with the other expressions beside it",
+    );
 }
 
 #[test]

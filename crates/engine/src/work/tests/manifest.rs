@@ -1,8 +1,9 @@
 use serde_json::{Value, json};
 
-use super::{served, work};
-use crate::work::{Served, Wanted, read, stays};
+use super::{owner, served, work};
+use crate::work::{Decision, Refusal, Served, Wanted, decide, read, stays};
 use api::work::v1::{AppliedResource, ManifestWork};
+use object::steps::MAX_STEPS;
 
 /// Returns a work with the ConfigMap `n/a` and more fields of its spec.
 fn with_map(more: Value) -> ManifestWork {
@@ -144,4 +145,34 @@ fn an_entry_of_an_inventory_may_be_the_object_of_a_manifest_with_all_of_its_name
     let unread = read(&with_map(json!({})), |_| Served::Unread).remove(0);
     assert!(unread.may_be("", "secrets", "m", "a"));
     assert!(!unread.may_be("x.io", "secrets", "m", "a") && !unread.may_be("", "secrets", "m", "b"));
+}
+
+#[test]
+fn the_manifests_of_a_work_share_its_steps() {
+    let manifest = |n: usize| {
+        let metadata = json!({"name": n.to_string(), "namespace": "n"});
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    };
+    let hostile = ["(., .)"; 10].join("|") + "| select(false)";
+    let rule = json!({"condition": "OnSpokePresent", "jqPathExpressions": [hostile]});
+    let strategy = json!({"type": "ServerSideApply", "serverSideApply": {"ignoreFields": [rule]}});
+    let every = json!({"group": "", "resource": "configmaps", "name": "*", "namespace": "*"});
+    let configs = json!([{"resourceIdentifier": every, "updateStrategy": strategy}]);
+    let read_of = |count: usize| {
+        let manifests: Vec<Value> = (0..count).map(manifest).collect();
+        read(&work(json!({"workload": {"manifests": manifests}, "manifestConfigs": configs})), |_| {
+            served("configmaps")
+        })
+    };
+    let many = read_of(1000);
+    let steps: usize = many.iter().map(|wanted| wanted.steps).sum();
+    assert!(steps <= MAX_STEPS + 1000 * 1000, "{steps}");
+    for (wanted, is_refused) in [(&many[0], true), (&read_of(1)[0], false)] {
+        let decision = decide(wanted, None, &owner(), false);
+        assert_eq!(
+            matches!(decision, Decision::Refuse(Refusal::IgnoredFields(_))),
+            is_refused,
+            "{decision:?}"
+        );
+    }
 }

@@ -111,6 +111,83 @@ fn the_content_of_a_pod_stays_as_it_was_created() {
 }
 
 #[test]
+fn an_empty_field_of_the_metadata_removes_nothing_of_others() {
+    let live = deployment(
+        json!({"labels": {"a": "b", "other": "x"}, "annotations": {"of": "others"}}),
+        container(&["1", "2"]),
+        json!({}),
+    );
+    for metadata in [json!({"labels": null}), json!({"annotations": null}), json!({"labels": {"a": null}})] {
+        let manifest = deployment(metadata, container(&["1", "2"]), json!({}));
+        for was_applied in [true, false] {
+            let decision = decided(update(), manifest.clone(), Some(live.clone()), was_applied);
+            assert_eq!(decision, Decision::Leave, "{manifest}");
+        }
+    }
+}
+
+#[test]
+fn of_an_entry_that_stands_twice_the_order_counts() {
+    let manifest = deployment(json!({}), container(&["1", "2"]), json!({}));
+    for (values, is_drift) in [
+        (["1", "2"].as_slice(), false),
+        (&["2", "1"], true),
+        (&["1", "2", "3"], true),
+        (&["1"], true),
+        (&["2"], true),
+    ] {
+        let live = deployment(json!({}), container(values), json!({}));
+        let decision = decided(update(), manifest.clone(), Some(live), true);
+        assert_eq!(decision != Decision::Leave, is_drift, "{values:?}: {decision:?}");
+    }
+}
+
+#[test]
+fn only_quantities_are_compared_by_their_amount() {
+    let manifest = deployment(json!({}), container(&["1000m", "2"]), json!({}));
+    let live = |values: &[&str], cpu: &str| {
+        let mut container = container(values);
+        container["resources"]["limits"]["cpu"] = cpu.into();
+        Some(deployment(json!({}), container, json!({})))
+    };
+    assert_eq!(decided(update(), manifest.clone(), live(&["1000m", "2"], "1"), true), Decision::Leave);
+    for live in [live(&["1", "2"], "1"), live(&["1000m", "2"], "2")] {
+        assert_ne!(decided(update(), manifest.clone(), live, true), Decision::Leave);
+    }
+}
+
+#[test]
+fn what_was_created_or_merged_becomes_applied_so_that_an_apply_removes_it() {
+    let entry_of = |manager: &str, operation: &str, fields: Value| {
+        json!({"manager": manager, "operation": operation, "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+            "time": "2026-01-01T00:00:00Z", "fieldsV1": fields})
+    };
+    let entry = |operation: &str, fields: Value| entry_of("work-agent", operation, fields);
+    let of_others = entry_of("hpa", "Update", json!({"f:spec": {"f:replicas": {}}}));
+    let live = |entries: Value| {
+        let paused = json!({"paused": true, "replicas": 3});
+        let created = "2026-01-01T00:00:00Z";
+        let metadata = json!({"creationTimestamp": created, "managedFields": entries});
+        Some(deployment(metadata, container(&["1"]), paused))
+    };
+    let manifest = deployment(json!({}), container(&["1"]), json!({}));
+    let merged = json!({"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:paused": {}}});
+    let before = live(json!([entry("Update", merged.clone()), of_others]));
+    // An object that is as the last manifest says is left alone.
+    assert_eq!(decided(update(), manifest.clone(), before.clone(), true), Decision::Leave);
+    let patch = patched(decided(update(), manifest.clone(), before, false));
+    assert_eq!(patch, json!({"metadata": {"managedFields": [entry("Apply", merged.clone()), of_others]}}));
+    let after = live(patch["metadata"]["managedFields"].clone());
+    applied(decided(update(), manifest.clone(), after, false));
+    // An entry of metadata alone is that of a patch of the owners.
+    let owners = json!({"f:metadata": {"f:ownerReferences": {}}});
+    applied(decided(update(), manifest.clone(), live(json!([entry("Update", owners)])), false));
+    // `ServerSideApply` takes nothing that was not applied.
+    let strategy = json!({"type": "ServerSideApply", "serverSideApply": {"force": true}});
+    applied(decided(strategy, manifest, live(json!([entry("Update", merged)])), false));
+}
+
+#[test]
 fn only_an_update_of_a_kind_that_is_known_falls_back_to_a_merge() {
     let manifest = deployment(json!({}), container(&["1", "2"]), json!({}));
     let live = Some(deployment(json!({}), container(&["1"]), json!({})));
