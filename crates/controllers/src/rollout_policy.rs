@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use api::addon::v1alpha1::ClusterManagementAddOn;
@@ -12,6 +12,7 @@ use api::gitops::v1alpha1::{RemovalStatus, RolloutCounts, RolloutPolicy, Rollout
 use api::names::{DEFAULT_ROLLOUT_POLICY, ROLLOUT_POLICY_ANNOTATION};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::rollout::decision::Counts;
+use engine::rollout::input::Hash;
 use engine::rollout::state::Breach;
 use engine::rollout::{Input, Policy, Refused, RolloutDecision};
 use object::{Key, Kind, Metadata as _, Object};
@@ -181,6 +182,14 @@ pub(super) fn remembered<'a>(
     })
 }
 
+/// Gives the next decision what the record of the last one remembers.
+pub(super) fn recall(rules: &mut Input, remembered: Option<&RolloutStatus>) {
+    let Some(record) = remembered else { return };
+    rules.quarantined = Some(Hash(record.quarantined.clone())).filter(|hash| !hash.0.is_empty());
+    let is_same = record.revision == rules.revision.0;
+    rules.late_since = record.late_since.as_ref().filter(|_| is_same).map(|since| since.0);
+}
+
 /// Returns the wanted record of a rollout in a policy's status.
 pub(super) fn rollout_status(
     subject: RolloutOwner<'_>,
@@ -199,6 +208,7 @@ pub(super) fn rollout_status(
         placement_name: placement.name.clone(),
         revision: input.revision.0.clone(),
         quarantined: decision.quarantine.clone().map(|hash| hash.0).unwrap_or_default(),
+        late_since: decision.late_since.map(Time),
         hold: decision.hold.as_ref().map(ToString::to_string).unwrap_or_default(),
         waiting_approvals: decision.approvals.iter().cloned().collect(),
         counts: counts(&decision.counts),

@@ -152,7 +152,7 @@ fn recorded(args: &Recorded, snapshot: &Path) -> Result<Input, CommandError> {
         for cluster in input.clusters.iter_mut().filter(|cluster| cluster.wants == old) {
             cluster.wants = input.revision.clone();
         }
-        input.began = None;
+        (input.began, input.late_since) = (None, None);
     }
     Ok(input)
 }

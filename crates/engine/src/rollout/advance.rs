@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::breach::Verdict;
 use super::classify::{classify, finished, superseded};
 use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
 use super::input::{Cluster, Group, Hash, Input};
-use super::policy::{Joining, OnBreach, Policy, Superseding};
+use super::policy::{Joining, Policy, Superseding};
 use super::removal::{RemovalDecision, RemovalInput, remove};
 use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::{Breach, ClusterState, Wait};
@@ -18,8 +19,9 @@ use super::strategy::{Limits, Mandatory, Strategy};
 /// Decides the next assignments of a rollout.
 ///
 /// The function is total and has no memory: the input carries all state (what was assigned when, the
-/// quarantined revision, granted approvals). Its answer depends on `now` only through the times it names, and
-/// [`RolloutDecision::recheck`] is the first moment at which the same input can give another answer.
+/// quarantined revision, the record of a breach, granted approvals). Its answer depends on `now` only through
+/// the times it names, and [`RolloutDecision::recheck`] is the first moment at which the same input can give
+/// another answer.
 pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     let rules = Rules::of(input);
     let clusters = by_name(&input.clusters);
@@ -75,10 +77,8 @@ pub(super) fn decide(
 ) -> RolloutDecision {
     let FleetInput { input, rules: Rules { strategy, policy, limits }, left, now } = fleet;
     mark_newcomers(&mut plans, input);
-    let is_remembered = is_remembered(input, policy);
-    let breach = if is_remembered { None } else { breach(&plans) };
-    let is_quarantined = is_remembered || breach.is_some() && is_rejected(input, policy, &plans);
-    let quarantine = is_quarantined.then(|| input.revision.clone());
+    let Verdict { breach, quarantine, late_since } = Verdict::of(fleet, &plans);
+    let reports_until = breach.as_ref().and_then(|breach| breach.reports_until);
     let pass = StageContext { input, policy, limits: *limits, quarantine: quarantine.as_ref(), now };
     let hold = pass.hold(strategy.is_some(), &plans, breach.as_ref());
     let refused = [input.strategy.as_ref().err(), input.policy.as_ref().err()];
@@ -91,10 +91,11 @@ pub(super) fn decide(
         hold,
         breach,
         quarantine: quarantine.clone(),
+        late_since,
         approvals: BTreeSet::new(),
         removed: Vec::new(),
         kept: Vec::new(),
-        recheck: None,
+        recheck: reports_until,
         counts: Counts::default(),
     };
     pass.release(plans, &mut decision, place);
@@ -137,37 +138,6 @@ fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
         let joined = member.cluster.and_then(|cluster| cluster.joined);
         member.newcomer = begin.zip(joined).is_some_and(|(begin, joined)| joined > begin);
     }
-}
-
-/// Returns the first stage with more failures than it tolerates, counted over all its clusters before
-/// anything is released.
-fn breach(plans: &[StagePlan]) -> Option<Breach> {
-    plans.iter().find_map(|plan| {
-        let (mut failures, allowed) = (plan.failures(), plan.allowed?);
-        let first = failures.next()?;
-        let failures = 1 + failures.count();
-        (failures > allowed).then(|| Breach {
-            stage: plan.name.clone(),
-            failures,
-            allowed,
-            first: first.name.to_owned(),
-        })
-    })
-}
-
-/// Returns whether the revision is in quarantine. Its failures then no longer count, because its clusters run
-/// another revision.
-fn is_remembered(input: &Input, policy: &Policy) -> bool {
-    input.quarantined.as_ref() == Some(&input.revision) && !policy.released.contains(&input.revision)
-}
-
-/// Returns whether a breach quarantines the revision. Without a revision to return to, the breach only pauses
-/// the rollout.
-fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
-    policy.on_breach == OnBreach::Rollback
-        && !policy.paused
-        && !policy.released.contains(&input.revision)
-        && plans.iter().flat_map(|plan| &plan.members).any(|member| member.rollback_target().is_some())
 }
 
 /// The input that all stages of a pass share.

@@ -91,6 +91,11 @@ pub(super) fn has_begun(cluster: &Cluster) -> bool {
     report_on(cluster, &cluster.wants).1.is_some()
 }
 
+/// Returns whether a cluster has reported that the wanted hash failed; else it is only late.
+pub(super) fn has_failed(cluster: &Cluster) -> bool {
+    matches!(report_on(cluster, &cluster.wants).0, Report::Failed | Report::TimeOut)
+}
+
 /// Returns the report of a cluster about a hash, and its time; a report about any other hash does not count.
 fn report_on(cluster: &Cluster, hash: &Hash) -> (Report, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);

@@ -30,6 +30,9 @@ pub struct RolloutDecision {
     pub breach: Option<Breach>,
     /// The revision to remember as quarantined; `None` forgets it.
     pub quarantine: Option<Hash>,
+    /// The time to remember with the revision, in whole seconds: since then a breach that needs late clusters
+    /// is on record. `None` forgets it.
+    pub late_since: Option<Timestamp>,
     /// Approval tokens that the rollout waits for.
     pub approvals: BTreeSet<String>,
     /// Clusters that left the groups and lose their content now.

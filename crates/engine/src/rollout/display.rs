@@ -65,6 +65,12 @@ impl Display for Wait {
 
 impl Display for Breach {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "too many failures in {}: {}, {} allowed", self.stage, self.failures, self.allowed)
+        write!(f, "too many failures in {}: {}, {} allowed", self.stage, self.failures, self.allowed)?;
+        match self.reports_until {
+            Some(until) => {
+                write!(f, ", and late clusters may report until {until} before the revision is quarantined")
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -123,6 +123,7 @@ impl IncrementalRollout {
             groups: _,
             clusters: _,
             quarantined,
+            late_since,
             began,
             granted,
         } = rules;
@@ -133,7 +134,8 @@ impl IncrementalRollout {
             self.kept = None;
         }
         (held.revision, held.strategy, held.last_strategy) = (revision, strategy, last_strategy);
-        (held.policy, held.quarantined, held.began, held.granted) = (policy, quarantined, began, granted);
+        (held.policy, held.granted) = (policy, granted);
+        (held.quarantined, held.late_since, held.began) = (quarantined, late_since, began);
     }
 
     /// Decides the next assignments, as [`advance`](super::advance()) does.

@@ -64,6 +64,9 @@ pub struct Input {
     /// The revision in quarantine: the last
     /// [`RolloutDecision::quarantine`](super::RolloutDecision::quarantine).
     pub quarantined: Option<Hash>,
+    /// Since when a breach of this revision that needs late clusters is on record: the last
+    /// [`RolloutDecision::late_since`](super::RolloutDecision::late_since). One in the future counts as now.
+    pub late_since: Option<Timestamp>,
     /// When the rollout of `revision` began. If absent, it began at the earliest known time at which a
     /// cluster was moved.
     pub began: Option<Timestamp>,
@@ -82,6 +85,7 @@ impl Input {
             groups: Vec::new(),
             clusters: Vec::new(),
             quarantined: None,
+            late_since: None,
             began: None,
             granted: BTreeSet::new(),
         }

@@ -54,6 +54,7 @@
 //! rollback, quarantine, joining, superseding. Its default adds nothing to the list above.
 
 mod advance;
+mod breach;
 mod classify;
 mod cron;
 pub mod decision;

@@ -19,7 +19,8 @@
 //!    reported is in flight.
 //! 6. A stage with more failures than it tolerates is a breach, whether or not its turn has come. With
 //!    `onBreach: Rollback` a breach quarantines the revision if there is anything to return to; a quarantine
-//!    lasts until the revision is released or another one comes.
+//!    lasts until the revision is released or another one comes. A breach that needs clusters which are only
+//!    late does so once it was on record for as long as they have to report.
 //! 7. A cluster that runs a quarantined revision returns to a good one, unless the rollout is paused.
 //! 8. A stage that nothing holds uses all its slots, for the first clusters by name. No failed, unreachable
 //!    or finished cluster holds a slot, and the stage waits for no approval, budget or newcomer in vain.
@@ -40,6 +41,8 @@ use super::removal::removal_token;
 use super::state::ClusterState;
 use super::strategy::{All, Failures, Strategy};
 
+/// The longest time that late clusters have to report.
+const CATCH_UP: SignedDuration = SignedDuration::from_mins(5);
 /// How long the next revision waits for one that must finish, if there is no deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
@@ -133,6 +136,17 @@ struct CheckedStage<'a> {
 impl CheckedStage<'_> {
     fn count(&self, truth: ExpectedState) -> usize {
         self.members.iter().filter(|member| member.truth == truth).count()
+    }
+
+    /// Returns whether the clusters that reported a failure are too many, without those that are only late.
+    fn is_breached_by_reports(&self) -> bool {
+        let has_reported = |member: &&Member<'_>| {
+            let report = member.cluster.and_then(|cluster| known_of(cluster, member.wants).0);
+            matches!(report, Some(Report::Failed | Report::TimeOut))
+        };
+        let failed = self.members.iter().filter(|member| member.truth == ExpectedState::Failed);
+        let reported = failed.filter(has_reported).count();
+        self.allowed.is_some_and(|allowed| reported > allowed)
     }
 
     fn is_breached(&self) -> bool {
@@ -340,8 +354,24 @@ impl<'a> Checker<'a> {
             && !self.policy.paused
             && !is_released
             && self.members().any(|member| member.good().is_some());
-        let expected = (is_remembered || is_rejected).then_some(revision);
-        ensure(decision.quarantine.as_ref() == expected, "a breach quarantines, and the quarantine lasts", "")
+        let awaited = self.awaited().filter(|_| is_rejected);
+        let expected = (is_remembered || is_rejected && awaited.is_none()).then_some(revision);
+        let is_quarantined = decision.quarantine.as_ref() == expected;
+        ensure(is_quarantined, "a breach quarantines, and the quarantine lasts", "")?;
+        let (since, until) = awaited.unzip();
+        ensure(decision.late_since == since, "a breach by late clusters is on record", "")?;
+        let is_checked = until.is_none_or(|until| decision.recheck.is_some_and(|at| at <= until));
+        ensure(is_checked, "a breach by late clusters is checked at the end of their time", "")
+    }
+
+    /// Returns since when and until when a breach waits for the reports of late clusters; `None` if it waits
+    /// for none.
+    fn awaited(&self) -> Option<(Timestamp, Timestamp)> {
+        let since = self.input.late_since.unwrap_or(self.now).min(self.now);
+        let since = Timestamp::from_second(since.as_second()).ok()?;
+        let until = since.checked_add(self.deadline.unwrap_or_default().min(CATCH_UP)).ok()?;
+        let is_reported = self.stages.iter().any(CheckedStage::is_breached_by_reports);
+        (until > self.now && !is_reported).then_some((since, until))
     }
 
     /// Returns why no cluster may start.

@@ -128,6 +128,9 @@ pub struct Breach {
     pub allowed: usize,
     /// The first of these clusters, in the order of the stage.
     pub first: String,
+    /// The time of the quarantine, if the breach stands until then and no more clusters report a failure:
+    /// enough of them are only late, and may not have been able to report.
+    pub reports_until: Option<Timestamp>,
 }
 
 impl ClusterState {
@@ -308,7 +311,13 @@ mod tests {
             Wait::Refused,
             Wait::Paused,
             Wait::Quarantine { revision: Hash::default() },
-            Wait::Breach(Breach { stage: stage(), failures: 2, allowed: 1, first: String::new() }),
+            Wait::Breach(Breach {
+                stage: stage(),
+                failures: 2,
+                allowed: 1,
+                first: String::new(),
+                reports_until: None,
+            }),
             Wait::Frozen { window: String::new(), until },
             Wait::Unreachable { clusters: 2, allowed: 1 },
             Wait::Superseded { clusters: 1, until },

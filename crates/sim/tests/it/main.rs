@@ -24,6 +24,7 @@ mod fixtures;
 mod histories;
 mod hosted;
 mod incidents;
+mod late;
 mod liveness;
 mod loosening;
 mod manifests;

@@ -188,9 +188,13 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
     );
     world.run_for(seconds(20)).unwrap();
     let key = Key::namespaced("default", "settings");
-    let explained = replica_set::explain(&key, &caches(&world), world.now).unwrap().unwrap();
-    assert_eq!(explained.messages, BTreeMap::new());
-    world.run_for(seconds(280)).unwrap();
+    let messages =
+        |world: &World| replica_set::explain(&key, &caches(world), world.now).unwrap().unwrap().messages;
+    let late = BTreeMap::from([("cluster1".to_owned(), "Failed to apply manifest work".to_owned())]);
+    assert_eq!(messages(&world), late);
+    world.run_for(seconds(20)).unwrap();
+    assert_eq!(messages(&world), BTreeMap::new(), "it is quarantined");
+    world.run_for(seconds(260)).unwrap();
     let overview = Overview::read(&caches(&world), world.now).unwrap();
     let [set] = overview.replica_sets.as_slice() else { panic!("{overview:?}") };
     assert_eq!(

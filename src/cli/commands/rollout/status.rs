@@ -104,7 +104,7 @@ struct Release {
 fn release(hold: &Wait, name: &str) -> Release {
     let (is_stopped, command) = match hold {
         Wait::Refused => (true, None),
-        Wait::Breach(_) => (true, Some(format!("undo {name}"))),
+        Wait::Breach(breach) => (breach.reports_until.is_none(), Some(format!("undo {name}"))),
         Wait::Quarantine { .. } => (true, Some(format!("resume {name} --release"))),
         Wait::Paused => (false, Some(format!("resume {name}"))),
         Wait::Frozen { .. }

@@ -60,6 +60,14 @@ pub struct RolloutStatus {
     /// The first cluster on which the quarantined hash failed, and its report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failure: String,
+    /// Since when more clusters than are tolerated have failed, where some of them are only late and may still
+    /// report. When they had the time to, `revision` is quarantined.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub late_since: Option<Time>,
     /// The reason why nothing more is started, and the time until which that holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hold: String,

@@ -115,8 +115,10 @@ impl AddOnInput {
         let remembered =
             memory.and_then(|policy| rollout_policy::remembered(policy, subject, &node.placement));
         if let Some(problem) = problem {
-            // A quarantine and the last valid strategy outlast a configuration that is missing for a while.
-            decided.memories.extend(remembered.cloned());
+            // A quarantine and the last valid strategy outlast a configuration that is missing for a while. A
+            // breach does not: nobody looks whether it stands.
+            let kept = remembered.cloned().map(|memory| RolloutStatus { late_since: None, ..memory });
+            decided.memories.extend(kept);
             let condition = problem.of_placement();
             decided.rollouts.push(PlacementRollout::undecided(
                 placement,
@@ -131,8 +133,7 @@ impl AddOnInput {
         rules.policy = pass.policy.clone();
         rules.granted = pass.granted.clone();
         rules.began = progress::began(&mut progression, &desired, pass.now);
-        rules.quarantined =
-            remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
+        rollout_policy::recall(&mut rules, remembered);
         let last_strategy = remembered.and_then(|status| status.strategy.clone());
         rules.last_strategy =
             last_strategy.as_ref().and_then(|last| Strategy::read(last, node.group_size).ok());

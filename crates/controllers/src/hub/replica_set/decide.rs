@@ -88,10 +88,9 @@ impl SetInput {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let object = pass.object.as_ref();
         let remembered = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
-        let hash = |text: &String| Some(Hash(text.clone())).filter(|hash| !hash.0.is_empty());
-        rules.quarantined = remembered.and_then(|memory| hash(&memory.quarantined));
-        let good =
-            remembered.and_then(|memory| hash(&memory.last_good)).filter(|h| self.contents.contains_key(h));
+        rollout_policy::recall(&mut rules, remembered);
+        let good = remembered.map(|memory| Hash(memory.last_good.clone()));
+        let good = good.filter(|hash| self.contents.contains_key(hash));
         let basis = self.basis(&rules, good, pass);
         let held = held.filter(|held| held.basis == basis);
         let mut kept = held.unwrap_or_else(|| KeptSetRollout { members: MemberRollout::new(&rules), basis });

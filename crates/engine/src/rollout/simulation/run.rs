@@ -111,7 +111,7 @@ impl SimulationRun<'_> {
                     cluster.wants = revision.clone();
                 }
                 self.input.revision = revision;
-                self.input.began = None;
+                (self.input.began, self.input.late_since) = (None, None);
                 text
             }
             EventKind::Approve(token) => {
@@ -178,7 +178,8 @@ impl SimulationRun<'_> {
     fn settle(&mut self, mut happened: Vec<String>) -> Option<Timestamp> {
         for _ in 0..PASSES {
             let decision = advance(&self.input, self.now);
-            let remembers = self.input.quarantined != decision.quarantine;
+            let remembers =
+                self.input.quarantined != decision.quarantine || self.input.late_since != decision.late_since;
             let moved = self.write(&decision);
             self.trace.push(Row::of(self.now, std::mem::take(&mut happened), &decision, &moved));
             if !remembers && moved.is_empty() && decision.removed.is_empty() {
@@ -195,6 +196,7 @@ impl SimulationRun<'_> {
     /// Writes the assignments of the engine; returns the names of the clusters that changed.
     fn write(&mut self, decision: &RolloutDecision) -> Vec<String> {
         self.input.quarantined = decision.quarantine.clone();
+        self.input.late_since = decision.late_since;
         let complete = decision.counts.is_complete();
         let mut moved = Vec::new();
         for cluster in &mut self.input.clusters {

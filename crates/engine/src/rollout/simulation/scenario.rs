@@ -38,6 +38,9 @@ pub struct Scenario {
     /// The revision in quarantine.
     #[serde(default)]
     quarantined: Option<Hash>,
+    /// Since when a breach that needs late clusters is on record.
+    #[serde(default)]
+    late_since: Option<Timestamp>,
     /// When the rollout began.
     #[serde(default)]
     began: Option<Timestamp>,
@@ -196,7 +199,7 @@ impl Scenario {
             input.granted = policy.approved.iter().cloned().collect();
         }
         input.quarantined = self.quarantined.clone();
-        input.began = self.began;
+        (input.began, input.late_since) = (self.began, self.late_since);
         let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
         for name in self.groups.iter().flat_map(|group| &group.clusters) {
             clusters.insert(name.clone(), self.default_cluster(name));

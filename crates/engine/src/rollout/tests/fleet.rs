@@ -177,7 +177,7 @@ impl Fleet {
     }
 
     fn commit(&mut self, revision: &str) {
-        self.input.revision = revision.into();
+        (self.input.revision, self.input.late_since) = (revision.into(), None);
         for cluster in &mut self.input.clusters {
             cluster.wants = revision.into();
         }
@@ -293,9 +293,10 @@ impl Fleet {
         }
     }
 
-    /// Writes what a pass wants, the quarantine first; some writes are lost, some passes crash.
+    /// Writes what a pass wants, the record of the rollout first; some writes are lost, some passes crash.
     fn write(&mut self, decision: &RolloutDecision) {
         self.input.quarantined = decision.quarantine.clone();
+        self.input.late_since = decision.late_since;
         // People approve every waiting approval, sooner or later.
         if self.random.chance(300) {
             self.input.granted.extend(decision.approvals.iter().cloned());

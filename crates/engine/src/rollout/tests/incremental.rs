@@ -17,8 +17,8 @@ enum Event {
     Cluster(Cluster),
     Strategy(Strategy),
     Policy(Policy),
-    /// The revision that is decided on becomes the one in quarantine, as the caller remembers it.
-    Quarantine,
+    /// The caller remembers the quarantine and the breach that are decided.
+    Recorded,
     /// The clusters run what they are assigned since now.
     Written,
     Seconds(i64),
@@ -29,7 +29,7 @@ fn event() -> impl Strategy2<Value = Event> {
         8 => (0..14usize).prop_flat_map(cluster).prop_map(Event::Cluster),
         1 => strategy().prop_map(Event::Strategy),
         1 => policy().prop_map(Event::Policy),
-        1 => Just(Event::Quarantine),
+        1 => Just(Event::Recorded),
         2 => Just(Event::Written),
         4 => (0..200i64).prop_map(Event::Seconds),
         1 => Just(Event::Seconds(-10)),
@@ -68,7 +68,10 @@ proptest! {
                 }
                 Event::Strategy(strategy) => input.strategy = Ok(strategy),
                 Event::Policy(policy) => input.policy = Ok(policy),
-                Event::Quarantine => input.quarantined = advance(&input, now).quarantine,
+                Event::Recorded => {
+                    let decision = advance(&input, now);
+                    (input.quarantined, input.late_since) = (decision.quarantine, decision.late_since);
+                }
                 Event::Written => written(&mut rollout, &mut input, now),
                 Event::Seconds(seconds) => now += SignedDuration::from_secs(seconds),
             }

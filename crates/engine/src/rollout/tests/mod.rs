@@ -1,5 +1,6 @@
 use std::sync::Mutex;
 
+mod breach;
 mod compat;
 mod fleet;
 mod incremental;

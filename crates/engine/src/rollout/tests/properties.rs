@@ -133,8 +133,9 @@ pub(super) fn input() -> impl Strategy2<Value = Input> {
         clusters,
         subsequence((0..14usize).collect::<Vec<_>>(), 0..14),
         prop::option::of(hash()),
+        moment(),
     )
-        .prop_map(|(strategy, policy, groups, clusters, known, quarantined)| {
+        .prop_map(|(strategy, policy, groups, clusters, known, quarantined, late_since)| {
             let mut input = Input::new("r2", Ok(strategy));
             let group = |(index, names): (i32, Vec<usize>)| Group {
                 key: GroupKey { index, name: format!("g{index}") },
@@ -148,7 +149,7 @@ pub(super) fn input() -> impl Strategy2<Value = Input> {
                 .map(|(_, c)| c)
                 .collect();
             input.policy = Ok(policy);
-            input.quarantined = quarantined;
+            (input.quarantined, input.late_since) = (quarantined, late_since);
             input
         })
 }
@@ -157,7 +158,7 @@ pub(super) fn input() -> impl Strategy2<Value = Input> {
 fn written(input: &Input) -> Input {
     let decision = advance(input, NOW);
     let mut next = input.clone();
-    next.quarantined = decision.quarantine.clone();
+    (next.quarantined, next.late_since) = (decision.quarantine.clone(), decision.late_since);
     next.clusters.retain(|cluster| !decision.removed.contains(&cluster.name));
     for (name, assignment) in &decision.clusters {
         let Some(cluster) = next.clusters.iter_mut().find(|cluster| cluster.name == *name) else {
@@ -221,6 +222,7 @@ proptest! {
         }
         prop_assert!(again.removed.is_empty());
         prop_assert_eq!(again.quarantine, next.quarantined);
+        prop_assert_eq!(again.late_since, next.late_since);
     }
 
     #[test]
@@ -265,6 +267,7 @@ proptest! {
             // If no time is known, the engine takes the present time in every pass.
             cluster.runs_since.get_or_insert(NOW - SignedDuration::from_secs(50));
         }
+        input.late_since = Some(input.late_since.unwrap_or(NOW).min(NOW));
         let decision = advance(&input, NOW);
         let end = decision.recheck.map_or(1000, |at| at.duration_since(NOW).as_secs());
         let sooner = NOW + SignedDuration::from_secs(((end - 1).max(0) as f64 * part) as i64);
@@ -337,6 +340,7 @@ fn a_breach_is_counted_again_at_the_deadlines_of_what_it_counts() {
     };
     let mut input = known(strategy, [(0, moved("a", 20)), (0, moved("b", 5))]);
     input.policy = Ok(Policy { on_breach: OnBreach::Rollback, ..Policy::default() });
+    input.late_since = Some(NOW - deadline);
     let failures = |now| advance(&input, now).breach.map(|breach| breach.failures);
     let decision = advance(&input, NOW);
     assert_eq!(

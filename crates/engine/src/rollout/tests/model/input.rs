@@ -60,6 +60,7 @@ impl World {
         let known = state.clusters.iter().zip(NAMES).filter(|(c, _)| c.member || c.runs > 0);
         input.clusters = known.map(|(c, name)| self.cluster(state, c, name)).collect();
         input.quarantined = (state.quarantined > 0).then(|| hash(state.quarantined));
+        input.late_since = state.recorded.map(|old| self.now(state) - if old { OLD } else { YOUNG });
         if state.approved {
             input.granted = BTreeSet::from([format!("r{}/g1", state.revision)]);
         }

@@ -5,9 +5,9 @@
 //! [oracle](crate::rollout::oracle) checks the decision. Once everything is written, another decision changes
 //! nothing.
 //!
-//! Time is a bit per cluster: whether its last change is younger than deadline and soak. Stale reads are
-//! reports that lag behind assignments, or about hashes from before. A crash loses any part of a pass's
-//! writes; the quarantine is written ahead of them.
+//! Time is a bit per cluster: whether its last change is younger than deadline and soak; and a bit for the
+//! record of a breach. Stale reads are reports that lag behind assignments, or about hashes from before. A
+//! crash loses any part of a pass's writes; the quarantine and the record are written ahead of them.
 //!
 //! `WHEELWRIGHT_MODEL=large` adds worlds with everything at once, for runs by hand.
 

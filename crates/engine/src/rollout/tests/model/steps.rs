@@ -28,7 +28,11 @@ impl World {
         if s.revision < self.revisions {
             // Every cluster that exists by now existed when this revision began.
             let clusters = s.clusters.map(|c| C { late: false, ..c });
-            push("commit", S { revision: s.revision + 1, approved: false, clusters, ..*s });
+            let revision = s.revision + 1;
+            push("commit", S { revision, recorded: None, approved: false, clusters, ..*s });
+        }
+        if s.recorded == Some(false) {
+            push("the record ages", S { recorded: Some(true), ..*s });
         }
         if self.pauses {
             push("pause", S { paused: !s.paused, ..*s });
@@ -83,6 +87,8 @@ impl World {
     pub(super) fn passes(&self, s: &S, decision: &RolloutDecision) -> Vec<(Transition, S)> {
         let mut ahead = *s;
         ahead.quarantined = decision.quarantine.as_ref().map_or(0, |_| s.revision);
+        // A breach that is on record for long enough is a quarantine.
+        ahead.recorded = decision.late_since.map(|_| false);
         let writes: Vec<(usize, u8)> = (0..3)
             .filter_map(|at| {
                 let assignment = decision.clusters.get(NAMES[at]);

@@ -25,6 +25,8 @@ pub(super) struct C {
 pub(super) struct S {
     pub(super) revision: u8,
     pub(super) quarantined: u8,
+    /// A breach of `revision` by late clusters is on record, and whether for longer than they have to report.
+    pub(super) recorded: Option<bool>,
     pub(super) paused: bool,
     pub(super) frozen: bool,
     /// Stages approved for `revision`.
@@ -178,6 +180,7 @@ impl World {
         S {
             revision: 1,
             quarantined: 0,
+            recorded: None,
             paused: false,
             frozen: false,
             approved: false,

@@ -1,0 +1,87 @@
+//! Breaches of the failure budget, and the quarantine that follows.
+//!
+//! A deadline runs by the clock, also while clusters cannot report because the hub is away. So a breach that
+//! needs clusters which are only late quarantines its revision after it was on record for a while: a record
+//! needs a hub that answers. See docs/design/rollout-states.md.
+
+use jiff::{SignedDuration, Timestamp};
+use object::duration::later;
+
+use super::advance::{FleetInput, Rules};
+use super::classify::has_failed;
+use super::input::{Cluster, Hash, Input};
+use super::policy::{OnBreach, Policy};
+use super::stage::{Member, StagePlan};
+use super::state::Breach;
+
+/// The longest time that a breach by late clusters is on record before its revision is quarantined: the grace
+/// of a lease of one minute, after which a cluster that has not come back is unreachable.
+const CATCH_UP: SignedDuration = SignedDuration::from_mins(5);
+
+/// The failures of a fleet, and their effect on its revision.
+pub(super) struct Verdict {
+    pub(super) breach: Option<Breach>,
+    /// The revision, if it is in quarantine.
+    pub(super) quarantine: Option<Hash>,
+    /// Since when the breach is on record, if late clusters may still report.
+    pub(super) late_since: Option<Timestamp>,
+}
+
+impl Verdict {
+    /// Counts the failures of all stages, before anything is released.
+    pub(super) fn of(fleet: FleetInput<'_>, plans: &[StagePlan<'_>]) -> Self {
+        let FleetInput { input, rules: Rules { policy, limits, .. }, now, .. } = fleet;
+        let quarantine = Some(input.revision.clone());
+        if is_remembered(input, policy) {
+            return Self { breach: None, quarantine, late_since: None };
+        }
+        let breach = breach_of(plans, |_| true);
+        if breach.is_none() || !is_rejected(input, policy, plans) {
+            return Self { breach, quarantine: None, late_since: None };
+        }
+        let since = whole_second(input.late_since.unwrap_or(now).min(now));
+        let until = later(since, limits.deadline.unwrap_or_default().min(CATCH_UP));
+        if until <= now || breach_of(plans, has_failed).is_some() {
+            return Self { breach, quarantine, late_since: None };
+        }
+        let breach = breach.map(|breach| Breach { reports_until: Some(until), ..breach });
+        Self { breach, quarantine: None, late_since: Some(since) }
+    }
+}
+
+/// Returns the first stage with more failures that count than it tolerates.
+fn breach_of(plans: &[StagePlan<'_>], counts: fn(&Cluster) -> bool) -> Option<Breach> {
+    plans.iter().find_map(|plan| {
+        let counts = |member: &&Member<'_>| member.cluster.is_some_and(counts);
+        let (mut failures, allowed) = (plan.failures().filter(counts), plan.allowed?);
+        let first = failures.next()?;
+        let failures = 1 + failures.count();
+        (failures > allowed).then(|| Breach {
+            stage: plan.name.clone(),
+            failures,
+            allowed,
+            first: first.name.to_owned(),
+            reports_until: None,
+        })
+    })
+}
+
+/// Returns whether the revision is in quarantine. Its failures then no longer count, because its clusters run
+/// another revision.
+fn is_remembered(input: &Input, policy: &Policy) -> bool {
+    input.quarantined.as_ref() == Some(&input.revision) && !policy.released.contains(&input.revision)
+}
+
+/// Returns whether a breach quarantines the revision. Without a revision to return to, the breach only pauses
+/// the rollout.
+fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan<'_>]) -> bool {
+    policy.on_breach == OnBreach::Rollback
+        && !policy.paused
+        && !policy.released.contains(&input.revision)
+        && plans.iter().flat_map(|plan| &plan.members).any(|member| member.rollback_target().is_some())
+}
+
+/// Returns a time as objects have it, so that its record is read back as it was decided.
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

@@ -1,0 +1,136 @@
+//! Breaches by clusters that are late, and perhaps could not report because the hub was away.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::rollout::input::{Cluster, Group, Hash, Health, Input, Report};
+use crate::rollout::policy::{OnBreach, Policy};
+use crate::rollout::state::Wait;
+use crate::rollout::strategy::{Options, Progressive, Strategy};
+use crate::rollout::{RolloutDecision, Size, advance, oracle};
+
+const DEADLINE: SignedDuration = SignedDuration::from_secs(60);
+/// The hub was away for longer than the deadline.
+const BACK: i64 = 720;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// Returns a rollout to clusters that were assigned `r2` at 0, with these reports.
+fn rollout<const N: usize>(reports: [Option<Report>; N]) -> Input {
+    let cluster = |(name, report): (&str, Option<Report>)| Cluster {
+        name: name.into(),
+        wants: "r2".into(),
+        runs: Some("r2".into()),
+        runs_since: Some(at(0)),
+        health: report.map(|report| Health { of: "r2".into(), report, since: Some(at(0)) }),
+        last_good: Some("r1".into()),
+        ..Cluster::default()
+    };
+    let mut input = with_limits(DEADLINE, 0);
+    input.clusters = ["a", "b", "c"].into_iter().zip(reports).map(cluster).collect();
+    let clusters = input.clusters.iter().map(|cluster| cluster.name.clone()).collect();
+    input.groups = vec![Group { clusters, ..Group::default() }];
+    input
+}
+
+fn with_limits(deadline: SignedDuration, failures: u32) -> Input {
+    let options = Options { deadline: Some(deadline), failures: Size::Count(failures), ..Options::default() };
+    let strategy = Strategy::Progressive(Progressive { options, ..Progressive::default() });
+    let mut input = Input::new("r2", Ok(strategy));
+    input.policy = Ok(Policy { on_breach: OnBreach::Rollback, ..Policy::default() });
+    input
+}
+
+/// Decides, and has the caller remember the decision.
+fn decided(input: &mut Input, second: i64) -> RolloutDecision {
+    let decision = advance(input, at(second));
+    oracle::check(input, &decision, at(second)).unwrap();
+    (input.quarantined, input.late_since) = (decision.quarantine.clone(), decision.late_since);
+    decision
+}
+
+fn quarantine(input: &mut Input, second: i64) -> bool {
+    decided(input, second).quarantine == Some(Hash::from("r2"))
+}
+
+#[test]
+fn a_breach_by_late_clusters_quarantines_once_it_was_on_record_while_they_could_report() {
+    for report in [None, Some(Report::Progressing)] {
+        let mut input = rollout([report]);
+        let decision = decided(&mut input, BACK);
+        assert_eq!((decision.counts.timed_out, decision.quarantine), (1, None), "its state is as in OCM");
+        assert_eq!((decision.late_since, decision.recheck), (Some(at(BACK)), Some(at(BACK) + DEADLINE)));
+        let hold = decision.hold.unwrap();
+        assert!(matches!(hold, Wait::Breach(_)), "nothing starts meanwhile: {hold}");
+        let until = "may report until 1970-01-01T00:13:00Z before the revision is quarantined";
+        assert!(hold.to_string().ends_with(until), "{hold}");
+        assert_eq!([59, 60].map(|after| quarantine(&mut input, BACK + after)), [false, true]);
+        assert_eq!(input.late_since, None, "the quarantine is the record from now on");
+    }
+}
+
+#[test]
+fn a_breach_that_is_on_record_ends_with_a_report_and_another_one_has_its_time_anew() {
+    let mut input = rollout([None]);
+    assert!(!quarantine(&mut input, BACK));
+    let mut done = rollout([Some(Report::Succeeded)]);
+    done.late_since = input.late_since;
+    let decision = decided(&mut done, BACK + 59);
+    assert_eq!((decision.breach, decision.counts.done, done.late_since), (None, 1, None));
+    input.late_since = done.late_since;
+    assert_eq!([60, 119, 120].map(|after| quarantine(&mut input, BACK + after)), [false, false, true]);
+}
+
+#[test]
+fn a_breach_by_clusters_that_reported_a_failure_quarantines_at_once() {
+    for report in [Report::Failed, Report::TimeOut] {
+        assert!(quarantine(&mut rollout([Some(report)]), BACK), "{report:?}");
+        assert!(quarantine(&mut rollout([None, Some(report), None]), BACK), "{report:?} beside late ones");
+        let mut needed = rollout([None, Some(report), None]);
+        needed.strategy = with_limits(DEADLINE, 1).strategy;
+        assert!(!quarantine(&mut needed, BACK), "it is within the budget, and late ones are needed");
+    }
+}
+
+#[test]
+fn late_clusters_have_five_minutes_at_most() {
+    let mut input = rollout([None]);
+    input.strategy = with_limits(SignedDuration::from_hours(2), 0).strategy;
+    assert_eq!([9000, 9299, 9300].map(|second| quarantine(&mut input, second)), [false, false, true]);
+}
+
+#[test]
+fn a_record_in_the_future_counts_as_one_of_now() {
+    let mut input = rollout([None]);
+    input.late_since = Some(at(100_000));
+    assert_eq!([0, 59, 60].map(|after| quarantine(&mut input, BACK + after)), [false, false, true]);
+}
+
+#[test]
+fn a_record_is_read_back_as_it_was_decided() {
+    let now = at(BACK) + SignedDuration::from_millis(700);
+    for late_since in [None, Some(at(100_000))] {
+        let input = Input { late_since, ..rollout([None]) };
+        let decision = advance(&input, now);
+        assert_eq!(decision.late_since, Some(at(BACK)));
+        assert_eq!(advance(&Input { late_since: decision.late_since, ..input }, now), decision);
+    }
+}
+
+#[test]
+fn nothing_is_on_record_where_a_breach_quarantines_nothing() {
+    let rules: [(&str, fn(&mut Policy)); 3] = [
+        ("pause on a breach", |policy| policy.on_breach = OnBreach::Pause),
+        ("paused", |policy| policy.paused = true),
+        ("released", |policy| policy.released = ["r2".into()].into()),
+    ];
+    for (name, rule) in rules {
+        let mut input = rollout([None]);
+        input.late_since = Some(at(BACK));
+        rule(input.policy.as_mut().unwrap());
+        let decision = decided(&mut input, BACK + 600);
+        assert_eq!((decision.late_since, decision.quarantine), (None, None), "{name}");
+        assert!(decision.breach.is_some_and(|breach| breach.reports_until.is_none()), "{name}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Rollouts whose clusters do not report in time: because the hub is away, or because they fail.
+
+use std::cell::Cell;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::fixtures::{
+    self, addon, images, is_completed, progress, progressive, seconds, select_all, with, world,
+};
+use crate::replica_sets::{bad, get, policy, refs, set, set_with, settle, template, values};
+use api::addon::v1alpha1::AddOnTemplate;
+use api::condition::Conditions as _;
+use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
+use object::Key;
+use reconcile::{Action, Failure, FailureKind, Outcome, Site};
+use sim::{Servers, Setup, World, Write, execute};
+
+thread_local! {
+    /// Whether the API server of the hub takes no write.
+    static IS_AWAY: Cell<bool> = const { Cell::new(false) };
+}
+
+fn execute_unless_away(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    let is_on_hub = match action {
+        Action::Apply { site, .. }
+        | Action::Create { site, .. }
+        | Action::Replace { site, .. }
+        | Action::Patch { site, .. }
+        | Action::Delete { site, .. } => *site == Site::Hub,
+        Action::Push(_) | Action::SetCommitStatus(_) => false,
+    };
+    if is_on_hub && IS_AWAY.get() {
+        return Err(Failure { kind: FailureKind::Unavailable, message: "the hub is away".into() });
+    }
+    execute(sites, manager, action, now)
+}
+
+fn strategy(deadline: &str) -> Value {
+    json!({"type": "Progressive", "progressive": {"maxConcurrency": 1, "progressDeadline": deadline}})
+}
+
+/// Returns two clusters that run a set under a policy that undoes what fails.
+fn undoing(deadline: &str) -> World {
+    let mut world = world(2);
+    select_all(&mut world);
+    policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));
+    set(&mut world, "1", strategy(deadline));
+    settle(&mut world);
+    world
+}
+
+/// Returns a world in which the first cluster was assigned what it never applies.
+fn hanging(deadline: &str) -> World {
+    let mut world = undoing(deadline);
+    set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": bad(), "placementRefs": refs("fleet", strategy(deadline))}),
+    );
+    assert!(world.run_until(seconds(30), |world| values(world)[0] == "bad").unwrap());
+    world
+}
+
+/// Returns two clusters, of which the first was assigned another version of an add-on. It works there in three
+/// seconds.
+fn arriving() -> World {
+    let mut world = with(Setup { execute: execute_unless_away, ..Setup::default() }, 7, 2);
+    policy(&mut world, json!({"onBreach": "Rollback"}));
+    fixtures::template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", strategy("10m"));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    fixtures::template(&mut world, "msa", "msa:0.4.1");
+    assert!(world.run_until(seconds(30), |world| images(world)[0] == "0.4.1").unwrap());
+    world
+}
+
+/// Runs until the version has arrived.
+fn arrive(world: &mut World) {
+    let is_there = |world: &World| is_completed(world) && images(world) == ["0.4.1"; 2];
+    assert!(world.run_until(seconds(120), is_there).unwrap(), "{:?}", progress(world));
+    assert_eq!((late_since(world), is_quarantined(world)), (None, false));
+}
+
+/// Returns the record of the rollout.
+fn record(world: &World) -> RolloutStatus {
+    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    policy.status.unwrap().rollouts.pop().unwrap()
+}
+
+fn late_since(world: &World) -> Option<Timestamp> {
+    record(world).late_since.map(|since| since.0)
+}
+
+fn is_quarantined(world: &World) -> bool {
+    !record(world).quarantined.is_empty()
+}
+
+/// What the condition of the set says about the rollout.
+fn told(world: &World) -> String {
+    get(world).condition("PlacementRolledOut").unwrap().message.clone()
+}
+
+#[test]
+fn a_hub_that_is_away_for_longer_than_the_deadline_quarantines_nothing() {
+    let mut world = arriving();
+    IS_AWAY.set(true);
+    world.run_for(SignedDuration::from_mins(12)).unwrap();
+    assert_eq!((record(&world).counts.progressing, late_since(&world)), (1, None), "{:?}", record(&world));
+    IS_AWAY.set(false);
+    let back = world.now;
+    assert!(world.run_until(seconds(60), |world| late_since(world).is_some()).unwrap());
+    assert!(late_since(&world) >= Some(back), "{:?}", record(&world));
+    arrive(&mut world);
+}
+
+#[test]
+fn late_clusters_are_undone_when_they_had_their_time_also_across_a_restart_and_people_see_the_wait() {
+    let mut world = hanging("1m");
+    assert!(world.run_until(seconds(90), |world| late_since(world).is_some()).unwrap(), "{}", told(&world));
+    let since = late_since(&world).unwrap();
+    let until = since + seconds(60);
+    let wait = format!("late clusters may report until {until} before the revision is quarantined");
+    assert!(told(&world).contains(&wait) && record(&world).hold.contains(&wait), "{}", told(&world));
+    world.keep_history();
+    world.run_for(seconds(30)).unwrap();
+    world.restart_operator();
+    world.run_for(seconds(25)).unwrap();
+    let written = world.take_history();
+    assert!(written.iter().all(|write| write.id.kind == "Lease"), "nothing is written at rest: {written:?}");
+    assert_eq!((late_since(&world), is_quarantined(&world)), (Some(since), false));
+    assert!(world.run_until(seconds(10), is_quarantined).unwrap(), "{}", told(&world));
+    assert!(world.now >= until && world.now <= until + seconds(1), "{} {until}", world.now);
+    assert_eq!(late_since(&world), None);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(values(&world), ["1", "1"]);
+}
+
+#[test]
+fn a_record_of_a_clock_that_was_ahead_ends_in_its_time() {
+    let mut world = hanging("1m");
+    world.set_operator_clock(SignedDuration::from_hours(1));
+    assert!(world.run_until(seconds(30), |world| late_since(world).is_some()).unwrap(), "{}", told(&world));
+    world.set_operator_clock(SignedDuration::ZERO);
+    assert!(world.run_until(seconds(150), is_quarantined).unwrap(), "{}", told(&world));
+}
+
+#[test]
+fn a_clock_of_the_hub_that_jumps_quarantines_no_revision() {
+    let mut world = arriving();
+    world.set_operator_clock(SignedDuration::from_mins(12));
+    assert!(world.run_until(seconds(2), |world| late_since(world).is_some()).unwrap());
+    arrive(&mut world);
+}
+
+#[test]
+fn another_template_has_its_time_anew() {
+    let mut world = hanging("1m");
+    assert!(world.run_until(seconds(90), |world| late_since(world).is_some()).unwrap(), "{}", told(&world));
+    world.run_for(seconds(50)).unwrap();
+    set(&mut world, "2", strategy("1m"));
+    settle(&mut world);
+    assert_eq!((values(&world), late_since(&world)), (vec!["2".to_owned(); 2], None));
+}
+
+#[test]
+fn nothing_is_on_record_while_the_configuration_of_an_addon_is_missing() {
+    let mut world = world(2);
+    policy(&mut world, json!({"onBreach": "Rollback"}));
+    fixtures::template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    fixtures::template(&mut world, "msa", "msa:0.4.9");
+    assert!(
+        world.run_until(seconds(60), |world| late_since(world).is_some()).unwrap(),
+        "{:?}",
+        record(&world)
+    );
+    world.delete::<AddOnTemplate>(&Key::cluster("msa")).unwrap();
+    world.run_for(seconds(5)).unwrap();
+    assert_eq!(late_since(&world), None);
+    world.run_for(seconds(60)).unwrap();
+    fixtures::template(&mut world, "msa", "msa:0.4.9");
+    world.run_for(seconds(5)).unwrap();
+    assert!(late_since(&world).is_some() && !is_quarantined(&world), "its time begins anew");
+}
+
+#[test]
+fn a_failure_that_a_cluster_reports_is_undone_at_once() {
+    let mut world = undoing("10m");
+    let map = json!({"group": "", "resource": "configmaps", "name": "settings", "namespace": "default"});
+    let rule = json!({"type": "CEL", "condition": "Degraded", "celExpressions": ["true"]});
+    let mut fails = template("2");
+    fails["manifestConfigs"] = json!([{"resourceIdentifier": map, "conditionRules": [rule]}]);
+    set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": fails, "placementRefs": refs("fleet", strategy("10m"))}),
+    );
+    world.keep_history();
+    assert!(world.run_until(seconds(60), is_quarantined).unwrap(), "{}", told(&world));
+    let history = world.take_history();
+    let was_awaited = |write: &Write| format!("{:?}", write.after).contains("lateSince");
+    assert!(!history.iter().any(was_awaited), "{}", told(&world));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(values(&world), ["1", "1"]);
+}
