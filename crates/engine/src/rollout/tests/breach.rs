@@ -120,15 +120,14 @@ fn a_record_is_read_back_as_it_was_decided() {
 
 #[test]
 fn nothing_is_on_record_where_a_breach_quarantines_nothing() {
-    let rules: [(&str, fn(&mut Policy)); 3] = [
-        ("pause on a breach", |policy| policy.on_breach = OnBreach::Pause),
-        ("paused", |policy| policy.paused = true),
-        ("released", |policy| policy.released = ["r2".into()].into()),
+    let rollback = || rollout([None]).policy.unwrap();
+    let policies = [
+        ("pause on a breach", Policy { on_breach: OnBreach::Pause, ..rollback() }),
+        ("paused", Policy { paused: true, ..rollback() }),
+        ("released", Policy { released: ["r2".into()].into(), ..rollback() }),
     ];
-    for (name, rule) in rules {
-        let mut input = rollout([None]);
-        input.late_since = Some(at(BACK));
-        rule(input.policy.as_mut().unwrap());
+    for (name, policy) in policies {
+        let mut input = Input { late_since: Some(at(BACK)), policy: Ok(policy), ..rollout([None]) };
         let decision = decided(&mut input, BACK + 600);
         assert_eq!((decision.late_since, decision.quarantine), (None, None), "{name}");
         assert!(decision.breach.is_some_and(|breach| breach.reports_until.is_none()), "{name}");
