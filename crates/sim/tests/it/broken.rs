@@ -362,5 +362,5 @@ fn an_executor_that_goes_on_after_a_failure_is_found() {
     // counts as done is also still wanted when the fleet is at rest.
     let refused = |seed| with_faults(history::draw(seed), Faults { refused: 300, ..Faults::default() });
     let setup = Setup { execute: without_failures, ..Setup::default() };
-    check(setup, refused, 93, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);
+    check(setup, refused, 6, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);
 }
