@@ -243,7 +243,12 @@ impl Election {
     /// Removes this candidate from the lease; `false` if another one holds it. After a conflict the lease is
     /// read again: a renewal that was cut off may have been stored.
     async fn free(&mut self) -> Result<bool, kube::Error> {
-        while let Some((mut lease, _)) = self.observed.take() {
+        let mut observed = self.observed.take().map(|(lease, _)| lease);
+        // A lease that disappeared has no version, and an attempt that was cut off may have made it again.
+        if observed.as_ref().is_some_and(|lease| lease.metadata.resource_version.is_none()) {
+            observed = self.api.get_opt(&self.options.name).await?;
+        }
+        while let Some(mut lease) = observed.take() {
             let is_ours =
                 |spec: &&mut LeaseSpec| spec.holder_identity.as_ref() == Some(&self.options.identity);
             let Some(spec) = lease.spec.as_mut().filter(is_ours) else { break };
@@ -251,8 +256,7 @@ impl Election {
             spec.lease_duration_seconds = Some(1);
             match self.api.replace(&self.options.name, &PostParams::default(), &lease).await {
                 Err(kube::Error::Api(status)) if status.is_conflict() => {
-                    let current = self.api.get_opt(&self.options.name).await?;
-                    self.observed = current.map(|lease| (lease, Instant::now()));
+                    observed = self.api.get_opt(&self.options.name).await?;
                 }
                 replaced => return replaced.map(|_| true),
             }

@@ -106,6 +106,10 @@ impl Api {
         }
         let mut new: serde_json::Value = serde_json::from_slice(body).unwrap();
         let version = |lease: &serde_json::Value| lease["metadata"]["resourceVersion"].clone();
+        if method == Method::PUT && version(&new).is_null() {
+            // Kubernetes takes no update of a Lease without a version.
+            return status(StatusCode::UNPROCESSABLE_ENTITY);
+        }
         if self.lease.as_ref().map(version).unwrap_or_default() != version(&new) {
             return status(StatusCode::CONFLICT);
         }
@@ -317,6 +321,25 @@ async fn a_leader_whose_last_renewal_was_cut_off_releases_the_lease_too() {
         stop.cancel();
     };
     tokio::join!(election.renew(&stop), stopped);
+    server.behave(Behaviour::Well);
+    election.release().await;
+    assert_eq!(server.holder(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_lease_disappeared_releases_the_one_that_it_made_again() {
+    let (server, stop) = (Server::default(), CancellationToken::new());
+    let mut election = candidate(&server, "a");
+    assert!(election.acquire(&stop).await);
+    server.0.lock().unwrap().lease = None;
+    server.behave(Behaviour::After(Duration::from_secs(1)));
+    // The server stores the new lease 3 s from now, and would answer 4 s from now.
+    let stopped = async {
+        sleep(Duration::from_millis(3_500)).await;
+        stop.cancel();
+    };
+    tokio::join!(election.renew(&stop), stopped);
+    assert!(server.holder().is_some(), "it is stored");
     server.behave(Behaviour::Well);
     election.release().await;
     assert_eq!(server.holder(), None);
