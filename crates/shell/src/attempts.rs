@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
@@ -26,12 +26,28 @@ const EXPIRES_AFTER: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(super) struct Attempts {
     dir: PathBuf,
-    /// The files of the computations that run, with the ends that each had before; absent once the process
-    /// ends on purpose.
-    running: Mutex<Option<BTreeMap<PathBuf, usize>>>,
+    /// The computations that run, by their files; absent once the process ends on purpose.
+    running: Mutex<Option<BTreeMap<PathBuf, Running>>>,
     /// The lock of the computations during which the process has ended: only one of them runs at a time. So
     /// the next end is counted for its cause, and not for computations that ran beside it.
     suspect: Mutex<()>,
+}
+
+/// The computations of one input that run at one time.
+#[derive(Debug)]
+struct Running {
+    /// The record before the first of them began.
+    before: Record,
+    attempts: usize,
+    /// Whether the process has survived one that ended.
+    is_survived: bool,
+}
+
+/// How often the process ended during a computation, and when that was written.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    ends: usize,
+    written: Option<SystemTime>,
 }
 
 /// A computation that has begun.
@@ -55,8 +71,10 @@ impl Attempts {
     /// computation is refused.
     pub(super) fn begin(&self, name: &str, input: &str) -> Result<Attempt<'_>, String> {
         let file = self.dir.join(hex(Sha256::digest(format!("{name}\n{input}"))));
-        let (ends, is_recent) = ends(&file);
-        if ends >= MAX_ENDS && is_recent {
+        let running = self.running().as_ref().and_then(|running| Some(running.get(&file)?.before));
+        let before = running.unwrap_or_else(|| Record::read(&file));
+        let ends = before.ends;
+        if ends >= MAX_ENDS && before.is_recent() {
             return Err(format!(
                 "the process ended {ends} times during it; it starts again an hour after the last time, \
                  or for another commit"
@@ -69,8 +87,9 @@ impl Attempts {
             if let Err(error) = written {
                 tracing::warn!(%error, path = %self.dir.display(), "cannot record the start of a computation");
             }
-            // An input may be computed twice at one time; then the count of the earlier computation stays.
-            running.entry(file.clone()).or_insert(ends);
+            // An input may be computed twice at one time; then the record before the first one stays.
+            let first = Running { before, attempts: 0, is_survived: false };
+            running.entry(file.clone()).or_insert(first).attempts += 1;
         }
         Ok(Attempt { attempts: self, file, _suspect: suspect })
     }
@@ -78,49 +97,72 @@ impl Attempts {
     /// Ends the record, because the process ends on purpose. This counts for no computation that runs or
     /// begins until then.
     pub(super) fn close(&self) {
-        for (file, ends) in self.running().take().unwrap_or_default() {
-            restore(&file, ends);
+        for (file, running) in self.running().take().unwrap_or_default() {
+            running.before.restore(&file);
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, usize>>> {
+    fn running(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, Running>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes again how often the process ended during a computation that has not run to its end.
-fn restore(file: &Path, ends: usize) {
-    let restored = if ends == 0 { fs::remove_file(file) } else { fs::write(file, ends.to_string()) };
-    if let Err(error) = restored {
-        tracing::warn!(%error, path = %file.display(), "cannot record that a computation was not tried");
+impl Record {
+    fn read(file: &Path) -> Self {
+        let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+        let ends =
+            fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default();
+        let record = Self { ends, written };
+        if record.is_recent() || ends >= MAX_ENDS { record } else { Self { ends: 0, written } }
     }
-}
 
-/// Returns how often the process ended during the computation of a file, and whether that was a short time
-/// ago.
-fn ends(file: &Path) -> (usize, bool) {
-    let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-    // A time in the future comes from a clock that was set back since.
-    let is_recent = written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < EXPIRES_AFTER));
-    let ends = fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default();
-    if is_recent || ends >= MAX_ENDS { (ends, is_recent) } else { (0, false) }
+    /// Returns whether the last end was a short time ago.
+    fn is_recent(self) -> bool {
+        // A time in the future comes from a clock that was set back since.
+        self.written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < EXPIRES_AFTER))
+    }
+
+    /// Writes it again, with its time, because a computation has not run to its end.
+    fn restore(self, file: &Path) {
+        let restored = if self.ends == 0 { fs::remove_file(file) } else { self.write(file) };
+        if let Err(error) = restored {
+            tracing::warn!(%error, path = %file.display(), "cannot record that a computation was not tried");
+        }
+    }
+
+    fn write(self, file: &Path) -> std::io::Result<()> {
+        fs::write(file, self.ends.to_string())?;
+        let Some(written) = self.written else { return Ok(()) };
+        fs::File::options().write(true).open(file)?.set_modified(written)
+    }
 }
 
 impl Attempt<'_> {
     /// Ends the attempt: the process has survived the computation.
     pub(super) fn end(self) {
-        if let Some(running) = self.attempts.running().as_mut() {
-            running.remove(&self.file);
-        }
-        // There is no file if the disk refused it.
-        drop(fs::remove_file(self.file));
+        self.leave(true);
     }
 
     /// Takes the attempt back, because the computation has not run: the ends before it count as they did.
     pub(super) fn withdraw(self) {
-        let ends = self.attempts.running().as_mut().and_then(|running| running.remove(&self.file));
-        if let Some(ends) = ends {
-            restore(&self.file, ends);
+        self.leave(false);
+    }
+
+    /// The last of the computations of an input takes its record with it.
+    fn leave(self, is_survived: bool) {
+        let mut guard = self.attempts.running();
+        let left = guard.as_mut().and_then(|running| {
+            let one = running.get_mut(&self.file)?;
+            one.attempts -= 1;
+            one.is_survived |= is_survived;
+            (one.attempts == 0).then(|| running.remove(&self.file))?
+        });
+        match (left, &*guard) {
+            (Some(left), _) if !left.is_survived => left.before.restore(&self.file),
+            // There is no file if the disk refused it.
+            (Some(_), _) => drop(fs::remove_file(&self.file)),
+            (None, None) if is_survived => drop(fs::remove_file(&self.file)),
+            (None, _) => {}
         }
     }
 }
@@ -208,6 +250,40 @@ mod tests {
             }
         }
         attempts().begin("rendered commit", "one").expect_err("it has ended the process three times");
+    }
+
+    #[test]
+    fn an_attempt_that_is_taken_back_prolongs_no_refusal() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..MAX_ENDS {
+            let _ = Attempts::new(dir.path()).begin("rendered commit", "one").unwrap();
+        }
+        let file = dir.path().read_dir().unwrap().next().unwrap().unwrap().path();
+        let written = fs::metadata(&file).unwrap().modified().unwrap() - EXPIRES_AFTER;
+        fs::File::options().write(true).open(&file).unwrap().set_modified(written).unwrap();
+        for _ in 0..2 {
+            Attempts::new(dir.path()).begin("rendered commit", "one").unwrap().withdraw();
+            assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), written);
+        }
+    }
+
+    #[test]
+    fn an_input_that_is_computed_twice_keeps_its_record_until_both_have_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let count = || dir.path().read_dir().unwrap().count();
+        for is_survived in [false, true] {
+            let attempts = Attempts::new(dir.path());
+            let [first, second] = [(); 2].map(|()| attempts.begin("rendered commit", "one").unwrap());
+            second.leave(is_survived);
+            assert_eq!(count(), 1);
+            first.end();
+            assert_eq!(count(), 0);
+        }
+        let attempts = Attempts::new(dir.path());
+        // The process is killed during both.
+        let _under_way = [(); 2].map(|()| attempts.begin("rendered commit", "one").unwrap());
+        let ends = Record::read(&dir.path().read_dir().unwrap().next().unwrap().unwrap().path()).ends;
+        assert_eq!(ends, 1, "the process ended once");
     }
 
     #[test]
