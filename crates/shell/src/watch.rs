@@ -92,17 +92,17 @@ struct WatchEnd {
     why: String,
     /// The version to watch from again; without one the kind is listed again.
     resume: Option<String>,
-    /// The time for which the server wants no requests.
-    retry_after: Duration,
+    /// The error with which the server refused the watch.
+    refused: Option<Error>,
 }
 
 impl WatchEnd {
     fn list_again(why: impl Into<String>) -> Self {
-        Self { why: why.into(), resume: None, retry_after: Duration::ZERO }
+        Self { why: why.into(), resume: None, refused: None }
     }
 
     fn resume(why: impl Into<String>, from: String) -> Self {
-        Self { why: why.into(), resume: Some(from), retry_after: Duration::ZERO }
+        Self { why: why.into(), resume: Some(from), refused: None }
     }
 }
 
@@ -155,10 +155,13 @@ pub(super) async fn watch(
                         continue;
                     }
                 };
-                let WatchEnd { why, resume, retry_after } = followed;
+                let WatchEnd { why, resume, refused } = followed;
                 debug!(kind = %target.kind.gvk, reason = %why, lists = resume.is_none(), "the watch ended");
                 from = resume;
-                restarts.after(since.elapsed(), retry_after)
+                if refused.as_ref().is_some_and(|error| freshness.failed(error)) {
+                    tell(WatchEvent::Stale);
+                }
+                restarts.after(since.elapsed(), refused.as_ref().map(retry_after).unwrap_or_default())
             }
             Err(Error::Api(status)) if status.is_not_found() => return,
             Err(error) => {
@@ -253,20 +256,25 @@ async fn follow(
                 warn!(kind = %target.kind.gvk, error = message(&error), "cannot watch; the kind is listed again and again");
             }
             let is_busy = matches!(&error, Error::Api(status) if status.code == 429);
-            let retry_after = retry_after(&error);
-            return WatchEnd { why: message(&error), resume: is_busy.then_some(at), retry_after };
+            return WatchEnd { why: message(&error), resume: is_busy.then_some(at), refused: Some(error) };
         }
     };
     let mut stream = std::pin::pin!(stream);
+    let mut is_heard = false;
     loop {
         let mut line = Vec::new();
         match timeout(IDLE_TIMEOUT, next_line(&mut stream, &mut line)).await {
+            // A proxy that answers with nothing must not stand for a server in which nothing changes.
+            Ok(Ok(())) if line.is_empty() && !is_heard => {
+                return WatchEnd::list_again("the watch ended without a word");
+            }
             Ok(Ok(())) if line.is_empty() => {
                 hear(None);
                 return WatchEnd::resume("the server ended the watch", at);
             }
             Ok(Ok(())) => match take(&target.kind, &line) {
                 Ok((event, newer)) => {
+                    is_heard = true;
                     hear(event);
                     // A server that was restored continues from an earlier version, and does not report the
                     // writes that were lost.

@@ -173,13 +173,11 @@ const BOOKMARK: &[u8] =
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_watches_for_a_while_is_left_alone_for_that_while() {
-    let log = watched(Duration::from_secs(10), |is_watch, _| match is_watch {
-        true => Reply::Refused(429, 5),
-        false => Reply::Listed(7),
-    });
-    let log = log.await;
+    let busy: AnswerFn = |watch, _| if watch { Reply::Refused(429, 5) } else { Reply::Listed(7) };
+    let log = watched(Duration::from_secs(10), busy).await;
     assert_eq!((log.count(false), log.count(true) <= 2), (1, true), "{:?}", log.requests);
     assert!(log.requests.iter().all(|(is_watch, _, from)| !is_watch || from == "7"), "{:?}", log.requests);
+    assert_eq!(watched(10 * MINUTE, busy).await.stale.len(), 1, "in the end the kind counts as not read");
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,6 +191,7 @@ async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
     ] {
         let log = watched(10 * MINUTE, answer).await;
         assert!((15..70).contains(&log.requests.len()), "{:?}", log.requests);
+        assert!(log.count(false) > 1, "an answer without a word says nothing: {:?}", log.requests);
     }
 }
 
