@@ -15,7 +15,8 @@ use super::report_history::is_report;
 
 /// Most reports that are left out; a branch with more of them at its tip is followed as it is.
 const MAX_REPORTS: usize = 10_000;
-/// Most changed files and directories of a report, which has three for each of 1,500 workloads and some for clusters.
+/// Most changed files and directories of a report, which has three for each of 1,500 workloads and some
+/// for clusters.
 const MAX_CHANGES: usize = 10_000;
 /// Most directories above a file of a report.
 const MAX_DEPTH: usize = 16;

@@ -14,8 +14,8 @@ use crate::shell::{Handle, now};
 use controllers::hub::placement;
 use object::Key;
 
-/// The state of the routes. Whoever reaches the port may ask, so what takes a processor and memory for as long
-/// as the fleet is large is done once at a time.
+/// The state of the routes. Whoever reaches the port may ask, so what takes a processor and memory for
+/// as long as the fleet is large is done once at a time.
 #[derive(Clone)]
 pub(super) struct HealthRoutes {
     running: Running,

@@ -15,7 +15,7 @@ use jsonpath_rust::parser::model::Segment;
 use jsonpath_rust::parser::parse_json_path;
 use serde_json::Value;
 
-use self::evaluate::{Evaluation, Node};
+use self::evaluate::{Evaluation, LocatedNode};
 use crate::steps::StepsLeft;
 
 /// Longest path in bytes.
@@ -65,7 +65,11 @@ pub fn locate(value: &Value, path: &str, steps: &mut StepsLeft) -> Result<Vec<Ve
     places.map_err(|why| PathError::Refused { path: path.to_owned(), why: why.to_string() })
 }
 
-fn evaluate<'a>(value: &'a Value, path: &str, steps: &mut StepsLeft) -> Result<Vec<Node<'a>>, PathError> {
+fn evaluate<'a>(
+    value: &'a Value,
+    path: &str,
+    steps: &mut StepsLeft,
+) -> Result<Vec<LocatedNode<'a>>, PathError> {
     let refused = |why: String| PathError::Refused { path: path.to_owned(), why };
     let segments = parse(path, steps)?;
     let found = Evaluation { root: value, steps }.query(&segments, value);

@@ -241,8 +241,9 @@ impl WorkQueue {
         until
     }
 
-    /// Ends the backoff of keys that failed because a server could not be reached: it can be reached again. One
-    /// that runs starts anew when it ends, because a gateway may answer its request after the outage.
+    /// Ends the backoff of keys that failed because a server could not be reached: it can be reached
+    /// again. One that runs starts anew when it ends, because a gateway may answer its request after the
+    /// outage.
     pub(crate) fn release(&mut self, now: Timestamp) {
         let waiting =
             self.failures.iter().filter(|(_, failures)| failures.cause.kind == FailureKind::Unavailable);

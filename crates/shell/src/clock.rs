@@ -11,8 +11,8 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// A wait by the wall clock. It is over at its end, and when the clock was set back to a time before it began:
-/// otherwise it would last as long as that step. See docs/hazards.md#clock-jumps.
+/// A wait by the wall clock. It is over at its end, and when the clock was set back to a time before it
+/// began: otherwise it would last as long as that step. See docs/hazards.md#clock-jumps.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClockWait {
     /// When it began.

@@ -66,8 +66,8 @@ impl Withheld {
 
 /// Another ConfigRepo whose inventory has an object.
 ///
-/// An inventory is written before its objects, so it shows what the ConfigRepo wants to write, and not that it
-/// may.
+/// An inventory is written before its objects, so it shows what the ConfigRepo wants to write, and not
+/// that it may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimant {
     /// The ConfigRepo.

@@ -155,8 +155,8 @@ fn raw(name: &str, found: &[&Value]) -> Result<FieldValue, String> {
     Ok(FieldValue { r#type: FieldValueType::JsonRaw, json_raw, ..FieldValue::default() })
 }
 
-/// A text of at most [`MAX_STRING`] bytes. A longer one is not written to its end: several matches may be parts
-/// of each other, and have many times the size of the object.
+/// A text of at most [`MAX_STRING`] bytes. A longer one is not written to its end: several matches may
+/// be parts of each other, and have many times the size of the object.
 struct Beginning(Vec<u8>);
 
 impl Write for Beginning {

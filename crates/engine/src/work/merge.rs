@@ -29,8 +29,8 @@ pub(super) fn is_needed(manifest: &Object, live: Option<&Object>, was_applied: b
 }
 
 /// Returns the managed fields in which a manager has applied what the agent created or merged, as
-/// `client-go/util/csaupgrade` writes them: an apply removes only what was applied. `None` if there is nothing
-/// of it; an entry of a patch of the metadata alone stays.
+/// `client-go/util/csaupgrade` writes them: an apply removes only what was applied. `None` if there is
+/// nothing of it; an entry of a patch of the metadata alone stays.
 pub(super) fn made_applied(live: &Object, manager: &str) -> Option<Vec<Value>> {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let merges = Manager::of(Operation::Update, WORK_AGENT_MANAGER, live);

@@ -17,7 +17,7 @@ use crate::steps::{OutOfSteps, StepsLeft};
 
 /// A value, and the way to it.
 #[derive(Clone)]
-pub(super) struct Node<'a> {
+pub(super) struct LocatedNode<'a> {
     pub(super) value: &'a Value,
     /// The last step of the way; `None` for the value where it begins.
     origin: Option<Rc<Origin<'a>>>,
@@ -33,7 +33,7 @@ enum FieldStep<'a> {
     Item(usize),
 }
 
-impl<'a> Node<'a> {
+impl<'a> LocatedNode<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
         Self { value, origin: None }
     }
@@ -72,11 +72,17 @@ impl<'a> Evaluation<'a, '_> {
         &mut self,
         segments: &[Segment],
         from: &'a Value,
-    ) -> Result<Vec<Node<'a>>, OutOfSteps> {
-        segments.iter().try_fold(vec![Node::root(from)], |nodes, segment| self.segment(segment, &nodes))
+    ) -> Result<Vec<LocatedNode<'a>>, OutOfSteps> {
+        segments
+            .iter()
+            .try_fold(vec![LocatedNode::root(from)], |nodes, segment| self.segment(segment, &nodes))
     }
 
-    fn segment(&mut self, segment: &Segment, nodes: &[Node<'a>]) -> Result<Vec<Node<'a>>, OutOfSteps> {
+    fn segment(
+        &mut self,
+        segment: &Segment,
+        nodes: &[LocatedNode<'a>],
+    ) -> Result<Vec<LocatedNode<'a>>, OutOfSteps> {
         let mut found = Vec::new();
         match segment {
             Segment::Descendant(below) => {
@@ -96,7 +102,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// Adds each list and object from a value down. A value that is read from JSON has at most 128 levels.
-    fn descend(&mut self, node: &Node<'a>, out: &mut Vec<Node<'a>>) -> Result<(), OutOfSteps> {
+    fn descend(&mut self, node: &LocatedNode<'a>, out: &mut Vec<LocatedNode<'a>>) -> Result<(), OutOfSteps> {
         if matches!(node.value, Value::Array(_) | Value::Object(_)) {
             out.push(node.clone());
             self.children(node)?.iter().try_for_each(|child| self.descend(child, out))?;
@@ -104,7 +110,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(())
     }
 
-    fn children(&mut self, node: &Node<'a>) -> Result<Vec<Node<'a>>, OutOfSteps> {
+    fn children(&mut self, node: &LocatedNode<'a>) -> Result<Vec<LocatedNode<'a>>, OutOfSteps> {
         Ok(match node.value {
             Value::Object(fields) => {
                 self.steps.take(fields.len())?;
@@ -121,8 +127,8 @@ impl<'a> Evaluation<'a, '_> {
     fn select(
         &mut self,
         selector: &Selector,
-        node: &Node<'a>,
-        out: &mut Vec<Node<'a>>,
+        node: &LocatedNode<'a>,
+        out: &mut Vec<LocatedNode<'a>>,
     ) -> Result<(), OutOfSteps> {
         self.steps.take(1)?;
         match (selector, node.value) {

@@ -241,8 +241,8 @@ impl Dispatcher {
                     }
                 }
             }
-            // Each object is read by a lookup of its own, now and again each minute. A failed lookup reports its
-            // error. See docs/hazards.md#stale-for-ever.
+            // Each object is read by a lookup of its own, now and again each minute. A failed lookup
+            // reports its error. See docs/hazards.md#stale-for-ever.
             Feed::Watch(WatchEvent::Stale) => {
                 self.lookups.expired(gvk);
                 for lookup in self.lookups.objects(gvk) {

@@ -145,7 +145,8 @@ impl Lookups {
     }
 
     /// Begins a new lookup. One of an object waits for the first list of its kind, so that it misses no
-    /// change. An answer in flight from before it was dropped may miss one too, so it is asked again after it.
+    /// change. An answer in flight from before it was dropped may miss one too, so it is asked again
+    /// after it.
     fn begin(&mut self, lookup: &Lookup, now: Timestamp, changes: &mut LookupChanges) {
         if self.abandoned.remove(lookup)
             && let Some(state) = self.states.get_mut(lookup)

@@ -61,8 +61,8 @@ fn hanging(deadline: &str) -> World {
     world
 }
 
-/// Returns two clusters, of which the first was assigned another version of an add-on. It works there in three
-/// seconds.
+/// Returns two clusters, of which the first was assigned another version of an add-on. It works there in
+/// three seconds.
 fn arriving() -> World {
     let mut world = with(Setup { execute: execute_unless_away, ..Setup::default() }, 7, 2);
     policy(&mut world, json!({"onBreach": "Rollback"}));

@@ -123,7 +123,7 @@ impl Fleet {
 
 /// An object of a later stage than policies, which is another one with each commit.
 const LATE: &str = "{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {name: late, \
-                    annotations: {of: c-commit}}}";
+                    annotations: {of: c-commit}}, spec: {}}";
 const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}";
 
 fn policy(name: &str, spec: Value) -> String {

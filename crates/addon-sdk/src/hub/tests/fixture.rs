@@ -17,8 +17,8 @@ use reconcile::{Action, Caches, Plan, Site};
 
 pub(crate) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Its variables decide what it is: TEXT is the content, FAIL an error, JOB a job before the deletion, HOSTED the
-/// location of the job and of a second ConfigMap.
+/// Its variables decide what it is: TEXT is the content, FAIL an error, JOB a job before the deletion,
+/// HOSTED the location of the job and of a second ConfigMap.
 pub(crate) struct Demo;
 
 const FILE: &str = "

@@ -60,8 +60,8 @@ pub struct RolloutStatus {
     /// The first cluster on which the quarantined hash failed, and its report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failure: String,
-    /// Since when more clusters than are tolerated have failed, where some of them are only late and may still
-    /// report. When they had the time to, `revision` is quarantined.
+    /// Since when more clusters than are tolerated have failed, where some of them are only late and may
+    /// still report. When they had the time to, `revision` is quarantined.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,

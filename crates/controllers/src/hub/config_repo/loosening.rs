@@ -105,7 +105,7 @@ impl Loosened {
             return Ok(loosened);
         }
         loosened.own = policies.that_allow(uninstalls, view)?.0;
-        let others = Others::of(repo, checkout, view)?;
+        let others = Siblings::of(repo, checkout, view)?;
         let at_risk = others.uninstalls(&desired.ids(), view)?;
         let (written, dropped) = policies.that_allow(&at_risk, view)?;
         if written.is_empty() && dropped.is_empty() {
@@ -252,9 +252,9 @@ struct Other {
     inventory: Inventory,
 }
 
-struct Others(Vec<Other>);
+struct Siblings(Vec<Other>);
 
-impl Others {
+impl Siblings {
     /// Finds the ConfigRepos that may delete something with the commit. A suspended one does so later.
     fn of(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Read<Self> {
         let mut others = Vec::new();

@@ -128,8 +128,8 @@ impl SetInput {
         Ok(())
     }
 
-    /// Reads the templates that have no snapshot from works that run them. A work that people have edited runs
-    /// another one than it records.
+    /// Reads the templates that have no snapshot from works that run them. A work that people have
+    /// edited runs another one than it records.
     fn read_works(&mut self) {
         let Self { fleet: SetFleet { templates, works, .. }, contents, .. } = self;
         for template in templates.keys() {
