@@ -51,7 +51,7 @@ pub(super) async fn lives_and_goes(hub: &mut Hub) {
         copies.get_opt("greeting").await.unwrap().is_some()
     })
     .await;
-    hub.kubectl.run(&["delete", "clustermanagementaddon", NAME, "--timeout=60s"]);
+    hub.uninstall(NAME);
     eventually("nothing is left of the add-on", async || {
         installed.on_hub(hub).is_null() && installed.work(hub).is_null()
     })

@@ -70,6 +70,6 @@ pub(super) async fn lives_and_goes(hub: &mut Hub) {
     })
     .await;
 
-    hub.kubectl.run(&["delete", "clustermanagementaddon", NAME, "--timeout=60s"]);
+    hub.uninstall(NAME);
     installed.is_gone(hub, NAME).await;
 }

@@ -69,7 +69,7 @@ pub(super) async fn moves_a_placement(hub: &mut Hub) {
     request(&first.spoke, "much", "7Gi").await;
     eventually("the decision follows the score", async || chosen(hub) == ["c6"]).await;
 
-    hub.kubectl.run(&["delete", "clustermanagementaddon", NAME, "--timeout=60s"]);
+    hub.uninstall(NAME);
     for installed in [&first, &second] {
         installed.is_gone(hub, NAME).await;
     }

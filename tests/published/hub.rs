@@ -200,6 +200,17 @@ impl Hub {
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
     }
 
+    /// Deletes a ClusterManagementAddOn. A policy lets every cluster lose the add-on at once, as in OCM.
+    pub(crate) fn uninstall(&self, addon: &str) {
+        self.apply(&format!(
+            "apiVersion: gitops.wheelwright.dev/v1alpha1\n\
+             kind: RolloutPolicy\n\
+             metadata: {{name: {addon}}}\n\
+             spec: {{addOns: [{addon}], removalBudget: 100%}}\n"
+        ));
+        self.kubectl.run(&["delete", "clustermanagementaddon", addon, "--timeout=60s"]);
+    }
+
     /// Acts as a service account of the add-ons' namespace.
     pub(crate) fn kubectl_of(&self, account: &str) -> Kubectl {
         let file = self.kubeconfig_of(NAMESPACE, account);

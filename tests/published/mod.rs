@@ -104,7 +104,7 @@ async fn manager(hub: &Hub) {
 
 /// Checks the same add-on with a manager instead of the template.
 async fn another_manager(hub: &Hub) {
-    hub.kubectl.run(&["delete", "clustermanagementaddon", "managed-serviceaccount", "--timeout=60s"]);
+    hub.uninstall("managed-serviceaccount");
     eventually("the add-on is gone from the clusters", async || {
         let all = hub.get(&["managedclusteraddons", "-A"]);
         all["items"]
