@@ -310,25 +310,13 @@ impl Siblings {
             of_others.chain([checkout]).map(|tree| (tree.revision.as_str(), tree)).collect();
         let mut wanted: BTreeMap<&str, BTreeSet<ObjectId>> = BTreeMap::new();
         wanted.entry(checkout.revision.as_str()).or_default().extend(desired.ids());
-        // Most objects stay with their owners. Only for what does not, the others are rendered too.
-        let (owners, rest): (Vec<Member<'_>>, Vec<Member<'_>>) = members.iter().partition(|(member, _)| {
-            self.0.iter().any(|other| {
-                std::ptr::eq(&raw const *other.repo, *member)
-                    && at_risk.keys().any(|id| other.inventory.contains_key(id))
-            })
+        render(&trees, &members, &mut wanted, view)?;
+        at_risk.retain(|id, _| {
+            let owner = self.0.iter().find(|other| other.inventory.contains_key(id));
+            let has = owner.and_then(|owner| owner.checkout.as_ref());
+            let mut revisions = [Some(checkout), has].into_iter().flatten().map(|tree| &*tree.revision);
+            !revisions.all(|revision| wanted.get(revision).is_some_and(|ids| ids.contains(id)))
         });
-        for asked in [owners, rest] {
-            if at_risk.is_empty() {
-                break;
-            }
-            render(&trees, &asked, &mut wanted, view)?;
-            at_risk.retain(|id, _| {
-                let owner = self.0.iter().find(|other| other.inventory.contains_key(id));
-                let has = owner.and_then(|owner| owner.checkout.as_ref());
-                let mut revisions = [Some(checkout), has].into_iter().flatten().map(|tree| &*tree.revision);
-                !revisions.all(|revision| wanted.get(revision).is_some_and(|ids| ids.contains(id)))
-            });
-        }
         Ok(at_risk)
     }
 }
