@@ -16,7 +16,8 @@ use object::duration::later;
 /// results.
 ///
 /// The dispatcher keeps the newest result of each type for each key of a controller, until a plan of the key
-/// no longer asks for it. A plan that asks with another input cancels the earlier computation.
+/// no longer asks for it. A plan that asks with another input cancels the earlier computation. One plan asks
+/// with one input of a type; with a second one the read fails.
 pub trait Memo: PartialEq + Send + Sync + 'static {
     /// Name in logs, errors and metrics.
     const NAME: &'static str;
@@ -110,6 +111,13 @@ pub(crate) struct MemoRequest {
     deadline: SignedDuration,
     is_same: fn(&Shared, &Shared) -> bool,
     run: Run,
+}
+
+impl MemoRequest {
+    /// Returns whether another one asks for the same result.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.type_id == other.type_id && (self.is_same)(&self.memo, &other.memo)
+    }
 }
 
 /// The newest result for one type of [`Memo`] and one key.

@@ -119,18 +119,20 @@ impl View for Snapshot {
 
     fn memo<M: Memo>(&self, memo: M) -> Read<Arc<M::Output>> {
         let mut requested = self.requested.borrow_mut();
+        let is_asked = requested.used.contains(&TypeId::of::<M>());
         requested.used.push(TypeId::of::<M>());
-        match find(&self.memos, memo) {
-            MemoResult::Ready(output) => Ok(output),
-            MemoResult::Failed(why, request) => {
-                requested.memos.push(request);
-                Err(ReadError::failed(M::NAME, why))
-            }
-            MemoResult::Absent(request) => {
-                requested.memos.push(request);
-                requested.is_pending = true;
-                Err(ReadError::pending(M::NAME))
-            }
+        let (request, error) = match find(&self.memos, memo) {
+            MemoResult::Ready(output) => return Ok(output),
+            MemoResult::Failed(why, request) => (request, ReadError::failed(M::NAME, why)),
+            MemoResult::Absent(request) => (request, ReadError::pending(M::NAME)),
+        };
+        // Each would take the place of the other for ever.
+        if is_asked && !requested.memos.iter().any(|earlier| earlier.is_same(&request)) {
+            let why = "a plan asks for two of them, and one is kept, which is a bug";
+            return Err(ReadError::failed(M::NAME, why.to_owned()));
         }
+        requested.is_pending |= error.reason == ReadErrorReason::Pending;
+        requested.memos.push(request);
+        Err(error)
     }
 }

@@ -1,6 +1,6 @@
 //! Renders a commit and completes its objects, once for all plans that need them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -65,22 +65,21 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
     }
 }
 
-/// Returns the objects that ConfigRepos of one repository have at commits of it; `None` for those that cannot
-/// be rendered.
+/// Returns the objects that ConfigRepos of one repository have at each of some commits of it together. One
+/// that cannot be rendered has none.
 ///
 /// # Errors
 /// A read that must be repeated.
-pub(super) fn wanted(
-    of: &[(&ConfigRepo, &Arc<Checkout>)],
-    view: &impl View,
-) -> Read<Vec<Option<BTreeSet<ObjectId>>>> {
+pub(super) fn wanted(of: &[(&ConfigRepo, &Arc<Checkout>)], view: &impl View) -> Read<Arc<Wanted>> {
     let completions = of.iter().map(|(repo, checkout)| Completion::of(repo, checkout)).collect();
     match view.memo(Completions(completions)) {
-        Ok(wanted) => Ok(Vec::clone(&wanted)),
-        Err(error) if error.reason == ReadErrorReason::Failed => Ok(vec![None; of.len()]),
-        Err(error) => Err(error),
+        Err(error) if error.reason == ReadErrorReason::Failed => Ok(Arc::default()),
+        wanted => wanted,
     }
 }
+
+/// Objects by the id of a commit.
+pub(super) type Wanted = BTreeMap<String, BTreeSet<ObjectId>>;
 
 /// The input of the objects of several ConfigRepos.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +88,7 @@ struct Completions(Vec<Completion>);
 impl Memo for Completions {
     const NAME: &'static str = "rendered commits of other ConfigRepos";
     const DEADLINE: SignedDuration = DEADLINE;
-    type Output = Vec<Option<BTreeSet<ObjectId>>>;
+    type Output = Wanted;
 
     fn input(&self) -> String {
         let inputs: Vec<String> = self.0.iter().map(Memo::input).collect();
@@ -97,8 +96,12 @@ impl Memo for Completions {
     }
 
     fn compute(&self, _: Option<&Self::Output>, cancel: &Cancel) -> Self::Output {
-        let ids = |one: &Completion| Some(one.compute(None, cancel).completed.ok()?.ids());
-        self.0.iter().map(ids).collect()
+        let mut wanted = Wanted::new();
+        for one in &self.0 {
+            let ids = one.compute(None, cancel).completed.map(|desired| desired.ids()).unwrap_or_default();
+            wanted.entry(one.checkout.revision.clone()).or_default().extend(ids);
+        }
+        wanted
     }
 }
 

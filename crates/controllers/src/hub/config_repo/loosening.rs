@@ -304,46 +304,30 @@ impl Siblings {
     ) -> Read<Uninstalls> {
         let own = source(repo, view).and_then(|source| source.checkout.clone());
         let others = self.0.iter().map(|other| (&*other.repo, other.checkout.as_ref()));
-        let members: Vec<Member<'_>> = once((repo, own.as_ref())).chain(others).collect();
+        let members: Vec<(&ConfigRepo, Option<&Arc<Checkout>>)> =
+            once((repo, own.as_ref())).chain(others).collect();
         let of_others = self.0.iter().filter_map(|other| other.checkout.as_ref());
         let trees: BTreeMap<&str, &Arc<Checkout>> =
             of_others.chain([checkout]).map(|tree| (tree.revision.as_str(), tree)).collect();
-        let mut wanted: BTreeMap<&str, BTreeSet<ObjectId>> = BTreeMap::new();
-        wanted.entry(checkout.revision.as_str()).or_default().extend(desired.ids());
-        render(&trees, &members, &mut wanted, view)?;
+        // What a ConfigRepo has itself may be another tree of the same commit.
+        let at = |tree| {
+            let is_same = move |has: &&Arc<Checkout>| has.revision == tree.revision;
+            members.iter().map(move |(member, has)| (*member, has.filter(is_same).unwrap_or(tree)))
+        };
+        let asked: Vec<(&ConfigRepo, &Arc<Checkout>)> = trees.into_values().flat_map(at).collect();
+        let wanted = commit::wanted(&asked, view)?;
+        let own = desired.ids();
+        let stays = |id: &ObjectId, tree: &Checkout| {
+            let is_own = tree.revision == checkout.revision && own.contains(id);
+            is_own || wanted.get(&tree.revision).is_some_and(|ids| ids.contains(id))
+        };
         at_risk.retain(|id, _| {
             let owner = self.0.iter().find(|other| other.inventory.contains_key(id));
             let has = owner.and_then(|owner| owner.checkout.as_ref());
-            let mut revisions = [Some(checkout), has].into_iter().flatten().map(|tree| &*tree.revision);
-            !revisions.all(|revision| wanted.get(revision).is_some_and(|ids| ids.contains(id)))
+            ![Some(checkout), has].into_iter().flatten().all(|tree| stays(id, tree))
         });
         Ok(at_risk)
     }
-}
-
-/// A ConfigRepo and the commit that it has.
-type Member<'a> = (&'a ConfigRepo, Option<&'a Arc<Checkout>>);
-
-/// Adds the objects that ConfigRepos want at each revision.
-fn render<'a>(
-    trees: &BTreeMap<&'a str, &Arc<Checkout>>,
-    members: &[Member<'_>],
-    wanted: &mut BTreeMap<&'a str, BTreeSet<ObjectId>>,
-    view: &impl View,
-) -> Read<()> {
-    let of_revision = |(revision, tree): (&&'a str, _)| {
-        let revision = *revision;
-        members.iter().map(move |(member, has)| {
-            let own = has.filter(|has| has.revision == *revision);
-            (revision, (*member, own.unwrap_or(tree)))
-        })
-    };
-    let (revisions, asked): (Vec<&str>, Vec<_>) =
-        trees.iter().map(|(revision, tree)| (revision, *tree)).flat_map(of_revision).unzip();
-    for (revision, ids) in revisions.into_iter().zip(commit::wanted(&asked, view)?) {
-        wanted.entry(revision).or_default().extend(ids.unwrap_or_default());
-    }
-    Ok(())
 }
 
 /// Returns whether an object is being deleted, and nothing holds what clusters lose with it.

@@ -122,6 +122,41 @@ fn the_same_question_is_computed_once() {
     assert_eq!(harness.computations.len(), 1);
 }
 
+/// A controller that asks for two results of one kind.
+struct TwoDoubles;
+
+impl Controller for TwoDoubles {
+    const NAME: &'static str = "two-doubles";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(_: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        view.memo(Double(1))?;
+        view.memo(Double(1))?;
+        view.memo(Double(2))?;
+        Ok(Plan::nothing())
+    }
+}
+
+#[test]
+fn two_questions_of_one_kind_fail_and_do_not_compute_for_ever() {
+    let mut harness = Harness::new::<TwoDoubles>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    let computation = harness.computations.pop().unwrap();
+    harness.ended();
+    harness.dispatcher.computed(computation.run(), harness.now);
+    harness.decide();
+    let error = harness.ended[0].read_error.clone().unwrap();
+    assert_eq!(error.reason, ReadErrorReason::Failed);
+    assert_eq!(
+        error.to_string(),
+        "cannot read double: a plan asks for two of them, and one is kept, which is a bug"
+    );
+    assert!(harness.computations.is_empty());
+}
+
 #[test]
 fn a_result_that_nobody_asks_for_any_more_is_forgotten() {
     let mut harness = ready();
