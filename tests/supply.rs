@@ -1,7 +1,7 @@
 //! The supply chain of the binary: one TLS implementation, a build without network, and a complete bill of
 //! materials.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -22,6 +22,28 @@ fn cargo(arguments: &[&str]) -> Output {
 fn once_the_crates_are_there_a_build_needs_no_network() {
     cargo(&["fetch", "--locked", "--quiet"]);
     cargo(&["metadata", "--locked", "--offline", "--format-version", "1"]);
+}
+
+/// Returns the packages with their features that builds select.
+fn selected(of: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+    let tree = ["tree", "--locked", "--offline", "--prefix=none", "--format={p}|{f}"];
+    let listed = cargo(&tree.into_iter().chain(of.iter().copied()).collect::<Vec<_>>()).stdout;
+    let mut selected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in String::from_utf8(listed).unwrap().lines() {
+        let (package, features) = line.trim_end_matches(" (*)").split_once('|').unwrap();
+        selected.entry(package.to_owned()).or_default().insert(features.to_owned());
+    }
+    selected
+}
+
+#[test]
+fn the_program_and_its_tests_share_one_build_of_what_they_depend_on() {
+    let program = selected(&["--edges=normal,build"]);
+    let all = selected(&["--workspace", "--edges=normal,build,dev"]);
+    assert!(program.len() > 300, "{}", program.len());
+    let differ: Vec<_> =
+        program.iter().filter(|(package, features)| all.get(*package) != Some(features)).collect();
+    assert!(differ.is_empty(), "other features than in a build of the tests: {differ:#?}");
 }
 
 /// Returns the files that sources of a crate include from outside of its directory. Its package lacks them.

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use super::{Files, assert_none, is_test, list, production, root, sources};
 
 /// Dependencies that a file outside of the crate names, and which.
-const UNNAMED: &[(&str, &str)] =
-    &[("base64", "tests/fuzz/driver.rs, which fuzz targets include, uses it"), ("libfuzzer-sys", "the same")];
+const UNNAMED: &[(&str, &str)] = &[
+    ("base64", "tests/fuzz/driver.rs, which fuzz targets include, uses it"),
+    ("libfuzzer-sys", "the same"),
+    ("parking_lot", "it has the features of the tests in the program too"),
+];
 
 /// A dependency in a manifest.
 pub(super) struct Dependency<'t> {
