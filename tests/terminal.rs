@@ -123,7 +123,8 @@ async fn the_picture_of_the_demo_stays_in_one_place_while_lines_scroll_and_the_t
     let hub = directory.join("hub.kubeconfig");
     let mut release = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     release.args(["rollout", "resume", "managed-serviceaccount", "--release", "--kubeconfig"]).arg(hub);
-    assert!(release.output().unwrap().status.success());
+    let released = release.output().unwrap();
+    assert!(released.status.success(), "{}", String::from_utf8_lossy(&released.stderr));
     terminal.wait_for("  fleet/aws canary  ↻ aws-1 0.10.1").await;
 
     terminal.keyboard.write_all(CTRL_C).unwrap();
