@@ -309,12 +309,14 @@ impl Siblings {
         let of_others = self.0.iter().filter_map(|other| other.checkout.as_ref());
         let trees: BTreeMap<&str, &Arc<Checkout>> =
             of_others.chain([checkout]).map(|tree| (tree.revision.as_str(), tree)).collect();
-        // What a ConfigRepo has itself may be another tree of the same commit.
-        let at = |tree| {
-            let is_same = move |has: &&Arc<Checkout>| has.revision == tree.revision;
-            members.iter().map(move |(member, has)| (*member, has.filter(is_same).unwrap_or(tree)))
-        };
-        let asked: Vec<(&ConfigRepo, &Arc<Checkout>)> = trees.into_values().flat_map(at).collect();
+        let mut asked: Vec<(&ConfigRepo, &Arc<Checkout>)> = Vec::new();
+        for tree in trees.into_values() {
+            for (member, has) in &members {
+                // What a ConfigRepo has itself may be another tree of the same commit.
+                let own = has.filter(|has| has.revision == tree.revision);
+                asked.push((member, own.unwrap_or(tree)));
+            }
+        }
         let wanted = commit::wanted(&asked, view)?;
         let own = desired.ids();
         let stays = |id: &ObjectId, tree: &Checkout| {
