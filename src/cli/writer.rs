@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::connect::HubArgs;
 use super::output::Ui;
@@ -15,8 +16,10 @@ use object::{Gvk, Key, Kind, Metadata as _, Object};
 
 /// The field manager of the commands.
 const MANAGER: &str = "wheelwright-cli";
-/// Most attempts of a change that meets conflicts, as in client-go's `RetryOnConflict`.
-const CONFLICT_ATTEMPTS: usize = 5;
+/// Times between the attempts of a change that meets conflicts, as in client-go's `DefaultBackoff`, which is
+/// for objects that controllers write.
+const CONFLICT_WAITS: [Duration; 3] =
+    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
 /// Most retries of a list after the answer 429, and the time between them, as in client-go.
 const MAX_RETRIES: u32 = 10;
@@ -78,9 +81,9 @@ pub(super) fn api_of(client: &kube::Client, resource: &ApiResource, namespace: &
 pub(super) async fn retry_on_conflict<T>(
     attempt: impl AsyncFn() -> Result<kube::Result<T>, CommandError>,
 ) -> Result<kube::Result<T>, CommandError> {
-    for _ in 1..CONFLICT_ATTEMPTS {
+    for wait in CONFLICT_WAITS {
         match attempt().await? {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => sleep(wait).await,
             done => return Ok(done),
         }
     }
@@ -137,7 +140,7 @@ pub(super) async fn list<K: Kind>(
             // The API server is busy, or opens the storage of a kind whose definition has just changed.
             Err(kube::Error::Api(status)) if status.code == 429 && retries < MAX_RETRIES => {
                 retries += 1;
-                tokio::time::sleep(RETRY).await;
+                sleep(RETRY).await;
             }
             found => break found.map_err(failed(format!("list {}", K::plural(&()))))?,
         }

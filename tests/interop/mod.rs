@@ -186,6 +186,12 @@ async fn ocms_agents_join_work_and_leave_under_our_hub() {
     fleet.becomes("clustermanagementaddon/hello", "", "Progressing", "Failed").await;
     assert_eq!(fleet.version("c1"), "hello-2", "the canary failed, so the others keep what they run");
 
+    fleet.apply(
+        "apiVersion: gitops.wheelwright.dev/v1alpha1\n\
+         kind: RolloutPolicy\n\
+         metadata: {name: hello}\n\
+         spec: {addOns: [hello], removalBudget: 100%}\n",
+    );
     fleet.kubectl.run(&["delete", "clustermanagementaddon", "hello", "--timeout=60s"]);
     eventually("the add-on has left the clusters", async || {
         spokes.iter().all(|spoke| {
