@@ -310,11 +310,11 @@ impl Siblings {
         let trees: BTreeMap<&str, &Arc<Checkout>> =
             of_others.chain([checkout]).map(|tree| (tree.revision.as_str(), tree)).collect();
         // What a ConfigRepo has itself may be another tree of the same commit.
-        let at = |tree| {
+        let asked = trees.into_values().flat_map(|tree| {
             let is_same = move |has: &&Arc<Checkout>| has.revision == tree.revision;
             members.iter().map(move |(member, has)| (*member, has.filter(is_same).unwrap_or(tree)))
-        };
-        let asked: Vec<(&ConfigRepo, &Arc<Checkout>)> = trees.into_values().flat_map(at).collect();
+        });
+        let asked: Vec<(&ConfigRepo, &Arc<Checkout>)> = asked.collect();
         let wanted = commit::wanted(&asked, view)?;
         let own = desired.ids();
         let stays = |id: &ObjectId, tree: &Checkout| {
