@@ -1,5 +1,6 @@
 //! Answers probes, and what people and Prometheus ask.
 
+use std::fmt;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
@@ -9,7 +10,7 @@ use axum::routing::get;
 use axum::{Json, Router, http};
 use tokio::sync::Semaphore;
 
-use super::{Running, metrics};
+use super::Running;
 use crate::shell::{Handle, now};
 use controllers::hub::placement;
 use object::Key;
@@ -19,13 +20,18 @@ use object::Key;
 #[derive(Clone)]
 pub(super) struct HealthRoutes {
     running: Running,
+    metrics: MetricsOf,
     reading: Arc<Semaphore>,
     explaining: Arc<Semaphore>,
 }
 
+/// Writes the metrics of a process.
+type MetricsOf = fn(&Handle) -> Result<String, fmt::Error>;
+
 impl HealthRoutes {
-    pub(super) fn of(running: Running) -> Self {
-        Self { running, reading: Arc::new(Semaphore::new(1)), explaining: Arc::new(Semaphore::new(1)) }
+    pub(super) fn of(running: Running, metrics: MetricsOf) -> Self {
+        let place = || Arc::new(Semaphore::new(1));
+        Self { running, metrics, reading: place(), explaining: place() }
     }
 }
 
@@ -79,7 +85,7 @@ async fn metrics_page(State(health): State<HealthRoutes>) -> Response {
     };
     const OPEN_METRICS: http::HeaderValue =
         http::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let read = move || match metrics::text(&handle) {
+    let read = move || match (health.metrics)(&handle) {
         Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     };

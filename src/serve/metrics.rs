@@ -13,19 +13,35 @@ use crate::shell::{Handle, now};
 /// The prefix of the names of all metrics.
 const PREFIX: &str = "wheelwright";
 
-/// Returns the metrics in the OpenMetrics text format. Those of the fleet are there when its kinds have been
-/// read, which a leader has done.
+/// Returns the metrics of an operator in the OpenMetrics text format. Those of the fleet are there when its
+/// kinds have been read, which a leader has done. Only an operator says whether it leads: an agent that said
+/// so would hide that the hub has no leader.
 ///
 /// # Errors
 /// Never in practice: writing to a string does not fail.
-pub(super) fn text(handle: &Handle) -> Result<String, fmt::Error> {
+pub(super) fn of_operator(handle: &Handle) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
+    handle.register_leader(&mut registry);
     handle.register_metrics(&mut registry);
     if let Ok(overview) = Overview::read(&handle.caches(), now()) {
         register(&mut registry, &overview);
     }
+    text(&registry)
+}
+
+/// Returns the metrics of an agent, or of an operator of registrations.
+///
+/// # Errors
+/// Never in practice, as above.
+pub(super) fn of_agent(handle: &Handle) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix(PREFIX);
+    handle.register_metrics(&mut registry);
+    text(&registry)
+}
+
+fn text(registry: &Registry) -> Result<String, fmt::Error> {
     let mut text = String::new();
-    encode(&mut text, &registry)?;
+    encode(&mut text, registry)?;
     Ok(text)
 }
 

@@ -10,11 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::serve::metrics;
 use crate::shell::{Shell, ShellOptions};
 
 async fn asked(path: &str, running: Running) -> (StatusCode, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
-    let answer = health(Router::new()).with_state(HealthRoutes::of(running)).oneshot(request).await.unwrap();
+    let routes = HealthRoutes::of(running, metrics::of_operator);
+    let answer = health(Router::new()).with_state(routes).oneshot(request).await.unwrap();
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
@@ -37,6 +39,16 @@ async fn a_process_whose_loop_is_stuck_for_a_minute_is_not_alive() {
     let (_, joining) = watch::channel(Err("the agent has not joined the hub yet".to_owned()));
     assert_eq!(asked("/livez", joining.clone()).await.0, StatusCode::OK);
     assert_eq!(asked("/readyz", joining).await.0, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[test]
+fn an_agent_does_not_say_that_the_hub_has_a_leader() {
+    let hub = tower::service_fn(async |_| Ok::<_, std::io::Error>(Response::new(Body::empty())));
+    let handle = Shell::new(ShellOptions::new(kube::Client::new(hub, "default")), |_| ()).handle();
+    let (agent, operator) = (metrics::of_agent(&handle).unwrap(), metrics::of_operator(&handle).unwrap());
+    assert!(!agent.contains("wheelwright_leader") && agent.contains("wheelwright_writes"), "{agent}");
+    // With `--leader-elect=false` it has no election either, and writes.
+    assert!(operator.contains("wheelwright_leader 1"), "{operator}");
 }
 
 #[tokio::test]

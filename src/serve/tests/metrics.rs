@@ -86,10 +86,9 @@ fn every_metric_stands_in_the_docs() {
     let mut page = String::from(
         "# Metrics\n\nThe operator serves them at `/metrics` of `--listen`, in the OpenMetrics text format. Those of the fleet come from the \
          leader. A test writes this list\nfrom the code (`make bless`).\n\n\
-         The agent serves them at the same path once it has joined, and answers 503 before. It has no row about clusters, ConfigRepos, \
-         placements and rollouts.\nIts `wheelwright_leader` is always 1, because agents elect nobody. It fetches nothing from git, so those rows \
-         are 0 or absent. The chart `wheelwright-agent`\nhas no Service and no ServiceMonitor: to collect metrics of agents, have Prometheus \
-         read the port `health` of their pods.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
+         The agent serves them at the same path once it has joined, and answers 503 before. It has no row about the leader, clusters, \
+         ConfigRepos, placements and\nrollouts. It fetches nothing from git, so those rows are 0 or absent. The chart `wheelwright-agent` has no \
+         Service and no ServiceMonitor: to\ncollect metrics of agents, have Prometheus read the port `health` of their pods.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     let mut lines: Vec<String> = Vec::new();
     for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
