@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -9,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, http};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::Running;
 use crate::shell::{Handle, now};
@@ -21,8 +23,26 @@ use object::Key;
 pub(super) struct HealthRoutes {
     running: Running,
     metrics: MetricsOf,
+    reading: Place,
+    explaining: Place,
+}
+
+/// Most requests that read, or wait until another one has read: those of a few Prometheus servers.
+const QUEUE: usize = 4;
+/// Longest wait for the place. Prometheus gives a scrape ten seconds by default.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// A place for one request at a time, and a short queue before it: the servers of a pair scrape alike.
+#[derive(Clone)]
+struct Place {
+    queue: Arc<Semaphore>,
     reading: Arc<Semaphore>,
-    explaining: Arc<Semaphore>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { queue: Arc::new(Semaphore::new(QUEUE)), reading: Arc::new(Semaphore::new(1)) }
+    }
 }
 
 /// Writes the metrics of a process.
@@ -30,19 +50,21 @@ type MetricsOf = fn(&Handle) -> Result<String, fmt::Error>;
 
 impl HealthRoutes {
     pub(super) fn of(running: Running, metrics: MetricsOf) -> Self {
-        let place = || Arc::new(Semaphore::new(1));
-        Self { running, metrics, reading: place(), explaining: place() }
+        Self { running, metrics, reading: Place::new(), explaining: Place::new() }
     }
 }
 
-/// Runs `read` on a thread of its own if nobody else is there.
-async fn alone(place: &Arc<Semaphore>, read: impl FnOnce() -> Response + Send + 'static) -> Response {
-    let Ok(place) = Arc::clone(place).try_acquire_owned() else {
-        return unavailable("another such request is answered now; ask again");
+/// Runs `read` on a thread of its own when nobody else is there.
+async fn alone(place: &Place, read: impl FnOnce() -> Response + Send + 'static) -> Response {
+    let Ok(queued) = Arc::clone(&place.queue).try_acquire_owned() else {
+        return unavailable("several such requests are answered now; ask again");
+    };
+    let Ok(Ok(turn)) = timeout(WAIT, Arc::clone(&place.reading).acquire_owned()).await else {
+        return unavailable("another such request takes long; ask again");
     };
     let read = move || {
         let response = read();
-        drop(place);
+        drop((turn, queued));
         response
     };
     let read = tokio::task::spawn_blocking(read).await;

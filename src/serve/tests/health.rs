@@ -51,15 +51,12 @@ fn an_agent_does_not_say_that_the_hub_has_a_leader() {
     assert!(operator.contains("wheelwright_leader 1"), "{operator}");
 }
 
-#[tokio::test]
-async fn one_request_at_a_time_reads_the_fleet() {
-    let (place, (entered, mut inside), (leave, left)) = (
-        Arc::new(Semaphore::new(1)),
-        tokio::sync::mpsc::unbounded_channel(),
-        std::sync::mpsc::channel::<()>(),
-    );
+#[tokio::test(start_paused = true)]
+async fn one_request_at_a_time_reads_the_fleet_and_few_wait_for_it() {
+    let (place, (entered, mut inside), (leave, left)) =
+        (Place::new(), tokio::sync::mpsc::unbounded_channel(), std::sync::mpsc::channel::<()>());
     let slow = {
-        let place = Arc::clone(&place);
+        let place = place.clone();
         tokio::spawn(async move {
             alone(&place, move || {
                 entered.send(()).unwrap();
@@ -70,8 +67,20 @@ async fn one_request_at_a_time_reads_the_fleet() {
         })
     };
     inside.recv().await.unwrap();
-    assert_eq!(alone(&place, || "second".into_response()).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let mut waiting: Vec<_> =
+        (1..QUEUE).map(|_| Box::pin(alone(&place, || "one that waits".into_response()))).collect();
+    for one in &mut waiting {
+        assert!(futures::poll!(one).is_pending());
+    }
+    let refused = alone(&place, || "one too many".into_response()).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    advance(WAIT).await;
+    for one in waiting {
+        assert_eq!(one.await.status(), StatusCode::SERVICE_UNAVAILABLE, "it has waited long enough");
+    }
+    let mut next = Box::pin(alone(&place, || "one that waits".into_response()));
+    assert!(futures::poll!(&mut next).is_pending());
     leave.send(()).unwrap();
     assert_eq!(slow.await.unwrap().status(), StatusCode::OK);
-    assert_eq!(alone(&place, || "third".into_response()).await.status(), StatusCode::OK);
+    assert_eq!(next.await.status(), StatusCode::OK);
 }
