@@ -3,6 +3,7 @@
 //! The authority lives for ten years and the certificate for ninety days. A replica that finds one of them
 //! near its end makes a new one. If two replicas do so at once, one wins, and the other one reads the result.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -71,10 +72,12 @@ impl StoredCertificate {
             let certificate = Certificate::from_pem(pem);
             certificate.is_ok_and(|one| now.saturating_add(left).is_ok_and(|then| one.not_after > then))
         };
-        // The common name is the first host.
+        // An address has several spellings.
+        let spelt =
+            |host: &String| host.parse::<IpAddr>().map_or_else(|_| host.clone(), |ip| ip.to_string());
         let is_for = |pem: &str| {
-            let name = Certificate::from_pem(pem).map(|one| one.subject.common_name);
-            name.is_ok_and(|name| hosts.first() == Some(&name))
+            let names = Certificate::from_pem(pem).map(|one| one.names);
+            names.is_ok_and(|names| hosts.iter().all(|host| names.contains(&spelt(host))))
         };
         is_for(&self.certificate)
             && lasts(&self.certificate, RENEWAL)
@@ -190,6 +193,16 @@ mod tests {
         let second = StoredCertificate::renew(Some(&first), &secret("w.ns.svc"), at(10_061)).unwrap();
         assert!(second.is_fresh(&hosts("w.ns.svc"), at(10_061)) && second.certificate != first.certificate);
         assert_eq!(second.authorities, first.authorities);
+    }
+
+    #[test]
+    fn a_certificate_is_for_all_of_its_hosts() {
+        let all = ["svc", "localhost", "10.0.0.1", "2001:DB8:0::1"].map(str::to_owned);
+        let with = |hosts: &[String]| ServerSecret { hosts: hosts.to_vec(), ..secret("") };
+        let made = StoredCertificate::renew(None, &with(&all), at(10_000)).unwrap();
+        assert!(made.is_fresh(&all, at(10_000)) && made.is_fresh(&all[1..], at(10_000)));
+        let fewer = StoredCertificate::renew(None, &with(&all[..2]), at(10_000)).unwrap();
+        assert!(!fewer.is_fresh(&all, at(10_000)) && !fewer.is_fresh(&all[2..], at(10_000)));
     }
 
     #[test]
