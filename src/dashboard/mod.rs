@@ -13,6 +13,7 @@ mod local;
 mod page;
 mod placement;
 mod rights;
+mod rollouts;
 mod shown;
 mod visitor;
 
