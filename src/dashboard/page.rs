@@ -21,12 +21,13 @@ pub(super) fn page(content: &str, visitor: Option<&str>) -> String {
         )
     });
     document(
+        "Fleet",
         "<script src=\"script.js\" defer></script>",
         &format!(
             "<p id=\"state\" role=\"status\">as it was when the page was loaded</p>{}",
             visitor.unwrap_or_default()
         ),
-        &format!("<main id=\"fleet\">{content}</main>"),
+        &format!("<p id=\"refusal\" class=\"problem\" role=\"alert\"></p><main id=\"fleet\">{content}</main>"),
     )
 }
 
@@ -43,7 +44,7 @@ pub(super) fn login(why: &str) -> String {
          <label for=\"token\">Token of the hub</label><br><input type=\"password\" id=\"token\" name=\"token\" \
          autocomplete=\"off\" required></p><p><button>Log in</button></p></form></main>"
     );
-    document("", "", &main)
+    document("Log in", "", "", &main)
 }
 
 /// Returns the page about a request that was refused.
@@ -52,16 +53,18 @@ pub(super) fn refused(why: &str) -> String {
         "<main><p class=\"problem\" role=\"alert\">{}</p><p><a href=\"./\">Back to the fleet</a></p></main>",
         escape(why)
     );
-    document("", "", &main)
+    document("Refused", "", "", &main)
 }
 
-pub(super) fn document(head: &str, header: &str, main: &str) -> String {
+/// Returns a document; `title` is escaped.
+pub(super) fn document(title: &str, head: &str, header: &str, main: &str) -> String {
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Wheelwright</title>\n\
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{} – Wheelwright</title>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"stylesheet\" href=\"style.css\">\n\
          <link rel=\"icon\" href=\"data:,\">\n{head}\n</head>\n<body>\n\
-         <header><h1>Wheelwright</h1>{header}</header>\n{main}\n</body>\n</html>\n"
+         <header><h1>Wheelwright</h1>{header}</header>\n{main}\n</body>\n</html>\n",
+        escape(title)
     )
 }
 

@@ -3,10 +3,14 @@
 
 const fleet = document.getElementById("fleet");
 const state = document.getElementById("state");
+const refusal = document.getElementById("refusal");
 const events = new EventSource("events");
 // The newest content while the page stays as it is, else null.
 let waiting = null;
 let pressed = false;
+
+// Pages of several hubs lie beside each other.
+document.title += ` – ${location.host}`;
 
 // An update takes away what is pressed, so that no click happens, and what is selected to be copied.
 function show() {
@@ -34,6 +38,22 @@ for (const type of ["pointerup", "pointercancel", "contextmenu", "keyup", "blur"
   });
 }
 document.addEventListener("selectionchange", show);
+
+// A change keeps the place on the page, which shows the change with its next update.
+fleet.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  refusal.textContent = "";
+  const body = new URLSearchParams(new FormData(event.target));
+  try {
+    const answer = await fetch("act", { method: "POST", body, redirect: "manual" });
+    if (answer.type === "opaqueredirect") return;
+    if (answer.status === 401) return location.reload();
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    refusal.textContent = page.querySelector("[role=alert]")?.textContent ?? `refused: ${answer.status}`;
+  } catch {
+    refusal.textContent = "The dashboard does not answer, so the change may not be made. Try again.";
+  }
+});
 
 events.onopen = () => {
   state.textContent = "live";

@@ -94,6 +94,26 @@ fn updates_take_away_no_click_and_no_selection(page: &mut Chromium, kubectl: &Ku
     page.wait("document.getElementById('state').textContent === 'live'");
 }
 
+/// Changes and refusals do not load the page again.
+fn a_change_keeps_the_place(page: &mut Chromium) {
+    let title = page.evaluate("document.title");
+    assert!(title.as_str().unwrap().starts_with("Fleet – Wheelwright – localhost:"), "{title}");
+    page.evaluate("globalThis.isSamePage = true");
+    page.evaluate(
+        "(() => { const button = document.getElementById('pause:managed-serviceaccount'); \
+         button.form.elements.subject.value = 'No Name'; button.click(); return true })()",
+    );
+    page.wait_for_text("there is nothing with the name \"No Name\"");
+    check_accessibility(page);
+    page.evaluate("document.getElementById('pause:managed-serviceaccount').form.elements.subject.value = 'managed-serviceaccount'");
+    page.press("document.getElementById('pause:managed-serviceaccount').click()");
+    page.wait_for_text("Resume managed-serviceaccount");
+    page.wait("!document.body.innerText.includes('there is nothing')");
+    page.press("document.getElementById('resume:managed-serviceaccount').click()");
+    page.wait_for_text("Pause managed-serviceaccount");
+    assert_eq!(page.evaluate("isSamePage"), true);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
     let dir = Directory::new("browser");
@@ -167,6 +187,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.press("document.getElementById('resume:managed-serviceaccount').click()");
         page.wait_for_text("Pause managed-serviceaccount");
         updates_take_away_no_click_and_no_selection(&mut page, &kubectl, &cluster);
+        a_change_keeps_the_place(&mut page);
 
         // The failed canary is tolerated now, and the next group requests an approval.
         let approval = json!({"spec": {"approval": {"mode": "BetweenGroups"}}}).to_string();

@@ -96,6 +96,8 @@ fn a_text_of_the_hub_never_becomes_markup() {
     for document in [page::login("<i>"), page::refused("<i>"), page::page("", Some("<i>"))] {
         assert!(!document.contains("<i>") && document.contains("&lt;i&gt;"), "{document}");
     }
+    let placement = placement::page(&Explanation { placement: "<i>".into(), ..explanation(1) });
+    assert!(placement.contains("<title>Placement &lt;i&gt; – Wheelwright</title>"), "{placement}");
     assert!(!html.contains("<script") && !html.contains('\r'), "{html}");
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
     assert!(html.contains("https://&#39;&quot;&amp;"), "{html}");
