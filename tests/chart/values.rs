@@ -1,5 +1,7 @@
 //! The schemas of the values of the charts.
 
+use serde_json::json;
+
 use crate::kube::helm;
 
 #[test]
@@ -11,6 +13,8 @@ fn values_that_the_schema_does_not_know_are_refused() {
         ("listen=\"8080\"", "listen"),
         ("serviceAccounts=[{\"namespace\":\"a\"}]", "names"),
         ("tracing.endpoint=\"otel:4317\"", "tracing"),
+        ("env=[{\"value\":\"x\"}]", "name"),
+        ("extraVolumeMounts=[{\"name\":\"authority\"}]", "mountPath"),
         ("image.pullPolicy=\"Sometimes\"", "pullPolicy"),
         ("customSigners=[\"kubernetes.io/kubelet-serving\"]", "customSigners"),
     ] {
@@ -27,4 +31,29 @@ fn values_that_the_schema_does_not_know_are_refused() {
         let refused = helm::render(chart, &[value]).unwrap_err();
         assert!(refused.contains(why), "{chart} {value}: {refused}");
     }
+}
+
+#[test]
+fn the_environment_and_the_volumes_reach_the_operator_and_the_dashboard() {
+    let variable = json!({"name": "SSL_CERT_FILE", "value": "/authority/ca.crt"});
+    let mount = json!({"name": "authority", "mountPath": "/authority", "readOnly": true});
+    let volume = json!({"name": "authority", "configMap": {"name": "authority"}});
+    let values = [
+        "dashboard.enabled=true".to_owned(),
+        format!("env={}", json!([variable])),
+        format!("extraVolumes={}", json!([volume])),
+        format!("extraVolumeMounts={}", json!([mount])),
+    ];
+    let rendered = helm::render("wheelwright", &values.each_ref().map(String::as_str)).unwrap();
+    let deployments = rendered.iter().filter(|object| object["kind"] == "Deployment");
+    for deployment in deployments.clone() {
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        for (list, wanted) in
+            [(&container["env"], &variable), (&container["volumeMounts"], &mount), (&pod["volumes"], &volume)]
+        {
+            assert!(list.as_array().unwrap().contains(wanted), "{deployment}");
+        }
+    }
+    assert_eq!(deployments.count(), 2);
 }
