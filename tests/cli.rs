@@ -95,7 +95,10 @@ async fn start(
 fn a_token_names_an_address_that_clusters_reach(hub: &Cli) {
     let told = |line: &str| String::from_utf8(hub.output(line, "").stderr).unwrap();
     let warning = told("get token");
-    assert!(warning.contains("is an address of this machine") && warning.contains("--hub-apiserver"), "{warning}");
+    assert!(
+        warning.contains("is an address of this machine") && warning.contains("--hub-apiserver"),
+        "{warning}"
+    );
     let line = "get token --hub-apiserver https://hub.example.com:6443/";
     assert_eq!(told(line), "");
     let printed = hub.run(line);

@@ -7,6 +7,7 @@
 //!   and changes what the hub lets them change.
 
 mod action;
+pub mod certificate;
 pub mod hub;
 mod live;
 mod local;

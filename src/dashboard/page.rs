@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use super::rollouts::Rollouts;
 use super::shown::Shown;
-use controllers::hub::overview::{
-    Clusters, HeldObjects, Overview, ReportSummary, Repository,
-};
+use controllers::hub::overview::{Clusters, HeldObjects, Overview, ReportSummary, Repository};
 use object::text::short_commit;
 
 /// Limit of the unavailable clusters that are shown one by one.
@@ -27,7 +25,9 @@ pub(super) fn page(content: &str, visitor: Option<&str>) -> String {
             "<p id=\"state\" role=\"status\">as it was when the page was loaded</p>{}",
             visitor.unwrap_or_default()
         ),
-        &format!("<p id=\"refusal\" class=\"problem\" role=\"alert\"></p><main id=\"fleet\">{content}</main>"),
+        &format!(
+            "<p id=\"refusal\" class=\"problem\" role=\"alert\"></p><main id=\"fleet\">{content}</main>"
+        ),
     )
 }
 

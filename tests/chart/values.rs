@@ -1,6 +1,6 @@
 //! The schemas of the values of the charts.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kube::helm;
 
@@ -56,4 +56,21 @@ fn the_environment_and_the_volumes_reach_the_operator_and_the_dashboard() {
         }
     }
     assert_eq!(deployments.count(), 2);
+}
+
+#[test]
+fn the_dashboard_has_a_certificate_of_ones_own() {
+    let rendered =
+        helm::render("wheelwright", &["dashboard.enabled=true", "dashboard.tlsSecret=\"page\""]).unwrap();
+    let is_it = |object: &&Value| {
+        object["kind"] == "Deployment" && object["metadata"]["name"] == "wheelwright-dashboard"
+    };
+    let pod = &rendered.iter().find(is_it).unwrap()["spec"]["template"]["spec"];
+    let arguments = pod["containers"][0]["args"].as_array().unwrap();
+    for argument in ["--cert=/tls/tls.crt", "--key=/tls/tls.key"] {
+        assert!(arguments.contains(&json!(argument)), "{pod}");
+    }
+    let mount = json!([{"name": "tls", "mountPath": "/tls", "readOnly": true}]);
+    let volume = json!([{"name": "tls", "secret": {"secretName": "page"}}]);
+    assert_eq!((&pod["containers"][0]["volumeMounts"], &pod["volumes"]), (&mount, &volume));
 }

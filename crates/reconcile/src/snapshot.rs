@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::index::LentIndexes;
 use super::memo::{KeyMemos, MemoRequest, MemoResult, find};
 use super::{
-    Caches, Index, Lookup, LookupAnswer, Memo, Query, Read, ReadError, ReadErrorReason, Site, Source, Unreadable,
-    View,
+    Caches, Index, Lookup, LookupAnswer, Memo, Query, Read, ReadError, ReadErrorReason, Site, Source,
+    Unreadable, View,
 };
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 

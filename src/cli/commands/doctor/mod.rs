@@ -75,7 +75,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let namespace = args.namespace.clone();
         // Where it cannot be read, `operator` says so.
         let operator = find::<Deployment>(&client, &Key::namespaced(&*namespace, OPERATOR)).await;
-        let is_helm = operator.is_ok_and(|found| found.is_some_and(|one| one.label(MANAGED_BY) == Some("Helm")));
+        let is_helm =
+            operator.is_ok_and(|found| found.is_some_and(|one| one.label(MANAGED_BY) == Some("Helm")));
         let hub = ExaminedHub { client, namespace, has_ours, is_helm };
         examine(&hub).await
     })?;
