@@ -92,7 +92,21 @@ async fn start(
     tokio::spawn(agent::run(options, stop.clone()))
 }
 
+fn a_token_names_an_address_that_clusters_reach(hub: &Cli) {
+    let told = |line: &str| String::from_utf8(hub.output(line, "").stderr).unwrap();
+    let warning = told("get token");
+    assert!(
+        warning.contains("is an address of this machine") && warning.contains("--hub-apiserver"),
+        "{warning}"
+    );
+    let line = "get token --hub-apiserver https://hub.example.com:6443/";
+    assert_eq!(told(line), "");
+    let printed = hub.run(line);
+    assert!(printed.contains(" --hub-apiserver https://hub.example.com:6443 "), "{printed}");
+}
+
 fn people_write(hub: &Cli) {
+    a_token_names_an_address_that_clusters_reach(hub);
     assert_eq!(hub.run("clusterset create team"), "Clusterset team is created\n");
     assert_eq!(hub.run("clusterset create team"), "Clusterset team is already created\n");
     let moved = hub.run("clusterset set team --clusters c1");

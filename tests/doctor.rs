@@ -130,6 +130,40 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_advice_for_a_hub_of_helm_corrects_it() {
+    let hub = Cluster::start("doctor-helm").await;
+    let kubectl = hub.kubectl();
+    let helm = |verb: &str| {
+        let mut command = Command::new(helm::program());
+        command.args([verb, "wheelwright", concat!(env!("CARGO_MANIFEST_DIR"), "/charts/wheelwright")]);
+        command.args(["--namespace", helm::NAMESPACE]);
+        let output = command.arg("--kubeconfig").arg(&hub.kubeconfig).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    kubectl.run(&["create", "namespace", helm::NAMESPACE]);
+    helm("install");
+    kubectl.run(&["delete", "crd", "rolloutpolicies.gitops.wheelwright.dev"]);
+    kubectl.run(&["delete", "validatingadmissionpolicy", "wheelwright-manifestworks"]);
+    let first_rule = r#"[{"op":"remove","path":"/rules/0"}]"#;
+    kubectl.run(&["patch", "clusterrole", "wheelwright-operator", "--type=json", "-p", first_rule]);
+    let has = |findings: &[String], check: &str| findings.iter().any(|one| one.starts_with(check));
+    let broken = ["definitions: ", "admission: ", "permissions: "];
+    let (findings, advice) = problems(&hub);
+    assert!(broken.iter().all(|check| has(&findings, check)), "{findings:?}");
+    let definitions = "wheelwright crds | kubectl apply --server-side --force-conflicts -f -";
+    assert!(advice.iter().any(|one| one == definitions), "{advice:?}");
+    assert_eq!(advice.iter().filter(|one| one.starts_with("helm upgrade")).count(), 2, "{advice:?}");
+    assert!(!advice.iter().any(|one| one.contains("wheelwright upgrade")), "{advice:?}");
+
+    let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap().stdout;
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    kubectl.run_with(&apply, &String::from_utf8(crds).unwrap());
+    helm("upgrade");
+    let (findings, _) = problems(&hub);
+    assert!(!broken.iter().any(|check| has(&findings, check)), "{findings:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_about_the_fleet_are_shown_and_others_are_not() {
     let hub = Cluster::start("events").await;
     let kubectl = hub.kubectl();

@@ -160,6 +160,10 @@ async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
         "{output}"
     );
     assert!(cli.refused(&format!("rollout approve {ADD_ON} other")).contains(&token));
+    let watched = cli.output(&format!("rollout status {ADD_ON} --watch --timeout 0s"), "");
+    assert_eq!(watched.status.code(), Some(2), "it waits for a person");
+    let printed = String::from_utf8(watched.stdout).unwrap();
+    assert!(printed.contains(&format!("wheelwright rollout approve {ADD_ON} {token}\n")), "{printed}");
     let output = cli.run(&format!("rollout approve {ADD_ON}"));
     assert!(output.contains("approved: the start of #1 (2 clusters) of fleet/aws\n"), "{output}");
     assert_eq!(policy(&client, "all").await.spec.approved, [token]);

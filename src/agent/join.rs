@@ -129,7 +129,7 @@ pub(super) struct Credentials {
 impl Credentials {
     /// Reads a certificate with its key.
     pub(super) fn read(certificate: String, key: String, kubeconfig: String) -> Result<Self, JoinError> {
-        let pki::Certificate { subject, not_before: from, not_after: until } =
+        let pki::Certificate { subject, names: _, not_before: from, not_after: until } =
             pki::Certificate::from_pem(&certificate)?;
         let agent = subject.common_name.rsplit(':').next().unwrap_or_default().to_owned();
         Ok(Self { agent, certificate, key, kubeconfig, subject, from, until })

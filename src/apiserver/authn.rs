@@ -39,7 +39,8 @@ pub(super) fn anonymous() -> User {
 
 /// Returns the user of a client certificate, and its expiry.
 pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
-    let Certificate { subject, not_before: _, not_after: until } = Certificate::from_der(der).ok()?;
+    let Certificate { subject, names: _, not_before: _, not_after: until } =
+        Certificate::from_der(der).ok()?;
     let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
     Some((User { name: subject.common_name, groups, ..User::default() }, until))
         .filter(|(user, _)| !user.name.is_empty())

@@ -62,6 +62,9 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
         if !repository.unanswered.is_empty() {
             let _ = writeln!(page, "  {}: wheelwright doctor says whether one runs", repository.unanswered);
         }
+        if !repository.report_error.is_empty() {
+            let _ = writeln!(page, "  the present state is not reported: {}", repository.report_error);
+        }
         if repository.suspended {
             let _ = writeln!(page, "  suspended: spec.suspend is true");
         }
@@ -199,5 +202,23 @@ fn short(commit: &str) -> &str {
     match short_commit(commit) {
         "" => "-",
         commit => commit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use controllers::hub::overview::Repository;
+
+    use super::*;
+
+    #[test]
+    fn a_report_that_cannot_be_pushed_is_told() {
+        let fleet = Repository { name: "n/fleet".into(), ready: true, ..Repository::default() };
+        let refused = Repository { report_error: "the server refused it".into(), ..fleet.clone() };
+        let text = |repository| {
+            page(&Overview { repositories: vec![repository], ..Overview::default() }, Style::PLAIN)
+        };
+        assert!(text(refused).contains("\n  the present state is not reported: the server refused it\n"));
+        assert!(!text(fleet).contains("not reported"));
     }
 }

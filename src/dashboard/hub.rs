@@ -21,15 +21,15 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::action::{self, act};
+use super::certificate::{CertificateSource, keep};
 use super::live::{Fleet, Live, ReadFleet};
 use super::rights::Right;
 use super::shown::{Shown, namespace};
 use super::visitor::{Visitor, Visitors};
 use super::{PlacementQuery, document, page, placement, script, style};
-use crate::serve::certificate::{self, ServerSecret};
 use crate::serve::https;
 use crate::serve::tls::Serving;
 
@@ -44,10 +44,6 @@ const MAX_FORM: usize = 16 << 10;
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of the checks whether the visitor of an open page may still see it.
 const RECHECK: Duration = Duration::from_secs(30);
-/// Time between two checks of the certificate.
-const CERTIFICATE_CHECK: Duration = Duration::from_secs(3600);
-/// Time to wait after a failure.
-const RETRY: Duration = Duration::from_secs(2);
 
 /// The options of a dashboard for people with tokens.
 pub struct HubDashboard {
@@ -55,8 +51,8 @@ pub struct HubDashboard {
     pub client: kube::Client,
     /// The connection to the hub; the credentials are the visitors'.
     pub config: kube::Config,
-    /// The Secret with the certificate.
-    pub secret: ServerSecret,
+    /// The certificate.
+    pub certificate: CertificateSource,
 }
 
 struct PageState {
@@ -69,7 +65,7 @@ struct PageState {
 impl HubDashboard {
     /// Serves until `stop`.
     pub async fn serve(self, listener: TcpListener, reader: Arc<dyn ReadFleet>, stop: CancellationToken) {
-        let Self { client, config, secret } = self;
+        let Self { client, config, certificate } = self;
         let live = Live::new(reader);
         let serving = Arc::new(Serving::default());
         let visitors = Visitors::new(client.clone());
@@ -83,33 +79,8 @@ impl HubDashboard {
                 }
             },
             live.read(stop.clone()),
-            keep_certificate(&client, &secret, &serving, &stop)
+            keep(&client, &certificate, &serving, &stop)
         );
-    }
-}
-
-/// Keeps the certificate until `stop`.
-async fn keep_certificate(
-    client: &kube::Client,
-    secret: &ServerSecret,
-    serving: &Serving,
-    stop: &CancellationToken,
-) {
-    let show = async || {
-        let kept = certificate::ensure(client, secret).await?;
-        serving.show(&kept.certificate, &kept.key).map_err(|error| error.to_string())
-    };
-    loop {
-        let pause = match show().await {
-            Ok(()) => CERTIFICATE_CHECK,
-            Err(error) => {
-                warn!(error, "the dashboard has no certificate yet; it is tried again");
-                RETRY
-            }
-        };
-        if stop.run_until_cancelled(sleep(pause)).await.is_none() {
-            return;
-        }
     }
 }
 

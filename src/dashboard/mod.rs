@@ -7,12 +7,14 @@
 //!   and changes what the hub lets them change.
 
 mod action;
+pub mod certificate;
 pub mod hub;
 mod live;
 mod local;
 mod page;
 mod placement;
 mod rights;
+mod rollouts;
 mod shown;
 mod visitor;
 

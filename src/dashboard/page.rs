@@ -1,16 +1,13 @@
 //! The HTML of the dashboard. Every text of the hub is escaped.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::rollouts::Rollouts;
 use super::shown::Shown;
-use controllers::hub::overview::{
-    ClusterSummary, Clusters, Group, HeldObjects, Mark, Overview, ReportSummary, Repository, WorkloadSummary,
-};
+use controllers::hub::overview::{Clusters, HeldObjects, Overview, ReportSummary, Repository};
 use object::text::short_commit;
 
-/// Limit of the clusters of a group that are shown one by one. Of a larger group, clusters with problems come
-/// first, and the rest is counted.
+/// Limit of the unavailable clusters that are shown one by one.
 const SHOWN: usize = 200;
 
 /// Returns the whole document around the content; with the name of a visitor who may log out.
@@ -22,12 +19,15 @@ pub(super) fn page(content: &str, visitor: Option<&str>) -> String {
         )
     });
     document(
+        "Fleet",
         "<script src=\"script.js\" defer></script>",
         &format!(
             "<p id=\"state\" role=\"status\">as it was when the page was loaded</p>{}",
             visitor.unwrap_or_default()
         ),
-        &format!("<main id=\"fleet\">{content}</main>"),
+        &format!(
+            "<p id=\"refusal\" class=\"problem\" role=\"alert\"></p><main id=\"fleet\">{content}</main>"
+        ),
     )
 }
 
@@ -44,7 +44,7 @@ pub(super) fn login(why: &str) -> String {
          <label for=\"token\">Token of the hub</label><br><input type=\"password\" id=\"token\" name=\"token\" \
          autocomplete=\"off\" required></p><p><button>Log in</button></p></form></main>"
     );
-    document("", "", &main)
+    document("Log in", "", "", &main)
 }
 
 /// Returns the page about a request that was refused.
@@ -53,21 +53,23 @@ pub(super) fn refused(why: &str) -> String {
         "<main><p class=\"problem\" role=\"alert\">{}</p><p><a href=\"./\">Back to the fleet</a></p></main>",
         escape(why)
     );
-    document("", "", &main)
+    document("Refused", "", "", &main)
 }
 
-pub(super) fn document(head: &str, header: &str, main: &str) -> String {
+/// Returns a document; `title` is escaped.
+pub(super) fn document(title: &str, head: &str, header: &str, main: &str) -> String {
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Wheelwright</title>\n\
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{} – Wheelwright</title>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"stylesheet\" href=\"style.css\">\n\
          <link rel=\"icon\" href=\"data:,\">\n{head}\n</head>\n<body>\n\
-         <header><h1>Wheelwright</h1>{header}</header>\n{main}\n</body>\n</html>\n"
+         <header><h1>Wheelwright</h1>{header}</header>\n{main}\n</body>\n</html>\n",
+        escape(title)
     )
 }
 
 /// Writes the form of a button: its verb, what it is about, and an approval.
-fn button(html: &mut String, verb: &str, label: &str, subject: &str, token: &str) {
+pub(super) fn button(html: &mut String, verb: &str, label: &str, subject: &str, token: &str) {
     // The label identifies the button, so that the script finds the focused button again after an update.
     let id = format!("{verb} {subject} {token}");
     let _ = write!(
@@ -106,8 +108,10 @@ pub(super) fn content(shown: &Shown) -> String {
         self::repository(&mut html, repository, change_repositories.contains(&repository.name));
     }
     html += "</section>";
-    for (number, workload) in overview.add_ons.iter().chain(&overview.replica_sets).enumerate() {
-        self::workload(&mut html, number, workload, *change_rollouts);
+    let workloads = || overview.add_ons.iter().chain(&overview.replica_sets);
+    let mut rollouts = Rollouts::new(workloads(), *change_rollouts);
+    for (number, workload) in workloads().enumerate() {
+        rollouts.write(&mut html, number, workload);
     }
     if *has_clusters {
         clusters(&mut html, &overview.clusters);
@@ -224,94 +228,6 @@ fn reports(html: &mut String, error: &str, reports: &[ReportSummary]) {
             write!(html, "<li><time datetime=\"{time}\">{time}</time> <code>{commit}</code> {summary}</li>");
     }
     *html += "</ol>";
-}
-
-fn workload(html: &mut String, number: usize, workload: &WorkloadSummary, has_buttons: bool) {
-    let WorkloadSummary { name, settled, total, holds, corrections, paused, approvals, groups, .. } =
-        workload;
-    let _ = write!(
-        html,
-        "<section aria-labelledby=\"rollout-{number}\"><h2 id=\"rollout-{number}\">{}</h2>\
-         <p>{}</p>\
-         <progress max=\"{total}\" value=\"{settled}\" aria-labelledby=\"rollout-{number}\"></progress>",
-        escape(name),
-        workload.progress()
-    );
-    for line in holds.iter().chain(corrections) {
-        let _ = write!(html, "<p class=\"hold\">{}</p>", escape(line));
-    }
-    if has_buttons {
-        for (token, about) in approvals {
-            button(html, "approve", &format!("Approve {about}"), name, token);
-        }
-        match paused {
-            true => button(html, "resume", &format!("Resume {name}"), name, ""),
-            false => button(html, "pause", &format!("Pause {name}"), name, ""),
-        }
-    }
-    for group in groups {
-        self::group(html, name, group);
-    }
-    *html += "</section>";
-}
-
-fn group(html: &mut String, workload: &str, group: &Group) {
-    let title = match group.placement.as_str() {
-        "" => "No placement".to_owned(),
-        placement => format!("{placement} {}", group.name),
-    };
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for cluster in &group.clusters {
-        *counts.entry(cluster.label()).or_default() += 1;
-    }
-    let counts: Vec<_> = counts.iter().map(|(label, count)| format!("{count} {label}")).collect();
-    let _ = write!(
-        html,
-        "<h3>{} <small>{}</small></h3><ul class=\"clusters\">",
-        escape(title.trim()),
-        escape(&counts.join(", "))
-    );
-    let mut shown: Vec<_> = group.clusters.iter().collect();
-    if shown.len() > SHOWN {
-        shown.sort_by_key(|cluster| cluster.mark());
-    }
-    for cluster in shown.iter().take(SHOWN) {
-        self::cluster(html, workload, cluster);
-    }
-    *html += "</ul>";
-    if let Some(more) = shown.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let _ = write!(
-            html,
-            "<p>and {more} more; <code>wheelwright explain rollout {}</code> names them</p>",
-            escape(workload)
-        );
-    }
-}
-
-fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
-    let (class, mark) = (class(cluster.mark()), cluster.mark().sign());
-    let version = cluster.version(workload);
-    let _ = write!(
-        html,
-        "<li class=\"{class}\"><b><span aria-hidden=\"true\">{mark}</span> {}</b> <span>{}</span> <span>{}</span>",
-        escape(&cluster.name),
-        escape(if version.is_empty() { "-" } else { version }),
-        escape(&cluster.label())
-    );
-    if !cluster.message.is_empty() {
-        let _ = write!(html, "<small>{}</small>", escape(&cluster.message));
-    }
-    *html += "</li>";
-}
-
-/// Returns the class of a mark.
-fn class(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Bad => "bad",
-        Mark::Returned | Mark::Busy => "busy",
-        Mark::Waiting => "waits",
-        Mark::Good => "good",
-    }
 }
 
 fn clusters(html: &mut String, clusters: &Clusters) {

@@ -79,5 +79,5 @@ pub(super) fn page(explanation: &Explanation) -> String {
         }
     }
     main += "</main>";
-    document("", "", &main)
+    document(&format!("Placement {placement}"), "", "", &main)
 }

@@ -15,18 +15,7 @@ use super::remote::{Remote, Transport};
 use super::transport::Proxy;
 
 /// The secrets that prove our identity to a remote, and the host keys that prove the identity of the remote.
-///
-/// | key of the Secret | for |
-/// |---|---|
-/// | `username`, `password` | https (`kubernetes.io/basic-auth`) |
-/// | `token` or `bearerToken` | https; `username` defaults to `git` |
-/// | `githubAppID`, `githubAppInstallationID`, `githubAppPrivateKey` | https: a GitHub App |
-/// | `githubAppBaseURL` | the API of GitHub Enterprise Server, such as `https://HOST/api/v3` |
-/// | `ssh-privatekey` or `identity`, `password` | ssh (`kubernetes.io/ssh-auth`); the password is the key's passphrase |
-/// | `known_hosts` | ssh; mandatory |
-/// | `ca.crt` | https: the authorities that are trusted, in place of those of the machine |
-/// | `tls.crt`, `tls.key` | https: the certificate of the client |
-/// | `proxy` | https: `http://[user:password@]host:port`, in place of `HTTPS_PROXY` |
+/// The keys of the Secret are in docs/repositories.md, "Private repositories" and "GitHub Apps".
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     username: Option<String>,
@@ -203,6 +192,8 @@ impl Credentials {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn secret(data: &[(&str, &str)]) -> Result<Credentials, Error> {
@@ -235,6 +226,23 @@ mod tests {
             assert!(message.contains(part), "{message}");
             assert!(!message.contains("evil"));
         }
+    }
+
+    #[test]
+    fn the_docs_have_the_keys_of_a_secret_and_no_others() {
+        let between = |text: &'static str, from: &str, to: &str| {
+            text.split_once(from).unwrap().1.split_once(to).unwrap().0
+        };
+        let read = between(include_str!("credentials.rs"), "pub fn from_secret", "    /// Sets the time");
+        let literals = read.split('"').skip(1).step_by(2);
+        let keys: BTreeSet<&str> =
+            literals.filter(|text| !text.is_empty() && !text.contains(char::is_whitespace)).collect();
+        let page = include_str!("../../docs/repositories.md");
+        let page = between(page, "\n## Private repositories\n", "\n## Hosts\n");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+        let documented: BTreeSet<&str> = rows.flat_map(|(key, _)| key.split('`').step_by(2)).collect();
+        assert_eq!(keys, documented);
+        assert!(keys.contains("known_hosts") && keys.len() == 15, "{keys:?}");
     }
 
     #[test]

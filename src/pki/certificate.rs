@@ -1,18 +1,24 @@
 //! Reads certificates.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use x509_cert::der::Decode as _;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::time::Time;
 
 use super::{Error, Subject};
 
-/// The subject and the validity of a certificate. Nothing is verified.
+/// The subject, the names and the validity of a certificate. Nothing is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// The identity that it speaks for.
     pub subject: Subject,
+    /// The DNS names and IP addresses that it is for.
+    pub names: Vec<String>,
     /// When it becomes valid.
     pub not_before: Timestamp,
     /// When it expires.
@@ -28,7 +34,10 @@ impl Certificate {
         let attempt = "read a certificate";
         let parsed = x509_cert::Certificate::from_der(der).map_err(Error::of(attempt))?.tbs_certificate;
         let time = |time: Time| Timestamp::try_from(time.to_system_time()).map_err(Error::of(attempt));
+        // It is for no name that cannot be read.
+        let names = parsed.get().ok().flatten().map(|(_, SubjectAltName(names))| names).unwrap_or_default();
         Ok(Self {
+            names: names.iter().filter_map(text).collect(),
             subject: Subject::of_name(&parsed.subject),
             not_before: time(parsed.validity.not_before)?,
             not_after: time(parsed.validity.not_after)?,
@@ -42,5 +51,18 @@ impl Certificate {
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let der = CertificateDer::from_pem_slice(text.as_bytes()).map_err(Error::of("read a certificate"))?;
         Self::from_der(&der)
+    }
+}
+
+/// Returns a DNS name or IP address as text.
+fn text(name: &GeneralName) -> Option<String> {
+    match name {
+        GeneralName::DnsName(name) => Some(name.to_string()),
+        GeneralName::IpAddress(bytes) => {
+            let v4 = <[u8; 4]>::try_from(bytes.as_bytes()).map(IpAddr::from);
+            let ip = v4.or_else(|_| <[u8; 16]>::try_from(bytes.as_bytes()).map(IpAddr::from));
+            ip.ok().map(|ip| ip.to_string())
+        }
+        _ => None,
     }
 }

@@ -3,6 +3,7 @@
 //! The authority lives for ten years and the certificate for ninety days. A replica that finds one of them
 //! near its end makes a new one. If two replicas do so at once, one wins, and the other one reads the result.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -71,10 +72,11 @@ impl StoredCertificate {
             let certificate = Certificate::from_pem(pem);
             certificate.is_ok_and(|one| now.saturating_add(left).is_ok_and(|then| one.not_after > then))
         };
-        // The common name is the first host.
+        // An address has several spellings.
+        let spelt = |host: &String| host.parse::<IpAddr>().map_or_else(|_| host.clone(), |ip| ip.to_string());
         let is_for = |pem: &str| {
-            let name = Certificate::from_pem(pem).map(|one| one.subject.common_name);
-            name.is_ok_and(|name| hosts.first() == Some(&name))
+            let names = Certificate::from_pem(pem).map(|one| one.names);
+            names.is_ok_and(|names| hosts.iter().all(|host| names.contains(&spelt(host))))
         };
         is_for(&self.certificate)
             && lasts(&self.certificate, RENEWAL)
@@ -129,10 +131,18 @@ fn first(text: &str) -> &str {
     text.find(END).and_then(|at| text.get(..at + END.len())).unwrap_or_default()
 }
 
+/// Returns whether a Secret has a certificate of another program, such as cert-manager: this one writes its
+/// authority beside it.
+fn is_foreign(secret: &Secret) -> bool {
+    let has = |name: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(name));
+    (has("tls.crt") || has("tls.key")) && !has("ca.key")
+}
+
 /// Reads the Secret, and makes or renews its content if needed.
 ///
 /// # Errors
-/// The API server refuses a read or a write, or no certificate can be made. The text names the attempt.
+/// The API server refuses a read or a write, the Secret is of another program, or no certificate can be
+/// made. The text names the attempt.
 pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<StoredCertificate, String> {
     let name = &secret.name;
     let failed = |attempt: &'static str| {
@@ -144,6 +154,12 @@ pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<Stor
         Some(kept) if kept.is_fresh(&secret.hosts, now()) => return Ok(kept),
         kept => kept,
     };
+    if found.as_ref().is_some_and(is_foreign) {
+        return Err(format!(
+            "the Secret {name} has a certificate without ca.key, so something else keeps it, and it is left as \
+             it is: delete it or rename it"
+        ));
+    }
     let new = StoredCertificate::renew(kept.as_ref(), secret, now())
         .map_err(|error| format!("cannot make a certificate for the Secret {name}: {error}"))?;
     let params = PostParams::default();
@@ -165,6 +181,12 @@ pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<Stor
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
     use super::*;
 
     fn at(days: i64) -> Timestamp {
@@ -193,6 +215,16 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_for_all_of_its_hosts() {
+        let all = ["svc", "localhost", "10.0.0.1", "2001:DB8:0::1"].map(str::to_owned);
+        let with = |hosts: &[String]| ServerSecret { hosts: hosts.to_vec(), ..secret("") };
+        let made = StoredCertificate::renew(None, &with(&all), at(10_000)).unwrap();
+        assert!(made.is_fresh(&all, at(10_000)) && made.is_fresh(&all[1..], at(10_000)));
+        let fewer = StoredCertificate::renew(None, &with(&all[..2]), at(10_000)).unwrap();
+        assert!(!fewer.is_fresh(&all, at(10_000)) && !fewer.is_fresh(&all[2..], at(10_000)));
+    }
+
+    #[test]
     fn clients_trust_the_authority_before_while_certificates_of_it_are_shown() {
         let first = StoredCertificate::renew(None, &secret("w"), at(10_000)).unwrap();
         let late = at(10_000 + 3650 - 100);
@@ -203,6 +235,32 @@ mod tests {
             StoredCertificate::renew(Some(&second), &secret("w"), late + SignedDuration::from_hours(61 * 24))
                 .unwrap();
         assert_eq!(third.authorities, second.authorities);
+    }
+
+    #[tokio::test]
+    async fn a_certificate_of_another_program_is_never_overwritten() {
+        let of = |keys: &[&str]| -> Secret {
+            let data = keys.iter().map(|key| ((*key).to_owned(), ByteString(b"-".to_vec()))).collect();
+            let metadata = ObjectMeta { name: Some("wheelwright-webhook".into()), ..ObjectMeta::default() };
+            Secret { metadata, data: Some(data), ..Secret::default() }
+        };
+        for (keys, is_kept) in [
+            (&["ca.crt", "tls.crt", "tls.key"][..], true),
+            (&["tls.crt", "tls.key"], true),
+            (&["ca.crt", "ca.key", "tls.crt", "tls.key"], false),
+            (&[], false),
+        ] {
+            let held = serde_json::to_vec(&of(keys)).unwrap();
+            let written = Arc::new(AtomicBool::new(false));
+            let writes = Arc::clone(&written);
+            let hub = tower::service_fn(move |request: Request<Body>| {
+                writes.fetch_or(request.method() != "GET", Ordering::Relaxed);
+                let answer = Response::new(Body::from(held.clone()));
+                async { Ok::<_, std::io::Error>(answer) }
+            });
+            let ensured = ensure(&kube::Client::new(hub, "n"), &secret("w")).await;
+            assert_eq!((ensured.is_err(), written.load(Ordering::Relaxed)), (is_kept, !is_kept), "{keys:?}");
+        }
     }
 
     #[test]

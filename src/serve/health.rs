@@ -1,6 +1,8 @@
 //! Answers probes, and what people and Prometheus ask.
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -8,8 +10,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, http};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-use super::{Running, metrics};
+use super::Running;
 use crate::shell::{Handle, now};
 use controllers::hub::placement;
 use object::Key;
@@ -19,24 +22,49 @@ use object::Key;
 #[derive(Clone)]
 pub(super) struct HealthRoutes {
     running: Running,
-    reading: Arc<Semaphore>,
-    explaining: Arc<Semaphore>,
+    metrics: MetricsOf,
+    reading: Place,
+    explaining: Place,
 }
 
-impl HealthRoutes {
-    pub(super) fn of(running: Running) -> Self {
-        Self { running, reading: Arc::new(Semaphore::new(1)), explaining: Arc::new(Semaphore::new(1)) }
+/// Most requests that read, or wait until another one has read: those of a few Prometheus servers.
+const QUEUE: usize = 4;
+/// Longest wait for the place. Prometheus gives a scrape ten seconds by default.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// A place for one request at a time, and a short queue before it: the servers of a pair scrape alike.
+#[derive(Clone)]
+struct Place {
+    queue: Arc<Semaphore>,
+    reading: Arc<Semaphore>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { queue: Arc::new(Semaphore::new(QUEUE)), reading: Arc::new(Semaphore::new(1)) }
     }
 }
 
-/// Runs `read` on a thread of its own if nobody else is there.
-async fn alone(place: &Arc<Semaphore>, read: impl FnOnce() -> Response + Send + 'static) -> Response {
-    let Ok(place) = Arc::clone(place).try_acquire_owned() else {
-        return unavailable("another such request is answered now; ask again");
+/// Writes the metrics of a process.
+type MetricsOf = fn(&Handle) -> Result<String, fmt::Error>;
+
+impl HealthRoutes {
+    pub(super) fn of(running: Running, metrics: MetricsOf) -> Self {
+        Self { running, metrics, reading: Place::new(), explaining: Place::new() }
+    }
+}
+
+/// Runs `read` on a thread of its own when nobody else is there.
+async fn alone(place: &Place, read: impl FnOnce() -> Response + Send + 'static) -> Response {
+    let Ok(queued) = Arc::clone(&place.queue).try_acquire_owned() else {
+        return unavailable("several such requests are answered now; ask again");
+    };
+    let Ok(Ok(turn)) = timeout(WAIT, Arc::clone(&place.reading).acquire_owned()).await else {
+        return unavailable("another such request takes long; ask again");
     };
     let read = move || {
         let response = read();
-        drop(place);
+        drop((turn, queued));
         response
     };
     let read = tokio::task::spawn_blocking(read).await;
@@ -79,7 +107,7 @@ async fn metrics_page(State(health): State<HealthRoutes>) -> Response {
     };
     const OPEN_METRICS: http::HeaderValue =
         http::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let read = move || match metrics::text(&handle) {
+    let read = move || match (health.metrics)(&handle) {
         Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     };

@@ -7,25 +7,40 @@ use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use reconcile::{Read, ReadErrorReason};
 
 use crate::shell::{Handle, now};
 
 /// The prefix of the names of all metrics.
 const PREFIX: &str = "wheelwright";
 
-/// Returns the metrics in the OpenMetrics text format. Those of the fleet are there when its kinds have been
-/// read, which a leader has done.
+/// Returns the metrics of an operator in the OpenMetrics text format. Those of the fleet are there when its
+/// kinds have been read, which a leader has done. Only an operator says whether it leads: an agent that said
+/// so would hide that the hub has no leader.
 ///
 /// # Errors
 /// Never in practice: writing to a string does not fail.
-pub(super) fn text(handle: &Handle) -> Result<String, fmt::Error> {
+pub(super) fn of_operator(handle: &Handle) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix(PREFIX);
+    handle.register_leader(&mut registry);
+    handle.register_metrics(&mut registry);
+    register_fleet(&mut registry, &Overview::read(&handle.caches(), now()));
+    text(&registry)
+}
+
+/// Returns the metrics of an agent, or of an operator of registrations.
+///
+/// # Errors
+/// Never in practice, as above.
+pub(super) fn of_agent(handle: &Handle) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
     handle.register_metrics(&mut registry);
-    if let Ok(overview) = Overview::read(&handle.caches(), now()) {
-        register(&mut registry, &overview);
-    }
+    text(&registry)
+}
+
+fn text(registry: &Registry) -> Result<String, fmt::Error> {
     let mut text = String::new();
-    encode(&mut text, &registry)?;
+    encode(&mut text, registry)?;
     Ok(text)
 }
 
@@ -59,6 +74,23 @@ fn count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+/// Registers the state of a fleet, and whether it could be read.
+fn register_fleet(registry: &mut Registry, overview: &Read<Overview>) {
+    let is_unread = match overview {
+        Ok(overview) => {
+            register(registry, overview);
+            false
+        }
+        // The controllers that read the fleet are left out.
+        Err(error) if error.reason == ReadErrorReason::NotWatched => return,
+        Err(_) => true,
+    };
+    let unread = Gauge::<i64>::default();
+    unread.set(is_unread.into());
+    let help = "1 if the fleet cannot be read, so that its metrics are absent, else 0";
+    registry.register("fleet_unread", help, unread);
+}
+
 /// Registers the state of a fleet.
 fn register(registry: &mut Registry, overview: &Overview) {
     let Overview { repositories, clusters, placements, add_ons, replica_sets } = overview;
@@ -68,10 +100,12 @@ fn register(registry: &mut Registry, overview: &Overview) {
     by_available.get_or_create(&ByAvailable { available: "false" }).set(count(away));
     let ready = Family::<ByConfigRepo, Gauge>::default();
     let held = Family::<ByConfigRepo, Gauge>::default();
+    let unreported = Family::<ByConfigRepo, Gauge>::default();
     for repo in repositories {
         let labels = ByConfigRepo { config_repo: repo.name.clone() };
         ready.get_or_create(&labels).set(repo.ready.into());
         held.get_or_create(&labels).set(repo.held_deletions.is_some().into());
+        unreported.get_or_create(&labels).set((!repo.report_error.is_empty()).into());
     }
     let selected = Family::<ByPlacement, Gauge>::default();
     let satisfied = Family::<ByPlacement, Gauge>::default();
@@ -83,6 +117,8 @@ fn register(registry: &mut Registry, overview: &Overview) {
     registry.register("clusters", "Clusters of the hub", by_available);
     registry.register("config_repo_ready", "1 if the hub is as the repository says, else 0", ready);
     registry.register("config_repo_deletions_held", "1 if deletions wait for an approval, else 0", held);
+    let help = "1 if the present state cannot be reported, else 0";
+    registry.register("config_repo_report_failed", help, unreported);
     registry.register("placement_clusters", "Clusters that a placement selects", selected);
     registry.register("placement_satisfied", "1 if a placement selects what it asks for, else 0", satisfied);
     register_rollouts(registry, add_ons.iter().chain(replica_sets));

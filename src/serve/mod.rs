@@ -48,8 +48,8 @@ pub struct Listen {
 pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken) -> std::io::Result<()> {
     let (_, running) = watch::channel(Ok(handle));
     let placements = Router::new().route("/debug/placements/{namespace}/{name}", get(explain));
-    listen(Listen { address, tls: false }, health(placements).with_state(HealthRoutes::of(running)), stop)
-        .await
+    let routes = health(placements).with_state(HealthRoutes::of(running, metrics::of_operator));
+    listen(Listen { address, tls: false }, routes, stop).await
 }
 
 /// Serves `/livez`, `/readyz` and `/metrics` of an agent until `stop`.
@@ -59,7 +59,7 @@ pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken)
 pub async fn serve_agent(at: Listen, running: Running, stop: CancellationToken) -> std::io::Result<()> {
     // The second path is that of OCM's agents.
     let healthz = Router::new().route("/healthz", get(live));
-    listen(at, health(healthz).with_state(HealthRoutes::of(running)), stop).await
+    listen(at, health(healthz).with_state(HealthRoutes::of(running, metrics::of_agent)), stop).await
 }
 
 async fn listen(at: Listen, routes: Router, stop: CancellationToken) -> std::io::Result<()> {

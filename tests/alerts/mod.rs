@@ -61,23 +61,31 @@ fn labels_of<'d>(name: &str, docs: &'d str) -> BTreeSet<&'d str> {
     labels.chain(name.ends_with("_bucket").then_some("le")).collect()
 }
 
+/// Labels of the targets: of the replicas, and of the hubs of one Prometheus.
+const OF_TARGETS: [&str; 3] = ["instance", "pod", "cluster"];
+
 /// Returns the labels that do not exist: those that an expression matches or groups by and its metrics lack,
-/// and those that are shown and that it does not group by.
+/// and those that are shown and that its groups do not have.
 fn unknown_labels<'t>(expression: &'t str, shown: &[&'t str], docs: &str) -> Vec<&'t str> {
-    let (mut unknown, mut grouped) = (Vec::new(), BTreeSet::new());
+    let mut unknown = Vec::new();
     for (at, _) in expression.match_indices('{') {
         let metric =
             expression[..at].rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap();
         let matchers = expression[at + 1..].split('}').next().unwrap().split(',');
         let labels = matchers.map(|matcher| matcher.split(['=', '!']).next().unwrap().trim());
-        unknown.extend(labels.filter(|label| !labels_of(metric, docs).contains(label)));
+        let known = |label: &&str| OF_TARGETS.contains(label) || labels_of(metric, docs).contains(label);
+        unknown.extend(labels.filter(|label| !known(label)));
     }
-    for group in expression.split("by (").skip(1) {
-        grouped.extend(group.split(')').next().unwrap().split(',').map(str::trim));
-    }
-    let all: BTreeSet<&str> =
+    let groups = |keyword: &str| -> BTreeSet<&str> {
+        let groups = expression.split(keyword).skip(1).map(|rest| rest.split(')').next().unwrap());
+        groups.flat_map(|group| group.split(',').map(str::trim)).collect()
+    };
+    let (by, without) = (groups("by ("), groups("without ("));
+    let mut all: BTreeSet<&str> =
         metrics(expression).into_iter().flat_map(|metric| labels_of(metric, docs)).collect();
-    unknown.extend(grouped.iter().filter(|label| !all.contains(*label)));
+    all.extend(OF_TARGETS);
+    unknown.extend(by.union(&without).filter(|label| !all.contains(*label)));
+    let grouped = if without.is_empty() { by } else { all.difference(&without).copied().collect() };
     unknown.extend(shown.iter().filter(|label| !grouped.contains(*label)));
     unknown
 }
@@ -88,6 +96,8 @@ fn every_label_that_alerts_and_dashboard_use_exists() {
     let wrong =
         "sum by (le, repo) (rate(wheelwright_write_duration_seconds_bucket{ok=\"1\", action=~\"a\"}[5m]))";
     assert_eq!(unknown_labels(wrong, &["le", "kind"], &docs), ["ok", "repo", "kind"]);
+    let wrong = "sum without (state, repo) (max without (pod) (wheelwright_rollout_clusters{cluster=\"a\"}))";
+    assert_eq!(unknown_labels(wrong, &["workload", "state", "kind"], &docs), ["repo", "state", "kind"]);
 
     let alerts: Value = serde_saphyr::from_str(&text("charts/wheelwright/files/alerts.yaml")).unwrap();
     for rule in alerts["groups"][0]["rules"].as_array().unwrap() {
@@ -107,6 +117,14 @@ fn every_label_that_alerts_and_dashboard_use_exists() {
     }
 }
 
+#[test]
+fn every_alert_has_its_answer_in_the_docs() {
+    let (alerts, page) = (text("charts/wheelwright/files/alerts.yaml"), text("docs/alerts.md"));
+    let alerts: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(headings, alerts);
+}
+
 fn promtool(arguments: &[&str]) -> String {
     let output =
         Command::new(built("tests/promtool/build")).args(arguments).current_dir(ROOT).output().unwrap();
@@ -119,7 +137,7 @@ fn promtool(arguments: &[&str]) -> String {
 #[test]
 fn alerts_are_valid_and_fire_when_they_should() {
     let printed = promtool(&["check", "rules", "charts/wheelwright/files/alerts.yaml"]);
-    assert!(printed.contains("12 rules found"), "{printed}");
+    assert!(printed.contains("14 rules found"), "{printed}");
     let dir = tempfile::tempdir().unwrap();
     for file in ["charts/wheelwright/files/alerts.yaml", "tests/alerts/cases.yaml"] {
         let name = file.rsplit('/').next().unwrap();

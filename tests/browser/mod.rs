@@ -61,6 +61,59 @@ fn picture(page: &mut Chromium, name: &str) {
     }
 }
 
+/// A person presses a button with the mouse and selects a text, while the page changes.
+fn updates_take_away_no_click_and_no_selection(page: &mut Chromium, kubectl: &Kubectl, cluster: &Value) {
+    let at = page.evaluate(
+        "(() => { const button = document.getElementById('pause:managed-serviceaccount'); \
+         button.scrollIntoView({block: 'center'}); const box = button.getBoundingClientRect(); \
+         return {x: box.x + box.width / 2, y: box.y + box.height / 2, button: 'left', clickCount: 1} })()",
+    );
+    let mouse = |page: &mut Chromium, kind: &str| {
+        let mut event = at.clone();
+        event["type"] = json!(kind);
+        page.call("Input.dispatchMouseEvent", event);
+    };
+    mouse(page, "mousePressed");
+    kubectl.run_with(&["apply", "-f", "-"], &cluster.to_string());
+    page.wait("waiting?.includes('3 of 4 available')");
+    page.wait("document.body.innerText.includes('3 of 3 available')");
+    mouse(page, "mouseReleased");
+    page.wait_for_text("Resume managed-serviceaccount");
+    page.wait_for_text("3 of 4 available");
+    page.press("document.getElementById('resume:managed-serviceaccount').click()");
+    page.wait_for_text("Pause managed-serviceaccount");
+
+    let selected = page.evaluate(
+        "getSelection().selectAllChildren(document.getElementById('repositories')); getSelection().toString()",
+    );
+    kubectl.run(&["delete", "managedcluster", "new-1", "--wait=false"]);
+    page.wait_for_text("stays as it is while text is selected");
+    assert_eq!(page.evaluate("getSelection().toString()"), selected);
+    page.evaluate("getSelection().removeAllRanges(); true");
+    page.wait_for_text("3 of 3 available");
+    page.wait("document.getElementById('state').textContent === 'live'");
+}
+
+/// Changes and refusals do not load the page again.
+fn a_change_keeps_the_place(page: &mut Chromium) {
+    let title = page.evaluate("document.title");
+    assert!(title.as_str().unwrap().starts_with("Fleet – Wheelwright – localhost:"), "{title}");
+    page.evaluate("globalThis.isSamePage = true");
+    page.evaluate(
+        "(() => { const button = document.getElementById('pause:managed-serviceaccount'); \
+         button.form.elements.subject.value = 'No Name'; button.click(); return true })()",
+    );
+    page.wait_for_text("there is nothing with the name \"No Name\"");
+    check_accessibility(page);
+    page.evaluate("document.getElementById('pause:managed-serviceaccount').form.elements.subject.value = 'managed-serviceaccount'");
+    page.press("document.getElementById('pause:managed-serviceaccount').click()");
+    page.wait_for_text("Resume managed-serviceaccount");
+    page.wait("!document.body.innerText.includes('there is nothing')");
+    page.press("document.getElementById('resume:managed-serviceaccount').click()");
+    page.wait_for_text("Pause managed-serviceaccount");
+    assert_eq!(page.evaluate("isSamePage"), true);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
     let dir = Directory::new("browser");
@@ -133,6 +186,8 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         check_accessibility(&mut page);
         page.press("document.getElementById('resume:managed-serviceaccount').click()");
         page.wait_for_text("Pause managed-serviceaccount");
+        updates_take_away_no_click_and_no_selection(&mut page, &kubectl, &cluster);
+        a_change_keeps_the_place(&mut page);
 
         // The failed canary is tolerated now, and the next group requests an approval.
         let approval = json!({"spec": {"approval": {"mode": "BetweenGroups"}}}).to_string();

@@ -6,17 +6,22 @@ mod container;
 mod values;
 
 use std::process::Command;
+use std::time::Duration;
 
 use ::kube::Api;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
 use axum::http::Request;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::kube::{Cluster, Directory, Process, free_port, helm};
 use crate::offline::probe;
 use crate::running::git_daemon;
 use crate::wait::eventually;
+
+/// Longest wait for the proxy to be asked, for a busy machine.
+const WITHIN: Duration = Duration::from_secs(120);
 
 /// The permissions of the operator beyond the kinds of OCM and its own, and beyond reading anything but
 /// Secrets. The list is complete, so that a review sees a new permission.
@@ -129,7 +134,12 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     let port = free_port();
     let listen = format!("listen=\"127.0.0.1:{port}\"");
     let webhook = format!("conversionWebhook.listen=\"127.0.0.1:{}\"", free_port());
-    let (hub, objects) = install("chart", &[&listen, &webhook, "extraArgs=[\"--local-repositories\"]"]).await;
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let through = format!("http://{}", proxy.local_addr().unwrap());
+    let env = json!([{"name": "HTTPS_PROXY", "value": through}, {"name": "NO_PROXY", "value": "127.0.0.1,localhost"}]);
+    let env = format!("env={env}");
+    let values = [&listen, &webhook, &env, "extraArgs=[\"--local-repositories\"]"];
+    let (hub, objects) = install("chart", &values).await;
     let kubectl = hub.kubectl();
     let dir = Directory::new("chart");
     let git = free_port();
@@ -141,7 +151,10 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
         "spec": {"url": format!("git://127.0.0.1:{git}/fleet.git"), "path": "app", "interval": "5s"}});
     let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
         "metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": true}});
-    kubectl.run_with(&["apply", "-f", "-"], &format!("{repo}\n{cluster}"));
+    let mut beyond = repo.clone();
+    beyond["metadata"]["name"] = json!("beyond");
+    beyond["spec"]["url"] = json!("https://git.example.com/fleet.git");
+    kubectl.run_with(&["apply", "-f", "-"], &format!("{repo}\n{cluster}\n{beyond}"));
 
     let repos: Api<ConfigRepo> = Api::namespaced(hub.client().await, helm::NAMESPACE);
     eventually("the commit is applied", async || {
@@ -171,6 +184,10 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     .await;
     let label = "jsonpath={.metadata.labels.cluster\\.open-cluster-management\\.io/clusterset}";
     assert_eq!(kubectl.run(&["get", "managedcluster", "c1", "-o", label]), "default");
+    let (asked, _) = tokio::time::timeout(WITHIN, proxy.accept()).await.unwrap().unwrap();
+    let mut line = String::new();
+    BufReader::new(asked).read_line(&mut line).await.unwrap();
+    assert_eq!(line.trim(), "CONNECT git.example.com:443 HTTP/1.1");
     container::assert_probes(&objects, port).await;
     let fetches = ["wheelwright_fetch_duration_seconds_count", "wheelwright_git_received_bytes_total"];
     container::assert_counted(port, &fetches).await;

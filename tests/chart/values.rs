@@ -1,5 +1,7 @@
 //! The schemas of the values of the charts.
 
+use serde_json::{Value, json};
+
 use crate::kube::helm;
 
 #[test]
@@ -11,6 +13,8 @@ fn values_that_the_schema_does_not_know_are_refused() {
         ("listen=\"8080\"", "listen"),
         ("serviceAccounts=[{\"namespace\":\"a\"}]", "names"),
         ("tracing.endpoint=\"otel:4317\"", "tracing"),
+        ("env=[{\"value\":\"x\"}]", "name"),
+        ("extraVolumeMounts=[{\"name\":\"authority\"}]", "mountPath"),
         ("image.pullPolicy=\"Sometimes\"", "pullPolicy"),
         ("customSigners=[\"kubernetes.io/kubelet-serving\"]", "customSigners"),
     ] {
@@ -27,4 +31,46 @@ fn values_that_the_schema_does_not_know_are_refused() {
         let refused = helm::render(chart, &[value]).unwrap_err();
         assert!(refused.contains(why), "{chart} {value}: {refused}");
     }
+}
+
+#[test]
+fn the_environment_and_the_volumes_reach_the_operator_and_the_dashboard() {
+    let variable = json!({"name": "SSL_CERT_FILE", "value": "/authority/ca.crt"});
+    let mount = json!({"name": "authority", "mountPath": "/authority", "readOnly": true});
+    let volume = json!({"name": "authority", "configMap": {"name": "authority"}});
+    let values = [
+        "dashboard.enabled=true".to_owned(),
+        format!("env={}", json!([variable])),
+        format!("extraVolumes={}", json!([volume])),
+        format!("extraVolumeMounts={}", json!([mount])),
+    ];
+    let rendered = helm::render("wheelwright", &values.each_ref().map(String::as_str)).unwrap();
+    let deployments = rendered.iter().filter(|object| object["kind"] == "Deployment");
+    for deployment in deployments.clone() {
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        for (list, wanted) in
+            [(&container["env"], &variable), (&container["volumeMounts"], &mount), (&pod["volumes"], &volume)]
+        {
+            assert!(list.as_array().unwrap().contains(wanted), "{deployment}");
+        }
+    }
+    assert_eq!(deployments.count(), 2);
+}
+
+#[test]
+fn the_dashboard_has_a_certificate_of_ones_own() {
+    let rendered =
+        helm::render("wheelwright", &["dashboard.enabled=true", "dashboard.tlsSecret=\"page\""]).unwrap();
+    let is_it = |object: &&Value| {
+        object["kind"] == "Deployment" && object["metadata"]["name"] == "wheelwright-dashboard"
+    };
+    let pod = &rendered.iter().find(is_it).unwrap()["spec"]["template"]["spec"];
+    let arguments = pod["containers"][0]["args"].as_array().unwrap();
+    for argument in ["--cert=/tls/tls.crt", "--key=/tls/tls.key"] {
+        assert!(arguments.contains(&json!(argument)), "{pod}");
+    }
+    let mount = json!([{"name": "tls", "mountPath": "/tls", "readOnly": true}]);
+    let volume = json!([{"name": "tls", "secret": {"secretName": "page"}}]);
+    assert_eq!((&pod["containers"][0]["volumeMounts"], &pod["volumes"]), (&mount, &volume));
 }

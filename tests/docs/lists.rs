@@ -87,6 +87,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/plan.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
     (
         "docs/repositories.md",
+        "ssh-keyscan git.example.com",
+        "there is no such server; git:: fetches over ssh",
+    ),
+    (
+        "docs/repositories.md",
         "git fetch origin",
         "no operator reports here; git:: fetches reports and archives",
     ),

@@ -119,6 +119,14 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
             ],
         ),
         (helm::NAMESPACE, "--addon-roles agent,other", &["addonRoles=[\"agent\",\"other\"]"]),
+        (
+            helm::NAMESPACE,
+            "--dashboard --env HTTPS_PROXY=http://p:1?a=b --env NO_PROXY=10.96.0.1,.svc",
+            &[
+                "dashboard.enabled=true",
+                "env=[{\"name\":\"HTTPS_PROXY\",\"value\":\"http://p:1?a=b\"},{\"name\":\"NO_PROXY\",\"value\":\"10.96.0.1,.svc\"}]",
+            ],
+        ),
         (helm::NAMESPACE, "--extra-arg=-v --extra-arg=--x=y", &["extraArgs=[\"-v\",\"--x=y\"]"]),
     ] {
         let wanted = by_name(helm::render_in(namespace, "wheelwright", values).unwrap());

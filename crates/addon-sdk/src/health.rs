@@ -54,6 +54,7 @@ async fn ready(State(handle): State<Handle>) -> Response {
 
 async fn metrics(State(handle): State<Handle>) -> Response {
     let mut registry = Registry::with_prefix("addon");
+    handle.register_leader(&mut registry);
     handle.register_metrics(&mut registry);
     let mut text = String::new();
     match encode(&mut text, &registry) {

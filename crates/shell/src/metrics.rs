@@ -167,7 +167,7 @@ impl Metrics {
     /// Registers the counters, and the state of the process as it is now.
     pub(super) fn register(&self, registry: &mut Registry, state: &ProcessState) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let ProcessState { is_leader, controllers, cached } = state;
+        let ProcessState { controllers, cached } = state;
         let depth = Family::<ByController, Gauge>::default();
         for info in controllers {
             let labels = ByController { controller: info.name };
@@ -184,9 +184,6 @@ impl Metrics {
                 unreadable_objects.get_or_create(&labels).inc_by(count(*unreadable));
             }
         }
-        let leader = Gauge::<i64>::default();
-        leader.set((*is_leader).into());
-        registry.register("leader", "1 if the process may write, 0 if it waits to be elected", leader);
         registry.register(
             "reconcile",
             "Reconciliations: from the plan for a key to its last write",
@@ -235,11 +232,16 @@ impl Metrics {
     }
 }
 
+/// Registers whether a process may write.
+pub(super) fn register_leader(registry: &mut Registry, leads: bool) {
+    let leader = Gauge::<i64>::default();
+    leader.set(leads.into());
+    registry.register("leader", "1 if the process may write, 0 if it waits to be elected", leader);
+}
+
 /// The state of a process at a scrape.
 #[derive(Default)]
 pub(super) struct ProcessState {
-    /// Whether it may write.
-    pub(super) is_leader: bool,
     /// Its controllers.
     pub(super) controllers: Vec<ControllerInfo>,
     /// The objects of its caches, by kind.
@@ -277,7 +279,8 @@ pub fn register_samples(registry: &mut Registry) {
     let controllers = vec![ControllerInfo { name: controller, reporter: "", depth: 3, is_ready: true }];
     metrics.fetched(SignedDuration::from_secs(1), 2048, Some("Unreachable"));
     let cached = vec![(Gvk::parse("v1", "Secret"), CachedCount { objects: 40, unreadable: 2 })];
-    metrics.register(registry, &ProcessState { is_leader: true, controllers, cached });
+    metrics.register(registry, &ProcessState { controllers, cached });
+    register_leader(registry, true);
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::clock::now;
 use super::election::Leadership;
 use super::events::EventRecorder;
 use super::execute::Executor;
-use super::metrics::ProcessState;
+use super::metrics::{self, ProcessState};
 use super::resources::Resources;
 use super::runtime::{Runtime, Watches};
 use super::selection::Selection;
@@ -285,6 +285,13 @@ impl Handle {
         self.runtime.metrics.fetched(took, bytes, failure);
     }
 
+    /// Registers whether the process may write. A process without an election, which nobody waits for, has no
+    /// use for it.
+    pub fn register_leader(&self, registry: &mut Registry) {
+        let leads = self.runtime.executor.leadership.as_ref().is_none_or(Leadership::holds);
+        metrics::register_leader(registry, leads);
+    }
+
     /// Registers the counters and the state of the process.
     pub fn register_metrics(&self, registry: &mut Registry) {
         let scraped = self.runtime.read(|dispatcher| {
@@ -292,8 +299,7 @@ impl Handle {
             (controllers, dispatcher.cached())
         });
         let (controllers, cached) = scraped.unwrap_or_default();
-        let is_leader = self.runtime.executor.leadership.as_ref().is_none_or(Leadership::holds);
-        self.runtime.metrics.register(registry, &ProcessState { is_leader, controllers, cached });
+        self.runtime.metrics.register(registry, &ProcessState { controllers, cached });
     }
 
     /// Returns whether every kind that a controller needs has been read once; a candidate that waits for its

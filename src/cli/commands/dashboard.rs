@@ -1,6 +1,7 @@
 //! `wheelwright dashboard`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::cli::connect::HubArgs;
 use crate::cli::follow::follow_with_placements;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
+use crate::dashboard::certificate::CertificateSource;
 use crate::dashboard::hub::HubDashboard;
 use crate::dashboard::{LocalDashboard, ReadFleet};
 use crate::serve::certificate::ServerSecret;
@@ -46,6 +48,13 @@ pub(crate) struct Args {
     /// localhost].
     #[arg(long, requires = "listen", value_name = "HOST", value_delimiter = ',')]
     hosts: Vec<String>,
+    /// File with a certificate of your own, in PEM, in place of one that the dashboard makes. A change counts
+    /// within a minute.
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "key"])]
+    cert: Option<PathBuf>,
+    /// File with the key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
@@ -82,11 +91,20 @@ async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResu
         [] => vec![format!("{DASHBOARD}.{}.svc", args.namespace), "localhost".to_owned()],
         hosts => hosts.to_vec(),
     };
-    let secret = ServerSecret { namespace: args.namespace.clone(), name: DASHBOARD.into(), hosts };
+    let certificate = match (&args.cert, &args.key) {
+        (Some(certificate), Some(key)) => {
+            CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }
+        }
+        _ => CertificateSource::Made(ServerSecret {
+            namespace: args.namespace.clone(),
+            name: DASHBOARD.into(),
+            hosts,
+        }),
+    };
     let shell = follow_with_placements(client.clone());
     let reader = Arc::new(FollowedFleet(shell.handle()));
     let stop = stop_on_signal();
-    let dashboard = HubDashboard { client, config, secret };
+    let dashboard = HubDashboard { client, config, certificate };
     tokio::join!(shell.run(stop.clone()), dashboard.serve(listener, reader, stop.clone()));
     Ok(ExitCode::SUCCESS)
 }

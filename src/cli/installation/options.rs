@@ -40,6 +40,10 @@ pub(in crate::cli) struct OptionArgs {
     /// false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     dashboard: Option<bool>,
+    /// Variable of the environment of the operator and the dashboard, such as
+    /// `HTTPS_PROXY=http://proxy:3128`; may be repeated [default: none].
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Option<Vec<String>>,
     /// Another argument of `wheelwright operator`; may be repeated.
     #[arg(long = "extra-arg", value_name = "ARG", allow_hyphen_values = true)]
     extra_args: Option<Vec<String>>,
@@ -58,6 +62,7 @@ impl OptionArgs {
             service_accounts,
             addon_roles,
             dashboard,
+            env,
             extra_args,
         } = self.clone();
         InstallationOptions {
@@ -70,6 +75,7 @@ impl OptionArgs {
             service_accounts,
             addon_roles,
             dashboard,
+            env,
             extra_args,
         }
     }
@@ -85,6 +91,12 @@ fn account(text: &str) -> Result<String, String> {
     let is_account =
         text.split_once('/').is_some_and(|(namespace, name)| !namespace.is_empty() && !name.is_empty());
     if is_account || text.is_empty() { Ok(text.into()) } else { Err("write NAMESPACE/NAME".into()) }
+}
+
+/// Checks a variable. An empty one stands for an empty list.
+fn variable(text: &str) -> Result<String, String> {
+    let is_variable = text.split_once('=').is_some_and(|(name, _)| !name.is_empty());
+    if is_variable || text.is_empty() { Ok(text.into()) } else { Err("write NAME=VALUE".into()) }
 }
 
 /// Returns all objects that this command installs.

@@ -96,6 +96,8 @@ fn a_text_of_the_hub_never_becomes_markup() {
     for document in [page::login("<i>"), page::refused("<i>"), page::page("", Some("<i>"))] {
         assert!(!document.contains("<i>") && document.contains("&lt;i&gt;"), "{document}");
     }
+    let placement = placement::page(&Explanation { placement: "<i>".into(), ..explanation(1) });
+    assert!(placement.contains("<title>Placement &lt;i&gt; – Wheelwright</title>"), "{placement}");
     assert!(!html.contains("<script") && !html.contains('\r'), "{html}");
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
     assert!(html.contains("https://&#39;&quot;&amp;"), "{html}");
@@ -117,6 +119,31 @@ fn a_page_of_a_thousand_clusters_stays_small_and_shows_the_failed_ones() {
     assert!(html.len() < 100_000, "{} bytes", html.len());
     assert!(html.contains("> last</b>"), "the cluster in trouble is not among those that are shown");
     assert!(html.contains("and 801 more"), "{html}");
+}
+
+#[test]
+fn a_page_of_many_groups_and_add_ons_stays_small_and_shows_the_failed_ones() {
+    let cluster_of = |n: usize| cluster(format!("cluster-{n}"), ClusterState::Done);
+    let group = |n: usize| Group {
+        placement: "fleet/all".into(),
+        name: format!("#{n}"),
+        clusters: (0..100).map(|of| cluster_of(100 * n + of)).collect(),
+    };
+    let add_on = |n: usize| WorkloadSummary {
+        name: format!("add-on-{n}"),
+        total: 1000,
+        groups: (0..10).map(group).collect(),
+        ..WorkloadSummary::default()
+    };
+    let mut add_ons: Vec<_> = (0..10).map(add_on).collect();
+    add_ons[9].groups[9].clusters.push(cluster("last".into(), ClusterState::TimedOut));
+    let html = page::page(&content(&Overview { add_ons, ..Overview::default() }), Some("somebody"));
+    assert!(html.len() < 80_000, "{} bytes", html.len());
+    assert_eq!(html.matches("<li class=").count(), 200, "{html}");
+    assert!(html.contains("> last</b>"), "the cluster in trouble is not among those that are shown");
+    assert!(html.contains("<h3>fleet/all #9 <small>100 Done"), "{html}");
+    let more = "and 1000 more; <code>wheelwright explain rollout add-on-9</code>";
+    assert!(html.contains(more), "{html}");
 }
 
 /// Sends a request and returns the answer up to `end`.

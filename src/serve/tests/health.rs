@@ -10,11 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::serve::metrics;
 use crate::shell::{Shell, ShellOptions};
 
 async fn asked(path: &str, running: Running) -> (StatusCode, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
-    let answer = health(Router::new()).with_state(HealthRoutes::of(running)).oneshot(request).await.unwrap();
+    let routes = HealthRoutes::of(running, metrics::of_operator);
+    let answer = health(Router::new()).with_state(routes).oneshot(request).await.unwrap();
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
@@ -39,15 +41,22 @@ async fn a_process_whose_loop_is_stuck_for_a_minute_is_not_alive() {
     assert_eq!(asked("/readyz", joining).await.0, StatusCode::SERVICE_UNAVAILABLE);
 }
 
-#[tokio::test]
-async fn one_request_at_a_time_reads_the_fleet() {
-    let (place, (entered, mut inside), (leave, left)) = (
-        Arc::new(Semaphore::new(1)),
-        tokio::sync::mpsc::unbounded_channel(),
-        std::sync::mpsc::channel::<()>(),
-    );
+#[test]
+fn an_agent_does_not_say_that_the_hub_has_a_leader() {
+    let hub = tower::service_fn(async |_| Ok::<_, std::io::Error>(Response::new(Body::empty())));
+    let handle = Shell::new(ShellOptions::new(kube::Client::new(hub, "default")), |_| ()).handle();
+    let (agent, operator) = (metrics::of_agent(&handle).unwrap(), metrics::of_operator(&handle).unwrap());
+    assert!(!agent.contains("wheelwright_leader") && agent.contains("wheelwright_writes"), "{agent}");
+    // With `--leader-elect=false` it has no election either, and writes.
+    assert!(operator.contains("wheelwright_leader 1"), "{operator}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_request_at_a_time_reads_the_fleet_and_few_wait_for_it() {
+    let (place, (entered, mut inside), (leave, left)) =
+        (Place::new(), tokio::sync::mpsc::unbounded_channel(), std::sync::mpsc::channel::<()>());
     let slow = {
-        let place = Arc::clone(&place);
+        let place = place.clone();
         tokio::spawn(async move {
             alone(&place, move || {
                 entered.send(()).unwrap();
@@ -58,8 +67,20 @@ async fn one_request_at_a_time_reads_the_fleet() {
         })
     };
     inside.recv().await.unwrap();
-    assert_eq!(alone(&place, || "second".into_response()).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let mut waiting: Vec<_> =
+        (1..QUEUE).map(|_| Box::pin(alone(&place, || "one that waits".into_response()))).collect();
+    for one in &mut waiting {
+        assert!(futures::poll!(one).is_pending());
+    }
+    let refused = alone(&place, || "one too many".into_response()).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    advance(WAIT).await;
+    for one in waiting {
+        assert_eq!(one.await.status(), StatusCode::SERVICE_UNAVAILABLE, "it has waited long enough");
+    }
+    let mut next = Box::pin(alone(&place, || "one that waits".into_response()));
+    assert!(futures::poll!(&mut next).is_pending());
     leave.send(()).unwrap();
     assert_eq!(slow.await.unwrap().status(), StatusCode::OK);
-    assert_eq!(alone(&place, || "third".into_response()).await.status(), StatusCode::OK);
+    assert_eq!(next.await.status(), StatusCode::OK);
 }

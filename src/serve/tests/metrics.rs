@@ -33,7 +33,12 @@ fn fleet() -> Overview {
         ..WorkloadSummary::default()
     };
     Overview {
-        repositories: vec![Repository { name: "n/fleet".into(), ready: true, ..Repository::default() }],
+        repositories: vec![Repository {
+            name: "n/fleet".into(),
+            ready: true,
+            report_error: "the server refused it".into(),
+            ..Repository::default()
+        }],
         clusters: Clusters { total: 3, available: 2, troubled: Vec::new() },
         placements: vec![PlacementSummary {
             name: "n/aws".into(),
@@ -49,7 +54,7 @@ fn fleet() -> Overview {
 fn all() -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     crate::shell::register_samples(&mut registry);
-    register(&mut registry, &fleet());
+    register_fleet(&mut registry, &Ok(fleet()));
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text
@@ -61,6 +66,8 @@ fn the_state_of_the_fleet_is_exported() {
     for line in [
         "wheelwright_clusters{available=\"false\"} 1",
         "wheelwright_config_repo_ready{config_repo=\"n/fleet\"} 1",
+        "wheelwright_config_repo_report_failed{config_repo=\"n/fleet\"} 1",
+        "wheelwright_fleet_unread 0",
         "wheelwright_placement_clusters{placement=\"n/aws\"} 3",
         "wheelwright_rollout_clusters{workload=\"msa\",state=\"Done\"} 2",
         "wheelwright_rollout_clusters{workload=\"msa\",state=\"TimedOut\"} 1",
@@ -69,6 +76,22 @@ fn the_state_of_the_fleet_is_exported() {
         "wheelwright_rollout_holds{workload=\"n/settings\"} 1",
     ] {
         assert!(text.lines().any(|held| held == line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_fleet_that_cannot_be_read_is_told_unless_nothing_reads_it() {
+    for (reason, told) in [
+        (ReadErrorReason::NotListed, true),
+        (ReadErrorReason::Failed, true),
+        (ReadErrorReason::NotWatched, false),
+    ] {
+        let error = reconcile::ReadError { what: "ManagedCluster".into(), why: "why".into(), reason };
+        let mut registry = Registry::with_prefix(PREFIX);
+        register_fleet(&mut registry, &Err(error));
+        let text = super::text(&registry).unwrap();
+        assert_eq!(text.contains("wheelwright_fleet_unread 1"), told, "{reason:?}: {text}");
+        assert!(!text.contains("wheelwright_clusters"), "{text}");
     }
 }
 
@@ -86,10 +109,9 @@ fn every_metric_stands_in_the_docs() {
     let mut page = String::from(
         "# Metrics\n\nThe operator serves them at `/metrics` of `--listen`, in the OpenMetrics text format. Those of the fleet come from the \
          leader. A test writes this list\nfrom the code (`make bless`).\n\n\
-         The agent serves them at the same path once it has joined, and answers 503 before. It has no row about clusters, ConfigRepos, \
-         placements and rollouts.\nIts `wheelwright_leader` is always 1, because agents elect nobody. It fetches nothing from git, so those rows \
-         are 0 or absent. The chart `wheelwright-agent`\nhas no Service and no ServiceMonitor: to collect metrics of agents, have Prometheus \
-         read the port `health` of their pods.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
+         The agent serves them at the same path once it has joined, and answers 503 before. It has no row about the leader, clusters, \
+         ConfigRepos, placements and\nrollouts. It fetches nothing from git, so those rows are 0 or absent. The chart `wheelwright-agent` has no \
+         Service and no ServiceMonitor: to\ncollect metrics of agents, have Prometheus read the port `health` of their pods.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     let mut lines: Vec<String> = Vec::new();
     for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {

@@ -21,6 +21,7 @@ pub(super) fn configure(
         service_accounts: _,
         addon_roles: _,
         dashboard: _,
+        env,
         extra_args,
     } = options;
     let is_operator = deployment.name() == OPERATOR;
@@ -33,6 +34,14 @@ pub(super) fn configure(
         container.and_then(Value::as_object_mut).ok_or(InstallationError::Missing("container"))?;
     if let Some(image) = image {
         container.insert("image".into(), json!(image));
+    }
+    let variables = env.iter().flatten().filter_map(|variable| variable.split_once('='));
+    let variables: Vec<Value> =
+        variables.map(|(name, value)| json!({"name": name, "value": value})).collect();
+    if !variables.is_empty()
+        && let Some(held) = container.entry("env").or_insert_with(|| json!([])).as_array_mut()
+    {
+        held.extend(variables);
     }
     if !is_operator {
         return Ok(());

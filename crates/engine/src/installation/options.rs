@@ -37,6 +37,9 @@ pub struct InstallationOptions {
     /// Whether the dashboard runs too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dashboard: Option<bool>,
+    /// Environment of the operator and the dashboard, as NAME=VALUE.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<Vec<String>>,
     /// Further arguments of `wheelwright operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_args: Option<Vec<String>>,
@@ -56,6 +59,7 @@ impl InstallationOptions {
             service_accounts,
             addon_roles,
             dashboard,
+            env,
             extra_args,
         } = self;
         Self {
@@ -68,6 +72,7 @@ impl InstallationOptions {
             service_accounts: service_accounts.or(installed.service_accounts),
             addon_roles: addon_roles.or(installed.addon_roles),
             dashboard: dashboard.or(installed.dashboard),
+            env: env.or(installed.env),
             extra_args: extra_args.or(installed.extra_args),
         }
     }

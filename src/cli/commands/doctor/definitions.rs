@@ -24,8 +24,11 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let wanted = crds::hub();
     let (present, missing): (Vec<_>, Vec<_>) =
         wanted.iter().map(|one| (one, present.get(one.name()))).partition(|(_, present)| present.is_some());
-    let missing = missing_finding(&missing.iter().map(|(wanted, _)| wanted.name()).collect::<Vec<_>>());
-    let others = present.into_iter().filter_map(|(wanted, present)| compare(wanted, present?));
+    let missing: Vec<&str> = missing.iter().map(|(wanted, _)| wanted.name()).collect();
+    let install = hub.upgrade_definitions("wheelwright install, or wheelwright upgrade");
+    let missing = missing_finding(&missing, install);
+    let upgrade = hub.upgrade_definitions("wheelwright upgrade; --take-ownership if OCM has installed it");
+    let others = present.into_iter().filter_map(|(wanted, present)| compare(wanted, present?, upgrade));
     let findings: Vec<Finding> = missing.into_iter().chain(others).collect();
     if findings.is_empty() {
         return vec![Finding::good(
@@ -37,15 +40,19 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
 }
 
 /// Returns one finding about all definitions that are missing.
-fn missing_finding(names: &[&str]) -> Option<Finding> {
+fn missing_finding(names: &[&str], advice: &str) -> Option<Finding> {
     let verb = if names.len() == 1 { "is" } else { "are" };
     let message =
         format!("{} {verb} missing: {}", counted(names.len(), "definition"), few(names.iter().copied()));
-    (!names.is_empty()).then(|| Finding::bad(CHECK, message, "wheelwright install, or wheelwright upgrade"))
+    (!names.is_empty()).then(|| Finding::bad(CHECK, message, advice))
 }
 
-/// Returns the problem of a definition.
-fn compare(wanted: &CustomResourceDefinition, present: &CustomResourceDefinition) -> Option<Finding> {
+/// Returns the problem of a definition. `upgrade` is the command that writes all definitions again.
+fn compare(
+    wanted: &CustomResourceDefinition,
+    present: &CustomResourceDefinition,
+    upgrade: &str,
+) -> Option<Finding> {
     let name = wanted.name();
     let mut conditions = present.status.iter().flat_map(|status| status.conditions.iter().flatten());
     if let Some(refused) = conditions.find(|one| one.type_ == "NamesAccepted" && one.status == "False") {
@@ -63,12 +70,8 @@ fn compare(wanted: &CustomResourceDefinition, present: &CustomResourceDefinition
     for version in wanted.spec.versions.iter().filter(|version| version.served) {
         let served = present.spec.versions.iter().find(|one| one.name == version.name && one.served);
         let Some(served) = served else {
-            let advice = "wheelwright upgrade --take-ownership, or upgrade what has installed the definition";
-            return Some(Finding::bad(
-                CHECK,
-                format!("{name}: version {} is not served", version.name),
-                advice,
-            ));
+            let message = format!("{name}: version {} is not served", version.name);
+            return Some(Finding::bad(CHECK, message, upgrade));
         };
         let missing: Vec<String> = fields(version).difference(&fields(served)).cloned().collect();
         if !missing.is_empty() {
@@ -77,11 +80,7 @@ fn compare(wanted: &CustomResourceDefinition, present: &CustomResourceDefinition
                 version.name,
                 few(missing.iter().map(String::as_str))
             );
-            return Some(Finding::warning(
-                CHECK,
-                message,
-                "wheelwright upgrade; --take-ownership if OCM has installed it",
-            ));
+            return Some(Finding::warning(CHECK, message, upgrade));
         }
     }
     None
@@ -120,7 +119,7 @@ mod tests {
         let established = json!({"conditions": [{"type": "Established", "status": "True"}]});
         present.status = serde_json::from_value(established).unwrap();
         change(&mut present);
-        let found = compare(&wanted, &present).map(|finding| finding.message).unwrap_or_default();
+        let found = compare(&wanted, &present, "").map(|finding| finding.message).unwrap_or_default();
         assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{expected:?}: {found}");
     }
 
@@ -138,7 +137,7 @@ mod tests {
             },
             "drops fields that this version reads: spec.verify",
         );
-        let missing = |names: &[&str]| missing_finding(names).map(|finding| finding.message);
+        let missing = |names: &[&str]| missing_finding(names, "").map(|finding| finding.message);
         assert_eq!(missing(&[]), None);
         assert_eq!(missing(&["a"]).unwrap(), "1 definition is missing: a");
         assert_eq!(missing(&["a"; 7]).unwrap(), "7 definitions are missing: a, a, a, a, a and 2 more");

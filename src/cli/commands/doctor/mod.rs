@@ -13,12 +13,16 @@ mod repositories;
 
 use std::process::ExitCode;
 
+use engine::installation::{MANAGED_BY, OPERATOR};
 use finding::{Finding, Health};
+use k8s_openapi::api::apps::v1::Deployment;
+use object::{Key, Metadata as _};
 
 use super::block_on;
 use crate::cli::connect::HubArgs;
 use crate::cli::origin::serves_ours;
 use crate::cli::output::{Output, Ui};
+use crate::cli::writer::find;
 use crate::cli::{CommandError, CommandResult};
 
 /// Check a hub, and say what is wrong and what to do.
@@ -45,13 +49,35 @@ struct ExaminedHub {
     namespace: String,
     /// Whether the hub has definitions of ours; a hub with the programs of OCM alone has none.
     has_ours: bool,
+    /// Whether helm installed the operator: `wheelwright install` and `upgrade` leave such a hub to it.
+    is_helm: bool,
+}
+
+impl ExaminedHub {
+    /// Returns the command that writes roles and policies again: `without_helm`, or helm's.
+    fn upgrade(&self, without_helm: &'static str) -> &'static str {
+        if self.is_helm { "helm upgrade" } else { without_helm }
+    }
+
+    /// Returns the command that writes the definitions again, which helm writes once only.
+    fn upgrade_definitions(&self, without_helm: &'static str) -> &'static str {
+        match self.is_helm {
+            true => "wheelwright crds | kubectl apply --server-side --force-conflicts -f -",
+            false => without_helm,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let findings = block_on(async {
         let client = args.hub.connect().await?;
         let has_ours = serves_ours(&client).await?;
-        let hub = ExaminedHub { client, namespace: args.namespace.clone(), has_ours };
+        let namespace = args.namespace.clone();
+        // Where it cannot be read, `operator` says so.
+        let operator = find::<Deployment>(&client, &Key::namespaced(&*namespace, OPERATOR)).await;
+        let is_helm =
+            operator.is_ok_and(|found| found.is_some_and(|one| one.label(MANAGED_BY) == Some("Helm")));
+        let hub = ExaminedHub { client, namespace, has_ours, is_helm };
         examine(&hub).await
     })?;
     let is_well = findings.iter().all(|finding| matches!(finding.health, Health::Good | Health::Warning));

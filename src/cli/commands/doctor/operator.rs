@@ -40,7 +40,7 @@ pub(super) async fn api_server(hub: &ExaminedHub) -> Vec<Finding> {
 }
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
-    let ExaminedHub { client, namespace, has_ours: _ } = hub;
+    let ExaminedHub { client, namespace, has_ours: _, is_helm: _ } = hub;
     let found = find::<Deployment>(client, &Key::namespaced(namespace, OPERATOR)).await;
     let is_installed = !matches!(found, Ok(None));
     let lease = lease(client, namespace).await;
@@ -154,11 +154,9 @@ async fn policies(hub: &ExaminedHub, is_installed: bool) -> Finding {
         return Finding::good(CHECK, format!("{} admission policies guard the hub", wanted.len()));
     }
     let message = format!("admission policies are missing: {}", few(missing));
-    Finding::warning(
-        CHECK,
-        message,
-        "wheelwright install; without them roles are all that guards (docs/security.md)",
-    )
+    let write = hub.upgrade("wheelwright install");
+    let advice = format!("{write}; without them roles are all that guards (docs/security.md)");
+    Finding::warning(CHECK, message, advice)
 }
 
 #[cfg(test)]

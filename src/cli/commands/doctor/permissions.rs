@@ -44,7 +44,11 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandEr
         )]);
     }
     let message = format!("the operator may not {}", few(refused.iter().map(String::as_str)));
-    Ok(vec![Finding::bad(CHECK, message, "wheelwright upgrade, or helm upgrade: both write its roles")])
+    Ok(vec![Finding::bad(
+        CHECK,
+        message,
+        format!("{}, which writes its roles", hub.upgrade("wheelwright upgrade")),
+    )])
 }
 
 /// Returns an access review for each permission of a rule.

@@ -44,7 +44,7 @@ async fn examine_one(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Finding, Fi
             CHECK,
             message,
             format!(
-                "kubectl create secret generic {missing} -n {}, with keys of docs/repositories.md",
+                "kubectl create secret generic {missing} -n {}, with keys of docs/repositories.md (Private repositories)",
                 key.namespace
             ),
         ));

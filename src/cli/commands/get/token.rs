@@ -1,5 +1,6 @@
 //! `wheelwright get token`.
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -30,6 +31,10 @@ pub(super) struct Args {
     /// How long the token is good for, such as 24h.
     #[arg(long, default_value = "24h", value_parser = seconds)]
     duration: i64,
+    /// URL at which clusters reach the hub [default: that of the kubeconfig]. Its certificate must be for this
+    /// host.
+    #[arg(long, value_name = "URL")]
+    hub_apiserver: Option<String>,
     /// How the token is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: TokenFormat,
@@ -66,9 +71,16 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
     let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
     let answer = answer.map_err(failed(format!("get a token of {NAMESPACE}/{ACCOUNT}")))?;
+    let url = args.hub_apiserver.clone().unwrap_or_else(|| config.cluster_url.to_string());
+    if is_loopback(&url) {
+        ui.error(format!(
+            "warning: {url} is an address of this machine, which pods of other clusters do not reach; \
+             name the address of the hub: --hub-apiserver"
+        ))?;
+    }
     let bootstrap = Bootstrap {
         hub_token: answer.status.and_then(|status| status.token).unwrap_or_default(),
-        hub_apiserver: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
+        hub_apiserver: url.trim_end_matches('/').to_owned(),
         hub_ca_data: ca_data(config.root_cert.as_deref().unwrap_or_default()),
     };
     match args.output {
@@ -77,6 +89,14 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         TokenFormat::Text => ui.text(text(&bootstrap, installed_image(&client).await.as_deref()))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns whether a URL leads to the machine that uses it, as those of kind and minikube do.
+fn is_loopback(url: &str) -> bool {
+    let parsed = url.parse::<http::Uri>().ok();
+    let host = parsed.as_ref().and_then(http::Uri::host).unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn text(bootstrap: &Bootstrap, image: Option<&str>) -> String {
@@ -130,4 +150,22 @@ async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandErro
         writer.create(&ClusterRoleBinding { metadata, role_ref, subjects: Some(vec![subject]) }).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_this_machine_is_none_for_other_clusters() {
+        for (url, is) in [
+            ("https://127.0.0.1:6443", true),
+            ("https://[::1]:6443/", true),
+            ("https://localhost:6443", true),
+            ("https://hub.example.com", false),
+            ("https://10.0.0.1:6443", false),
+        ] {
+            assert_eq!(is_loopback(url), is, "{url}");
+        }
+    }
 }

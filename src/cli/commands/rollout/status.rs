@@ -1,7 +1,8 @@
 //! `wheelwright rollout status`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::{Explained, json, missing};
 use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, read_by_rollouts};
-use crate::cli::output::{Output, Ui};
+use crate::cli::output::{Output, Style, Ui};
 use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
@@ -25,7 +26,7 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Show a rollout group by group: the version and state of each cluster, why it does not go on, and what to do.
 ///
-/// With `--watch` it ends when every cluster is done; the exit code is 1 when failures have stopped the rollout.
+/// With `--watch` it ends when every cluster is done; the exit code is 1 when failures have stopped the rollout, and 2 after `--timeout`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -35,20 +36,44 @@ pub(crate) struct Args {
     /// Follow the rollout until it is done or stopped by failures.
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
+    /// How long to follow it, such as 30m [default: without an end].
+    #[arg(long, value_name = "DURATION", requires = "watch", value_parser = duration)]
+    timeout: Option<Duration>,
     /// How the rollout is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
+/// How a watch ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Every cluster is done, or a person has ended the command.
+    Done,
+    /// None goes on before a person acts.
+    Stopped,
+    /// The time is over.
+    TimedOut,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = object::duration::parse(text).and_then(|duration| Duration::try_from(duration).ok());
+    duration.ok_or_else(|| "write a duration, such as 30m".into())
+}
+
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
     if args.watch {
-        let is_done = block_on(watch(args, ui))?;
-        if is_done {
-            return Ok(ExitCode::SUCCESS);
-        }
+        let end = block_on(watch(args, ui))?;
+        let code = match end {
+            End::Done => return Ok(ExitCode::SUCCESS),
+            End::Stopped => ExitCode::FAILURE,
+            End::TimedOut => {
+                ui.error(format!("{name} is not done, and the time of --timeout is over"))?;
+                ExitCode::from(2)
+            }
+        };
         ui.text(next(name, &Explained::read(name, &args.origin)?))?;
-        return Ok(ExitCode::FAILURE);
+        return Ok(code);
     }
     let explained = Explained::read(name, &args.origin)?;
     match args.output {
@@ -86,11 +111,24 @@ fn next(name: &str, explained: &Explained) -> String {
     for command in commands {
         let _ = writeln!(page, "  {command}");
     }
-    for (token, about) in waiting(explained) {
+    page + &approvals(name, &waiting(explained))
+}
+
+/// Returns the approvals that wait, and the commands that give them.
+fn approvals(name: &str, waiting: &BTreeMap<String, String>) -> String {
+    let mut page = String::new();
+    for (token, about) in waiting {
         let _ =
             writeln!(page, "waits for an approval of {about}\n  wheelwright rollout approve {name} {token}");
     }
     page
+}
+
+/// Returns the page of `--watch`: the rollout, and the commands with which a person lets it go on.
+fn watched(summary: &WorkloadSummary, style: Style) -> String {
+    let WorkloadSummary { name, paused, approvals: waiting, .. } = summary;
+    let resume = if *paused { format!("  wheelwright rollout resume {name}\n") } else { String::new() };
+    fleet::workload(summary, style) + &resume + &approvals(name, waiting)
 }
 
 /// How a hold ends.
@@ -118,42 +156,56 @@ fn release(hold: &Wait, name: &str) -> Release {
     Release { is_stopped, command: command.map(|command| format!("wheelwright rollout {command}")) }
 }
 
-/// Follows a rollout by watches; returns whether it did not stop before its end.
-async fn watch(args: &Args, ui: &mut Ui) -> Result<bool, CommandError> {
+/// Follows a rollout by watches.
+async fn watch(args: &Args, ui: &mut Ui) -> Result<End, CommandError> {
     let name = &args.subject.name;
     let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();
     let stop = stop_on_signal();
     let reading = tokio::spawn(shell.run(stop.clone()));
     let mut shown = String::new();
-    let mut is_done = true;
-    while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
+    let mut end = End::Done;
+    let mut over = pin!(async {
+        match args.timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    });
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(TICK) => {}
+            () = &mut over => {
+                end = End::TimedOut;
+                break;
+            }
+        }
         // The first lists are not complete yet.
         let Ok(overview) = Overview::read(&handle.caches(), now()) else { continue };
         let summary = find(&overview, name)?;
-        let page = fleet::workload(summary, ui.style());
+        let page = watched(summary, ui.style());
         if page != shown {
             ui.redraw(&page)?;
             shown = page;
         }
-        if let Some(end) = end(summary) {
-            is_done = end;
-            stop.cancel();
+        if let Some(now) = self::end(summary) {
+            end = now;
+            break;
         }
     }
+    stop.cancel();
     reading.await?;
-    Ok(is_done)
+    Ok(end)
 }
 
-/// Returns at the end of a rollout whether every cluster is done; else none goes on before a person acts.
-/// `None` before the end.
-fn end(summary: &WorkloadSummary) -> Option<bool> {
+/// Returns how a rollout has ended; `None` before its end.
+fn end(summary: &WorkloadSummary) -> Option<End> {
     if summary.settled == summary.total {
-        return Some(true);
+        return Some(End::Done);
     }
     let mut clusters = summary.groups.iter().flat_map(|group| &group.clusters);
     (summary.failed + summary.quarantined > 0 && clusters.all(|cluster| stands_still(&cluster.state)))
-        .then_some(false)
+        .then_some(End::Stopped)
 }
 
 /// Returns whether the state of a cluster lasts until a person acts.
@@ -171,5 +223,24 @@ fn stands_still(state: &ClusterState) -> bool {
         | ClusterState::Starting
         | ClusterState::Progressing { .. }
         | ClusterState::Soaking { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watched_rollout_says_with_which_command_a_person_lets_it_go_on() {
+        let summary = WorkloadSummary { name: "msa".into(), total: 2, ..WorkloadSummary::default() };
+        assert!(!watched(&summary, Style::PLAIN).contains("wheelwright rollout"));
+        let approvals = [("token".to_owned(), "the start of #1".to_owned())].into();
+        let waiting = WorkloadSummary { approvals, ..summary.clone() };
+        let page = watched(&waiting, Style::PLAIN);
+        let command = "waits for an approval of the start of #1\n  wheelwright rollout approve msa token\n";
+        assert!(page.ends_with(command), "{page}");
+        let paused = watched(&WorkloadSummary { paused: true, ..summary }, Style::PLAIN);
+        assert!(paused.ends_with("\n  wheelwright rollout resume msa\n"), "{paused}");
+        assert_eq!((duration("30m"), duration("-1s").is_err()), (Ok(Duration::from_secs(1800)), true));
     }
 }
