@@ -264,6 +264,13 @@ async fn an_agent_whose_renewal_nobody_approves_renews_its_lease_and_applies_wor
     send_work(&on_hub, "meanwhile").await;
     let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
     eventually("a work is applied", async || maps.get_opt("meanwhile").await.unwrap().is_some()).await;
+    let clusters: Api<ManagedCluster> = Api::all(on_hub.clone());
+    eventually("the hub shows that the renewal waits", async || {
+        let cluster = clusters.get("c1").await.unwrap();
+        let rotated = cluster.condition("ClusterCertificateRotated").cloned();
+        rotated.is_some_and(|one| one.is_false() && one.message.contains("has to be approved"))
+    })
+    .await;
     assert_eq!((waiting().await, identity().await), (renewal, held), "the renewal still waits");
     agent.end().await;
     operator.end().await;

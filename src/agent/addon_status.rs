@@ -1,13 +1,15 @@
 //! The part of an add-on's status that the agent of its cluster writes: how the add-on proves its identity, and
-//! whether its credentials are fresh.
+//! whether its credentials are fresh. The status of the cluster says the same about the agent.
 
+use std::fmt::Debug;
 use std::pin::pin;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -102,21 +104,13 @@ impl AddOns<'_> {
         }
         let status =
             json!({"kubeClientDriver": status.kube_client_driver, "registrations": status.registrations});
-        self.patch_status(&addons, &live, &status).await?;
+        patch_status(&addons, &live, &status).await?;
         Ok(later(now(), RETRY))
     }
 
     /// Reports on the hub how fresh the credentials of an add-on are, unless it says so already.
     pub(super) async fn report(&self, addon: &str, observed: Observation) -> Result<(), JoinError> {
-        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
-        let live = addons.get(addon).await.map_err(api("read the add-on"))?;
-        let before = live.status.clone().unwrap_or_default().conditions;
-        let mut conditions = before.clone();
-        set_condition(&mut conditions, observed, now());
-        if conditions == before {
-            return Ok(());
-        }
-        self.patch_status(&addons, &live, &json!({"conditions": conditions})).await
+        report(&Api::<ManagedClusterAddOn>::namespaced(self.client.clone(), self.cluster), addon, observed).await
     }
 
     /// Reports that there are no fresh credentials, and why. An add-on that cannot be reported about is logged.
@@ -126,13 +120,7 @@ impl AddOns<'_> {
             Proof::Certificate => (CERTIFICATE, "ClientCertificateUpdateFailed"),
             Proof::OtherDriver | Proof::NoAccount => return,
         };
-        let message = match error {
-            JoinError::TooManyRequests(_) => {
-                "Stop creating csr since there are too many csr created already on hub".to_owned()
-            }
-            JoinError::Stopped => return,
-            error => with_causes(error),
-        };
+        let Some(message) = failure(error) else { return };
         self.report_missing(registration, Observation::new(condition, False, reason).message(message)).await;
     }
 
@@ -142,20 +130,7 @@ impl AddOns<'_> {
         registration: &Registration,
         issued: impl Future<Output = Result<String, JoinError>>,
     ) -> Result<String, JoinError> {
-        let mut issued = pin!(issued);
-        let message = format!(
-            "waiting for a certificate of {}; the certificate request has to be approved and signed",
-            registration.signer
-        );
-        let observed = Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(message);
-        let mut wait = Wait::new(LONG_WAIT, LONGEST_WAIT);
-        loop {
-            tokio::select! {
-                certificate = &mut issued => return certificate,
-                () = sleep(wait.take()) => {}
-            }
-            self.report_missing(registration, observed.clone()).await;
-        }
+        reporting(issued, || self.report_missing(registration, waiting_for(&registration.signer))).await
     }
 
     async fn report_missing(&self, registration: &Registration, observed: Observation) {
@@ -163,26 +138,77 @@ impl AddOns<'_> {
             warn!(addon = registration.addon, %error, "cannot report the missing credentials on the hub");
         }
     }
+}
 
-    /// Patches the status of an add-on, if nobody has written it since it was read.
-    async fn patch_status(
-        &self,
-        addons: &Api<ManagedClusterAddOn>,
-        live: &ManagedClusterAddOn,
-        status: &serde_json::Value,
-    ) -> Result<(), JoinError> {
-        let version = live.metadata.resource_version.as_deref().unwrap_or_default();
-        let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
-        let name = live.metadata.name.as_deref().unwrap_or_default();
-        let written = addons.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        written.map(drop).map_err(api("write the status of the add-on"))
+/// Returns the condition while a certificate is waited for.
+pub(super) fn waiting_for(signer: &str) -> Observation {
+    let message = format!(
+        "waiting for a certificate of {signer}; the certificate request has to be approved and signed"
+    );
+    Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(message)
+}
+
+/// Returns the condition after a certificate that was not issued; `None` if the agent stops.
+pub(super) fn not_rotated(error: &JoinError) -> Option<Observation> {
+    Some(Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(failure(error)?))
+}
+
+/// Returns why there are no credentials, in OCM's words where it has some.
+fn failure(error: &JoinError) -> Option<String> {
+    match error {
+        JoinError::TooManyRequests(_) => {
+            Some("Stop creating csr since there are too many csr created already on hub".to_owned())
+        }
+        JoinError::Stopped => None,
+        error => Some(with_causes(error)),
     }
+}
+
+/// Waits for a certificate, and reports each time that this takes long.
+pub(super) async fn reporting<T, R: Future<Output = ()>>(
+    issued: impl Future<Output = Result<T, JoinError>>,
+    report: impl Fn() -> R,
+) -> Result<T, JoinError> {
+    let mut issued = pin!(issued);
+    let mut wait = Wait::new(LONG_WAIT, LONGEST_WAIT);
+    loop {
+        tokio::select! {
+            certificate = &mut issued => return certificate,
+            () = sleep(wait.take()) => {}
+        }
+        report().await;
+    }
+}
+
+/// Writes a condition of an object on the hub, unless it is so already and if nobody has written the status
+/// since it was read.
+pub(super) async fn report<K>(objects: &Api<K>, name: &str, observed: Observation) -> Result<(), JoinError>
+where
+    K: Conditions + kube::Resource + Clone + Debug + DeserializeOwned,
+{
+    let live = objects.get(name).await.map_err(api("read what a status is about"))?;
+    let mut conditions = live.conditions().to_vec();
+    set_condition(&mut conditions, observed, now());
+    if conditions == live.conditions() {
+        return Ok(());
+    }
+    patch_status(objects, &live, &json!({"conditions": conditions})).await
+}
+
+async fn patch_status<K>(objects: &Api<K>, live: &K, status: &Value) -> Result<(), JoinError>
+where
+    K: kube::Resource + Clone + Debug + DeserializeOwned,
+{
+    let version = live.meta().resource_version.as_deref().unwrap_or_default();
+    let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+    let name = live.meta().name.as_deref().unwrap_or_default();
+    let written = objects.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    written.map(drop).map_err(api("write a status on the hub"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     fn proof(status: Value, driver: &KubeClientDriver, signer: &str) -> Proof {
         let metadata = json!({"name": "a", "namespace": "c1"});

@@ -60,7 +60,7 @@ fn text(secret: &Secret, key: &str) -> Option<String> {
 impl AddOns<'_> {
     /// Makes sure that an add-on has a token of its service account; returns when to check again.
     pub(super) async fn token(&self, registration: &Registration, uid: &str) -> Result<Timestamp, JoinError> {
-        if !self.has_namespace(registration).await? {
+        if !self.has_namespace(&registration.namespace).await? {
             return Ok(later(now(), RETRY));
         }
         let held = self.stored(registration).await?;

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,9 @@ use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
 use crate::pki;
 use crate::shell::{Handle, WallClockWait, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
-use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
+use api::names::{
+    ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER,
+};
 use object::Key;
 use object::duration::later;
 use object::text::with_causes;
@@ -65,6 +67,10 @@ impl AddOns<'_> {
         let mut kept = StoredSecrets::default();
         let mut running: BTreeMap<Registration, CancellationToken> = BTreeMap::new();
         let mut attempts = FuturesUnordered::new();
+        if let Err(error) = self.has_namespace(DEFAULT_ADDON_NAMESPACE).await {
+            let error = with_causes(&error);
+            warn!(error, "cannot make sure that the namespace of add-ons exists");
+        }
         while !stop.is_cancelled() {
             let addons = shell.caches().list::<ManagedClusterAddOn>(Query::namespace(self.cluster));
             if let Ok(addons) = &addons
@@ -143,7 +149,7 @@ impl AddOns<'_> {
         stop: &CancellationToken,
     ) -> Result<Timestamp, JoinError> {
         let Registration { addon, namespace: _, signer, user, groups, units, proof: _ } = registration;
-        if !self.has_namespace(registration).await? {
+        if !self.has_namespace(&registration.namespace).await? {
             return Ok(later(now(), RETRY));
         }
         let fresh = self
@@ -187,11 +193,21 @@ impl AddOns<'_> {
         Ok(credentials.renew_at())
     }
 
-    /// Returns whether the namespace of the add-on exists on the cluster. The agent does not make it.
-    pub(super) async fn has_namespace(&self, registration: &Registration) -> Result<bool, JoinError> {
+    /// Returns whether a namespace of add-ons exists on the cluster. The agent makes the default one, if it may,
+    /// as OCM's operator does: the manifests of add-ons take it for given. It makes no other.
+    pub(super) async fn has_namespace(&self, name: &str) -> Result<bool, JoinError> {
         let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
-        let found = namespaces.get_opt(&registration.namespace).await;
-        Ok(found.map_err(api("look for the namespace of the add-on"))?.is_some())
+        let found = namespaces.get_opt(name).await.map_err(api("look for the namespace of the add-on"))?;
+        if found.is_some() || name != DEFAULT_ADDON_NAMESPACE {
+            return Ok(found.is_some());
+        }
+        let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        match namespaces.create(&PostParams::default(), &namespace).await {
+            Err(kube::Error::Api(refusal)) if refusal.code == 403 => Ok(false),
+            Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => Ok(true),
+            made => made.map(|_| true).map_err(api("create the namespace of add-ons")),
+        }
     }
 
     /// Returns the secret with the credentials of the add-on.

@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::ClusterClaim;
+use api::condition::Observation;
+use api::names::KUBE_CLIENT_SIGNER;
 use controllers::agent_identity::claim_name;
 use jiff::Timestamp;
 use kube::Api;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::hub::{Bootstrap, Hub};
 use super::join::{self, Credentials, JoinError};
 use super::wait::Wait;
-use super::{AgentOptions, join_anew, spoke, switch};
+use super::{AgentOptions, addon_status, join_anew, spoke, switch};
 use crate::shell::{Handle, now};
 use object::text::with_causes;
 use object::{Key, Metadata};
@@ -75,6 +77,7 @@ impl IdentityUse<'_> {
                 End::Over
             }
             why = switch::lost(self.options, self.shell) => End::Lost(why),
+            () = self.told() => End::Over,
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
             () = self.unclaimed() => {
                 warn!(cluster = self.options.cluster, "the ClusterClaim of the agent is not as written");
@@ -119,13 +122,38 @@ impl IdentityUse<'_> {
         until(self.credentials.renew_at()).await;
         info!(cluster = self.options.cluster, "renewing the certificate");
         let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT_TO_RENEW);
-        while let Err(error) = self.renew(stop).await {
+        let is_waiting = || self.report(Some(addon_status::waiting_for(KUBE_CLIENT_SIGNER)));
+        while let Err(error) = addon_status::reporting(self.renew(stop), is_waiting).await {
             warn!(
                 cluster = self.options.cluster,
                 error = with_causes(&error),
                 "cannot renew the certificate yet"
             );
+            self.report(addon_status::not_rotated(&error)).await;
             sleep(wait.take()).await;
+        }
+    }
+
+    /// Says on the hub until when the certificate is valid, unless its renewal is due; never returns.
+    async fn told(&self) {
+        let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
+        let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT_TO_RENEW);
+        while self.options.registers() && self.credentials.renew_at() > now() {
+            let rotated = addon_status::rotated(self.credentials);
+            let Err(error) = addon_status::report(&clusters, &self.options.cluster, rotated).await else { break };
+            debug!(error = with_causes(&error), "cannot say on the hub yet until when the certificate is valid");
+            sleep(wait.take()).await;
+        }
+        std::future::pending().await
+    }
+
+    /// Says on the hub why there is no new certificate.
+    async fn report(&self, observed: Option<Observation>) {
+        let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
+        let Some(observed) = observed else { return };
+        let cluster = &self.options.cluster;
+        if let Err(error) = addon_status::report(&clusters, cluster, observed).await {
+            warn!(cluster, error = with_causes(&error), "cannot say on the hub that the renewal waits");
         }
     }
 

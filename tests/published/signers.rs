@@ -140,8 +140,10 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
     let requests: Vec<String> = waiting.iter().map(|name| csr(name, &subject(), "client auth")).collect();
     hub.apply(&requests.join("\n---\n"));
     let namespaces: Api<Namespace> = Api::all(spoke.clone());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
-    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    eventually("the agent makes the namespace of add-ons", async || {
+        namespaces.get_opt(NAMESPACE).await.unwrap().is_some()
+    })
+    .await;
     let secrets: Api<Secret> = Api::namespaced(spoke, NAMESPACE);
     let name = "signed-example.com-foo-client-cert";
     secrets.create(&PostParams::default(), &kept(name)).await.unwrap();

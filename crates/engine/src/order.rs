@@ -65,6 +65,13 @@ pub fn spoke_rank(kind: &str) -> u32 {
     }
 }
 
+/// Returns whether a kind of an API group may need a program of the cluster for its deletion, such as an
+/// operator that removes a finalizer. Kubernetes itself serves the other groups.
+pub fn needs_its_controller(group: &str) -> bool {
+    let name = group.strip_suffix(".k8s.io").unwrap_or(group);
+    name.contains('.') && !matches!(name, "rbac.authorization" | "flowcontrol.apiserver")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +90,15 @@ mod tests {
             order.iter().map(|(version, kind)| hub_stage(&Gvk::parse(version, kind))).collect();
         assert_eq!(stages, [0, 1, 2, 3, 4, 5]);
         assert!(stages.iter().all(|stage| *stage < HUB_STAGES));
+    }
+
+    #[test]
+    fn kinds_of_kubernetes_need_no_controller_of_the_cluster() {
+        for group in ["", "apps", "networking.k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io"] {
+            assert!(!needs_its_controller(group), "{group}");
+        }
+        for group in ["example.com", "cluster.x-k8s.io", "gateway.networking.k8s.io"] {
+            assert!(needs_its_controller(group), "{group}");
+        }
     }
 }

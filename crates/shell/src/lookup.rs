@@ -222,6 +222,10 @@ async fn try_creation(resources: &Resources, review: &AccessReview) -> Result<Ac
         request.headers_mut().append(HeaderName::from_static("impersonate-group"), header(group)?);
     }
     match resources.client().request::<Object>(request).await {
+        // The agent itself may not act as the subject, so nothing is known about the permissions of that.
+        Err(Error::Api(status)) if status.code == 403 && status.message.contains("cannot impersonate") => {
+            Err(Error::Api(status))
+        }
         Err(Error::Api(status)) if status.code == 403 => Ok(Access::Escalates),
         Ok(_) => Ok(Access::Allowed),
         // The server checks the permissions before it looks for an object of this name.

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::anyhow;
+use clap::CommandFactory as _;
 use tracing::warn;
 
-use crate::cli::CommandError;
+use crate::cli::{Cli, CommandError};
 
 /// Flags that pods of OCM's agents have. A value that would change what an agent does is refused.
 #[derive(Debug, Default, clap::Args)]
@@ -33,6 +34,32 @@ pub(crate) struct OcmArgs {
     status_sync_interval: Option<String>,
     #[arg(long, hide = true)]
     max_json_raw_length: Option<String>,
+    #[arg(long, hide = true)]
+    hub_kube_api_qps: Option<String>,
+    #[arg(long, hide = true)]
+    hub_kube_api_burst: Option<String>,
+    #[arg(long, hide = true)]
+    workload_agent_workers: Option<String>,
+    #[arg(long, hide = true)]
+    max_feedback_watch: Option<String>,
+    #[command(flatten)]
+    unknown: UnknownFlags,
+}
+
+/// Flags of a pod of OCM's that the command does not have; [`translated`] collects them.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct UnknownFlags {
+    #[arg(long = "unknown-flag", hide = true)]
+    flags: Vec<String>,
+}
+
+impl UnknownFlags {
+    /// Names the flags in the log.
+    pub(super) fn warn(&self) {
+        for flag in &self.flags {
+            warn!(flag, "the flag changes nothing: this program does not have it");
+        }
+    }
 }
 
 impl OcmArgs {
@@ -50,6 +77,11 @@ impl OcmArgs {
             cluster_healthcheck_period,
             status_sync_interval,
             max_json_raw_length,
+            hub_kube_api_qps: _,
+            hub_kube_api_burst: _,
+            workload_agent_workers: _,
+            max_feedback_watch,
+            unknown,
         } = self;
         let drivers = [
             ("workload-source-driver", workload_source_driver, "kube"),
@@ -65,12 +97,14 @@ impl OcmArgs {
             ("cluster-healthcheck-period", cluster_healthcheck_period),
             ("status-sync-interval", status_sync_interval),
             ("max-json-raw-length", max_json_raw_length),
+            ("max-feedback-watch", max_feedback_watch),
         ];
         for (flag, value) in without_effect {
             if let Some(value) = value {
                 warn!(flag, value, "the flag changes nothing: the agent keeps its own value");
             }
         }
+        unknown.warn();
         Ok(())
     }
 }
@@ -154,7 +188,8 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
         && rest.first().is_some_and(|command| command == "klusterlet" || command == "hub")
     {
         let head = ["wheelwright", "registration-operator"].map(OsString::from);
-        return head.into_iter().chain(rest.iter().cloned()).chain(HEALTH.map(OsString::from)).collect();
+        let rest = known("registration-operator", rest);
+        return head.into_iter().chain(rest).chain(HEALTH.map(OsString::from)).collect();
     }
     if rest.first().is_none_or(|command| command != "agent") {
         return args;
@@ -177,6 +212,34 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     if !has("--listen") {
         translated.extend(HEALTH.map(OsString::from));
     }
-    translated.extend(rest.iter().skip(1).cloned());
+    translated.extend(known("agent", rest.get(1..).unwrap_or_default()));
     translated
+}
+
+/// Marks the flags that a command does not have, with their values, as unknown: a release of OCM may add one,
+/// and a pod that ends for it manages no cluster.
+fn known(command: &str, args: &[OsString]) -> Vec<OsString> {
+    let mut cli = Cli::command();
+    cli.build();
+    let command = cli.find_subcommand(command);
+    let is_known = |flag: &str| {
+        let name = flag.split('=').next().unwrap_or_default();
+        let is_it = |arg: &clap::Arg| {
+            arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
+        };
+        command.is_some_and(|command| command.get_arguments().any(is_it))
+    };
+    let mut is_unknown = false;
+    let mut marked = Vec::new();
+    for arg in args {
+        let text = arg.to_string_lossy();
+        if let Some(flag) = text.strip_prefix("--") {
+            is_unknown = !is_known(flag);
+        } else if text.starts_with("-v") {
+            // The level of klog; -v has no value here.
+            is_unknown = true;
+        }
+        marked.push(if is_unknown { format!("--unknown-flag={text}").into() } else { arg.clone() });
+    }
+    marked
 }

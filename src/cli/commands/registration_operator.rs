@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
+use super::agent_flags::UnknownFlags;
 use crate::agent;
 use crate::cli::CommandResult;
 use crate::cli::connect::HubArgs;
@@ -45,6 +46,8 @@ pub(crate) struct Args {
     listen_tls: bool,
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
     disable_leader_election: Option<String>,
+    #[command(flatten)]
+    unknown: UnknownFlags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,6 +59,7 @@ enum Component {
 }
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
+    args.unknown.warn();
     super::block_on(async {
         let cluster = args.cluster.connect().await?;
         let (component, lease, kind, further) = match args.component {

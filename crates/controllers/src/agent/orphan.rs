@@ -56,7 +56,7 @@ impl Controller for OrphanController {
             // The work controller removes the objects of a work of this hub.
             let is_foreign = work.is_none();
             return Ok(if is_foreign {
-                WorkOnSpoke::orphaned(identity.clone(), applied, view)?.plan(view)
+                WorkOnSpoke::orphaned(identity.clone(), applied, view)?.plan(view, now)
             } else {
                 Plan::nothing()
             });

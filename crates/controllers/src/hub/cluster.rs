@@ -88,7 +88,8 @@ impl Controller for ClusterController {
         Ok(plan)
     }
 
-    /// Reports what refuses the clean-up after a leaving cluster, but no failures that pass by themselves.
+    /// Reports what refuses the acceptance of a cluster or the clean-up after a leaving one, but no failures that
+    /// pass by themselves.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
         if done.is_success() {
             return done.plan.status.clone();
@@ -96,15 +97,23 @@ impl Controller for ClusterController {
         let passes =
             |failure: &Failure| matches!(failure.kind, FailureKind::Conflict | FailureKind::Unavailable);
         let why = &done.failures().find(|(_, failure)| !passes(failure))?.1.message;
-        let cluster = view.get::<ManagedCluster>(key).ok()?.filter(|cluster| cluster.is_terminating())?;
+        let cluster = view.get::<ManagedCluster>(key).ok()??;
+        let failed = if cluster.is_terminating() {
+            Observation::new(DELETING, False, "DeletingError").message(why.clone())
+        } else if cluster.spec.hub_accepts_client && !cluster.holds(HUB_ACCEPTED) {
+            not_accepted(why.clone())
+        } else {
+            return None;
+        };
         let mut new = ManagedCluster::clone(&cluster);
-        let failed = Observation::new(DELETING, False, "DeletingError").message(why.clone());
         set_condition(&mut new.status.get_or_insert_default().conditions, failed, now);
         let mut write = StatusWrite::between(cluster.as_ref(), &new)?;
-        let message = format!("the resources of the cluster {} are not deleted: {why}", key.name);
-        let event =
-            Event::new(cluster.as_ref(), EventType::Warning, "ResourceCleanupFail", "CleanUp", message);
-        write.events.push(event.of_cluster());
+        if cluster.is_terminating() {
+            let message = format!("the resources of the cluster {} are not deleted: {why}", key.name);
+            let event =
+                Event::new(cluster.as_ref(), EventType::Warning, "ResourceCleanupFail", "CleanUp", message);
+            write.events.push(event.of_cluster());
+        }
         Some(write)
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{KlusterletSettings, PULL_SECRET, with_digest};
 use crate::registration::rbac::RBAC;
+use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
 
 /// The objects that give an agent its permissions.
@@ -14,8 +15,8 @@ pub struct AccessObjects {
     pub objects: Vec<Object>,
 }
 
-/// Label of a namespace that a Klusterlet created; the value is the name of the Klusterlet. The namespace is
-/// deleted with the Klusterlet.
+/// Label of a namespace that a Klusterlet created; the value is the name of the Klusterlet. The namespace of
+/// its agent is deleted with the Klusterlet.
 const CREATED_BY: &str = "gitops.wheelwright.dev/klusterlet";
 
 /// Returns the objects that give the agent of a Klusterlet its permissions.
@@ -29,7 +30,9 @@ pub fn access(settings: &KlusterletSettings) -> AccessObjects {
         let namespaces = objects([namespace(agent)]).collect();
         return AccessObjects { namespaces, objects: objects(hosted(settings)).map(with_digest).collect() };
     }
-    let namespaces = [namespace(agent), namespace(&format!("{agent}-addon"))];
+    // All agents of a cluster share the namespace of add-ons, because the add-ons name it.
+    let shared = (agent != DEFAULT_ADDON_NAMESPACE).then(|| namespace(DEFAULT_ADDON_NAMESPACE));
+    let namespaces = [namespace(agent)].into_iter().chain(shared);
     let permissions = [
         account(settings, "registration"),
         account(settings, "work"),

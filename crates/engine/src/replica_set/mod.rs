@@ -1,11 +1,13 @@
 //! ManifestWorkReplicaSets: a controller keeps one work on each cluster that their placements select.
 
+mod health;
 mod status;
 mod template;
 #[cfg(test)]
 mod tests;
 mod work;
 
+pub use health::SuccessNeeds;
 pub use status::{PlacementProgress, WorkCounts, status};
 pub use template::{content, hash, snapshot, snapshot_spec};
 pub use work::{

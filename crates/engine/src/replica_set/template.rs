@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use serde_json::{Map, Value, json};
 
+use super::health::without_rules;
 use crate::addon::snapshot;
 use crate::addon::spec_hash::content_hash;
 use crate::rollout::input::Hash;
@@ -18,9 +19,10 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Metadata as _};
 
 /// Returns the template without the `creationTimestamp: null` that Go writes, so that two templates of the
-/// same meaning are equal.
+/// same meaning are equal, and without the rules for the health of its workloads that works get.
 pub fn content(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     let mut spec = spec.clone();
+    without_rules(&mut spec);
     for manifest in &mut spec.workload.manifests {
         drop_null_times(manifest);
     }

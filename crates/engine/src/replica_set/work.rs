@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
 
 use super::content;
+use super::health::{SuccessNeeds, has_rules, with_rules};
 use crate::rollout::input::{Cluster, Hash, Health, Report};
 use api::Condition;
 use api::condition::{ConditionStatus, Conditions as _};
@@ -115,6 +116,8 @@ pub struct DesiredWork<'a> {
     pub spec: &'a ManifestWorkSpec,
     /// The annotations.
     pub record: &'a WorkRecord,
+    /// What its success needs.
+    pub needs: SuccessNeeds,
 }
 
 impl DesiredWork<'_> {
@@ -127,12 +130,17 @@ impl DesiredWork<'_> {
         labels
     }
 
+    /// Returns whether a work has the template, with rules for the health of its workloads or without.
+    fn has_template(&self, live: &ManifestWork) -> bool {
+        live.spec == *self.spec || content(&live.spec) == *self.spec
+    }
+
     /// Returns whether a work is as wanted. Labels and annotations of other writers do not count.
     pub fn is_met_by(&self, live: &ManifestWork) -> bool {
         let has = |(label, value): (&String, &String)| live.label(label) == Some(value);
         self.labels().iter().all(has)
             && WorkRecord::read(live) == *self.record
-            && (live.spec == *self.spec || content(&live.spec) == *self.spec)
+            && self.has_template(live)
     }
 
     /// Returns the work on a cluster. It keeps the metadata of the live work that other clients wrote.
@@ -153,7 +161,13 @@ impl DesiredWork<'_> {
                 None => annotations.remove(name),
             };
         }
-        work.spec = self.spec.clone();
+        // Rules for the health come with a template: a hub that is upgraded writes no work for them.
+        if !live.is_some_and(|live| self.has_template(live)) {
+            work.spec = match self.needs {
+                SuccessNeeds::Healthy => with_rules(self.spec),
+                SuccessNeeds::Applied | SuccessNeeds::Available => self.spec.clone(),
+            };
+        }
         work
     }
 }
@@ -169,8 +183,8 @@ pub struct SuccessRule<'a> {
     pub wants: &'a Hash,
     /// The template that succeeded on all clusters.
     pub good_everywhere: Option<&'a Hash>,
-    /// Whether a success only needs the objects to be applied.
-    pub applied_suffices: bool,
+    /// What a success needs.
+    pub needs: SuccessNeeds,
     /// How long a success must last.
     pub soak: SignedDuration,
     /// The present time.
@@ -180,25 +194,31 @@ pub struct SuccessRule<'a> {
 /// Returns the state of a work with its present spec, from conditions of its present generation alone.
 ///
 /// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller never
-/// ends its wait; here a work succeeds once it is applied and, unless that suffices, available.
-pub fn report(work: &ManifestWork, applied_suffices: bool) -> Report {
+/// ends its wait; here a work succeeds once it is applied and, unless that suffices, available. Rules that the
+/// work got for the health of its workloads count where a success needs it, and where the agent knows rules.
+pub fn report(work: &ManifestWork, needs: SuccessNeeds) -> Report {
+    let is_judged_here = has_rules(&work.spec);
     let current = |type_| {
         work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
     };
-    let is_stale = |type_| work.condition(type_).is_some() && current(type_).is_none();
+    let counts = needs == SuccessNeeds::Healthy || !is_judged_here;
+    let ruled = |type_| current(type_).filter(|_| counts);
+    let is_stale = |type_| counts && work.condition(type_).is_some() && current(type_).is_none();
     if !current(APPLIED).is_some_and(Condition::is_true) || is_stale(DEGRADED) {
         return Report::ToApply;
     }
-    let is_degraded = current(DEGRADED).is_some_and(Condition::is_true);
-    match current(PROGRESSING).map(|condition| &condition.status) {
+    let is_degraded = ruled(DEGRADED).is_some_and(Condition::is_true);
+    let suffices = needs == SuccessNeeds::Applied;
+    match ruled(PROGRESSING).map(|condition| &condition.status) {
         Some(ConditionStatus::True) if is_degraded => Report::Failed,
         Some(ConditionStatus::False) => Report::Succeeded,
         Some(ConditionStatus::True | ConditionStatus::Unknown | ConditionStatus::Other(_)) => {
             Report::Progressing
         }
-        None if has_progressing_rule(&work.spec) => Report::ToApply,
+        None if is_judged_here && is_stale(PROGRESSING) => Report::ToApply,
+        None if !is_judged_here && has_progressing_rule(&work.spec) => Report::ToApply,
         None if is_degraded => Report::Failed,
-        None if applied_suffices || current(AVAILABLE).is_some_and(Condition::is_true) => Report::Succeeded,
+        None if suffices || current(AVAILABLE).is_some_and(Condition::is_true) => Report::Succeeded,
         None => Report::Progressing,
     }
 }
@@ -213,12 +233,12 @@ fn has_progressing_rule(spec: &ManifestWorkSpec) -> bool {
 /// A template that succeeded for the required time stays a success, even if its objects fail later: a
 /// pod that restarts a month later does not undo a rollout that is complete.
 pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Cluster {
-    let SuccessRule { wants, good_everywhere, applied_suffices, soak, now } = *rule;
+    let SuccessRule { wants, good_everywhere, needs, soak, now } = *rule;
     let record = WorkRecord::read(work);
     let is_marked = record.template.as_ref() == Some(&runs);
     let succeeded_at = record.succeeded_at.filter(|_| is_marked);
     let soaked = succeeded_at.is_some_and(|at| at.saturating_add(soak).is_ok_and(|until| until <= now));
-    let seen = report(work, applied_suffices);
+    let seen = report(work, needs);
     let report = if soaked { Report::Succeeded } else { seen };
     let since = (report == Report::Succeeded).then(|| succeeded_at.unwrap_or(now));
     let last_good = if good_everywhere == Some(wants) {

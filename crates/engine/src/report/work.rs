@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::input::{Cluster, Workload};
-use crate::replica_set;
+use crate::replica_set::{self, SuccessNeeds};
 use crate::rollout::ClusterState;
 use crate::rollout::input::{Hash, Report};
 use api::condition::{Condition, Conditions as _};
@@ -33,7 +33,7 @@ pub fn works<'a>(works: impl IntoIterator<Item = &'a ManifestWork>) -> Vec<Workl
 fn state(work: &ManifestWork) -> ClusterState {
     let applied = work.condition(APPLIED);
     let applied = applied.filter(|applied| applied.observed_generation == work.metadata.generation);
-    match replica_set::report(work, true) {
+    match replica_set::report(work, SuccessNeeds::Applied) {
         Report::Succeeded => ClusterState::Done,
         Report::Failed | Report::TimeOut => ClusterState::Failed { deadline: None },
         Report::ToApply if applied.is_some_and(Condition::is_false) => {

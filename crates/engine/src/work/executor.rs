@@ -35,6 +35,15 @@ pub struct Permissions {
     pub grants: bool,
 }
 
+/// Returns the groups of the service accounts of a namespace.
+pub(super) fn groups(namespace: &str) -> [String; 3] {
+    [
+        "system:serviceaccounts".into(),
+        "system:authenticated".into(),
+        format!("system:serviceaccounts:{namespace}"),
+    ]
+}
+
 impl Executor {
     /// Reads the executor of a work.
     pub(crate) fn of(executor: Option<&ManifestWorkExecutor>) -> Self {
@@ -66,11 +75,7 @@ impl Executor {
             && wanted.strategy.r#type != UpdateStrategyType::ReadOnly;
         Some(Permissions {
             user: format!("system:serviceaccount:{namespace}:{name}"),
-            groups: vec![
-                "system:serviceaccounts".into(),
-                "system:authenticated".into(),
-                format!("system:serviceaccounts:{namespace}"),
-            ],
+            groups: groups(namespace).into(),
             verbs: verbs.into_iter().map(str::to_owned).collect(),
             grants,
         })

@@ -7,6 +7,7 @@ use api::work::v1::ManifestWork;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use object::{Gvk, Object};
 
+use super::executor::{Executor, groups};
 use crate::resource::plural;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -15,14 +16,22 @@ const VERBS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
 /// Returns the rules of a ClusterRole for the objects of works: one for each API group, `escalate` for the
 /// roles among them, and `bind` for the roles that their bindings name (Kubernetes' prevention of privilege
-/// escalation).
+/// escalation). `impersonate` is for the executors of works with such objects: the agent tries as the executor
+/// whether it may give the permissions.
 ///
 /// Objects that a work had before, and that the agent has not removed yet, count by the status of the work. A
 /// resource that no status names is derived from the kind, as by [`plural`].
 pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
     let mut resources: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut bound: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut impersonated: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for work in works {
+        if let Executor::ServiceAccount { namespace, name } = Executor::of(work.spec.executor.as_ref())
+            && work.spec.workload.manifests.iter().any(|one| Object(one.clone()).gvk().group == RBAC)
+        {
+            impersonated.entry("serviceaccounts").or_default().insert(name);
+            impersonated.entry("groups").or_default().extend(groups(&namespace));
+        }
         let reported = work.status.iter().flat_map(|status| &status.resource_status.manifests);
         let reported: Vec<_> = reported.map(|condition| &condition.resource_meta).collect();
         // The agent writes the status, and must not give itself rules for everything.
@@ -57,6 +66,11 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
     for (roles, names) in bound {
         let names = Some(names.into_iter().collect());
         rules.push(PolicyRule { resource_names: names, ..rule(RBAC, vec![roles], &["bind"]) });
+    }
+    for (kind, names) in impersonated {
+        let names = Some(names.into_iter().collect());
+        let rule = rule("", vec![kind.to_owned()], &["impersonate"]);
+        rules.push(PolicyRule { resource_names: names, ..rule });
     }
     rules
 }

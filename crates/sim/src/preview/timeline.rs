@@ -11,7 +11,7 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::work::v1::ManifestWork;
 use engine::addon::config::address;
 use engine::addon::config_refs;
-use engine::replica_set::{self, WorkRecord};
+use engine::replica_set::{self, SuccessNeeds, WorkRecord};
 use engine::rollout::input::Report;
 use object::{Key, Metadata as _, Object};
 use store::{Entry, ResourcePath, Store};
@@ -132,6 +132,7 @@ impl OnCluster {
 
     fn of_work(work: &ManifestWork) -> Self {
         let assigned = WorkRecord::read(work).template.map(|hash| hash.0);
-        Self { has_arrived: replica_set::report(work, true) == Report::Succeeded, assigned }
+        let report = replica_set::report(work, SuccessNeeds::Applied);
+        Self { has_arrived: report == Report::Succeeded, assigned }
     }
 }

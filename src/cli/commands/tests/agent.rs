@@ -44,7 +44,8 @@ fn the_command_lines_of_ocms_pods_run_the_same_halves() {
     let work = parsed(
         "/work agent --spoke-cluster-name=c1 --hub-kubeconfig=/spoke/hub-kubeconfig/kubeconfig --agent-id=id \
          --workload-source-driver=kube --workload-source-config=/spoke/hub-kubeconfig/kubeconfig \
-         --status-sync-interval=60s --disable-leader-election",
+         --status-sync-interval=60s --disable-leader-election --hub-kube-api-qps=50 --hub-kube-api-burst=100 \
+         --workload-agent-workers=10 --max-feedback-watch=50",
     );
     let controllers = selection(&work);
     assert!(!controllers.includes("lease") && controllers.includes("work-agent"));
@@ -60,6 +61,21 @@ fn the_command_lines_of_ocms_pods_run_the_same_halves() {
 
     let hosted = parsed("/work agent --hub-kubeconfig=/a --spoke-kubeconfig=/spoke/config/kubeconfig");
     assert!(hosted.hosted, "the cluster of the pod is not the managed one");
+}
+
+#[test]
+fn flags_of_ocms_pods_that_nobody_knows_end_no_process() {
+    let agent = parsed(
+        "/work agent --of-a-later-release=1 --hub-kubeconfig=/a --log-level debug -v 4 -v=2 --v=2 \
+         --cluster-name c1 --controllers -lease",
+    );
+    assert_eq!((agent.spoke_cluster_name.as_str(), agent.controllers.as_str()), ("c1", "-lease"));
+    let line = "/wheelwright /registration-operator klusterlet --of-a-later-release --kubeconfig=/a";
+    let words = translated(line.split(' ').map(Into::into).collect());
+    let marked = ["--unknown-flag=--of-a-later-release", "--kubeconfig=/a"].map(std::ffi::OsString::from);
+    assert_eq!(words[3..5], marked);
+    let mistyped = ["agent", "--of-a-later-release", "--hub-kubeconfig=/a"];
+    assert!(Line::try_parse_from(mistyped).is_err(), "our own command line knows its flags");
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -5,7 +7,9 @@ use super::*;
 use crate::agent_identity::{AgentSettings, Identity};
 use crate::hub::tests::memory_hub::MemoryHub;
 use object::{Gvk, Object, ObjectRef};
-use reconcile::{Action, Answer, Command, Dispatcher, Limits, Lookup, LookupAnswer, Mapping, Register as _};
+use reconcile::{
+    Action, Answer, Caches, Command, Dispatcher, Gvr, Limits, Lookup, LookupAnswer, Mapping, Register as _,
+};
 
 fn work(name: &str) -> Value {
     let map =
@@ -128,4 +132,53 @@ fn an_object_is_deleted_only_as_it_was_read() {
         _ => None,
     });
     assert_eq!(deleted, Some((&live.key(), live.resource_version())), "{planned:?}");
+}
+
+/// Returns the kinds that are deleted of a work with an operator and one of its objects, so many minutes after
+/// the deletion, and whether the plan has more to do later.
+fn deleted_after(minutes: i64, has_database: bool) -> (Vec<String>, bool) {
+    let entry = |group: &str, resource: &str| json!({"group": group, "version": "v1", "resource": resource, "name": "a", "namespace": "default", "uid": "u"});
+    let applied = json!({
+        "metadata": {"name": "hash-w", "uid": "u", "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["cluster.open-cluster-management.io/applied-manifest-work-cleanup"]},
+        "spec": {"hubHash": "hash", "manifestWorkName": "w", "agentID": "a"},
+        "status": {"appliedResources": [entry("apps", "deployments"), entry("example.com", "databases")]},
+    });
+    let applied: AppliedManifestWork = serde_json::from_value(applied).unwrap();
+    let owner = json!([applied.owner_reference()]);
+    let mut caches = Caches::default();
+    caches.set_settings(AgentSettings::new(Identity::parse("c1/a/hash").unwrap()));
+    caches.replace::<ManifestWork>(Site::Hub, Vec::new(), "1");
+    caches.replace::<AppliedManifestWork>(Site::Spoke, vec![applied], "1");
+    for (group, resource, kind) in
+        [("apps", "deployments", "Deployment"), ("example.com", "databases", "Database")]
+    {
+        let gvk = Gvk::parse(&format!("{group}/v1"), kind);
+        let gvr = Gvr { group: group.into(), version: "v1".into(), resource: resource.into() };
+        let mapping = Mapping { gvk: gvk.clone(), resource: resource.into(), namespaced: true };
+        let target = ObjectRef { gvk: gvk.clone(), key: Key::namespaced("default", "a") };
+        let live = json!({"apiVersion": format!("{group}/v1"), "kind": kind,
+            "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1", "ownerReferences": owner}});
+        let live = Object::from_value(live).ok().filter(|_| has_database || kind != "Database").map(Arc::new);
+        caches.set_answer(Lookup::KindFor(gvr), Ok(LookupAnswer::Mapping(Some(mapping.clone()))));
+        caches.set_answer(Lookup::Mapping(gvk), Ok(LookupAnswer::Mapping(Some(mapping))));
+        caches.set_answer(Lookup::Object(target), Ok(LookupAnswer::Object(live)));
+    }
+    let since: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let now = since + SignedDuration::from_mins(minutes);
+    let plan = WorkController::plan(&Key::namespaced("c1", "w"), &caches, now).unwrap();
+    let deleted = plan.steps.concat().into_iter().filter_map(|action| match action {
+        Action::Delete { target, .. } => Some(target.gvk.kind),
+        _ => None,
+    });
+    (deleted.collect(), plan.wake_at == Some(since + SignedDuration::from_mins(5)))
+}
+
+#[test]
+fn an_operator_is_deleted_after_the_objects_that_need_it_and_at_most_five_minutes_later() {
+    let both = vec!["Deployment".to_owned(), "Database".to_owned()];
+    assert_eq!(deleted_after(0, true), (vec!["Database".to_owned()], true));
+    assert_eq!(deleted_after(0, false), (vec!["Deployment".to_owned()], false));
+    assert_eq!(deleted_after(5, true), (both.clone(), false));
+    assert_eq!(deleted_after(-60, true), (both, false), "the clocks differ");
 }

@@ -35,9 +35,9 @@ impl Controller for WorkController {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let work = WorkOnSpoke::read(key, view)?;
-        Ok(work.map_or_else(Plan::nothing, |work| work.plan(view)))
+        Ok(work.map_or_else(Plan::nothing, |work| work.plan(view, now)))
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
@@ -11,10 +12,14 @@ use crate::agent_identity::{self, Identity};
 use api::condition::Conditions as _;
 use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ManifestWork};
-use engine::order::spoke_rank;
+use engine::order::{needs_its_controller, spoke_rank};
 use engine::work::{Decision, Served, Wanted, inventory, read, stays};
+use object::duration::later;
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
+
+/// How long the objects of custom kinds are deleted before the others of a work.
+const ORDERED_FOR: SignedDuration = SignedDuration::from_mins(5);
 
 /// A work, and its objects on the spoke.
 pub(in crate::agent) struct WorkOnSpoke {
@@ -58,11 +63,11 @@ impl WorkOnSpoke {
         self.applied.as_ref().map(|applied| applied.owner_reference())
     }
 
-    pub(in crate::agent) fn plan(&self, view: &impl View) -> Plan {
+    pub(in crate::agent) fn plan(&self, view: &impl View, now: Timestamp) -> Plan {
         let generation = self.work.as_ref().and_then(|work| work.metadata.generation);
         let mut plan = Plan { generation, ..Plan::default() };
         match (&self.work, &self.applied) {
-            (_, Some(applied)) if applied.is_terminating() => self.tear_down(&mut plan, applied, view),
+            (_, Some(applied)) if applied.is_terminating() => self.tear_down(&mut plan, applied, view, now),
             (Some(work), Some(applied)) if work.is_terminating() => {
                 plan.step([Action::delete(applied.as_ref()).on(Site::Spoke)]);
             }
@@ -229,7 +234,10 @@ impl WorkOnSpoke {
     }
 
     /// Removes all objects of a work from the spoke, and then releases the AppliedManifestWork.
-    fn tear_down(&self, plan: &mut Plan, applied: &AppliedManifestWork, view: &impl View) {
+    ///
+    /// Objects of custom kinds go first: their operator may be in the work, and removes their finalizers. See
+    /// docs/hazards.md#operator-deleted-first.
+    fn tear_down(&self, plan: &mut Plan, applied: &AppliedManifestWork, view: &impl View, now: Timestamp) {
         let Some(owner) = self.owner() else { return };
         let (mut writes, mut pending, mut not_served) = (Vec::new(), Vec::new(), Vec::new());
         for entry in &self.before {
@@ -241,7 +249,7 @@ impl WorkOnSpoke {
                 Step::Wait => pending.push(entry.clone()),
                 Step::Write(action) => {
                     pending.push(entry.clone());
-                    writes.push(*action);
+                    writes.push((entry, *action));
                 }
             }
         }
@@ -251,11 +259,23 @@ impl WorkOnSpoke {
             plan.step(released.map(|action| action.on(Site::Spoke)));
             return;
         }
+        let is_ordered = pending.iter().any(|entry| needs_its_controller(&entry.group));
         pending.extend(not_served);
         pending.sort_by_key(|entry| self.before.iter().position(|before| before == entry));
         plan.step(self.record(applied, &pending));
-        plan.step(writes);
+        if let Some(until) = ordered_until(applied, now).filter(|_| is_ordered) {
+            writes.retain(|(entry, _)| needs_its_controller(&entry.group));
+            plan.wake(until);
+        }
+        plan.step(writes.into_iter().map(|(_, action)| action));
     }
+}
+
+/// Returns when the objects of a work that is deleted go in any order; `None` if that is now. The cluster
+/// wrote the time of the deletion, so a clock that differs too much ends the order at once.
+fn ordered_until(applied: &AppliedManifestWork, now: Timestamp) -> Option<Timestamp> {
+    let since = applied.metadata.deletion_timestamp.as_ref()?.0;
+    (now.duration_since(since).abs() < ORDERED_FOR).then(|| later(since, ORDERED_FOR))
 }
 
 /// Returns the write that a decision asks for.

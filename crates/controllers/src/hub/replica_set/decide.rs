@@ -13,7 +13,7 @@ use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus, Success};
-use engine::replica_set::{self, SuccessRule};
+use engine::replica_set::{self, SuccessNeeds, SuccessRule};
 use engine::rollout::input::{Cluster, Hash};
 use engine::rollout::{Input, Policy, Refused, Strategy};
 use object::{Key, Metadata as _};
@@ -114,10 +114,11 @@ impl SetInput {
 
     /// Returns the input that the clusters of a placement share.
     fn basis<V>(&self, rules: &Input, good: Option<Hash>, pass: &SetContext<'_, V>) -> SetRolloutBasis {
+        let applied_suffices = pass.object.as_ref().is_some_and(|p| p.spec.success == Success::Applied);
         SetRolloutBasis {
             revision: self.revision.clone(),
             good,
-            applied_suffices: pass.object.as_ref().is_some_and(|p| p.spec.success == Success::Applied),
+            needs: SuccessNeeds::of(&self.set, applied_suffices),
             soak: soak(rules),
             known: self.contents.keys().cloned().collect(),
             labels: self.set.metadata.labels.clone().unwrap_or_default(),
@@ -136,7 +137,7 @@ impl SetInput {
         let rule = SuccessRule {
             wants: &basis.revision,
             good_everywhere: basis.good.as_ref(),
-            applied_suffices: basis.applied_suffices,
+            needs: basis.needs,
             soak: basis.soak,
             now: pass.now,
         };

@@ -17,7 +17,7 @@ use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::selection::Selection;
-use engine::replica_set::{self, WorkCounts, WorkRecord};
+use engine::replica_set::{self, SuccessNeeds, WorkCounts, WorkRecord};
 use engine::rollout::input::Hash;
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, View};
@@ -117,7 +117,7 @@ pub(super) struct SetRolloutBasis {
     pub(super) revision: Hash,
     /// The template that succeeded on all clusters.
     pub(super) good: Option<Hash>,
-    pub(super) applied_suffices: bool,
+    pub(super) needs: SuccessNeeds,
     pub(super) soak: SignedDuration,
     /// The templates whose content is known.
     pub(super) known: BTreeSet<Hash>,

@@ -112,13 +112,10 @@ impl SetInput {
         let name = &cluster.name;
         let spec = self.contents.get(hash).filter(|_| !self.fleet.unreadable.contains(name))?;
         let live = self.fleet.works.get(name).map(|(work, _)| work.as_ref());
-        let record = record(hash, cluster, live, now);
-        let placement = &placement.name;
-        write(
-            name,
-            live,
-            &DesiredWork { set: &self.set, owner: &self.owner, placement, spec, record: &record },
-        )
+        let record = &record(hash, cluster, live, now);
+        let needs = self.fleet.rollouts.get(placement)?.basis.needs;
+        let (set, owner, placement) = (&self.set, &self.owner, &placement.name);
+        write(name, live, &DesiredWork { set, owner, placement, spec, record, needs })
     }
 
     /// Returns the templates that clusters run or may return to.

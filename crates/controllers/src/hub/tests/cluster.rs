@@ -7,6 +7,12 @@ use reconcile::{Caches, Lookup, LookupAnswer, Site};
 
 /// Returns the plan for a cluster that is accepted, where its namespace has these labels.
 fn accepted(conditions: Value, namespace: Option<Value>) -> Value {
+    let caches = to_accept(conditions, namespace);
+    let plan = ClusterController::plan(&Key::cluster("kube-system"), &caches, Timestamp::UNIX_EPOCH);
+    serde_json::to_value(plan.unwrap()).unwrap()
+}
+
+fn to_accept(conditions: Value, namespace: Option<Value>) -> Caches {
     let mut caches = Caches::default();
     let cluster = json!({"metadata": {"name": "kube-system", "resourceVersion": "1"}, "spec": {"hubAcceptsClient": true},
         "status": {"conditions": conditions}});
@@ -17,8 +23,7 @@ fn accepted(conditions: Value, namespace: Option<Value>) -> Value {
     caches.replace::<ClusterRole>(Site::Hub, Vec::new(), "1");
     caches.replace::<ClusterRoleBinding>(Site::Hub, Vec::new(), "1");
     caches.replace::<RoleBinding>(Site::Hub, Vec::new(), "1");
-    let plan = ClusterController::plan(&Key::cluster("kube-system"), &caches, Timestamp::UNIX_EPOCH);
-    serde_json::to_value(plan.unwrap()).unwrap()
+    caches
 }
 
 fn condition(plan: &Value) -> String {
@@ -174,4 +179,24 @@ fn a_cluster_that_was_accepted_gets_the_label_of_its_namespace_back() {
         "message": "Accepted by hub cluster admin", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let plan = accepted(held, Some(json!({})));
     assert_eq!(plan["steps"][0][0]["object"]["kind"], "Namespace");
+}
+
+#[test]
+fn a_cluster_whose_permissions_are_refused_says_why_it_is_not_accepted() {
+    let told = |conditions: Value, kind: FailureKind| {
+        let caches = to_accept(conditions, None);
+        let (key, now) = (Key::cluster("kube-system"), Timestamp::UNIX_EPOCH);
+        let plan = ClusterController::plan(&key, &caches, now).unwrap();
+        let failure = Failure { kind, message: "cannot write the role: no".into() };
+        let done = Executed { plan, outcomes: vec![vec![Err(failure)]] };
+        let write = ClusterController::conclude(&key, &caches, &done, now)?;
+        assert!(write.events.is_empty(), "OCM has no event for it");
+        Some(condition(&json!({"status": serde_json::to_value(write).unwrap()})))
+    };
+    let refused = told(json!([]), FailureKind::Forbidden);
+    assert_eq!(refused.as_deref(), Some("False Error cannot write the role: no"));
+    assert_eq!(told(json!([]), FailureKind::Unavailable), None, "it passes by itself");
+    let held = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
+        "message": "Accepted by hub cluster admin", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    assert_eq!(told(held, FailureKind::Forbidden), None, "it keeps the permissions that it has");
 }

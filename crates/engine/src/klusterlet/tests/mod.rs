@@ -2,7 +2,7 @@
 
 mod pull_secret;
 
-use api::names::KLUSTERLET_FINALIZER;
+use api::names::{DEFAULT_ADDON_NAMESPACE, KLUSTERLET_FINALIZER};
 use api::operator::v1::Klusterlet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -217,6 +217,18 @@ fn a_hosted_agent_runs_in_the_namespace_of_its_klusterlet_with_permissions_there
         "open-cluster-management-agent",
         "its objects are there"
     );
+}
+
+#[test]
+fn the_add_ons_of_all_agents_have_one_namespace() {
+    for (agent, wanted) in [
+        ("open-cluster-management-agent", vec!["open-cluster-management-agent", DEFAULT_ADDON_NAMESPACE]),
+        ("open-cluster-management-hub2", vec!["open-cluster-management-hub2", DEFAULT_ADDON_NAMESPACE]),
+        (DEFAULT_ADDON_NAMESPACE, vec![DEFAULT_ADDON_NAMESPACE]),
+    ] {
+        let access = access(&settings(&json!({"namespace": agent})));
+        assert_eq!(access.namespaces.iter().map(Object::name).collect::<Vec<_>>(), wanted);
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::replica_set::{SuccessRule, assigned, cluster, content, hash, is_owned, kept, owner_label};
+use crate::replica_set::{
+    SuccessNeeds, SuccessRule, assigned, cluster, content, hash, is_owned, kept, owner_label,
+};
 use crate::rollout::input::{Cluster, Hash, Report};
 use api::names::{SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
@@ -35,7 +37,7 @@ fn state(work: &ManifestWork, soak: i64, now: i64) -> Cluster {
     let wants = Hash::from("new");
     let soak = SignedDuration::from_secs(soak);
     let rule =
-        SuccessRule { wants: &wants, good_everywhere: None, applied_suffices: false, soak, now: at(now) };
+        SuccessRule { wants: &wants, good_everywhere: None, needs: SuccessNeeds::Healthy, soak, now: at(now) };
     cluster(work, wants.clone(), &rule)
 }
 
@@ -105,7 +107,7 @@ fn what_was_good_is_remembered_when_a_cluster_moves_and_is_the_template_itself_o
     let (old, new) = (Hash::from("old"), Hash::from("new"));
     let of = |good_everywhere: Option<&Hash>, runs: &Hash| {
         let soak = SignedDuration::ZERO;
-        let rule = SuccessRule { wants: &new, good_everywhere, applied_suffices: false, soak, now: at(9) };
+        let rule = SuccessRule { wants: &new, good_everywhere, needs: SuccessNeeds::Healthy, soak, now: at(9) };
         cluster(&good, runs.clone(), &rule)
     };
     assert_eq!(of(None, &old).last_good, Some(old.clone()));

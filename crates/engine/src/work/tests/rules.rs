@@ -81,3 +81,22 @@ fn a_work_with_roles_and_bindings_needs_to_escalate_and_to_bind_them() {
     ]);
     assert_eq!(of(json!([work(manifests, json!([]))])), expected);
 }
+
+#[test]
+fn an_agent_may_act_as_the_executors_of_works_that_give_permissions() {
+    let of_executor = |kind: &str, version: &str| {
+        let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "a"}});
+        let mut work = work(json!([object]), json!([]));
+        let account = json!({"namespace": "team", "name": "deployer"});
+        work["spec"]["executor"] = json!({"subject": {"type": "ServiceAccount", "serviceAccount": account}});
+        of(json!([work])).as_array().unwrap().clone()
+    };
+    let rules = of_executor("Role", "rbac.authorization.k8s.io/v1");
+    let groups = ["system:authenticated", "system:serviceaccounts", "system:serviceaccounts:team"];
+    let expected = [
+        json!({"apiGroups": [""], "resources": ["groups"], "resourceNames": groups, "verbs": ["impersonate"]}),
+        json!({"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["deployer"], "verbs": ["impersonate"]}),
+    ];
+    assert_eq!(rules[rules.len() - 2..], expected);
+    assert_eq!(of_executor("ConfigMap", "v1").len(), 1, "the agent asks the API server about it");
+}

@@ -1,0 +1,183 @@
+use serde_json::{Value, json};
+
+use crate::placement::filter::cel::Expressions;
+use crate::replica_set::health::{has_rules, with_rules};
+use crate::replica_set::{DesiredWork, SuccessNeeds, WorkRecord, content, hash, report};
+use crate::rollout::input::Report;
+use api::work::v1::{ManifestWork, ManifestWorkSpec};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+
+fn manifest(version: &str, kind: &str) -> Value {
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": "web", "namespace": "shop"}})
+}
+
+fn template(configs: Value) -> ManifestWorkSpec {
+    let manifests = [manifest("apps/v1", "Deployment"), manifest("v1", "ConfigMap")];
+    serde_json::from_value(json!({"workload": {"manifests": manifests}, "manifestConfigs": configs})).unwrap()
+}
+
+/// Returns whether a live object is in progress, and degraded, by the rules that its work gets.
+fn judged(version: &str, kind: &str, more: Value) -> (bool, bool) {
+    let spec = json!({"workload": {"manifests": [manifest(version, kind)]}});
+    let spec = with_rules(&serde_json::from_value(spec).unwrap());
+    let mut live = manifest(version, kind);
+    live["metadata"]["generation"] = json!(2);
+    for (field, value) in more.as_object().unwrap().iter().filter(|(_, value)| !value.is_null()) {
+        live[field] = value.clone();
+    }
+    let rules = &spec.manifest_configs[0].condition_rules;
+    let holds = |condition: &str| {
+        let rule = rules.iter().find(|rule| rule.condition == condition);
+        rule.is_some_and(|rule| {
+            let expressions = Expressions::compile(&rule.cel_expressions, &["object"]).unwrap();
+            expressions.hold(&[("object", &live)]).unwrap()
+        })
+    };
+    (holds("Progressing"), holds("Degraded"))
+}
+
+const BUSY: (bool, bool) = (true, false);
+const HEALTHY: (bool, bool) = (false, false);
+const FAILED: (bool, bool) = (true, true);
+
+#[test]
+fn a_deployment_is_healthy_when_its_newest_pods_are_available() {
+    let check = |spec: Value, status: Value, want: (bool, bool)| {
+        let found = judged("apps/v1", "Deployment", json!({"spec": spec, "status": status}));
+        assert_eq!(found, want, "{spec} {status}");
+    };
+    let status = |observed: i64, updated: i64, available: i64| json!({"observedGeneration": observed, "updatedReplicas": updated, "availableReplicas": available});
+    check(json!({"replicas": 2}), Value::Null, BUSY);
+    check(json!({"replicas": 2}), json!({"observedGeneration": 2}), BUSY);
+    check(json!({"replicas": 2}), status(1, 2, 2), BUSY);
+    check(json!({"replicas": 2}), status(2, 1, 2), BUSY);
+    check(json!({"replicas": 2}), status(2, 2, 1), BUSY);
+    check(json!({"replicas": 2}), status(2, 2, 2), HEALTHY);
+    check(json!({}), status(2, 1, 1), HEALTHY);
+    check(json!({"replicas": 0}), json!({"observedGeneration": 2}), HEALTHY);
+    check(json!({"replicas": 2, "paused": true}), status(2, 0, 2), HEALTHY);
+    let mut stuck = status(2, 1, 2);
+    stuck["conditions"] =
+        json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]);
+    check(json!({"replicas": 2}), stuck.clone(), FAILED);
+    stuck["observedGeneration"] = json!(1);
+    check(json!({"replicas": 2}), stuck, BUSY);
+}
+
+#[test]
+fn other_workloads_are_healthy_as_kubectl_waits_for_them() {
+    let check = |kind: &str, spec: Value, status: Value, want: (bool, bool)| {
+        let version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+        let found = judged(version, kind, json!({"spec": spec, "status": status}));
+        assert_eq!(found, want, "{kind} {spec} {status}");
+    };
+    let set = |updated: i64, available: i64| json!({"observedGeneration": 2, "updatedReplicas": updated, "availableReplicas": available});
+    let rolling = |partition: i64| json!({"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": partition}}});
+    check("StatefulSet", json!({"replicas": 3}), set(2, 3), BUSY);
+    check("StatefulSet", json!({"replicas": 3}), set(3, 3), HEALTHY);
+    check("StatefulSet", rolling(1), set(2, 3), HEALTHY);
+    check("StatefulSet", rolling(1), set(1, 3), BUSY);
+    check("StatefulSet", json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}}), set(0, 3), HEALTHY);
+    let daemons = |updated: i64, available: i64| json!({"observedGeneration": 2, "desiredNumberScheduled": 3,
+        "updatedNumberScheduled": updated, "numberAvailable": available});
+    check("DaemonSet", json!({}), Value::Null, BUSY);
+    check("DaemonSet", json!({}), daemons(2, 3), BUSY);
+    check("DaemonSet", json!({}), daemons(3, 2), BUSY);
+    check("DaemonSet", json!({}), daemons(3, 3), HEALTHY);
+    let ended = |type_: &str| json!({"conditions": [{"type": type_, "status": "True"}]});
+    check("Job", json!({}), Value::Null, HEALTHY);
+    check("Job", json!({}), ended("Complete"), HEALTHY);
+    check("Job", json!({}), ended("Failed"), FAILED);
+}
+
+#[test]
+fn a_set_judges_workloads_that_its_author_does_not_and_its_template_stays_the_same() {
+    let plain = template(json!([]));
+    let with = with_rules(&plain);
+    let named: Vec<_> =
+        with.manifest_configs.iter().map(|one| one.resource_identifier.resource.as_str()).collect();
+    assert_eq!(named, ["deployments"]);
+    assert_eq!((hash(&content(&with)), content(&with)), (hash(&content(&plain)), plain));
+    // The copy of a work is the template that the work has.
+    assert_eq!(with_rules(&content(&with)), with);
+
+    let identifier = json!({"group": "apps", "resource": "deployments", "name": "web", "namespace": "shop"});
+    let feedback = json!([{"resourceIdentifier": identifier, "feedbackRules": [{"type": "WellKnownStatus"}]}]);
+    let with = with_rules(&template(feedback.clone()));
+    assert_eq!(with.manifest_configs.len(), 2);
+    assert_eq!(with.manifest_configs[1..], template(feedback.clone()).manifest_configs, "the author's is last");
+    assert_eq!(content(&with), template(feedback));
+
+    let rule = json!({"condition": "Complete", "type": "WellKnownConditions"});
+    let judged = template(json!([{"resourceIdentifier": identifier, "conditionRules": [rule]}]));
+    assert_eq!((with_rules(&judged), has_rules(&judged)), (judged.clone(), false));
+}
+
+/// Returns a work of generation 2 with conditions `(type, status, observedGeneration)`.
+fn work(spec: &ManifestWorkSpec, conditions: &[(&str, &str, i64)]) -> ManifestWork {
+    let condition = |(type_, status, generation): &(&str, &str, i64)| {
+        json!({"type": type_, "status": status, "reason": "R", "message": "",
+            "observedGeneration": generation, "lastTransitionTime": "1970-01-01T00:00:01Z"})
+    };
+    let conditions: Vec<Value> = conditions.iter().map(condition).collect();
+    serde_json::from_value(json!({
+        "metadata": {"name": "w", "namespace": "c", "generation": 2}, "spec": spec,
+        "status": {"conditions": conditions},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn the_health_of_workloads_counts_unless_it_is_switched_off_or_the_agent_knows_no_rules() {
+    use SuccessNeeds::{Applied, Available, Healthy};
+    let judged = with_rules(&template(json!([])));
+    let there = [("Applied", "True", 2), ("Available", "True", 2)];
+    let check = |more: &[(&str, &str, i64)], needs: SuccessNeeds, want: Report| {
+        let conditions = [&there[..], more].concat();
+        assert_eq!(report(&work(&judged, &conditions), needs), want, "{more:?} {needs:?}");
+    };
+    let (busy, failed) = (("Progressing", "True", 2), ("Degraded", "True", 2));
+    check(&[busy], Healthy, Report::Progressing);
+    check(&[busy, failed], Healthy, Report::Failed);
+    check(&[("Progressing", "False", 2)], Healthy, Report::Succeeded);
+    check(&[("Progressing", "False", 1)], Healthy, Report::ToApply);
+    // An agent without rules reports that the objects exist, and a rollout goes on as before.
+    check(&[], Healthy, Report::Succeeded);
+    for needs in [Applied, Available] {
+        check(&[busy, failed], needs, Report::Succeeded);
+    }
+}
+
+#[test]
+fn a_set_says_whether_its_workloads_are_judged() {
+    let set = |annotations: Value| -> ManifestWorkReplicaSet {
+        let metadata = json!({"name": "s", "namespace": "n", "annotations": annotations});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"placementRefs": [], "manifestWorkTemplate": {"workload": {}}}}))
+            .unwrap()
+    };
+    let off = set(json!({"gitops.wheelwright.dev/workload-health": "ignore"}));
+    assert_eq!(SuccessNeeds::of(&off, false), SuccessNeeds::Available);
+    assert_eq!(SuccessNeeds::of(&off, true), SuccessNeeds::Applied);
+    assert_eq!(SuccessNeeds::of(&set(json!({})), false), SuccessNeeds::Healthy);
+}
+
+#[test]
+fn rules_come_with_a_new_template_and_not_with_an_upgrade_of_the_hub() {
+    let set: ManifestWorkReplicaSet = serde_json::from_value(
+        json!({"metadata": {"name": "s", "namespace": "n"}, "spec": {"placementRefs": [], "manifestWorkTemplate": {"workload": {}}}}),
+    )
+    .unwrap();
+    let (spec, record) = (template(json!([])), WorkRecord::default());
+    let wanted = |needs| DesiredWork { set: &set, owner: "n.s", placement: "p", spec: &spec, record: &record, needs };
+    let (healthy, available) = (wanted(SuccessNeeds::Healthy), wanted(SuccessNeeds::Available));
+    let without = available.work("c", None);
+    assert_eq!(without.spec, spec);
+    assert!(healthy.is_met_by(&without), "no work is written for the rules alone");
+    assert_eq!(healthy.work("c", Some(&without)).spec, spec, "nor when its annotations change");
+    let with = healthy.work("c", None);
+    assert!(has_rules(&with.spec) && healthy.is_met_by(&with) && available.is_met_by(&with));
+    let mut other = with.clone();
+    other.spec.workload.manifests.pop();
+    assert!(!healthy.is_met_by(&other));
+    assert_eq!(healthy.work("c", Some(&other)).spec, with.spec);
+}
