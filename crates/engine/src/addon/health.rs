@@ -6,8 +6,9 @@ use super::config::{Config, address, annotation};
 use super::hosting::Place;
 use super::{rules, works};
 use api::Condition;
+use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True, Unknown};
-use api::condition::{Observation, find_condition};
+use api::condition::{Conditions as _, Observation, find_condition};
 use api::names::addon_conditions::{AVAILABLE, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED};
 use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
 use api::work::v1::{FieldValue, IgnoreField, ManifestCondition, ManifestConfigOption, ManifestWork};
@@ -214,6 +215,19 @@ fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
         Some(format!("{ready} of {updated} replicas of {resource} {name} are available"))
     } else {
         None
+    }
+}
+
+/// Returns why the add-on of a manager does not count as available: its condition says so, or its agent has not
+/// written one. A manager that finds the health itself and has no probe never writes one.
+pub fn unavailable(addon: &ManagedClusterAddOn) -> Option<String> {
+    let check = addon.status.as_ref().and_then(|status| status.health_check.as_ref());
+    let needs_none = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);
+    match addon.condition(AVAILABLE) {
+        Some(available) if available.is_true() => None,
+        Some(available) => Some(format!("the add-on is not available: {}", available.message)),
+        None if needs_none => None,
+        None => Some("the add-on is not available: its agent has not reported".to_owned()),
     }
 }
 
