@@ -29,7 +29,7 @@ pub(crate) fn config_gvk() -> Gvk {
 }
 
 /// Returns whether a configuration object is named in the spec of the add-on on the cluster.
-fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
+pub(crate) fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
     config_refs::named(&addon.spec.configs, &[]).iter().any(|own| own.is_same_object(config))
 }
 

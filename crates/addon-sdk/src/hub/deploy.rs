@@ -93,7 +93,7 @@ impl<A: AddOn> Controller for DeployController<A> {
 }
 
 /// Returns the add-on on every cluster that has it.
-fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
+pub(super) fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
     let mut keys = view.keys::<ManagedClusterAddOn>(Query::ALL);
     keys.retain(|key| key.name == A::NAME);
     keys

@@ -16,6 +16,7 @@ use crate::AddOn;
 pub(crate) fn controllers<A: AddOn>(register: &mut impl Register) {
     register.add::<hashes::HashController<A>>();
     register.add::<deploy::DeployController<A>>();
+    register.add::<hashes::OwnHashController<A>>();
     register.add::<request::RequestController<A>>();
 }
 
