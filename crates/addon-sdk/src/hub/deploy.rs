@@ -121,7 +121,7 @@ pub(super) struct Deployment<A> {
     pub(super) hosted: Vec<Arc<ManifestWork>>,
     pub(super) permissions: permissions::Held,
     pub(super) options: Options,
-    config: Assigned,
+    pub(super) config: Assigned,
     addon_type: PhantomData<A>,
 }
 
@@ -309,23 +309,12 @@ impl<A: AddOn> Deployment<A> {
         let works = self.managed.iter().chain(&self.hosted);
         plan.step(works.filter(is_surplus).map(|work| Action::delete(work.as_ref())));
     }
-
-    /// Returns the parts with the jobs that run before the deletion, as far as they can be made now.
-    pub(super) fn parts(&self) -> Result<Vec<Part>, String> {
-        match &self.config {
-            Assigned::Waits => Err("its configuration is not the assigned one".to_owned()),
-            Assigned::Content(config) => {
-                let mut unused = ManagedClusterAddOn::clone(&self.addon);
-                self.make(&mut unused, config)
-            }
-        }
-    }
 }
 
 /// The works of a part of an add-on.
 pub(super) struct Part {
     pub(super) place: Place,
-    works: Vec<ManifestWork>,
+    pub(super) works: Vec<ManifestWork>,
     /// The one with the jobs that run before the deletion.
     pub(super) hook: Option<ManifestWork>,
 }
