@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 
-use super::{hosting, permissions, status};
+use super::{hosting, leftovers, permissions, status};
 use crate::addon::{AddOn, Health, Installation, Options};
 use crate::config::{self, Assigned};
 use crate::manifests;
@@ -99,14 +99,15 @@ pub(super) fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
     keys
 }
 
-/// Lets a deleted add-on of a cluster that is gone go: no job can run there.
+/// Lets a deleted add-on of a cluster that is gone go: no job can run there. Deletes what an add-on leaves that
+/// is gone itself.
 fn released<A: AddOn>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let addon = view.get::<ManagedClusterAddOn>(key)?.filter(|addon| addon.is_terminating());
-    if let (Some(addon), None) = (addon, view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?) {
-        plan = hosting::clean(&addon, &hosting::works::<A>(&addon, view)?, false, now);
+    let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return leftovers::delete(key, view, now) };
+    let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
+    if !addon.is_terminating() || cluster.is_some() {
+        return Ok(Plan::nothing());
     }
-    Ok(plan)
+    Ok(hosting::clean(&addon, &hosting::works::<A>(&addon, view)?, false, now))
 }
 
 /// The add-on on one cluster, and the input of its deployment.

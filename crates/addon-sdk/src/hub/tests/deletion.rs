@@ -67,3 +67,29 @@ fn a_job_that_takes_long_or_fails_is_told() {
     let told = message(&late, "HookManifestCompleted").unwrap();
     assert!(told.contains("its configuration is missing"), "{told}");
 }
+
+#[test]
+fn an_addon_that_is_gone_leaves_no_works_and_no_permissions_without_a_garbage_collector() {
+    let mut world = World::new(&[]);
+    let owner = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn", "name": "a", "uid": "u", "controller": true});
+    let labels = json!({"open-cluster-management.io/addon-name": "a"});
+    let of_addon = |name: &str| json!({"metadata": {"name": name, "namespace": "c1", "uid": "u", "labels": labels, "ownerReferences": [owner]}, "spec": {}});
+    let permission = "open-cluster-management:a:agent";
+    let mut binding = of_addon(permission);
+    binding["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": permission});
+    (world.roles, world.bindings) = (vec![of_addon(permission)], vec![binding]);
+    let mut foreign = of_addon("w");
+    foreign["metadata"]["ownerReferences"] = json!([]);
+    let works = [of_addon("addon-a-deploy-0"), foreign];
+    world.works = works.into_iter().map(|work| serde_json::from_value(work).unwrap()).collect();
+    world.addon = Value::Null;
+    world.exists = true;
+    let now = "2026-01-01T00:00:00Z";
+    assert!(plan(&world, now).is_empty(), "the list left the add-on out");
+    world.exists = false;
+    let first = plan(&world, now);
+    assert_eq!(words(&first), ["delete ManifestWork"]);
+    assert!(first.wake_at.is_some(), "an agent that keeps the work loses its permissions");
+    world.works.remove(0);
+    assert_eq!(words(&plan(&world, now)), ["delete RoleBinding", "delete Role"]);
+}
