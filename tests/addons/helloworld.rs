@@ -33,6 +33,29 @@ async fn copies(hub: &Hub, installed: &Installed) {
     eventually("the copy goes", async || text().await.is_none()).await;
 }
 
+/// Checks that a configuration of this cluster alone is rolled out.
+async fn has_an_own_configuration(hub: &Hub, installed: &Installed) {
+    let group = "addon.open-cluster-management.io";
+    let config = json!({
+        "apiVersion": format!("{group}/v1alpha1"), "kind": "AddOnDeploymentConfig",
+        "metadata": {"name": "own", "namespace": NAME}, "spec": {"agentInstallNamespace": NAME},
+    });
+    hub.apply(&config.to_string());
+    let own = json!({"group": group, "resource": "addondeploymentconfigs", "namespace": NAME, "name": "own"});
+    let change = json!({"spec": {"configs": [own]}}).to_string();
+    let addon = ["managedclusteraddon", NAME, "-n", installed.cluster, "--type=merge", "-p", &change];
+    hub.kubectl.run(&[&["patch"][..], &addon].concat());
+    eventually("the configuration of the cluster is rolled out", async || {
+        let reference = &installed.on_hub(hub)["status"]["configReferences"][0];
+        let desired = &reference["desiredConfig"];
+        desired["name"] == "own"
+            && desired["specHash"].as_str().is_some_and(|hash| !hash.is_empty())
+            && reference["lastAppliedConfig"] == *desired
+            && installed.reason(hub, "Progressing") == "Completed"
+    })
+    .await;
+}
+
 pub(super) async fn lives_and_goes(hub: &mut Hub) {
     let installed = Installed::on(hub, NAME, "c3").await;
     hub.apply(HUB);
@@ -69,6 +92,8 @@ pub(super) async fn lives_and_goes(hub: &mut Hub) {
         image(hub, &installed) == "helloworld:3"
     })
     .await;
+
+    has_an_own_configuration(hub, &installed).await;
 
     hub.uninstall(NAME);
     installed.is_gone(hub, NAME).await;

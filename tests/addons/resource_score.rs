@@ -14,13 +14,13 @@ const PLACEMENT: &str = include_str!("../../examples/resource-score/manifests/pl
 const NAME: &str = "resource-score";
 
 /// Gives a cluster a node with 8 GiB.
-async fn add_node(spoke: &kube::Client) {
+async fn add_node(spoke: &kube::Client, name: &str) {
     let nodes: Api<Node> = Api::all(spoke.clone());
-    let node = serde_json::from_value(json!({"metadata": {"name": "n1"}})).unwrap();
+    let node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
     nodes.create(&PostParams::default(), &node).await.unwrap();
     let resources = json!({"cpu": "4", "memory": "8Gi"});
     let status = json!({"status": {"capacity": resources, "allocatable": resources}});
-    nodes.patch_status("n1", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
 /// Runs a pod on a cluster that requests so much memory.
@@ -46,7 +46,7 @@ pub(super) async fn moves_a_placement(hub: &mut Hub) {
     let first = Installed::on(hub, NAME, "c5").await;
     let second = Installed::on(hub, NAME, "c6").await;
     for installed in [&first, &second] {
-        add_node(&installed.spoke).await;
+        add_node(&installed.spoke, "n1").await;
     }
     request(&second.spoke, "some", "2Gi").await;
     hub.apply(HUB);
@@ -58,9 +58,12 @@ pub(super) async fn moves_a_placement(hub: &mut Hub) {
     }
     let score = |cluster: &str| hub.get(&["addonplacementscore", NAME, "-n", cluster])["status"].clone();
     eventually("the clusters have their scores", async || {
-        let expected =
-            |memory: i32| json!([{"name": "cpuFree", "value": 100}, {"name": "memoryFree", "value": memory}]);
-        score("c5")["scores"] == expected(100) && score("c6")["scores"] == expected(50)
+        let expected = |memory: i32| {
+            let scores =
+                [("cpuFree", 100), ("memoryFree", memory), ("cpuAvailable", 100), ("memAvailable", memory)];
+            scores.map(|(name, value)| json!({"name": name, "value": value})).to_vec()
+        };
+        score("c5")["scores"] == json!(expected(100)) && score("c6")["scores"] == json!(expected(50))
     })
     .await;
     assert!(score("c5")["validUntil"].is_string());
@@ -68,6 +71,10 @@ pub(super) async fn moves_a_placement(hub: &mut Hub) {
     eventually("the cluster with the most free memory is chosen", async || chosen(hub) == ["c5"]).await;
     request(&first.spoke, "much", "7Gi").await;
     eventually("the decision follows the score", async || chosen(hub) == ["c6"]).await;
+    add_node(&first.spoke, "n2").await;
+    add_node(&first.spoke, "n3").await;
+    // 7 of 24 GiB are requested.
+    eventually("more nodes are more room", async || score("c5")["scores"][1]["value"] == 41).await;
 
     hub.uninstall(NAME);
     for installed in [&first, &second] {

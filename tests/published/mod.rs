@@ -82,6 +82,12 @@ async fn manager(hub: &Hub) {
             .all(|cluster| !hub.get(&["managedclusteraddon", "cluster-proxy", "-n", cluster]).is_null())
     })
     .await;
+    for cluster in CLUSTERS {
+        let addon = hub.get(&["managedclusteraddon", "cluster-proxy", "-n", cluster]);
+        let owner = &addon["metadata"]["ownerReferences"][0];
+        let owner = [&owner["kind"], &owner["name"], &owner["controller"]];
+        assert_eq!(json!(owner), json!(["ClusterManagementAddOn", "cluster-proxy", true]), "{cluster}");
+    }
     let config =
         json!({"group": "proxy.open-cluster-management.io", "resource": "managedproxyconfigurations"});
     let read = |version: &str| {

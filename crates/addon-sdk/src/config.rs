@@ -29,7 +29,7 @@ pub(crate) fn config_gvk() -> Gvk {
 }
 
 /// Returns whether a configuration object is named in the spec of the add-on on the cluster.
-fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
+pub(crate) fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
     config_refs::named(&addon.spec.configs, &[]).iter().any(|own| own.is_same_object(config))
 }
 
@@ -37,7 +37,8 @@ fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
 /// content before its turn.
 ///
 /// A configuration that the add-on on this cluster names itself concerns no other cluster, and is taken as it is.
-/// Without its definition, which may be deleted first, an add-on has what was assigned to it last.
+/// Without its definition, which may be deleted first, an add-on has what was assigned to it last. An add-on that
+/// is being deleted gets no other turn, and has the content of that configuration now.
 ///
 /// # Errors
 /// The configurations have not been read.
@@ -66,7 +67,8 @@ pub(crate) fn assigned(
     let Some(config) = configs.into_iter().find(config_refs::is_deployment_config) else { return Ok(none()) };
     let Some(reference) = config_refs::config_object(&config) else { return Ok(none()) };
     let Some(live) = view.observed(&reference)? else { return Ok(Assigned::Waits) };
-    if !is_own(addon, &config) && spec_hash::spec_hash(&live) != config.hash {
+    let is_fixed = !is_own(addon, &config) && !addon.is_terminating();
+    if is_fixed && spec_hash::spec_hash(&live) != config.hash {
         return Ok(Assigned::Waits);
     }
     let typed = live.to_typed::<AddOnDeploymentConfig>();

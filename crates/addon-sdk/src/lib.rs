@@ -19,7 +19,9 @@ mod health;
 mod hub;
 mod manager;
 mod manifests;
+mod score;
 
 pub use addon::{AddOn, Health, Installation, Options, SignFn, Signer};
 pub use manager::Error;
 pub use manifests::render;
+pub use score::score;

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use addon_sdk::AddOn as _;
+use addon_sdk::{AddOn as _, score};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1alpha1::{AddOnPlacementScore, AddOnPlacementScoreItem};
 use object::{Key, Metadata as _, Object, quantity};
@@ -22,7 +22,10 @@ const VALID: SignedDuration = SignedDuration::from_mins(5);
 /// The time before its end at which a score is renewed.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(2);
 /// The scores and the resources that they are about.
-const SCORES: [(&str, &str); 2] = [("cpuFree", "cpu"), ("memoryFree", "memory")];
+///
+/// The last two are the names in the documents of Open Cluster Management, for placements that are written for them.
+const SCORES: [(&str, &str); 4] =
+    [("cpuFree", "cpu"), ("memoryFree", "memory"), ("cpuAvailable", "cpu"), ("memAvailable", "memory")];
 
 pub(crate) struct ScoreController;
 
@@ -52,12 +55,12 @@ impl Controller for ScoreController {
         let requested = sum(pods.iter().filter(|pod| is_running(pod)).flat_map(|pod| requests(pod)));
         let mut new = AddOnPlacementScore::clone(&held);
         let status = new.status.get_or_insert_default();
-        let score = |(name, resource): (&str, &str)| AddOnPlacementScoreItem {
+        let item = |(name, resource): (&str, &str)| AddOnPlacementScoreItem {
             name: name.to_owned(),
             value: free(capacity.get(resource).copied(), requested.get(resource).copied()),
             ..AddOnPlacementScoreItem::default()
         };
-        let scores: Vec<_> = SCORES.into_iter().map(score).collect();
+        let scores: Vec<_> = SCORES.into_iter().map(item).collect();
         let until = status.valid_until.as_ref().map(|until| until.0);
         let renewal = until.and_then(|until| until.checked_sub(RENEW_BEFORE).ok());
         let is_due = renewal.is_none_or(|renewal| renewal <= now);
@@ -105,9 +108,8 @@ fn sum<'a>(parts: impl Iterator<Item = &'a BTreeMap<String, Quantity>>) -> BTree
 
 /// Returns the free part as a score: 100 for an idle cluster, -100 for a full one or one without nodes.
 fn free(capacity: Option<i128>, requested: Option<i128>) -> i32 {
-    let Some(capacity) = capacity.filter(|capacity| *capacity > 0) else { return -100 };
-    let used = requested.unwrap_or_default().clamp(0, capacity);
-    i32::try_from(100 - 200 * used / capacity).unwrap_or(-100)
+    let capacity = capacity.unwrap_or_default();
+    score(capacity - requested.unwrap_or_default(), 0..=capacity)
 }
 
 #[cfg(test)]
@@ -121,7 +123,7 @@ mod tests {
             (Some(8), Some(2), 50),
             (Some(8), Some(8), -100),
             (Some(8), Some(9), -100),
-            (Some(3), Some(1), 34),
+            (Some(3), Some(1), 33),
             (None, None, -100),
         ];
         for (capacity, requested, score) in cases {

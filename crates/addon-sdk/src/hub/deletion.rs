@@ -5,19 +5,21 @@ use jiff::Timestamp;
 use super::deploy::{Deployment, Part};
 use super::hosting;
 use crate::AddOn;
+use crate::config::Assigned;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::set_condition;
 use api::names::{ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER};
-use engine::addon::hook::{self, HookWait};
+use engine::addon::hook::{self, HookWait, WaitReport};
 use engine::addon::hosting::{FINALIZERS, Host, Place};
 use object::{Key, Metadata as _};
-use reconcile::{Action, Plan, StatusWrite};
+use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
 /// The finalizers of add-ons with jobs.
 const JOB_FINALIZERS: [&str; 2] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER];
 
 impl<A: AddOn> Deployment<A> {
-    /// Runs the jobs. When they are complete, deletes the works on other clusters and removes the finalizers.
+    /// Runs the jobs, with the configuration that the hub has now: no rollout assigns a deleted add-on another
+    /// one. When they are complete, deletes the works on other clusters and removes the finalizers.
     /// The garbage collector deletes the other works and the permissions of the add-on after it.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
@@ -27,7 +29,14 @@ impl<A: AddOn> Deployment<A> {
         if !JOB_FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer)) {
             return hosting::clean(&self.addon, &self.hosted, matches!(self.host, Host::Valid(_)), now);
         }
-        let parts = match self.parts() {
+        let made = match &self.config {
+            Assigned::Waits => Err("its configuration is missing".to_owned()),
+            Assigned::Content(config) => {
+                let mut unused = ManagedClusterAddOn::clone(&self.addon);
+                self.make(&mut unused, config)
+            }
+        };
+        let parts = match made.or_else(|why| self.written_jobs().ok_or(why)) {
             Ok(parts) => parts,
             Err(why) if self.cluster.spec.hub_accepts_client => {
                 self.report_wait(
@@ -51,6 +60,17 @@ impl<A: AddOn> Deployment<A> {
         plan
     }
 
+    /// Returns the parts with the jobs that run already; `None` where a part has jobs that were not written.
+    fn written_jobs(&self) -> Option<Vec<Part>> {
+        let places = [Place::Managed, Place::Hosting].into_iter();
+        let held = places.filter(|place| self.addon.has_finalizer(place.hook_finalizer()));
+        let part = |place| {
+            let hook = self.hook_at(place)?.clone();
+            Some(Part { place, works: Vec::new(), hook: Some(hook) })
+        };
+        held.map(part).collect()
+    }
+
     /// Returns the wait for the jobs of a part of the add-on; `None` if there is nothing to wait for. A
     /// cluster that the hub does not accept gets no jobs.
     fn wait_for(&self, part: &Part) -> Option<HookWait> {
@@ -61,9 +81,22 @@ impl<A: AddOn> Deployment<A> {
         hook::wait(&Key::of(&*self.addon), part.place, part.hook.as_ref()?, self.hook_at(part.place))
     }
 
+    /// Says what the deletion waits for.
     fn report_wait(&self, plan: &mut Plan, wait: &HookWait, now: Timestamp) {
+        let WaitReport { condition, event, until } = wait.report(&self.addon, now);
+        if event.is_none() {
+            plan.wake(until);
+        }
+        let warn =
+            |reason| Event::new(&*self.addon, EventType::Warning, reason, "Delete", &condition.message);
+        let events = event.map(warn).into_iter().collect();
         let mut new = ManagedClusterAddOn::clone(&self.addon);
-        set_condition(&mut new.status.get_or_insert_default().conditions, wait.condition(), now);
-        plan.status = StatusWrite::between(self.addon.as_ref(), &new);
+        set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
+        let write = StatusWrite::between(self.addon.as_ref(), &new);
+        plan.status = write.map(|write| StatusWrite { events, ..write });
     }
 }
+
+#[cfg(test)]
+#[path = "tests/deletion.rs"]
+mod tests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 
-use super::{hosting, permissions, status};
+use super::{hosting, leftovers, permissions, status};
 use crate::addon::{AddOn, Health, Installation, Options};
 use crate::config::{self, Assigned};
 use crate::manifests;
@@ -93,20 +93,21 @@ impl<A: AddOn> Controller for DeployController<A> {
 }
 
 /// Returns the add-on on every cluster that has it.
-fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
+pub(super) fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
     let mut keys = view.keys::<ManagedClusterAddOn>(Query::ALL);
     keys.retain(|key| key.name == A::NAME);
     keys
 }
 
-/// Lets a deleted add-on of a cluster that is gone go: no job can run there.
+/// Lets a deleted add-on of a cluster that is gone go: no job can run there. Deletes what an add-on leaves that
+/// is gone itself.
 fn released<A: AddOn>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let addon = view.get::<ManagedClusterAddOn>(key)?.filter(|addon| addon.is_terminating());
-    if let (Some(addon), None) = (addon, view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?) {
-        plan = hosting::clean(&addon, &hosting::works::<A>(&addon, view)?, false, now);
+    let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return leftovers::delete(key, view, now) };
+    let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
+    if !addon.is_terminating() || cluster.is_some() {
+        return Ok(Plan::nothing());
     }
-    Ok(plan)
+    Ok(hosting::clean(&addon, &hosting::works::<A>(&addon, view)?, false, now))
 }
 
 /// The add-on on one cluster, and the input of its deployment.
@@ -121,7 +122,7 @@ pub(super) struct Deployment<A> {
     pub(super) hosted: Vec<Arc<ManifestWork>>,
     pub(super) permissions: permissions::Held,
     pub(super) options: Options,
-    config: Assigned,
+    pub(super) config: Assigned,
     addon_type: PhantomData<A>,
 }
 
@@ -309,23 +310,12 @@ impl<A: AddOn> Deployment<A> {
         let works = self.managed.iter().chain(&self.hosted);
         plan.step(works.filter(is_surplus).map(|work| Action::delete(work.as_ref())));
     }
-
-    /// Returns the parts with the jobs that run before the deletion, as far as they can be made now.
-    pub(super) fn parts(&self) -> Result<Vec<Part>, String> {
-        match &self.config {
-            Assigned::Waits => Err("its configuration is not the assigned one".to_owned()),
-            Assigned::Content(config) => {
-                let mut unused = ManagedClusterAddOn::clone(&self.addon);
-                self.make(&mut unused, config)
-            }
-        }
-    }
 }
 
 /// The works of a part of an add-on.
 pub(super) struct Part {
     pub(super) place: Place,
-    works: Vec<ManifestWork>,
+    pub(super) works: Vec<ManifestWork>,
     /// The one with the jobs that run before the deletion.
     pub(super) hook: Option<ManifestWork>,
 }

@@ -1,15 +1,16 @@
-//! Says in the status of the add-on's ClusterManagementAddOn which contents its configurations have, so that the
-//! hub can roll them out.
+//! Says in the status of the add-on which contents its configurations have, so that the hub can roll them out:
+//! in its ClusterManagementAddOn, and on each cluster for the configurations that the add-on there names itself.
 //!
-//! OCM leaves this to the manager of each add-on. Our operator does it too; both write the same hashes.
+//! OCM leaves this to the manager of each add-on. Our operator tells the hashes of add-ons with templates only.
 
 use std::marker::PhantomData;
 
 use jiff::Timestamp;
 
+use super::deploy::installations;
 use crate::AddOn;
 use crate::config;
-use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash};
+use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
 use engine::addon::config_refs;
 use object::{Key, ObjectRef};
 use reconcile::{Controller, Plan, Read, StatusWrite, View, Watches};
@@ -47,6 +48,46 @@ impl<A: AddOn> Controller for HashController<A> {
             hash(&reference.group, &reference.resource, &mut reference.desired_config, view)?;
         }
         plan.status = StatusWrite::between(cma.as_ref(), &new);
+        Ok(plan)
+    }
+}
+
+/// Tells the hashes of the configurations that the add-on on one cluster names itself.
+pub(crate) struct OwnHashController<A>(PhantomData<A>);
+
+impl<A: AddOn> Controller for OwnHashController<A> {
+    const NAME: &'static str = "addon-sdk-own-hashes";
+    type Primary = ManagedClusterAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on_observed(|change, view| {
+            let is_config = change.sides().any(|object| object.gvk() == config::config_gvk());
+            if is_config { installations::<A>(view) } else { Vec::new() }
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let mut plan = Plan { observe: vec![config::config_gvk()], ..Plan::nothing() };
+        let addon = view.get::<ManagedClusterAddOn>(key)?;
+        let Some(addon) = addon.filter(|addon| key.name == A::NAME && !addon.spec.configs.is_empty()) else {
+            return Ok(Plan::nothing());
+        };
+        let configs = ObjectRef { gvk: config::config_gvk(), key: Key::default() };
+        if view.observed(&configs).is_err() {
+            return Ok(plan);
+        }
+        let mut new = ManagedClusterAddOn::clone(&addon);
+        for reference in new.status.iter_mut().flat_map(|status| &mut status.config_references) {
+            let (group, resource) = (&reference.group, &reference.resource);
+            let desired = &mut reference.desired_config;
+            let is_own = |desired: &ConfigSpecHash| {
+                config::is_own(&addon, &config_refs::hashed(group, resource, desired))
+            };
+            if desired.as_ref().is_some_and(is_own) {
+                hash(group, resource, desired, view)?;
+            }
+        }
+        plan.status = StatusWrite::between(addon.as_ref(), &new);
         Ok(plan)
     }
 }

@@ -4,6 +4,7 @@ mod deletion;
 mod deploy;
 mod hashes;
 mod hosting;
+mod leftovers;
 mod permissions;
 mod request;
 mod status;
@@ -15,6 +16,7 @@ use crate::AddOn;
 /// Registers the controllers of an add-on.
 pub(crate) fn controllers<A: AddOn>(register: &mut impl Register) {
     register.add::<hashes::HashController<A>>();
+    register.add::<hashes::OwnHashController<A>>();
     register.add::<deploy::DeployController<A>>();
     register.add::<request::RequestController<A>>();
 }

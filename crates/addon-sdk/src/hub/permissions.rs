@@ -1,7 +1,7 @@
 //! The permissions of the agent of an add-on on the hub: a Role and its RoleBinding in the namespace of the
 //! cluster.
 //!
-//! Both belong to the add-on on the cluster, and the garbage collector deletes them after it.
+//! Both belong to the add-on on the cluster, and go after it.
 
 use std::sync::Arc;
 

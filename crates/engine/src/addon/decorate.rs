@@ -5,6 +5,8 @@
 //! makes pods asks with an annotation for the same, and for its init containers. Fields that this version
 //! does not know stay as they are.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use regex::Regex;
@@ -257,29 +259,35 @@ fn mirror(image: &str, registries: &[Registry]) -> Option<String> {
     registries.iter().rev().find_map(candidate)
 }
 
-/// Moves an object into the namespace of the agent; with an empty namespace it stays where the template put
-/// it.
-pub(super) fn place(object: &mut Object, namespace: &str) {
+/// Moves the objects of a template into the namespace of the agent; with an empty namespace they stay where the
+/// template put them.
+///
+/// A subject of a binding moves if it is in a namespace of the template: another one is somebody else's service
+/// account. The first Namespace becomes that of the agent, and others keep their names.
+pub(super) fn place(objects: &mut [Object], namespace: &str) {
     if namespace.is_empty() {
         return;
     }
-    if !object.namespace().is_empty() {
-        object.metadata_mut().insert("namespace".into(), namespace.into());
+    let is_namespace = |object: &Object| object.kind() == "Namespace";
+    let of =
+        |object: &Object| if is_namespace(object) { object.name() } else { object.namespace() }.to_owned();
+    let ours: BTreeSet<String> = objects.iter().map(of).chain([String::new()]).collect();
+    if let Some(first) = objects.iter_mut().find(|object| is_namespace(object)) {
+        first.metadata_mut().insert("name".into(), namespace.into());
     }
-    match object.kind() {
-        "Namespace" => {
-            object.metadata_mut().insert("name".into(), namespace.into());
+    for object in objects {
+        if !object.namespace().is_empty() {
+            object.metadata_mut().insert("namespace".into(), namespace.into());
         }
-        "RoleBinding" | "ClusterRoleBinding" => {
+        if matches!(object.kind(), "RoleBinding" | "ClusterRoleBinding") {
             let subjects = object.0.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten();
-            for subject in subjects
-                .filter_map(Value::as_object_mut)
-                .filter(|s| s.get("kind").and_then(Value::as_str) == Some("ServiceAccount"))
-            {
-                subject.insert("namespace".into(), namespace.into());
+            for subject in subjects.filter_map(Value::as_object_mut) {
+                let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
+                if text("kind") == "ServiceAccount" && ours.contains(text("namespace")) {
+                    subject.insert("namespace".into(), namespace.into());
+                }
             }
         }
-        _ => {}
     }
 }
 

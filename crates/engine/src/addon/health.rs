@@ -6,11 +6,12 @@ use super::config::{Config, address, annotation};
 use super::hosting::Place;
 use super::{rules, works};
 use api::Condition;
+use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True, Unknown};
-use api::condition::{Observation, find_condition};
+use api::condition::{Conditions as _, Observation, find_condition};
 use api::names::addon_conditions::{AVAILABLE, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED};
 use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
-use api::work::v1::{FieldValue, ManifestCondition, ManifestWork};
+use api::work::v1::{FieldValue, IgnoreField, ManifestCondition, ManifestConfigOption, ManifestWork};
 use object::Object;
 
 /// The state of the works of an add-on, compared with the configurations that are assigned.
@@ -149,11 +150,16 @@ fn workloads<'a>(works: &'a [&ManifestWork]) -> impl Iterator<Item = ProbedWorkl
             .iter()
             .map(|manifest| Object(manifest.clone()))
             .filter(works::is_workload);
-        manifests.map(move |manifest| workload(&manifest, &reported)).collect::<Vec<_>>()
+        let configs = &work.spec.manifest_configs;
+        manifests.map(move |manifest| workload(&manifest, configs, &reported)).collect::<Vec<_>>()
     })
 }
 
-fn workload<'a>(manifest: &Object, reported: &[&'a ManifestCondition]) -> ProbedWorkload<'a> {
+fn workload<'a>(
+    manifest: &Object,
+    configs: &[ManifestConfigOption],
+    reported: &[&'a ManifestCondition],
+) -> ProbedWorkload<'a> {
     let same = |m: &&&ManifestCondition| {
         let meta = &m.resource_meta;
         (meta.kind.as_str(), meta.namespace.as_str(), meta.name.as_str())
@@ -163,13 +169,30 @@ fn workload<'a>(manifest: &Object, reported: &[&'a ManifestCondition]) -> Probed
     ProbedWorkload {
         resource: if manifest.kind() == "DaemonSet" { "daemonsets".into() } else { "deployments".into() },
         name: format!("{}/{}", manifest.namespace(), manifest.name()),
-        wanted_replicas: manifest.at(&["spec", "replicas"]).and_then(serde_json::Value::as_i64).unwrap_or(1),
+        wanted_replicas: wanted_replicas(manifest, configs),
         is_daemon_set: manifest.kind() == "DaemonSet",
         values: values.map(|value| (value.name.as_str(), &value.field_value)).collect(),
     }
 }
 
-/// Returns why a workload does not run the configurations that its feedback is about yet.
+/// Returns the replicas that a manifest asks for: one where it leaves them to the cluster, as for an autoscaler.
+fn wanted_replicas(manifest: &Object, configs: &[ManifestConfigOption]) -> i64 {
+    let asked = manifest.at(&["spec", "replicas"]).and_then(serde_json::Value::as_i64);
+    let identifier = works::identifier(manifest);
+    let config = configs.iter().find(|config| config.resource_identifier == identifier);
+    let apply = config.and_then(|config| config.update_strategy.as_ref()?.server_side_apply.as_ref());
+    let is_left = apply.is_some_and(|apply| apply.ignore_fields.iter().any(names_replicas));
+    asked.filter(|asked| *asked == 0 || !is_left).unwrap_or(1)
+}
+
+fn names_replicas(ignored: &IgnoreField) -> bool {
+    let paths = ignored.json_paths.iter().chain(&ignored.jq_path_expressions);
+    ignored.json_pointers.iter().any(|pointer| pointer == "/spec/replicas")
+        || paths.into_iter().any(|path| [".spec.replicas", "$.spec.replicas"].contains(&path.as_str()))
+}
+
+/// Returns why a workload does not run the configurations that its feedback is about yet. The rules are those of
+/// `kubectl rollout status`: an autoscaler may ask for more replicas than the manifest.
 fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
     let ProbedWorkload { resource, name, wanted_replicas, is_daemon_set, values: _ } = workload;
     let (generation, observed) = (workload.number("Generation"), workload.number("ObservedGeneration"));
@@ -186,12 +209,25 @@ fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
     let (updated, ready) = (updated.unwrap_or_default(), ready.unwrap_or_default());
     if updated < wanted {
         Some(format!("{updated} of {wanted} replicas of {resource} {name} are of this configuration"))
-    } else if all > wanted {
-        Some(format!("{resource} {name} has {} old replicas left", all - wanted))
-    } else if ready < wanted {
-        Some(format!("{ready} of {wanted} replicas of {resource} {name} are available"))
+    } else if all > updated {
+        Some(format!("{resource} {name} has {} old replicas left", all - updated))
+    } else if ready < updated {
+        Some(format!("{ready} of {updated} replicas of {resource} {name} are available"))
     } else {
         None
+    }
+}
+
+/// Returns why the add-on of a manager does not count as available: its condition says so, or its agent has not
+/// written one. A manager that finds the health itself and has no probe never writes one.
+pub fn unavailable(addon: &ManagedClusterAddOn) -> Option<String> {
+    let check = addon.status.as_ref().and_then(|status| status.health_check.as_ref());
+    let needs_none = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);
+    match addon.condition(AVAILABLE) {
+        Some(available) if available.is_true() => None,
+        Some(available) => Some(format!("the add-on is not available: {}", available.message)),
+        None if needs_none => None,
+        None => Some("the add-on is not available: its agent has not reported".to_owned()),
     }
 }
 
@@ -277,121 +313,4 @@ pub fn manifest_applied(place: Place, works: &[&ManifestWork]) -> Option<Observa
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::addon::config::ConfigKind;
-    use object::Key;
-    use serde_json::{Value, json};
-
-    fn configs(hash: &str) -> Vec<Config> {
-        let kind = ConfigKind { group: "g".into(), resource: "r".into() };
-        vec![Config { kind, key: Key::cluster("t"), hash: hash.into() }]
-    }
-
-    fn condition(type_: &str, status: &str, generation: i64) -> Value {
-        json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation})
-    }
-
-    /// Returns a work of generation 2 made from configuration `made`, whose Deployment reports these numbers
-    /// about configuration `about`.
-    fn work(made: &str, about: &str, numbers: &[(&str, i64)], conditions: &Value) -> ManifestWork {
-        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": {"replicas": 2}});
-        let mut values = vec![
-            json!({"name": "ConfigAddress", "fieldValue": {"type": "String", "string": address(&configs(about))}}),
-        ];
-        values.extend(
-            numbers
-                .iter()
-                .map(|(name, n)| json!({"name": name, "fieldValue": {"type": "Integer", "integer": n}})),
-        );
-        let meta = json!({"ordinal": 0, "kind": "Deployment", "namespace": "n", "name": "d"});
-        let manifest = json!({"resourceMeta": meta, "statusFeedback": {"values": values}, "conditions": []});
-        serde_json::from_value(json!({
-            "metadata": {"name": "w", "generation": 2, "annotations": {CONFIG_SPEC_HASH_ANNOTATION: annotation(&configs(made)).unwrap()}},
-            "spec": {"workload": {"manifests": [deployment]}},
-            "status": {"conditions": conditions, "resourceStatus": {"manifests": [manifest]}},
-        }))
-        .unwrap()
-    }
-
-    const GOOD: [(&str, i64); 6] = [
-        ("Generation", 4),
-        ("ObservedGeneration", 4),
-        ("Replicas", 2),
-        ("UpdatedReplicas", 2),
-        ("AvailableReplicas", 2),
-        ("ReadyReplicas", 2),
-    ];
-
-    fn applied() -> Value {
-        json!([condition("Applied", "True", 2), condition("Available", "True", 2)])
-    }
-
-    fn with(name: &str, value: i64) -> Vec<(&str, i64)> {
-        GOOD.iter().map(|(n, v)| if *n == name { (*n, value) } else { (*n, *v) }).collect()
-    }
-
-    fn check(work: ManifestWork, want: &str) {
-        let status = works_status(&[&work], &configs("new"), true);
-        assert!(format!("{status:?}").starts_with(want), "{status:?} is not {want}");
-    }
-
-    #[test]
-    fn health_counts_only_for_the_configuration_it_was_measured_on() {
-        check(work("new", "new", &GOOD, &applied()), "Done");
-        check(work("old", "old", &GOOD, &applied()), "OtherConfig");
-        check(work("new", "old", &GOOD, &applied()), "Unreported");
-        let stale = json!([condition("Applied", "True", 1), condition("Available", "True", 1)]);
-        check(work("new", "new", &GOOD, &stale), "Unreported");
-    }
-
-    #[test]
-    fn old_pods_that_are_ready_are_no_success() {
-        check(work("new", "new", &with("UpdatedReplicas", 1), &applied()), "NotHealthy");
-        check(work("new", "new", &with("Replicas", 3), &applied()), "NotHealthy");
-        check(work("new", "new", &with("AvailableReplicas", 1), &applied()), "NotHealthy");
-        check(work("new", "new", &with("ObservedGeneration", 3), &applied()), "NotHealthy");
-    }
-
-    #[test]
-    fn what_the_agent_cannot_apply_is_a_refusal() {
-        let refused = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
-        check(work("new", "new", &GOOD, &refused), "Refused");
-        let before = json!([condition("Applied", "False", 1), condition("Available", "True", 2)]);
-        check(work("new", "new", &GOOD, &before), "Unreported");
-    }
-
-    #[test]
-    fn a_work_that_is_not_ready_names_the_object_the_condition_and_the_message() {
-        let missing = json!([condition("Applied", "True", 2), condition("Available", "False", 2)]);
-        let mut work = work("new", "new", &GOOD, &missing);
-        check(work.clone(), "NotReady(\"manifestWork w is not Available: m\")");
-        let status = work.status.as_mut().unwrap();
-        let unavailable = serde_json::from_value(condition("Available", "False", 2)).unwrap();
-        status.resource_status.manifests[0].conditions.push(unavailable);
-        check(work.clone(), "NotReady(\"Deployment d is not Available: m\")");
-        work.status = None;
-        check(work, "Unreported(\"the agent has not reported Applied for manifestWork w\")");
-    }
-
-    #[test]
-    fn one_work_of_several_that_fails_shows() {
-        let good = work("new", "new", &GOOD, &applied());
-        let bad = work("new", "new", &GOOD, &json!([condition("Applied", "False", 2)]));
-        assert_eq!(
-            manifest_applied(Place::Managed, &[&bad, &good]).unwrap().reason,
-            "AddonManifestAppliedFailed"
-        );
-        assert_eq!(manifest_applied(Place::Managed, &[&good, &good]).unwrap().reason, "AddonManifestApplied");
-    }
-
-    #[test]
-    fn availability_is_reported_in_the_words_of_ocm() {
-        let message =
-            |numbers: &[(&str, i64)]| availability("a", &[&work("new", "new", numbers, &applied())]).message;
-        assert_eq!(message(&GOOD), "a add-on is available.");
-        let want = "Probe addon unavailable with err desiredNumberReplicas is 2 but readyReplica is 0 for deployments n/d";
-        assert_eq!(message(&with("ReadyReplicas", 0)), want);
-        assert_eq!(availability("a", &[]).message, "Addon manifestWork is not found");
-    }
-}
+mod tests;

@@ -3,10 +3,13 @@
 //! They are manifests of kind Job or Pod that carry a mark. They have a work of their own, which exists from
 //! the deletion of the add-on until the jobs are complete.
 
-use std::fmt::{Display, Formatter};
+use std::fmt::{Display, Formatter, Write as _};
+
+use jiff::{SignedDuration, Timestamp};
 
 use super::hosting::{Place, Target};
 use super::works::{identifier, is_as_wanted};
+use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::ConditionStatus::False;
 use api::condition::{Condition, Observation, find_condition};
 use api::names::addon_conditions::HOOK_MANIFEST_COMPLETED;
@@ -15,8 +18,11 @@ use api::work::v1::{
     FeedbackRule, FeedbackType, JsonPath, ManifestCondition, ManifestConfigOption, ManifestWork,
     ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
 };
+use object::duration::later;
 use object::{Key, Object};
 
+/// Time limit of the jobs, after which an event reports them.
+const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// The feedback value with the message of a failed Job, and its path.
 const JOB_FAILED: (&str, &str) = ("JobFailed", r#".status.conditions[?(@.type=="Failed")].message"#);
 
@@ -84,11 +90,35 @@ impl HookWait {
         Self { message, has_failed: false, is_unwritten: false }
     }
 
-    /// Returns the condition that reports the wait; reason and beginning are OCM's.
-    pub fn condition(&self) -> Observation {
+    /// Returns what to tell about the wait of an add-on that is being deleted. An event says so once after the
+    /// time limit, and at once when a job failed, because a failed job never completes.
+    pub fn report(&self, addon: &ManagedClusterAddOn, now: Timestamp) -> WaitReport {
+        let deleted = addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
+        let until = later(deleted, HOOK_TIMEOUT);
+        let is_late = until <= now && !self.has_failed;
+        let mut message = self.message.clone();
+        if is_late {
+            let _ = write!(message, " It takes longer than {} minutes.", HOOK_TIMEOUT.as_mins());
+        }
+        let event = match (self.has_failed, is_late) {
+            (true, _) => Some("HookFailed"),
+            (false, true) => Some("HookNotCompleted"),
+            (false, false) => None,
+        };
         let open = Observation::new(HOOK_MANIFEST_COMPLETED, False, "HookManifestIsNotCompleted");
-        open.message(self.message.clone())
+        WaitReport { condition: open.message(message), event, until }
     }
+}
+
+/// What to tell about a wait now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitReport {
+    /// The condition of the add-on; reason and beginning are OCM's.
+    pub condition: Observation,
+    /// The reason of the event with the same message; `None` before the end of the time limit.
+    pub event: Option<&'static str>,
+    /// The end of the time limit.
+    pub until: Timestamp,
 }
 
 /// Returns the wait for the jobs of one part of an add-on; `None` if they are complete. `live` is their work

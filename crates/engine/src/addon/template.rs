@@ -134,11 +134,11 @@ pub fn render(input: &TemplateInput<'_>) -> Result<Vec<Object>, RenderError> {
         let mut substitution = Substitution { variables: &variables, index, room: &mut room };
         let mut object = Object(substitution.map(manifest)?);
         decorate::workload(&mut object, &decoration, &mut room)?;
-        decorate::place(&mut object, namespace);
         objects.push(object);
     }
+    decorate::place(&mut objects, namespace);
     if let Some(mut bundle) = decorate::ca_bundle(input.addon, &decoration, &objects) {
-        decorate::place(&mut bundle, namespace);
+        decorate::place(std::slice::from_mut(&mut bundle), namespace);
         objects.push(bundle);
     }
     Ok(objects)

@@ -10,13 +10,14 @@ use super::hook::is_hook;
 use super::hosting::{Place, Target};
 use super::pack;
 use crate::resource::plural;
+use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{ADDON_DELETION_ORPHAN, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
 use api::work::v1::{
     DeleteOption, DeletePropagationPolicy, FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption,
     ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
 };
 use object::fields::covers;
-use object::{Key, Metadata as _, Object, ObjectRef};
+use object::{Key, Metadata as _, Object, ObjectRef, refers_to};
 
 /// Feedback rules for the health of a workload, beside OCM's well-known values. They show that the counts are
 /// about the present configuration and about the newest pods, as `kubectl rollout status` asks.
@@ -31,6 +32,12 @@ pub(crate) const FENCE: [(&str, &str); 5] = [
 /// Returns whether a work deploys a part of the add-on.
 pub fn is_deploy(addon: &Key, place: Place, work: &ManifestWork) -> bool {
     index(&place.deploy_prefix(addon), work).is_some()
+}
+
+/// Returns whether a work is controlled by the add-on, of any uid.
+pub fn is_controlled_by(addon: &Key, work: &ManifestWork) -> bool {
+    let mut owners = work.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.controller == Some(true) && refers_to::<ManagedClusterAddOn>(owner, &addon.name))
 }
 
 /// Returns the index of a work whose name begins with `prefix`; `None` for other works.
@@ -200,7 +207,6 @@ pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::addon::v1alpha1::ManagedClusterAddOn;
     use api::names::ADDON_PRE_DELETE;
     use serde_json::json;
 

@@ -35,28 +35,37 @@ fn put_on(world: &mut World, cluster: &str, spec: Value) {
 fn a_cluster_of_two_placements_counts_in_the_later_one_and_the_earlier_one_does_not_wait_for_it() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
-    template(&mut world, "later", "msa:0.4.1");
+    template(&mut world, "later", "msa:0.4.9");
     select_all(&mut world);
     let kind = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement"});
     let canary = json!({"requiredClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
     let metadata = json!({"name": "canaries", "namespace": "default"});
     put(&mut world, merged(kind, json!({"metadata": metadata, "spec": {"predicates": [canary]}})));
-    let placement = |name: &str, template: &str| json!({"namespace": "default", "name": name, "configs": [config(template)]});
+    let placement = |name: &str, template: &str, strategy: Value| json!({"namespace": "default", "name": name, "configs": [config(template)], "rolloutStrategy": strategy});
     let supported = json!({"group": "addon.open-cluster-management.io", "resource": "addontemplates"});
-    let placements = json!([placement("fleet", "msa"), placement("canaries", "later")]);
+    let groups = json!({"type": "ProgressivePerGroup"});
+    // The only cluster of the mandatory group of the earlier placement belongs to the later one.
+    let placements =
+        json!([placement("fleet", "msa", progressive()), placement("canaries", "later", groups)]);
     put(
         &mut world,
         json!({"apiVersion": ADDONS, "kind": "ClusterManagementAddOn", "metadata": {"name": ADDON}, "spec": {
             "supportedConfigs": [supported], "installStrategy": {"type": "Placements", "placements": placements},
         }}),
     );
+    let reasons = |world: &World| {
+        let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+        let progressions = cma.status.unwrap().install_progressions.into_iter();
+        progressions.map(|one| one.conditions[0].reason.clone()).collect::<Vec<_>>()
+    };
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     world.run_for(seconds(30)).unwrap();
+    assert_eq!(images(&world), ["0.4.9", "0.4.0", "0.4.0"]);
+    assert_eq!(reasons(&world), ["Completed", "Progressing"], "the pods of the later one never run");
+    template(&mut world, "later", "msa:0.4.1");
+    world.run_for(seconds(60)).unwrap();
     assert_eq!(images(&world), ["0.4.1", "0.4.0", "0.4.0"]);
-    let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
-    let progressions = cma.status.unwrap().install_progressions;
-    let reasons: Vec<&str> = progressions.iter().map(|one| one.conditions[0].reason.as_str()).collect();
-    assert_eq!(reasons, ["Completed", "Completed"]);
+    assert_eq!(reasons(&world), ["Completed", "Completed"]);
 }
 
 #[test]

@@ -7,9 +7,12 @@ use crate::fixtures::{
     ADDON, addon, is_completed, merged, progress, progressive, put, put_work, seconds, select_all, template,
     world,
 };
-use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::condition::find_condition;
-use api::names::HOSTING_CLUSTER_ANNOTATION;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::condition::ConditionStatus::{False, True};
+use api::condition::{Observation, find_condition, set_condition};
+use api::names::{ADDON_NAME_LABEL, CONFIG_SPEC_HASH_ANNOTATION, HOSTING_CLUSTER_ANNOTATION};
+use engine::addon::config::annotation;
+use engine::addon::config_refs::assigned;
 use object::Key;
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
@@ -108,4 +111,70 @@ fn a_configuration_of_a_kind_that_the_addon_does_not_support_fails_on_its_cluste
     assert_eq!(progressing(&world, "cluster1"), "False Completed: completed with no errors.");
     let (reason, message) = progress(&world);
     assert!(reason == "Failed" || message.contains("1 failed"), "{reason}: {message}");
+}
+
+/// Acts as the manager of the add-on: tells the hash of its configuration, and deploys what is assigned.
+fn manage(world: &mut World, hash: &str) {
+    let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+    let mut status = serde_json::to_value(cma.status.unwrap()).unwrap();
+    status["defaultconfigReferences"][0]["desiredConfig"]["specHash"] = json!(hash);
+    world.patch_status::<ClusterManagementAddOn>(&Key::cluster(ADDON), json!({"status": status})).unwrap();
+    world.run_for(seconds(5)).unwrap();
+    for addon in world.list::<ManagedClusterAddOn>() {
+        let configs = assigned(&addon).unwrap_or_default();
+        let Some(made_from) = annotation(&configs) else { continue };
+        let name = format!("addon-{ADDON}-deploy-0");
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+        let metadata = json!({
+            "name": name, "namespace": addon.metadata.namespace, "labels": {ADDON_NAME_LABEL: ADDON},
+            "annotations": {CONFIG_SPEC_HASH_ANNOTATION: made_from},
+        });
+        put_work(world, metadata, json!({"workload": {"manifests": [map]}}));
+    }
+    world.run_for(seconds(5)).unwrap();
+}
+
+/// Sets the availability of the add-on on a cluster, as a manager with a probe does.
+fn probe(world: &mut World, cluster: &str, is_available: bool) {
+    let key = Key::namespaced(cluster, ADDON);
+    let mut status = world.get::<ManagedClusterAddOn>(&key).unwrap().status.unwrap();
+    let now = if is_available { True } else { False };
+    let available = Observation::new("Available", now, "Probe").message("the agent crashes");
+    set_condition(&mut status.conditions, available, world.now);
+    let conditions = serde_json::to_value(status.conditions).unwrap();
+    let patch = json!({"status": {"conditions": conditions, "healthCheck": {"mode": "Customized"}}});
+    world.patch_status::<ManagedClusterAddOn>(&key, patch).unwrap();
+    world.run_for(seconds(15)).unwrap();
+}
+
+fn assigned_clusters(world: &World) -> usize {
+    let addons = world.list::<ManagedClusterAddOn>();
+    addons.iter().filter(|addon| assigned(addon).is_some_and(|configs| !configs.is_empty())).count()
+}
+
+#[test]
+fn an_addon_of_a_manager_that_is_not_available_stops_at_the_canary() {
+    let mut world = world(2);
+    let kind = json!({"apiVersion": ADDONS, "kind": "AddOnDeploymentConfig"});
+    put(&mut world, merged(kind, json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {}})));
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(&mut world, merged(kind, json!({"metadata": {"name": "p"}, "spec": {"success": "Available"}})));
+    let config = json!({"name": "c", "namespace": "default"});
+    let supported = json!({"group": "addon.open-cluster-management.io", "resource": "addondeploymentconfigs", "defaultConfig": config});
+    let mut strategy = progressive();
+    strategy["progressive"]["progressDeadline"] = json!("10m");
+    let placement = json!({"namespace": "default", "name": "fleet", "rolloutStrategy": strategy});
+    let kind = json!({"apiVersion": ADDONS, "kind": "ClusterManagementAddOn", "metadata": {"name": ADDON}});
+    let strategy = json!({"type": "Placements", "placements": [placement]});
+    let spec = json!({"supportedConfigs": [supported], "installStrategy": strategy});
+    put(&mut world, merged(kind, json!({"spec": spec})));
+    select_all(&mut world);
+    world.run_for(seconds(10)).unwrap();
+    manage(&mut world, "h1");
+    probe(&mut world, "cluster1", false);
+    let waits = "True Progressing: progressing... the add-on is not available: the agent crashes";
+    assert_eq!((progressing(&world, "cluster1").as_str(), assigned_clusters(&world)), (waits, 1));
+    probe(&mut world, "cluster1", true);
+    assert_eq!(progressing(&world, "cluster1"), "False Completed: completed with no errors.");
+    assert_eq!(assigned_clusters(&world), 2, "the rollout goes on");
 }

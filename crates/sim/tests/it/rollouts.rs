@@ -50,6 +50,10 @@ fn an_edit_in_place_reaches_only_the_clusters_whose_turn_it_is() {
     world.restart_operator();
     world.run_for(seconds(2)).unwrap();
     assert_eq!(images(&world), ["0.4.1", "0.4.0", "0.4.0", "0.4.0"], "the canary first");
+    for addon in world.list::<ManagedClusterAddOn>() {
+        let conditions = addon.status.unwrap().conditions;
+        assert!(find_condition(&conditions, "Configured").unwrap().is_true(), "no write for those that wait");
+    }
     let mut most = 0;
     let done = world.run_until(seconds(120), |world| {
         let moved = images(world).iter().filter(|image| *image == "0.4.1").count();

@@ -8,6 +8,7 @@ use crate::fixtures::{
     template, world,
 };
 use api::addon::v1alpha1::{AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
+use api::condition::find_condition;
 use api::names::{ADDON_DELETION_ORPHAN, STRICT_VARIABLES_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::Key;
@@ -291,4 +292,38 @@ fn a_configuration_of_a_placement_replaces_the_default_one_as_a_whole() {
     place_with(&mut world, &[own]);
     world.run_for(seconds(60)).unwrap();
     assert_eq!(config_maps(&world), ["values=\"own \""]);
+}
+
+/// Scales the Deployment of the add-on on a cluster, as an autoscaler does.
+fn scale(world: &mut World, replicas: i32) {
+    let deployments = ResourcePath::resource("apps", "v1", "deployments");
+    let target = deployments.at(&Key::namespaced("default", "msa"));
+    let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    spoke.store.patch(&target, &patch, &WriteOptions::manager("autoscaler"), now).unwrap();
+}
+
+#[test]
+fn a_deployment_that_an_autoscaler_scales_completes_its_rollout_and_is_not_degraded() {
+    let mut world = world(1);
+    let put_version = |world: &mut World, image: &str| {
+        let pod = json!({"spec": {"containers": [{"name": "agent", "image": image}]}});
+        let manifest = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "msa", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "msa"}}, "template": pod},
+        });
+        put_manifests(world, &[manifest]);
+    };
+    put_version(&mut world, "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    scale(&mut world, 5);
+    put_version(&mut world, "msa:0.4.1");
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((images(&world)[0].as_str(), is_completed(&world)), ("0.4.1", true), "{:?}", progress(&world));
+    scale(&mut world, 7);
+    world.run_for(seconds(60)).unwrap();
+    let conditions = world.list::<ManagedClusterAddOn>().remove(0).status.unwrap().conditions;
+    assert!(find_condition(&conditions, "Degraded").unwrap().is_false(), "{conditions:?}");
 }

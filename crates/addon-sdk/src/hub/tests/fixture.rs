@@ -1,5 +1,7 @@
 //! An add-on for tests, and what the hub has.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
 use serde_json::{Value, json};
@@ -12,8 +14,8 @@ use api::names::ADDON_GROUP;
 use api::work::v1::ManifestWork;
 use engine::addon::spec_hash::spec_hash;
 use jiff::Timestamp;
-use object::{Kind, Object};
-use reconcile::{Action, Caches, Plan, Site};
+use object::{Key, Kind, Object, ObjectRef};
+use reconcile::{Action, Caches, Lookup, LookupAnswer, Plan, Site};
 
 pub(crate) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -91,9 +93,13 @@ pub(crate) struct World {
     pub(crate) host: Value,
     /// The definition; null if nobody has defined the add-on.
     pub(crate) definition: Value,
-    /// The variables of the configuration.
+    /// The variables of the configuration; null if it does not exist.
     pub(crate) variables: Value,
     pub(crate) works: Vec<ManifestWork>,
+    pub(crate) roles: Vec<Value>,
+    pub(crate) bindings: Vec<Value>,
+    /// Whether the API server says that the add-on exists, whatever the list has.
+    pub(crate) exists: bool,
     pub(crate) requests: Vec<Value>,
 }
 
@@ -134,6 +140,9 @@ impl World {
             definition: json!({"metadata": {"name": "a"}, "spec": {}}),
             variables,
             works: Vec::new(),
+            roles: Vec::new(),
+            bindings: Vec::new(),
+            exists: false,
             requests: Vec::new(),
         }
     }
@@ -149,10 +158,15 @@ impl World {
         one::<ManagedCluster>(&mut caches, &[self.cluster.clone(), self.host.clone()]);
         one::<ClusterManagementAddOn>(&mut caches, std::slice::from_ref(&self.definition));
         one::<CertificateSigningRequest>(&mut caches, &self.requests);
-        one::<Role>(&mut caches, &[]);
-        one::<RoleBinding>(&mut caches, &[]);
+        one::<Role>(&mut caches, &self.roles);
+        one::<RoleBinding>(&mut caches, &self.bindings);
         caches.replace(Site::Hub, self.works.clone(), "1");
-        caches.replace_observed(&config_gvk(), vec![config(&self.variables)], "1");
+        let configs = if self.variables.is_null() { Vec::new() } else { vec![config(&self.variables)] };
+        caches.replace_observed(&config_gvk(), configs, "1");
+        let key = Key::namespaced("c1", "a");
+        let found = self.exists.then(|| Arc::new(Object::from_typed(&ManagedClusterAddOn::default())));
+        let lookup = Lookup::Object(ObjectRef::of::<ManagedClusterAddOn>(key));
+        caches.set_answer(lookup, Ok(LookupAnswer::Object(found)));
         caches
     }
 }

@@ -26,3 +26,22 @@ fn nothing_is_told_of_another_addon_or_of_a_configuration_that_does_not_exist() 
     world.definition["status"] = json!({"defaultconfigReferences": [reference("old")]});
     assert!(HashController::<Demo>::plan(&Key::cluster("b"), &world.caches(), NOW).unwrap().is_empty());
 }
+
+#[test]
+fn the_hash_of_a_configuration_of_one_cluster_is_told() {
+    let mut world = World::new(&[("TEXT", "hello")]);
+    let key = Key::namespaced("c1", "a");
+    let plan = |world: &World| OwnHashController::<Demo>::plan(&key, &world.caches(), NOW).unwrap();
+    world.addon["status"]["configReferences"] = json!([reference("")]);
+    assert!(plan(&world).is_empty(), "a configuration of the placement is assigned by the hub");
+    let group = "addon.open-cluster-management.io";
+    let own =
+        json!({"group": group, "resource": "addondeploymentconfigs", "namespace": "ns", "name": "config"});
+    world.addon["spec"]["configs"] = json!([own]);
+    let told = status(&plan(&world), "configReferences");
+    assert_eq!(told[0]["desiredConfig"]["specHash"], spec_hash(&config(&world.variables)));
+    world.addon["status"]["configReferences"] = told;
+    assert!(plan(&world).is_empty(), "it is told once");
+    world.variables = serde_json::Value::Null;
+    assert!(plan(&world).is_empty(), "the hash of one that is gone stays");
+}

@@ -9,7 +9,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 
 use super::hosting;
 use super::status::DeployOutcome;
-use crate::rollout_policy::{self, RolloutOwner};
+use crate::rollout_policy::{self, RolloutOwner, of_people};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::Success;
@@ -88,8 +88,9 @@ impl Deployment {
             |cma| config_refs::has_template(cma),
         );
         let policy = rollout_policy::object_for(RolloutOwner::AddOn(name), view)?;
-        let needs_health =
-            has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied);
+        let needs_health = policy.as_ref().is_none_or(|policy| policy.spec.success != Success::Applied);
+        // Without a policy of people, the add-on of a manager succeeds as in OCM: when it is applied.
+        let needs_condition = needs_health && !has_template && of_people(policy.as_deref()).is_some();
         let mut deployment = Self {
             works_status: WorksStatus::NoWorks,
             sources: Ok(None),
@@ -107,9 +108,13 @@ impl Deployment {
         deployment.works_status = match &deployment.host {
             Host::Invalid(why) if has_template => WorksStatus::NotReady(why.clone()),
             Host::None | Host::Valid(_) | Host::Invalid(_) => {
-                health::works_status(&works, &deployment.configs, needs_health)
+                health::works_status(&works, &deployment.configs, needs_health && has_template)
             }
         };
+        if deployment.works_status == WorksStatus::Done && needs_condition {
+            let unavailable = health::unavailable(&deployment.addon);
+            deployment.works_status = unavailable.map_or(WorksStatus::Done, WorksStatus::NotHealthy);
+        }
         if has_template {
             deployment.sources = deployment.read_sources(view)?;
             deployment.decide_permissions();

@@ -3,9 +3,7 @@
 //! A finalizer holds the add-on from before its first work until its jobs are complete. Its works and its
 //! permissions stay until then.
 
-use std::fmt::Write as _;
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::deployment::{Deployment, Part};
 use super::hosting;
@@ -13,14 +11,11 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::set_condition;
 use api::names::{ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER, HOSTING_PRE_DELETE_FINALIZER};
 use engine::addon::config_refs;
-use engine::addon::hook::{self, HookWait};
+use engine::addon::hook::{self, HookWait, WaitReport};
 use engine::addon::hosting::{Host, Place};
-use object::duration::later;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
-/// Time limit of the jobs, after which an event reports them.
-const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// The finalizers of add-ons with jobs.
 const JOB_FINALIZERS: [&str; 2] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER];
 
@@ -104,25 +99,16 @@ impl Deployment {
         hook::wait(&Key::of(&*self.addon), *place, hook.as_ref()?, self.hook_at(*place))
     }
 
-    /// Says what the deletion waits for. An event says so once after the time limit, and at once when a job
-    /// failed, because a failed job never completes.
+    /// Says what the deletion waits for.
     fn report_wait(&self, plan: &mut Plan, wait: &HookWait, now: Timestamp) {
-        let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
-        let until = later(deleted, HOOK_TIMEOUT);
-        let is_late = until <= now && !wait.has_failed;
-        let mut message = wait.message.clone();
-        if is_late {
-            let _ = write!(message, " It takes longer than {} minutes.", HOOK_TIMEOUT.as_mins());
-        }
-        let mut events = Vec::new();
-        if is_late || wait.has_failed {
-            let reason = if wait.has_failed { "HookFailed" } else { "HookNotCompleted" };
-            events.push(Event::new(&*self.addon, EventType::Warning, reason, "Delete", &message));
-        } else {
+        let WaitReport { condition, event, until } = wait.report(&self.addon, now);
+        if event.is_none() {
             plan.wake(until);
         }
+        let warn =
+            |reason| Event::new(&*self.addon, EventType::Warning, reason, "Delete", &condition.message);
+        let events = event.map(warn).into_iter().collect();
         let mut new = ManagedClusterAddOn::clone(&self.addon);
-        let condition = wait.condition().message(message);
         set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
         let write = StatusWrite::between(self.addon.as_ref(), &new);
         plan.status = write.map(|write| StatusWrite { events, ..write });

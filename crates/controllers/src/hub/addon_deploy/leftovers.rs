@@ -11,7 +11,8 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::names::ADDON_NAME_LABEL;
 use api::work::v1::ManifestWork;
-use object::{Key, Metadata as _, refers_to};
+use engine::addon::works;
+use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
 /// Deletes the works, and revokes the permissions when the works are gone. An agent that keeps its works has
@@ -23,7 +24,7 @@ pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> 
     let mut plan = Plan::nothing();
     let mut left =
         view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, &key.name).within(&key.namespace))?;
-    left.retain(|work| is_controlled(work, key));
+    left.retain(|work| works::is_controlled_by(key, work));
     // A person may have removed the finalizer that lets the add-on take them with it.
     left.extend(hosting::works(key, view)?.into_iter().filter(|work| work.namespace() != key.namespace));
     let bindings = bindings_of(key, view)?;
@@ -39,10 +40,4 @@ pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> 
     let living = left.iter().filter(|work| !work.is_terminating());
     plan.step(living.map(|work| Action::delete(work.as_ref())));
     Ok(plan)
-}
-
-/// Returns whether a work is controlled by an add-on of any uid.
-fn is_controlled(work: &ManifestWork, addon: &Key) -> bool {
-    let mut owners = work.metadata.owner_references.iter().flatten();
-    owners.any(|owner| owner.controller == Some(true) && refers_to::<ManagedClusterAddOn>(owner, &addon.name))
 }

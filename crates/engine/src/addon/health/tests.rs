@@ -1,0 +1,149 @@
+use super::*;
+use crate::addon::config::ConfigKind;
+use object::Key;
+use serde_json::{Value, json};
+
+fn configs(hash: &str) -> Vec<Config> {
+    let kind = ConfigKind { group: "g".into(), resource: "r".into() };
+    vec![Config { kind, key: Key::cluster("t"), hash: hash.into() }]
+}
+
+fn condition(type_: &str, status: &str, generation: i64) -> Value {
+    json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation})
+}
+
+/// Returns a work of generation 2 made from configuration `made`, whose Deployment reports these numbers
+/// about configuration `about`.
+fn work(made: &str, about: &str, numbers: &[(&str, i64)], conditions: &Value) -> ManifestWork {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": {"replicas": 2}});
+    let mut values = vec![
+        json!({"name": "ConfigAddress", "fieldValue": {"type": "String", "string": address(&configs(about))}}),
+    ];
+    values.extend(
+        numbers
+            .iter()
+            .map(|(name, n)| json!({"name": name, "fieldValue": {"type": "Integer", "integer": n}})),
+    );
+    let meta = json!({"ordinal": 0, "kind": "Deployment", "namespace": "n", "name": "d"});
+    let manifest = json!({"resourceMeta": meta, "statusFeedback": {"values": values}, "conditions": []});
+    serde_json::from_value(json!({
+        "metadata": {"name": "w", "generation": 2, "annotations": {CONFIG_SPEC_HASH_ANNOTATION: annotation(&configs(made)).unwrap()}},
+        "spec": {"workload": {"manifests": [deployment]}},
+        "status": {"conditions": conditions, "resourceStatus": {"manifests": [manifest]}},
+    }))
+    .unwrap()
+}
+
+const GOOD: [(&str, i64); 6] = [
+    ("Generation", 4),
+    ("ObservedGeneration", 4),
+    ("Replicas", 2),
+    ("UpdatedReplicas", 2),
+    ("AvailableReplicas", 2),
+    ("ReadyReplicas", 2),
+];
+
+fn applied() -> Value {
+    json!([condition("Applied", "True", 2), condition("Available", "True", 2)])
+}
+
+fn with(name: &str, value: i64) -> Vec<(&str, i64)> {
+    GOOD.iter().map(|(n, v)| if *n == name { (*n, value) } else { (*n, *v) }).collect()
+}
+
+fn check(work: ManifestWork, want: &str) {
+    let status = works_status(&[&work], &configs("new"), true);
+    assert!(format!("{status:?}").starts_with(want), "{status:?} is not {want}");
+}
+
+#[test]
+fn health_counts_only_for_the_configuration_it_was_measured_on() {
+    check(work("new", "new", &GOOD, &applied()), "Done");
+    check(work("old", "old", &GOOD, &applied()), "OtherConfig");
+    check(work("new", "old", &GOOD, &applied()), "Unreported");
+    let stale = json!([condition("Applied", "True", 1), condition("Available", "True", 1)]);
+    check(work("new", "new", &GOOD, &stale), "Unreported");
+}
+
+#[test]
+fn old_pods_that_are_ready_are_no_success() {
+    check(work("new", "new", &with("UpdatedReplicas", 1), &applied()), "NotHealthy");
+    check(work("new", "new", &with("Replicas", 3), &applied()), "NotHealthy");
+    check(work("new", "new", &with("AvailableReplicas", 1), &applied()), "NotHealthy");
+    check(work("new", "new", &with("ObservedGeneration", 3), &applied()), "NotHealthy");
+}
+
+#[test]
+fn a_workload_that_an_autoscaler_scaled_is_healthy_and_one_with_old_pods_is_not() {
+    let status = |spec: Value, replicas: i64, updated: i64, available: i64| {
+        let numbers = [
+            ("Generation", 4),
+            ("ObservedGeneration", 4),
+            ("Replicas", replicas),
+            ("UpdatedReplicas", updated),
+            ("AvailableReplicas", available),
+        ];
+        let mut work = work("new", "new", &numbers, &applied());
+        let identifier = json!({"group": "apps", "resource": "deployments", "name": "d", "namespace": "n"});
+        let rule = json!({"condition": "OnSpokeChange", "jsonPointers": ["/spec/replicas"]});
+        let apply = json!({"type": "ServerSideApply", "serverSideApply": {"ignoreFields": [rule]}});
+        if spec["ignored"] == true {
+            let config = json!([{"resourceIdentifier": identifier, "updateStrategy": apply}]);
+            work.spec.manifest_configs = serde_json::from_value(config).unwrap();
+        }
+        work.spec.workload.manifests[0].insert("spec".into(), spec);
+        works_status(&[&work], &configs("new"), true)
+    };
+    let not = |why: &str| WorksStatus::NotHealthy(why.to_owned());
+    assert_eq!(status(json!({}), 5, 5, 5), WorksStatus::Done);
+    assert_eq!(status(json!({"replicas": 2}), 5, 5, 5), WorksStatus::Done);
+    assert_eq!(status(json!({}), 5, 3, 5), not("deployments n/d has 2 old replicas left"));
+    assert_eq!(status(json!({}), 5, 5, 3), not("3 of 5 replicas of deployments n/d are available"));
+    let asked = not("1 of 2 replicas of deployments n/d are of this configuration");
+    assert_eq!(status(json!({"replicas": 2}), 1, 1, 1), asked);
+    assert_eq!(status(json!({"replicas": 2, "ignored": true}), 1, 1, 1), WorksStatus::Done);
+    let asked = not("0 of 1 replicas of deployments n/d are of this configuration");
+    assert_eq!(status(json!({"replicas": 2, "ignored": true}), 0, 0, 0), asked);
+}
+
+#[test]
+fn what_the_agent_cannot_apply_is_a_refusal() {
+    let refused = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
+    check(work("new", "new", &GOOD, &refused), "Refused");
+    let before = json!([condition("Applied", "False", 1), condition("Available", "True", 2)]);
+    check(work("new", "new", &GOOD, &before), "Unreported");
+}
+
+#[test]
+fn a_work_that_is_not_ready_names_the_object_the_condition_and_the_message() {
+    let missing = json!([condition("Applied", "True", 2), condition("Available", "False", 2)]);
+    let mut work = work("new", "new", &GOOD, &missing);
+    check(work.clone(), "NotReady(\"manifestWork w is not Available: m\")");
+    let status = work.status.as_mut().unwrap();
+    let unavailable = serde_json::from_value(condition("Available", "False", 2)).unwrap();
+    status.resource_status.manifests[0].conditions.push(unavailable);
+    check(work.clone(), "NotReady(\"Deployment d is not Available: m\")");
+    work.status = None;
+    check(work, "Unreported(\"the agent has not reported Applied for manifestWork w\")");
+}
+
+#[test]
+fn one_work_of_several_that_fails_shows() {
+    let good = work("new", "new", &GOOD, &applied());
+    let bad = work("new", "new", &GOOD, &json!([condition("Applied", "False", 2)]));
+    assert_eq!(
+        manifest_applied(Place::Managed, &[&bad, &good]).unwrap().reason,
+        "AddonManifestAppliedFailed"
+    );
+    assert_eq!(manifest_applied(Place::Managed, &[&good, &good]).unwrap().reason, "AddonManifestApplied");
+}
+
+#[test]
+fn availability_is_reported_in_the_words_of_ocm() {
+    let message =
+        |numbers: &[(&str, i64)]| availability("a", &[&work("new", "new", numbers, &applied())]).message;
+    assert_eq!(message(&GOOD), "a add-on is available.");
+    let want = "Probe addon unavailable with err desiredNumberReplicas is 2 but readyReplica is 0 for deployments n/d";
+    assert_eq!(message(&with("ReadyReplicas", 0)), want);
+    assert_eq!(availability("a", &[]).message, "Addon manifestWork is not found");
+}
