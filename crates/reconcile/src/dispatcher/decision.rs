@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::undone::WrittenContent;
 use crate::controller::ErasedController;
 use crate::index::BuiltIndexes;
 use crate::snapshot::{Requests, Snapshot};
@@ -63,6 +64,8 @@ pub(super) struct DecisionOutput {
     pub(super) indexes: BuiltIndexes,
     /// The keys that the changes concern that they applied.
     pub(super) woken: Vec<Key>,
+    /// The content of the writes that follow.
+    pub(super) content: WrittenContent,
     pub(super) result: DecisionResult,
 }
 
@@ -127,9 +130,11 @@ pub(super) fn plan(context: DecisionContext<'_>, reconcile_id: u64, key: Key) ->
             Ok(plan) => (Ok(plan), None),
             Err(error) => (Err(error), None),
         };
+        let mut content = WrittenContent::of(plan.iter().flat_map(|plan| plan.steps.iter().flatten()));
+        content.add(of_status(status.as_ref()));
         let (lent, requested) = snapshot.into_parts();
         let result = DecisionResult::Planned(Box::new(Planned { plan, requested, status }));
-        DecisionOutput { indexes: lent.built, woken, result }
+        DecisionOutput { indexes: lent.built, woken, content, result }
     };
     Decision {
         controller_id,
@@ -155,6 +160,7 @@ pub(super) fn conclude(
         DecisionOutput {
             indexes: snapshot.into_parts().0.built,
             woken,
+            content: of_status(status.as_ref()),
             result: DecisionResult::Concluded(status.map(Box::new)),
         }
     };
@@ -171,7 +177,16 @@ pub(super) fn catch_up(context: DecisionContext<'_>) -> Decision {
     let DecisionContext { controller_id, controller, snapshot, now: _ } = context;
     let run = move |_: Option<Inspect<'_>>| {
         let woken = snapshot.catch_up();
-        DecisionOutput { indexes: snapshot.into_parts().0.built, woken, result: DecisionResult::CaughtUp }
+        DecisionOutput {
+            indexes: snapshot.into_parts().0.built,
+            woken,
+            content: WrittenContent::default(),
+            result: DecisionResult::CaughtUp,
+        }
     };
     Decision { controller_id, controller: controller.name, key: None, reconcile_id: None, run: Box::new(run) }
+}
+
+fn of_status(status: Option<&StatusWrite>) -> WrittenContent {
+    WrittenContent::of(&status.map(StatusWrite::action))
 }

@@ -118,7 +118,8 @@ impl Dispatcher {
         registered.indexes.give_back(output.indexes);
         let at = self.coalesced(now);
         self.wake(output.woken.into_iter().map(|key| (index, key)), Wake::changed(at));
-        let Some((id, reconciliation)) = reconciliation else { return };
+        let Some((id, mut reconciliation)) = reconciliation else { return };
+        reconciliation.writes.add(output.content);
         match output.result {
             DecisionResult::CaughtUp => {}
             DecisionResult::Planned(planned) => self.planned(id, reconciliation, *planned, now),
@@ -168,7 +169,6 @@ impl Dispatcher {
             self.write_status(id, reconciliation, status, now);
             return;
         }
-        reconciliation.writes.add(plan.steps.iter().flatten());
         reconciliation.phase = Phase::Acting(Acting { plan: Arc::new(plan), outcomes: Vec::new(), left: 0 });
         self.reconciliations.insert(id, reconciliation);
         self.next_step(id);
@@ -323,7 +323,7 @@ impl Dispatcher {
         let Phase::Acting(acting) = std::mem::replace(&mut reconciliation.phase, Phase::Deciding) else {
             return;
         };
-        let plan = Arc::try_unwrap(acting.plan).unwrap_or_else(|shared| Plan::clone(&shared));
+        let plan = Arc::unwrap_or_clone(acting.plan);
         let outcomes = acting.outcomes.into_iter().map(|step| step.into_iter().flatten().collect()).collect();
         let done = Executed { plan, outcomes };
         for (action, failure) in done.failures() {
@@ -347,7 +347,6 @@ impl Dispatcher {
         };
         reconciliation.status_events = std::mem::take(&mut status.events);
         let plan = Plan { steps: vec![vec![status.action()]], ..Plan::default() };
-        reconciliation.writes.add(plan.steps.iter().flatten());
         reconciliation.phase = Phase::WritingStatus;
         self.reconciliations.insert(id, reconciliation);
         self.hand_out(id, &Arc::new(plan), (0, 0));

@@ -41,15 +41,26 @@ struct LastWrite {
 }
 
 impl WrittenContent {
-    pub(super) fn add<'a>(&mut self, actions: impl Iterator<Item = &'a Action>) {
+    /// Hashes writes. They may be many and large, so a decision calls it on its thread.
+    pub(super) fn of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
+        let mut all = Self::default();
         for action in actions {
-            let mut hasher = DefaultHasher::new();
-            hasher.write_u64(self.0.unwrap_or_default());
             let mut content = serde_json::to_value(action).unwrap_or_default();
             forget(&mut content);
+            let mut hasher = DefaultHasher::new();
             hasher.write(content.to_string().as_bytes());
-            self.0 = Some(hasher.finish());
+            all.add(Self(Some(hasher.finish())));
         }
+        all
+    }
+
+    /// Appends further writes.
+    pub(super) fn add(&mut self, Self(next): Self) {
+        let Some(next) = next else { return };
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.0.unwrap_or_default());
+        hasher.write_u64(next);
+        self.0 = Some(hasher.finish());
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Harness, Map, copy, key, map};
 use crate::{Action, Controller, FailureKind, Plan, Query, Read, View, Watches};
-use object::{Key, Metadata as _};
+use object::{Key, Metadata as _, Object};
 
 const CHANGES: usize = 10_000;
 
@@ -197,4 +197,51 @@ fn a_write_that_succeeds_after_conflicts_is_not_taken_for_one_that_a_webhook_und
     harness.act();
     let last = harness.ended.last().unwrap();
     assert_eq!((last.steps, &last.failure), (1, &None));
+}
+
+/// A controller that writes much at once, as the first commit of a repository does.
+struct FirstCommit;
+
+impl Controller for FirstCommit {
+    const NAME: &'static str = "first-commit";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(_: &Key, _: &impl View, _: Timestamp) -> Read<Plan> {
+        let text = "x".repeat(100_000);
+        let object = |i: usize| {
+            let mut object = map(&format!("object-{i}"));
+            object["data"] = json!({"text": text});
+            Action::apply(Object::from_value(object).unwrap())
+        };
+        let mut plan = Plan::nothing();
+        plan.step((0..500).map(object));
+        Ok(plan)
+    }
+}
+
+/// Returns the CPU time of this thread in nanoseconds.
+fn cpu() -> u64 {
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    spent.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// The dispatcher handles a plan under the lock that everything else waits for.
+#[test]
+fn the_writes_of_a_plan_are_hashed_on_the_thread_of_its_controller() {
+    let mut harness = Harness::new::<FirstCommit>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.now += SignedDuration::from_secs(1);
+    harness.take();
+    let decision = harness.decisions.pop().unwrap();
+    let begin = cpu();
+    let decided = decision.run();
+    let planned = cpu();
+    harness.dispatcher.decided(decided, harness.now);
+    let handled = cpu();
+    harness.take();
+    assert_eq!(harness.acts.len(), 500);
+    let (outside, under_lock) = (planned - begin, handled - planned);
+    assert!(under_lock < outside / 4, "{outside} ns outside of the lock, {under_lock} ns under it");
 }
