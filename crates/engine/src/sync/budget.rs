@@ -105,6 +105,8 @@ pub(super) struct Deletions<'a> {
     /// How many clusters lose an add-on or a work with an object, for the objects with which more lose it
     /// than may.
     pub(super) uninstalls: &'a BTreeMap<ObjectId, usize>,
+    /// The ConfigRepos that delete their objects when they are deleted, and how many these are.
+    pub(super) config_repos: &'a BTreeMap<ObjectId, i32>,
     /// The objects whose annotation asks for an approval.
     pub(super) confirm: &'a [ObjectId],
 }
@@ -157,7 +159,7 @@ pub(super) fn spend(
     deletions: &Deletions<'_>,
     approved: &str,
 ) -> Result<BTreeSet<ObjectId>, DeletionHold> {
-    let Deletions { objects, owned, recent, desired, uninstalls, confirm } = *deletions;
+    let Deletions { objects, owned, recent, desired, uninstalls, config_repos, confirm } = *deletions;
     if objects.is_empty() {
         return Ok(BTreeSet::new());
     }
@@ -175,6 +177,8 @@ pub(super) fn spend(
         format!("{} deletions are over the budget of {allowed}", new.len())
     } else if let Some(id) = objects.keys().find(|id| cascades(id)) {
         format!("deleting {id} deletes everything in it")
+    } else if let Some((id, owned)) = config_repos.first_key_value() {
+        format!("deleting {id} deletes what it owns, {} now", counted(owned, "object"))
     } else if let Some((id, clusters)) = objects.keys().find_map(|id| uninstalls.get_key_value(id)) {
         format!(
             "deleting {id} removes what it installs from {}, more than may lose it at once",
@@ -226,6 +230,7 @@ mod tests {
             recent: &recent.iter().map(|(name, minute)| (id("ConfigMap", name), at(*minute))).collect(),
             desired: &BTreeSet::from([&kept]),
             uninstalls: &BTreeMap::new(),
+            config_repos: &BTreeMap::new(),
             confirm: &[],
         };
         spend(Budget::default(), &deletions, approved).map(|spent| spent.len())
@@ -281,6 +286,7 @@ mod tests {
                 recent: &Recent::new(),
                 desired: &new.iter().collect(),
                 uninstalls: &BTreeMap::new(),
+                config_repos: &BTreeMap::new(),
                 confirm: &[],
             };
             spend(Budget { objects: 1, percent: 1, ..Budget::default() }, &deletions, "").is_ok()
@@ -350,6 +356,7 @@ mod tests {
             recent: &Recent::new(),
             desired: &BTreeSet::new(),
             uninstalls: &BTreeMap::new(),
+            config_repos: &BTreeMap::new(),
             confirm: &[],
         };
         assert!(spend(Budget::default(), &last, "").is_err());

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
-use object::{Key, Object, ObjectRef};
+use object::{Gvk, Key, Object, ObjectRef};
 
 use super::argo;
 use super::budget::{self, Deletions, Recent};
@@ -91,12 +92,14 @@ pub(super) fn prune<E: Display>(
     let uninstalls = &input.policy.uninstalls;
     let asks = |object: &Object| object.annotations().get(names::PRUNE_ANNOTATION) == Some(&"confirm");
     let confirm: Vec<_> = to_delete.iter().filter(|(_, live)| asks(live)).map(|(id, _)| id.clone()).collect();
+    let config_repos = config_repos(&to_delete);
     let deletions = Deletions {
         objects: &counted,
         owned: input.inventory.len(),
         recent: &plan.recent,
         desired: &plan.inventory.keys().collect::<BTreeSet<_>>(),
         uninstalls,
+        config_repos: &config_repos,
         confirm: &confirm,
     };
     let spend = |budget| budget::spend(budget, &deletions, &input.policy.approved);
@@ -129,6 +132,19 @@ pub(super) fn prune<E: Display>(
             plan.delete.push(deletions);
         }
     }
+}
+
+/// Returns the ConfigRepos that delete their objects when they are deleted, and how many these are. One that
+/// cannot be read may be one of them.
+fn config_repos(to_delete: &BTreeMap<ObjectId, Arc<Object>>) -> BTreeMap<ObjectId, i32> {
+    let repos = to_delete.iter().filter(|(_, live)| live.gvk() == Gvk::of::<ConfigRepo>());
+    let owned = |live: &Object| match live.to_typed::<ConfigRepo>() {
+        Ok(repo) => {
+            repo.deletes_objects().then(|| repo.status.and_then(|status| status.objects).unwrap_or_default())
+        }
+        Err(_) => Some(0),
+    };
+    repos.filter_map(|(id, live)| Some((id.clone(), owned(live)?))).collect()
 }
 
 /// Records deletions before they are made.

@@ -181,6 +181,14 @@ impl Default for ConfigRepoSpec {
     }
 }
 
+impl ConfigRepo {
+    /// Returns whether the objects are deleted with their ConfigRepo. In mode Observe they belong to another
+    /// tool.
+    pub fn deletes_objects(&self) -> bool {
+        self.spec.deletion_policy == DeletionPolicy::Delete && self.spec.mode != ConfigRepoMode::Observe
+    }
+}
+
 /// The branch, tag, range of versions or commit that is followed: one of the four.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = [{

@@ -8,58 +8,61 @@ use serde_json::{Map, json};
 
 use super::identity::RepoIdentity;
 use super::inventory::Recorded;
+use super::moves::{self, Moves};
 use super::plan::Draft;
+use super::status::{Phase, Readiness};
+use super::write::{held, held_deletions};
 use crate::rollout_policy::RolloutOwner;
 use api::addon::v1alpha1::ClusterManagementAddOn;
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
+use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::plural::counted;
 use engine::replica_set;
-use engine::sync::{self, Comparisons, Deletion, Desired, ObjectId, Recent, SyncInput, SyncPolicy, Withheld};
+use engine::sync::{
+    self, Comparisons, Deletion, Desired, ObjectId, Recent, SyncInput, SyncPlan, SyncPolicy, Withheld,
+};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
-/// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
+/// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer. What
+/// another ConfigRepo requested is handed over before.
 ///
 /// # Errors
-/// The inventory or the identity for the deletions has not been read.
+/// The inventory, the other ConfigRepos or the identity for the deletions have not been read.
 pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(release) = Action::remove_finalizers(repo, &[names::CONFIG_REPO_FINALIZER]) else {
         return Ok(Plan::nothing());
     };
     let mut draft = Draft::of(repo, now);
     let recorded = Recorded::of(repo, view)?;
-    if deletes_objects(repo) {
-        let inventory = &recorded.objects;
+    if repo.deletes_objects() {
+        let Moves { requested, awaited, unjudged } = Moves::of(repo, &draft.status, view, now)?;
+        let approved = repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned();
         let input = SyncInput {
             repo: &draft.key,
-            inventory,
+            inventory: &recorded.objects,
             claimed: &BTreeMap::new(),
-            requested: &BTreeMap::new(),
-            awaits_requests: false,
-            unjudged: None,
+            requested: &requested,
+            awaits_requests: awaited.is_some(),
+            unjudged: unjudged.as_deref(),
             missing_namespaces: &BTreeSet::new(),
             withheld: &Withheld::default(),
             recent: &Recent::new(),
             now,
-            policy: &SyncPolicy { prune: true, ..SyncPolicy::default() },
+            policy: &SyncPolicy { prune: true, approved, ..SyncPolicy::default() },
         };
         let nothing = Desired::default();
         let sync = sync::plan(&nothing, &input, &mut Comparisons::default(), |what| view.observed(what));
         if !sync.inventory.is_empty() {
-            let identity = match RepoIdentity::of(repo, view)? {
-                Ok(identity) => identity,
-                Err(problem) => {
-                    draft.refuse(&[problem]);
-                    return Ok(draft.finish());
-                }
-            };
-            let mut plan = Plan { observe: sync::kinds(&[], inventory), ..Plan::default() };
-            for stage in &sync.delete {
-                plan.step(stage.iter().map(|deletion| identity.delete(deletion)));
+            draft.plan.observe = sync::kinds(&[], &recorded.objects);
+            draft.awaited = awaited;
+            match RepoIdentity::of(repo, view)? {
+                Ok(identity) => delete_all(&mut draft, &identity, &sync),
+                Err(problem) => draft.refuse(&[problem]),
             }
-            return Ok(plan);
+            return Ok(draft.finish());
         }
     }
     let mut plan = Plan::default();
@@ -68,15 +71,26 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
     Ok(plan)
 }
 
-/// Adds the finalizer if the deletion policy needs it and it is not there.
-pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
-    deletes_objects(repo).then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
+/// Plans the deletions of a ConfigRepo that is deleted, and says what they wait for.
+fn delete_all(draft: &mut Draft<'_>, identity: &RepoIdentity, sync: &SyncPlan<'_>) {
+    const DELETED: &str = "the ConfigRepo is being deleted";
+    draft.plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
+    for stage in &sync.delete {
+        draft.plan.step(stage.iter().map(|deletion| identity.delete(deletion)));
+    }
+    draft.status.held_deletions = sync.hold.as_ref().map(held_deletions);
+    draft.readiness = moves::awaiting(draft, DELETED, sync.awaiting_requests)
+        .or_else(|| sync.hold.as_ref().map(|hold| held(DELETED, hold)))
+        .or_else(|| {
+            let (first, left) = (sync.inventory.keys().next()?, counted(sync.inventory.len(), "object"));
+            let message = format!("{DELETED}; it waits until {left} are gone, {first} for one");
+            Some(Readiness::new(Phase::Reconciling, "Deleting", message))
+        });
 }
 
-/// Returns whether the objects are deleted with their ConfigRepo. In mode Observe they belong to another
-/// tool.
-fn deletes_objects(repo: &ConfigRepo) -> bool {
-    repo.spec.deletion_policy == DeletionPolicy::Delete && repo.spec.mode != ConfigRepoMode::Observe
+/// Adds the finalizer if the deletion policy needs it and it is not there.
+pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
+    repo.deletes_objects().then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
 }
 
 /// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask

@@ -91,12 +91,13 @@ impl Moves {
     }
 }
 
-/// Returns until when deletions of a commit wait for another ConfigRepo to fetch and to judge it. A time too
-/// far ahead was written by a clock that was wrong, so it does not count.
+/// Returns until when deletions of a commit wait for another ConfigRepo, which may be newer than the commit,
+/// to fetch and to judge it. A time too far ahead was written by a clock that was wrong, so it does not count.
 fn end_of_wait(seen: &Revision, other: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
     let interval = duration::parse(&other.spec.interval).unwrap_or(DEFAULT_INTERVAL);
     let wait = interval.saturating_add(GRACE);
-    let end = later(seen.since.as_ref()?.0, wait);
+    let created = other.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let end = later(created.into_iter().chain([seen.since.as_ref()?.0]).max()?, wait);
     (end > now && end <= later(now, wait)).then_some(end)
 }
 
@@ -116,12 +117,12 @@ fn has_judged(repo: &ConfigRepo, commit: &str) -> bool {
     is_about(repo, commit) && seen.is_some_and(|seen| !seen.digest.is_empty())
 }
 
-/// Says that deletions of a commit wait for another ConfigRepo.
-pub(super) fn awaiting(draft: &mut Draft<'_>, commit: &str, deletions: usize) -> Option<Readiness> {
+/// Says that deletions wait for another ConfigRepo; `state` says how the one that waits is otherwise.
+pub(super) fn awaiting(draft: &mut Draft<'_>, state: &str, deletions: usize) -> Option<Readiness> {
     let (other, end) = draft.awaited.take().filter(|_| deletions > 0)?;
     draft.plan.wake(end);
     let message = format!(
-        "{commit} is applied; {deletions} deletions wait until {end} for the ConfigRepo {other}, which may want the objects"
+        "{state}; {deletions} deletions wait until {end} for the ConfigRepo {other}, which may want the objects"
     );
     Some(Readiness::new(Phase::Reconciling, REASON, message))
 }

@@ -16,6 +16,7 @@ mod account;
 mod approval;
 mod approval_of_addons;
 mod argo;
+mod deletion;
 mod depends;
 mod drift;
 mod fence;
@@ -384,17 +385,4 @@ fn in_mode_observe_nothing_is_written() {
         "Ready: the hub is as 000000000000 says (1 object)"
     );
     assert_eq!(hub.owned().len(), 0);
-}
-
-#[test]
-fn a_deleted_repository_keeps_or_deletes_its_objects_by_its_policy() {
-    for (policy, left) in [("Orphan", vec!["a".to_owned()]), ("Delete", Vec::new())] {
-        let mut hub = Hub::new(json!({"deletionPolicy": policy}));
-        assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
-        let target = hub.world.hub.target(&object::ObjectRef::of::<ConfigRepo>(key())).unwrap();
-        hub.world.hub.delete(&target, &store::DeleteOptions::default(), hub.world.now).unwrap();
-        hub.world.run_for(SignedDuration::from_secs(5)).unwrap();
-        assert!(hub.world.get::<ConfigRepo>(&key()).is_none(), "{policy}");
-        assert_eq!(hub.names(), left, "{policy}");
-    }
 }

@@ -7,7 +7,7 @@ use super::status::{Phase, Readiness, revision};
 use super::{approval, deletion, drift, freeze, loosening, moves};
 use api::gitops::v1alpha1::HeldDeletions;
 use api::names;
-use engine::sync::{Apply, Desired, SyncPlan};
+use engine::sync::{Apply, DeletionHold, Desired, SyncPlan};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::duration::later;
@@ -54,13 +54,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         is_whole: sync.pending_namespace.is_empty() && sync.terminating == 0,
     };
     let waiting = health::judge(draft, commit, &found);
-    draft.status.held_deletions = sync.hold.as_ref().map(|hold| HeldDeletions {
-        approval: hold.approval.clone(),
-        total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
-        objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
-        until: hold.until.map(Time),
-        ..HeldDeletions::default()
-    });
+    draft.status.held_deletions = sync.hold.as_ref().map(held_deletions);
     if let Some(until) = sync.hold.as_ref().and_then(|hold| hold.until) {
         draft.plan.wake(until);
     }
@@ -71,7 +65,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     });
     draft.readiness = Some(match waiting {
         Some(waiting) if sync.is_held => waiting,
-        waiting => moves::awaiting(draft, name, sync.awaiting_requests)
+        waiting => moves::awaiting(draft, &applied(name), sync.awaiting_requests)
             .unwrap_or_else(|| readiness(name, desired, sync, held.or(drift).or(waiting))),
     });
 }
@@ -119,21 +113,41 @@ fn on_hold(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readiness> {
     })
 }
 
+fn applied(commit: &str) -> String {
+    format!("{commit} is applied")
+}
+
+/// Reports deletions that wait for an approval; `state` says how the ConfigRepo is otherwise.
+pub(super) fn held(state: &str, hold: &DeletionHold) -> Readiness {
+    let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
+    let more = if hold.objects.len() > names.len() { ", …" } else { "" };
+    let message = format!(
+        "{state}, but deletions wait{}: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
+        hold.until.map(|until| format!(" until {until}")).unwrap_or_default(),
+        hold.why,
+        names.join(", "),
+        names::APPROVE_DELETION_ANNOTATION,
+        hold.approval
+    );
+    let phase = if hold.until.is_some() { Phase::Reconciling } else { Phase::Stalled };
+    Readiness::new(phase, moves::HELD, message)
+}
+
+/// Returns the deletions that wait as the status has them.
+pub(super) fn held_deletions(hold: &DeletionHold) -> HeldDeletions {
+    HeldDeletions {
+        approval: hold.approval.clone(),
+        total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
+        objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
+        until: hold.until.map(Time),
+        ..HeldDeletions::default()
+    }
+}
+
 /// Reports the progress of a commit that is applied; `waiting` says what it waits for.
 fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
     if let Some(hold) = &sync.hold {
-        let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
-        let more = if hold.objects.len() > names.len() { ", …" } else { "" };
-        let message = format!(
-            "{commit} is applied, but deletions wait{}: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
-            hold.until.map(|until| format!(" until {until}")).unwrap_or_default(),
-            hold.why,
-            names.join(", "),
-            names::APPROVE_DELETION_ANNOTATION,
-            hold.approval
-        );
-        let phase = if hold.until.is_some() { Phase::Reconciling } else { Phase::Stalled };
-        return Readiness::new(phase, moves::HELD, message);
+        return held(&applied(commit), hold);
     }
     if let Some(waiting) = waiting {
         return waiting;

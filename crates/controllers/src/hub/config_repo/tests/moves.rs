@@ -337,3 +337,60 @@ fn an_object_that_would_stay_on_the_hub_is_handed_over_too() {
     hub.run();
     assert_eq!((hub.owner("m2").as_deref(), hub.data("m2").as_deref()), (Some("config/second"), Some("2")));
 }
+
+#[test]
+fn a_config_repo_that_is_deleted_hands_over_what_another_one_requested() {
+    let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
+    hub.second(json!({"url": OTHER}));
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    let wanted: Vec<_> = maps(2..3, "1").into_iter().chain(maps(9..10, "1")).collect();
+    hub.world.commit(&second(), &format!("{:040x}", 99), files(&wanted));
+    hub.run();
+    hub.world.keep_history();
+    hub.world.delete::<ConfigRepo>(&key()).unwrap();
+    hub.world.run_for(SignedDuration::from_secs(5)).unwrap();
+    assert_eq!(deletions(&hub.world.take_history()), 2);
+    assert_eq!(hub.owner("m2").as_deref(), Some("config/second"));
+    assert_eq!(
+        (hub.names(), hub.second_message()),
+        (vec!["m2".to_owned(), "m9".to_owned()], "applied 000000000000 (2 objects)".into())
+    );
+    assert!(hub.world.get::<ConfigRepo>(&key()).is_none());
+}
+
+#[test]
+fn a_config_repo_that_gets_another_name_deletes_nothing() {
+    let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
+    hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
+    hub.world.run_for(SignedDuration::from_mins(10)).unwrap();
+    hub.world.keep_history();
+    hub.second(json!({"url": SAME}));
+    hub.world.delete::<ConfigRepo>(&key()).unwrap();
+    let told = hub.run();
+    let why = "Reconciling WaitingForMoves: the ConfigRepo is being deleted; 2 deletions wait until ";
+    assert!(told.starts_with(why), "{told}");
+    let tree = [("a.yaml".to_owned(), map("a", "1")), ("b.yaml".to_owned(), map("b", "1"))];
+    hub.world.commit(&second(), &format!("{:040x}", 1), files(&tree));
+    hub.world.run_for(SignedDuration::from_secs(5)).unwrap();
+    assert_eq!(deletions(&hub.world.take_history()), 0);
+    assert_eq!(hub.owner("a").as_deref(), Some("config/second"));
+    assert!(hub.world.get::<ConfigRepo>(&key()).is_none());
+}
+
+#[test]
+fn a_config_repo_that_is_deleted_asks_where_another_one_cannot_say_what_it_wants() {
+    let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
+    hub.second(json!({"url": SAME}));
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    hub.second(json!({"url": SAME, "suspend": true}));
+    hub.commit_both(&files(&maps(0..3, "2")), &files(&maps(9..10, "1")), false);
+    hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+    hub.world.delete::<ConfigRepo>(&key()).unwrap();
+    let told = hub.run();
+    let why = "Stalled DeletionsHeld: the ConfigRepo is being deleted, but deletions wait: the ConfigRepo config/second";
+    assert!(told.starts_with(why) && told.contains("it is suspended"), "{told}");
+    let approval = hub.status().held_deletions.unwrap().approval;
+    hub.repo(json!({"deletionPolicy": "Delete"}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
+    hub.world.run_for(SignedDuration::from_secs(5)).unwrap();
+    assert_eq!((hub.names(), hub.world.get::<ConfigRepo>(&key())), (vec!["m9".to_owned()], None));
+}

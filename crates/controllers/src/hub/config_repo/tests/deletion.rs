@@ -1,0 +1,61 @@
+//! ConfigRepos that are deleted, also by another one.
+
+use super::*;
+
+fn child() -> Key {
+    Key::namespaced("config", "child")
+}
+
+impl Hub {
+    /// Applies a ConfigRepo from the repository, which applies three objects itself, and returns how the next
+    /// commit goes, which drops it.
+    fn drops(&mut self, spec: &str) -> String {
+        let nested = format!(
+            "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRepo\nmetadata:\n  name: child\nspec:\n  url: https://git.example/child\n{spec}"
+        );
+        self.commit(&[("child.yaml", &nested), ("kept.yaml", &map("kept", "1"))]);
+        let own = ["a", "b", "c"].map(|name| (name.to_owned(), map(name, "1")));
+        let tree: FileTree =
+            own.iter().map(|(name, text)| (format!("{name}.yaml"), text.as_bytes())).collect();
+        self.world.commit(&child(), &format!("{:040x}", 77), tree);
+        self.run();
+        assert_eq!(self.names(), ["a", "b", "c", "kept"], "{}", self.message());
+        self.commit(&[("kept.yaml", &map("kept", "1"))])
+    }
+}
+
+#[test]
+fn a_commit_that_drops_a_config_repo_that_deletes_its_objects_waits_for_an_approval() {
+    let mut hub = Hub::new(json!({}));
+    let told = hub.drops("  deletionPolicy: Delete\n");
+    let why = "deleting ConfigRepo config/child deletes what it owns, 3 objects now";
+    assert!(told.starts_with("Stalled DeletionsHeld") && told.contains(why), "{told}");
+    hub.world.run_for(SignedDuration::from_hours(2)).unwrap();
+    assert_eq!(hub.names(), ["a", "b", "c", "kept"]);
+    let approval = hub.status().held_deletions.unwrap().approval;
+    hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
+    assert!(hub.run().starts_with("Ready"), "{}", hub.message());
+    assert_eq!((hub.names(), hub.world.get::<ConfigRepo>(&child())), (vec!["kept".to_owned()], None));
+}
+
+#[test]
+fn a_config_repo_that_leaves_its_objects_may_be_dropped() {
+    let mut hub = Hub::new(json!({}));
+    let told = hub.drops("");
+    assert!(told.starts_with("Ready"), "{told}");
+    assert_eq!(hub.names(), ["a", "b", "c", "kept"]);
+    assert!(hub.world.get::<ConfigRepo>(&child()).is_none());
+}
+
+#[test]
+fn a_deleted_repository_keeps_or_deletes_its_objects_by_its_policy() {
+    for (policy, left) in [("Orphan", vec!["a".to_owned()]), ("Delete", Vec::new())] {
+        let mut hub = Hub::new(json!({"deletionPolicy": policy}));
+        assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
+        let target = hub.world.hub.target(&object::ObjectRef::of::<ConfigRepo>(key())).unwrap();
+        hub.world.hub.delete(&target, &store::DeleteOptions::default(), hub.world.now).unwrap();
+        hub.world.run_for(SignedDuration::from_secs(5)).unwrap();
+        assert!(hub.world.get::<ConfigRepo>(&key()).is_none(), "{policy}");
+        assert_eq!(hub.names(), left, "{policy}");
+    }
+}
