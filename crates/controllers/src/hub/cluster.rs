@@ -89,23 +89,29 @@ impl Controller for ClusterController {
     }
 
     /// Reports what refuses the clean-up after a leaving cluster, but no failures that pass by themselves.
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
-            return done.plan.status.clone();
+            return Ok(done.plan.status.clone());
         }
         let passes =
             |failure: &Failure| matches!(failure.kind, FailureKind::Conflict | FailureKind::Unavailable);
-        let why = &done.failures().find(|(_, failure)| !passes(failure))?.1.message;
-        let cluster = view.get::<ManagedCluster>(key).ok()?.filter(|cluster| cluster.is_terminating())?;
+        let Some((_, failure)) = done.failures().find(|(_, failure)| !passes(failure)) else {
+            return Ok(None);
+        };
+        let Some(cluster) = view.get::<ManagedCluster>(key)?.filter(|cluster| cluster.is_terminating())
+        else {
+            return Ok(None);
+        };
+        let why = &failure.message;
         let mut new = ManagedCluster::clone(&cluster);
         let failed = Observation::new(DELETING, False, "DeletingError").message(why.clone());
         set_condition(&mut new.status.get_or_insert_default().conditions, failed, now);
-        let mut write = StatusWrite::between(cluster.as_ref(), &new)?;
+        let Some(mut write) = StatusWrite::between(cluster.as_ref(), &new) else { return Ok(None) };
         let message = format!("the resources of the cluster {} are not deleted: {why}", key.name);
         let event =
             Event::new(cluster.as_ref(), EventType::Warning, "ResourceCleanupFail", "CleanUp", message);
         write.events.push(event.of_cluster());
-        Some(write)
+        Ok(Some(write))
     }
 }
 
