@@ -4,6 +4,7 @@
 //! seeded mistake. The compiler enforces the edges between crates and [`imports`] enforces their table, so
 //! that a new dependency is a decision.
 
+mod controllers;
 mod dependencies;
 mod documents;
 mod doubles;
