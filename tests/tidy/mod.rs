@@ -11,6 +11,7 @@ mod doubles;
 mod imports;
 mod logs;
 mod messages;
+mod mutants;
 mod names;
 mod public;
 mod pure;
