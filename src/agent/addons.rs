@@ -29,14 +29,18 @@ use api::names::{
     ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER,
 };
 use object::Key;
-use object::duration::later;
+use object::duration::{doubled, later};
 use object::text::with_causes;
 use reconcile::{Query, View as _};
 
 /// Time between two checks for add-ons without credentials.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Time to wait after a failed attempt: the namespace of the add-on may not exist yet.
+/// Least time between two attempts, and the wait after the first that failed: the namespace of the add-on may
+/// not exist yet.
 pub(super) const RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// Longest wait after failed attempts. Each of them may make a certificate request, which the hub keeps for
+/// an hour when it is denied.
+const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
 
 /// Keeps the identities of a cluster's add-ons.
 pub(super) struct AddOns<'a> {
@@ -60,10 +64,34 @@ pub(super) struct Registration {
     pub(super) proof: Proof,
 }
 
+/// The attempts to get the identity of one registration.
+#[derive(Default)]
+struct Attempts {
+    /// How many have failed in a row.
+    failures: u32,
+    /// The wait for the next one.
+    wait: Option<WallClockWait>,
+}
+
+impl Attempts {
+    /// Records the end of an attempt. `again` is when to check again; `None` if it failed.
+    fn ended(&mut self, again: Option<Timestamp>, now: Timestamp) {
+        self.failures = if again.is_some() { 0 } else { self.failures.saturating_add(1) };
+        // With a clock that is ahead, new credentials are due for renewal at once.
+        let earliest = later(now, doubled(RETRY, LONGEST_RETRY, self.failures));
+        let until = again.map_or(earliest, |again| again.max(earliest));
+        self.wait = Some(WallClockWait { since: now, until });
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.wait.is_none_or(|wait| wait.is_over(now))
+    }
+}
+
 impl AddOns<'_> {
     /// Gets credentials for add-ons without fresh ones until `stop`, several at a time.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
-        let mut waits: BTreeMap<Registration, WallClockWait> = BTreeMap::new();
+        let mut ended: BTreeMap<Registration, Attempts> = BTreeMap::new();
         let mut kept = StoredSecrets::default();
         let mut running: BTreeMap<Registration, CancellationToken> = BTreeMap::new();
         let mut attempts = FuturesUnordered::new();
@@ -86,10 +114,10 @@ impl AddOns<'_> {
             }
             let living = addons.iter().flatten().filter(|addon| addon.metadata.deletion_timestamp.is_none());
             let wanted = self.registered(living);
-            waits.retain(|registration, _| wanted.contains(registration));
+            ended.retain(|registration, _| wanted.contains(registration));
             for registration in wanted {
                 if !running.contains_key(&registration)
-                    && waits.get(&registration).is_none_or(|wait| wait.is_over(now()))
+                    && ended.get(&registration).is_none_or(|attempts| attempts.is_due(now()))
                 {
                     let over = stop.child_token();
                     running.insert(registration.clone(), over.clone());
@@ -98,18 +126,13 @@ impl AddOns<'_> {
             }
             tokio::select! {
                 Some((registration, result)) = attempts.next() => {
-                    let again = result.unwrap_or_else(|error| {
-                        if !matches!(error, JoinError::Stopped) {
-                            let (addon, error) = (&registration.addon, with_causes(&error));
-                            warn!(addon, error, "cannot get credentials for the add-on yet");
-                        }
-                        later(now(), RETRY)
-                    });
+                    if let Err(error) = &result && !matches!(error, JoinError::Stopped) {
+                        let (addon, error) = (&registration.addon, with_causes(error));
+                        warn!(addon, error, "cannot get credentials for the add-on yet");
+                    }
                     running.remove(&registration);
                     kept.add(&registration);
-                    // With a clock that is ahead, new credentials are due for renewal at once.
-                    let since = now();
-                    waits.insert(registration, WallClockWait { since, until: again.max(later(since, RETRY)) });
+                    ended.entry(registration).or_default().ended(result.ok(), now());
                 }
                 () = sleep(CHECK_INTERVAL) => {}
                 () = stop.cancelled() => {}
@@ -320,6 +343,24 @@ mod tests {
         ] {
             assert_eq!(registration.is_named_by(&subject), wanted, "{subject:?}");
         }
+    }
+
+    #[test]
+    fn a_request_that_is_denied_again_and_again_is_made_less_and_less_often() {
+        let (mut attempts, mut at) = (Attempts::default(), Timestamp::UNIX_EPOCH);
+        let mut made = 0;
+        while at.as_second() < 3600 {
+            made += 1;
+            attempts.ended(None, at);
+            at = attempts.wait.unwrap().until;
+            assert!(attempts.is_due(at) && !attempts.is_due(at - SignedDuration::from_secs(1)));
+        }
+        assert_eq!(made, 11, "with a flat wait, each cluster makes 360 an hour");
+
+        attempts.ended(Some(at), at);
+        assert_eq!(attempts.wait.unwrap().until, later(at, RETRY), "no clock makes it faster");
+        attempts.ended(None, at);
+        assert_eq!(attempts.wait.unwrap().until, later(at, RETRY), "a success ends the row of failures");
     }
 
     #[test]

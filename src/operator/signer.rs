@@ -22,7 +22,7 @@ use crate::shell::{EventRecorder, Handle, WallClockWait, now};
 use api::addon::v1alpha1::{ManagedClusterAddOn, SigningCa};
 use controllers::hub::custom_signer::{Signing, signing};
 use object::Metadata as _;
-use object::duration::later;
+use object::duration::{doubled, later};
 use reconcile::{Event, EventType, Query, View as _};
 
 /// Time between two reads of the caches, which send no request.
@@ -45,8 +45,8 @@ struct Attempts {
 
 impl Attempts {
     fn begin(&mut self, now: Timestamp) {
-        let wait = (FIRST_RETRY * (1 << self.count.min(16))).min(LAST_RETRY);
         self.count = self.count.saturating_add(1);
+        let wait = doubled(FIRST_RETRY, LAST_RETRY, self.count);
         self.wait = Some(WallClockWait { since: now, until: later(now, wait) });
     }
 }

@@ -4,12 +4,14 @@
 //! seeded mistake. The compiler enforces the edges between crates and [`imports`] enforces their table, so
 //! that a new dependency is a decision.
 
+mod controllers;
 mod dependencies;
 mod documents;
 mod doubles;
 mod imports;
 mod logs;
 mod messages;
+mod mutants;
 mod names;
 mod public;
 mod pure;

@@ -18,6 +18,18 @@ pub fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
+/// Returns the wait after a number of failures in a row: the first wait, which doubles with each further
+/// failure up to the longest one.
+pub fn doubled(first: SignedDuration, longest: SignedDuration, failures: u32) -> SignedDuration {
+    first.saturating_mul(1 << failures.saturating_sub(1).min(30)).min(longest)
+}
+
+/// Returns a part of a span that follows from a name, so that what many names do at one time spreads out.
+pub fn spread(name: &str, span: SignedDuration) -> SignedDuration {
+    let hash = name.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    (span / 250).saturating_mul(i32::try_from(hash % 250).unwrap_or_default())
+}
+
 /// Reads what Go's [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration) reads: `1h30m`, `1.5h`,
 /// `500ms`, `0`.
 ///
@@ -77,6 +89,22 @@ pub fn format(duration: SignedDuration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let seconds = SignedDuration::from_secs;
+        let waits = [0, 1, 2, 3, 7, 8, u32::MAX].map(|n| doubled(seconds(10), seconds(600), n).as_secs());
+        assert_eq!(waits, [10, 10, 20, 40, 600, 600, 600]);
+        assert_eq!(doubled(SignedDuration::MAX, SignedDuration::MAX, 9), SignedDuration::MAX);
+    }
+
+    #[test]
+    fn names_spread_over_a_span() {
+        let span = SignedDuration::from_secs(15);
+        let parts: Vec<_> = (0..100).map(|i| spread(&format!("cluster-{i}"), span).as_secs()).collect();
+        assert!((0..15).all(|second| parts.contains(&second)), "{parts:?}");
+        assert!(parts.iter().all(|second| (0..15).contains(second)));
+    }
 
     #[test]
     fn what_is_written_is_read_as_the_same() {

@@ -62,9 +62,13 @@ pub trait Controller: 'static {
 
     /// Concludes from the outcomes of the writes. The default writes the status that the plan drafted, once
     /// all steps have succeeded.
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    ///
+    /// # Errors
+    /// As in [`Controller::plan`]: the key is planned again, because the status does not say yet what was
+    /// written.
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         let _ = (key, view, now);
-        if done.is_success() { done.plan.status.clone() } else { None }
+        Ok(done.plan.status.clone().filter(|_| done.is_success()))
     }
 }
 
@@ -152,7 +156,7 @@ pub(crate) struct ErasedController {
     /// [`Controller::plan`].
     pub(crate) plan: fn(&Key, &Snapshot, Timestamp) -> Read<Plan>,
     /// [`Controller::conclude`].
-    pub(crate) conclude: fn(&Key, &Snapshot, &Executed, Timestamp) -> Option<StatusWrite>,
+    pub(crate) conclude: fn(&Key, &Snapshot, &Executed, Timestamp) -> Read<Option<StatusWrite>>,
     /// Every key that has an object.
     pub(crate) keys: fn(&Caches) -> Read<Vec<Key>>,
 }

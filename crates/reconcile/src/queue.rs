@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::FailureKind;
 use object::Key;
-use object::duration::later;
+use object::duration::{doubled, later};
 
 /// The work queue of one controller.
 ///
@@ -122,7 +122,7 @@ impl Backoff {
             | FailureKind::NotFound
             | FailureKind::Unavailable => Self::FIRST,
         };
-        first.saturating_mul(1 << failures.saturating_sub(1).min(30)).min(Self::LONGEST)
+        doubled(first, Self::LONGEST, failures)
     }
 }
 

@@ -254,7 +254,10 @@ impl Handle {
             outcomes.push(join_all(actions).await);
         }
         let done = Executed { plan, outcomes };
-        let status = C::conclude(key, &self.caches(), &done, now());
+        let status = C::conclude(key, &self.caches(), &done, now()).unwrap_or_else(|error| {
+            warn!(controller = C::NAME, %key, %error, "the status after the last writes is not written");
+            None
+        });
         let written = match &status {
             Some(status) => executor.execute(id, C::NAME, &status.action()).await.err(),
             None => None,

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use ring::rand::{SecureRandom as _, SystemRandom};
+
+use object::duration::doubled;
 
 /// The first wait; it doubles with each watch that ends early. The numbers are those of client-go's
 /// reflector.
-const INITIAL_BACKOFF: Duration = Duration::from_millis(800);
+const INITIAL_BACKOFF: SignedDuration = SignedDuration::from_millis(800);
 /// The longest wait without jitter.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
 /// A watch ends early if it is shorter than this, or than the wait before it.
 const SHORT: Duration = Duration::from_secs(5);
 /// A watch that lasted at least this long did not end early, however long the wait before it was.
@@ -32,9 +35,7 @@ impl Restarts {
         self.failures = if is_early { self.failures.saturating_add(1) } else { 0 };
         let doubled = match self.failures {
             0 => Duration::ZERO,
-            failures => {
-                INITIAL_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(6)).min(MAX_BACKOFF)
-            }
+            failures => doubled(INITIAL_BACKOFF, MAX_BACKOFF, failures).unsigned_abs(),
         };
         // If the system has no randomness, there is no jitter.
         let mut random = [0];
@@ -57,7 +58,7 @@ mod tests {
             assert!((seconds..seconds * 2.0).contains(&wait), "{wait} after {seconds}");
         }
         assert_eq!(restarts.after(STABLE_AFTER, Duration::ZERO), Duration::ZERO);
-        assert!(restarts.after(SHORT / 2, Duration::ZERO) >= INITIAL_BACKOFF);
+        assert!(restarts.after(SHORT / 2, Duration::ZERO) >= INITIAL_BACKOFF.unsigned_abs());
         let waited = (0..4).map(|_| restarts.after(SHORT / 2, Duration::ZERO)).last().unwrap();
         assert!(restarts.after(waited - Duration::from_millis(1), Duration::ZERO) > waited);
         let waited = restarts.waited;

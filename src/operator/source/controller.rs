@@ -310,7 +310,7 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
     one.failures = if source.failure.is_some() { one.failures.saturating_add(1) } else { 0 };
     let wait = match one.failures {
         0 => interval,
-        failures => (FIRST_RETRY * (1 << failures.min(16).saturating_sub(1))).min(interval.max(FIRST_RETRY)),
+        failures => duration::doubled(FIRST_RETRY, interval.max(FIRST_RETRY), failures),
     };
     // A change that came during the fetch keeps its time.
     one.due = one.due.or_else(|| now().checked_add(wait).ok());
@@ -330,9 +330,7 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
 /// Returns an interval that is shorter by up to a tenth, which follows from the name. ConfigRepos that were
 /// created together are not fetched together for ever.
 fn spread(key: &Key, interval: SignedDuration) -> SignedDuration {
-    let hash = |hash: u32, byte: u8| hash.wrapping_mul(31).wrapping_add(u32::from(byte));
-    let thousandths = key.to_string().bytes().fold(0, hash) % 100;
-    interval - interval * i32::try_from(thousandths).unwrap_or_default() / 1_000
+    interval - duration::spread(&key.to_string(), interval / 10)
 }
 
 fn interval(repo: &ConfigRepo) -> SignedDuration {

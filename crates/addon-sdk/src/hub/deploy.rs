@@ -83,12 +83,12 @@ impl<A: AddOn> Controller for DeployController<A> {
         Ok(Plan { observe, ..plan })
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
-            return done.plan.status.clone();
+            return Ok(done.plan.status.clone());
         }
-        let addon = view.get::<ManagedClusterAddOn>(key).ok().flatten()?;
-        status::refused_permission(&addon, done, now)
+        let addon = view.get::<ManagedClusterAddOn>(key)?;
+        Ok(addon.and_then(|addon| status::refused_permission(&addon, done, now)))
     }
 }
 

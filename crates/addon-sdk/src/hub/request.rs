@@ -11,11 +11,12 @@ use crate::AddOn;
 use crate::addon::Signer;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
+use api::names::CLUSTER_NAME_LABEL;
 use engine::addon::registration::default_subject;
 use engine::registration::csr::{Certificate, RequestedSubject, is_decided, requested};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{
-    Action, Controller, Event, EventType, Plan, Precondition, Read, Site, Subresource, View, Watches,
+    Action, Controller, Event, EventType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
 };
 
 pub(crate) struct RequestController<A>(PhantomData<A>);
@@ -25,8 +26,16 @@ impl<A: AddOn> Controller for RequestController<A> {
     type Primary = CertificateSigningRequest;
 
     fn watches<W: Watches>(watches: &mut W) {
-        watches.read::<ManagedCluster>();
-        watches.read::<ManagedClusterAddOn>();
+        watches.on::<ManagedCluster>(|change, view| {
+            let fields =
+                |cluster: &ManagedCluster| (cluster.spec.hub_accepts_client, cluster.is_terminating());
+            let cluster = change.latest().filter(|_| change.differs_in(fields));
+            cluster.map(|cluster| requests_of(cluster.name(), view)).unwrap_or_default()
+        });
+        watches.on::<ManagedClusterAddOn>(|change, view| {
+            let addon = change.latest().filter(|addon| addon.name() == A::NAME && change.differs_in(|_| ()));
+            addon.map(|addon| requests_of(addon.namespace(), view)).unwrap_or_default()
+        });
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -66,6 +75,10 @@ impl<A: AddOn> Controller for RequestController<A> {
     }
 }
 
+fn requests_of(cluster: &str, view: &impl View) -> Vec<Key> {
+    view.keys::<CertificateSigningRequest>(Query::label(CLUSTER_NAME_LABEL, cluster))
+}
+
 /// Returns whether a signer is for exactly this subject.
 fn allows(signer: &Signer, cluster: &str, addon: &str, subject: &RequestedSubject) -> bool {
     let registered =
@@ -102,15 +115,9 @@ fn issue(plan: &mut Plan, request: &CertificateSigningRequest, signed: Result<Ve
                 impersonate: None,
             }]);
         }
-        Err(message) => plan.events.push(Event {
-            regarding: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
-            uid: request.uid().to_owned(),
-            related: None,
-            event_type: EventType::Warning,
-            reason: "SigningFailed".into(),
-            action: "Sign".into(),
-            message,
-        }),
+        Err(message) => {
+            plan.events.push(Event::new(request, EventType::Warning, "SigningFailed", "Sign", message));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Renews the lease that tells the hub that the cluster is alive.
 
-use jiff::{SignedDuration, Timestamp, Unit};
+use jiff::{Timestamp, Unit};
 use k8s_openapi::api::coordination::v1::Lease as KubeLease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
@@ -8,7 +8,7 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
 use api::names::{CLUSTER_LEASE, cluster_conditions};
 use engine::registration::lease;
-use object::duration::later;
+use object::duration::{later, spread};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Controller, Plan, Read, Site, View, Watches};
 
@@ -39,7 +39,8 @@ impl Controller for LeaseController {
         let renewed = held.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
         let renewed = renewed.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let period = lease::period(cluster.spec.lease_duration_seconds);
-        let wait = period.saturating_sub(head_start(&key.namespace, period));
+        // The clusters of a fleet that starts at once renew up to a quarter of the period early.
+        let wait = period.saturating_sub(spread(&key.namespace, period / 4));
         let due = later(renewed, wait);
         // A time in the future was written by a clock that was ahead, so it does not count.
         if due > now && renewed <= now {
@@ -53,12 +54,4 @@ impl Controller for LeaseController {
         plan.wake(later(now, wait));
         Ok(plan)
     }
-}
-
-/// Returns how early this cluster renews: up to a quarter of the period, so that the clusters of a fleet that
-/// starts at once spread out.
-fn head_start(cluster: &str, period: SignedDuration) -> SignedDuration {
-    let hash = cluster.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    let seconds = i32::try_from(period.as_secs()).unwrap_or(60);
-    SignedDuration::from_millis(i64::from(hash % 250)).saturating_mul(seconds)
 }

@@ -66,12 +66,12 @@ impl Controller for ManagedNamespaceController {
         Ok(plan)
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
-        let (cluster, identity) = own_cluster(key, view).ok().flatten()?;
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
+        let Some((cluster, identity)) = own_cluster(key, view)? else { return Ok(None) };
         let label = label(&identity);
         let mut new = ManagedCluster::clone(&cluster);
         for namespace in &mut new.status.get_or_insert_default().managed_namespaces {
-            let live = view.get_on::<Namespace>(Site::Spoke, &Key::cluster(&namespace.name)).ok()?;
+            let live = view.get_on::<Namespace>(Site::Spoke, &Key::cluster(&namespace.name))?;
             let is_applied = live.is_some_and(|live| live.label(&label) == Some("true"));
             let observed = match outcome(done, &namespace.name) {
                 Some(Err(failure)) => Observation::new("NamespaceAvailable", False, "NamespaceApplyFailed")
@@ -83,7 +83,7 @@ impl Controller for ManagedNamespaceController {
             };
             set_condition(&mut namespace.conditions, observed, now);
         }
-        StatusWrite::between(cluster.as_ref(), &new)
+        Ok(StatusWrite::between(cluster.as_ref(), &new))
     }
 }
 

@@ -61,16 +61,16 @@ impl Controller for AddOnTokenController {
         }
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
-            return done.plan.status.clone();
+            return Ok(done.plan.status.clone());
         }
-        let (_, failure) = done.failures().next()?;
-        let addon = view.get::<ManagedClusterAddOn>(key).ok().flatten()?;
+        let Some((_, failure)) = done.failures().next() else { return Ok(None) };
+        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
         let mut new = ManagedClusterAddOn::clone(&addon);
         let failed = token::failed(&failure.to_string());
         set_condition(&mut new.status.get_or_insert_default().conditions, failed, now);
-        StatusWrite::between(addon.as_ref(), &new)
+        Ok(StatusWrite::between(addon.as_ref(), &new))
     }
 }
 

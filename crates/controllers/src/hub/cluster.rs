@@ -90,31 +90,34 @@ impl Controller for ClusterController {
 
     /// Reports what refuses the acceptance of a cluster or the clean-up after a leaving one, but no failures that
     /// pass by themselves.
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
-            return done.plan.status.clone();
+            return Ok(done.plan.status.clone());
         }
         let passes =
             |failure: &Failure| matches!(failure.kind, FailureKind::Conflict | FailureKind::Unavailable);
-        let why = &done.failures().find(|(_, failure)| !passes(failure))?.1.message;
-        let cluster = view.get::<ManagedCluster>(key).ok()??;
-        let failed = if cluster.is_terminating() {
+        let failed = done.failures().find(|(_, failure)| !passes(failure));
+        let (Some((_, failure)), Some(cluster)) = (failed, view.get::<ManagedCluster>(key)?) else {
+            return Ok(None);
+        };
+        let why = &failure.message;
+        let observation = if cluster.is_terminating() {
             Observation::new(DELETING, False, "DeletingError").message(why.clone())
         } else if cluster.spec.hub_accepts_client && !cluster.holds(HUB_ACCEPTED) {
             not_accepted(why.clone())
         } else {
-            return None;
+            return Ok(None);
         };
         let mut new = ManagedCluster::clone(&cluster);
-        set_condition(&mut new.status.get_or_insert_default().conditions, failed, now);
-        let mut write = StatusWrite::between(cluster.as_ref(), &new)?;
+        set_condition(&mut new.status.get_or_insert_default().conditions, observation, now);
+        let Some(mut write) = StatusWrite::between(cluster.as_ref(), &new) else { return Ok(None) };
         if cluster.is_terminating() {
             let message = format!("the resources of the cluster {} are not deleted: {why}", key.name);
             let event =
                 Event::new(cluster.as_ref(), EventType::Warning, "ResourceCleanupFail", "CleanUp", message);
             write.events.push(event.of_cluster());
         }
-        Some(write)
+        Ok(Some(write))
     }
 }
 

@@ -56,6 +56,9 @@ impl Index for SetCounts {
 
     fn observes<O: Observes<Self>>(observes: &mut O) {
         observes.on::<ManagedCluster>(|counts, change| {
+            if !may_move(change) {
+                return Vec::new();
+            }
             let [old, new] = sides(change);
             for count in counts.sets.values_mut() {
                 let held = |attributes: &Option<ClusterAttributes>| {
@@ -92,6 +95,11 @@ impl Controller for ClusterSetController {
     }
 }
 
+/// Returns whether a change can move a cluster between sets. Most changes of a fleet are reports of status.
+fn may_move(change: &Change<ManagedCluster>) -> bool {
+    change.differs_in(|cluster| &cluster.metadata.labels)
+}
+
 /// Returns the attributes of a cluster before and after a change.
 fn sides(change: &Change<ManagedCluster>) -> [Option<ClusterAttributes>; 2] {
     [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| ClusterAttributes::of(cluster)))
@@ -99,6 +107,9 @@ fn sides(change: &Change<ManagedCluster>) -> [Option<ClusterAttributes>; 2] {
 
 /// Returns the sets a cluster joined or left.
 fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Vec<Key> {
+    if !may_move(change) {
+        return Vec::new();
+    }
     let sets = view.readable::<ManagedClusterSet>(Query::ALL);
     let [old, new] = sides(change);
     let holds = |members: &SetMembers, attributes: &Option<ClusterAttributes>| {
@@ -223,6 +234,21 @@ mod tests {
         let left =
             plan(&caches(edited(json!({CLUSTER_SET_AUTO_UPDATE_ANNOTATION: "false"})), Vec::new()), "global");
         assert_eq!(left["steps"], json!([]));
+    }
+
+    #[test]
+    fn only_a_change_of_labels_moves_a_cluster() {
+        let state = |label: &str, available: &str| {
+            let conditions = json!([{"type": "ManagedClusterConditionAvailable", "status": available, "reason": "R",
+                "message": "", "lastTransitionTime": "2023-01-01T00:00:00Z"}]);
+            Some(Arc::new(typed::<ManagedCluster>(json!({
+                "metadata": {"name": "a", "labels": {"team": label}}, "spec": {}, "status": {"conditions": conditions},
+            }))))
+        };
+        let moves = |old, new| may_move(&Change { old, new });
+        assert!(!moves(state("red", "True"), state("red", "False")));
+        assert!(moves(state("red", "True"), state("blue", "True")));
+        assert!(moves(None, state("red", "True")) && moves(state("red", "True"), None));
     }
 
     #[test]

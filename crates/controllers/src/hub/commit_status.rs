@@ -62,10 +62,10 @@ impl Controller for CommitStatusController {
         }
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
-        let Some((action, outcome)) = done.results().next() else { return done.plan.status.clone() };
-        let Action::SetCommitStatus(sent) = action else { return None };
-        let repo = view.get::<ConfigRepo>(key).ok()??;
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
+        let Some((action, outcome)) = done.results().next() else { return Ok(done.plan.status.clone()) };
+        let Action::SetCommitStatus(sent) = action else { return Ok(None) };
+        let Some(repo) = view.get::<ConfigRepo>(key)? else { return Ok(None) };
         let mut new = (*repo).clone();
         let status = new.status.get_or_insert_default();
         let mut last = last(&repo, &sent.commit, &destination(sent));
@@ -84,7 +84,7 @@ impl Controller for CommitStatusController {
         status.commit_status = Some(last);
         let generation = repo.metadata.generation.unwrap_or_default();
         set_condition(&mut status.conditions, observed.at(generation), now);
-        StatusWrite::between(&*repo, &new)
+        Ok(StatusWrite::between(&*repo, &new))
     }
 }
 

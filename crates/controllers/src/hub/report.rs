@@ -79,13 +79,12 @@ impl Controller for ReportController {
         planned(&repo, view, now, Moment::Usual)
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.plan.steps.is_empty() {
-            return done.plan.status.clone();
+            return Ok(done.plan.status.clone());
         }
-        let (action, outcome) = done.results().next()?;
-        let Action::Push(push) = action else { return None };
-        let repo = view.get::<ConfigRepo>(key).ok()??;
+        let Some((Action::Push(push), outcome)) = done.results().next() else { return Ok(None) };
+        let Some(repo) = view.get::<ConfigRepo>(key)? else { return Ok(None) };
         let mut new = (*repo).clone();
         let status = new.status.get_or_insert_default();
         let generation = repo.metadata.generation.unwrap_or_default();
@@ -113,7 +112,7 @@ impl Controller for ReportController {
         };
         status.report = Some(report);
         set_condition(&mut status.conditions, observed.at(generation), now);
-        StatusWrite::between(&*repo, &new)
+        Ok(StatusWrite::between(&*repo, &new))
     }
 }
 

@@ -37,13 +37,13 @@ impl Controller for ClusterManagerController {
         Ok(plan)
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
-            return done.plan.status.clone();
+            return Ok(done.plan.status.clone());
         }
-        let manager = view.get::<ClusterManager>(key).ok().flatten()?;
+        let Some(manager) = view.get::<ClusterManager>(key)? else { return Ok(None) };
         let messages: Vec<_> = done.failures().map(|(_, failure)| failure.message.as_str()).collect();
-        status(&manager, view, Some(messages.join("; ")), now).ok().flatten()
+        status(&manager, view, Some(messages.join("; ")), now)
     }
 }
 

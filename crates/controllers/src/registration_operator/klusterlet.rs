@@ -45,13 +45,13 @@ impl Controller for KlusterletController {
         Ok(plan)
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
-            return done.plan.status.clone();
+            return Ok(done.plan.status.clone());
         }
-        let klusterlet = view.get::<Klusterlet>(key).ok().flatten()?;
+        let Some(klusterlet) = view.get::<Klusterlet>(key)? else { return Ok(None) };
         let messages: Vec<_> = done.failures().map(|(_, failure)| failure.message.as_str()).collect();
-        status(&klusterlet, view, Some(messages.join("; ")), now).ok().flatten()
+        status(&klusterlet, view, Some(messages.join("; ")), now)
     }
 }
 

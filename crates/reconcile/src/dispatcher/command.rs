@@ -121,7 +121,7 @@ pub struct ReconcileResult {
     pub events: Vec<Event>,
     /// The worst failure of its writes.
     pub failure: Option<Failure>,
-    /// The failed read that kept the key from being planned.
+    /// The failed read that kept the key from being planned or concluded.
     pub read_error: Option<ReadError>,
     /// The plan or the conclusion panicked, which is a bug.
     pub panicked: bool,

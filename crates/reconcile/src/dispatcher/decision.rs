@@ -72,7 +72,7 @@ pub(super) struct DecisionOutput {
 pub(super) enum DecisionResult {
     CaughtUp,
     Planned(Box<Planned>),
-    Concluded(Option<Box<StatusWrite>>),
+    Concluded(Read<Option<Box<StatusWrite>>>),
 }
 
 pub(super) struct Planned {
@@ -121,13 +121,14 @@ pub(super) fn plan(context: DecisionContext<'_>, reconcile_id: u64, key: Key) ->
             let (view, snapshot) = (snapshot.caches(), &snapshot);
             inspect(&Planning { key: &planned, view, plan: first, snapshot, planner: plan, now });
         }
+        let decided = decided.and_then(|plan| {
+            let done = Executed { plan, outcomes: Vec::new() };
+            let is_done = done.plan.steps.is_empty();
+            let status = if is_done { conclude(&planned, &snapshot, &done, now)? } else { None };
+            Ok((done.plan, status))
+        });
         let (plan, status) = match decided {
-            Ok(plan) if plan.steps.is_empty() => {
-                let done = Executed { plan, outcomes: Vec::new() };
-                let status = conclude(&planned, &snapshot, &done, now);
-                (Ok(done.plan), status)
-            }
-            Ok(plan) => (Ok(plan), None),
+            Ok((plan, status)) => (Ok(plan), status),
             Err(error) => (Err(error), None),
         };
         let mut content = WrittenContent::of(plan.iter().flat_map(|plan| plan.steps.iter().flatten()));
@@ -160,8 +161,8 @@ pub(super) fn conclude(
         DecisionOutput {
             indexes: snapshot.into_parts().0.built,
             woken,
-            content: of_status(status.as_ref()),
-            result: DecisionResult::Concluded(status.map(Box::new)),
+            content: of_status(status.as_ref().ok().and_then(Option::as_ref)),
+            result: DecisionResult::Concluded(status.map(|status| status.map(Box::new))),
         }
     };
     Decision {

@@ -123,8 +123,11 @@ impl Dispatcher {
         match output.result {
             DecisionResult::CaughtUp => {}
             DecisionResult::Planned(planned) => self.planned(id, reconciliation, *planned, now),
-            DecisionResult::Concluded(status) => {
+            DecisionResult::Concluded(Ok(status)) => {
                 self.write_status(id, reconciliation, status.map(|status| *status), now);
+            }
+            DecisionResult::Concluded(Err(error)) => {
+                self.end(id, reconciliation, End { read_error: Some(error), ..End::default() }, now);
             }
         }
     }
@@ -153,12 +156,8 @@ impl Dispatcher {
             Ok(plan) => plan,
             Err(error) => {
                 let is_coming = waits && error.is_coming();
-                self.end(
-                    id,
-                    reconciliation,
-                    End { read_error: Some(error), is_coming, panicked: false },
-                    now,
-                );
+                let end = End { read_error: Some(error), is_coming, panicked: false };
+                self.end(id, reconciliation, end, now);
                 return;
             }
         };
@@ -372,10 +371,10 @@ impl Dispatcher {
         // A write that failed is repeated until it succeeds; nobody has undone it.
         let failure = failure.or_else(|| registered.undone.record(&key, writes, began, now));
         let undecided = panicked || (read_error.is_some() && !is_coming);
-        let cause = if undecided {
-            Some(Cause { kind: FailureKind::Unavailable, is_hub_away: false })
-        } else {
-            failure.as_ref().map(|failure| Cause { kind: failure.kind, is_hub_away })
+        let cause = match &failure {
+            Some(failure) => Some(Cause { kind: failure.kind, is_hub_away }),
+            None if undecided => Some(Cause { kind: FailureKind::Unavailable, is_hub_away: false }),
+            None => None,
         };
         registered.undone.waits(&key, registered.queue.end(&key, cause, wake_at, now));
         if failure.is_none() && !panicked {

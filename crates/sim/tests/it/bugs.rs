@@ -44,7 +44,7 @@ pub(crate) trait Wrapper: 'static {
         view: &impl View,
         done: &Executed,
         now: Timestamp,
-    ) -> Option<StatusWrite> {
+    ) -> Read<Option<StatusWrite>> {
         C::conclude(key, view, done, now)
     }
 }
@@ -74,7 +74,7 @@ impl<W: Wrapper, C: Controller> Controller for Wrapped<W, C> {
         W::plan::<C>(key, view, now)
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         W::conclude::<C>(key, view, done, now)
     }
 }

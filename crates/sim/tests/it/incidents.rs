@@ -50,7 +50,7 @@ impl Wrapper for Unanswered {
         view: &impl View,
         done: &Executed,
         now: Timestamp,
-    ) -> Option<StatusWrite> {
+    ) -> Read<Option<StatusWrite>> {
         C::conclude(key, &Partial(view), done, now)
     }
 }

@@ -53,7 +53,9 @@ fn each_namespace_is_reported_in_the_words_of_ocm() {
     let done = Executed { plan: plan(&caches), outcomes: vec![vec![Err(failure)]] };
     let write =
         ManagedNamespaceController::conclude(&Key::cluster("c1"), &caches, &done, Timestamp::UNIX_EPOCH);
-    let patch = serde_json::to_value(write.unwrap()).unwrap()["patch"]["status"]["managedNamespaces"].clone();
+    let patch =
+        serde_json::to_value(write.unwrap().unwrap()).unwrap()["patch"]["status"]["managedNamespaces"]
+            .clone();
     let words = |index: usize| {
         let condition = &patch[index]["conditions"][0];
         let word = |field: &str| condition[field].as_str().unwrap().to_owned();

@@ -115,9 +115,9 @@ fn a_work_that_changes_while_it_is_applied_is_not_reported_as_applied() {
         objects.collect()
     });
     let done = Executed { outcomes: written.collect(), plan: plan.clone() };
-    assert!(WorkController::conclude(&key, &before, &done, now).is_some());
+    assert!(WorkController::conclude(&key, &before, &done, now).unwrap().is_some());
     let (after, now) = change(3);
-    assert_eq!(WorkController::conclude(&key, &after, &done, now), None);
+    assert_eq!(WorkController::conclude(&key, &after, &done, now).unwrap(), None);
 }
 
 #[test]

@@ -40,16 +40,16 @@ impl Controller for WorkController {
         Ok(work.map_or_else(Plan::nothing, |work| work.plan(view, now)))
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
-        let on_spoke = WorkOnSpoke::read(key, view).ok().flatten()?;
-        let work = on_spoke.work.as_ref()?;
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
+        let Some(on_spoke) = WorkOnSpoke::read(key, view)? else { return Ok(None) };
+        let Some(work) = &on_spoke.work else { return Ok(None) };
         // The writes of the content before say nothing about this one. See docs/hazards.md#changed-while-applied.
         if work.metadata.generation != done.plan.generation {
-            return None;
+            return Ok(None);
         }
-        let status = on_spoke.status(view, done, now)?;
+        let Some(status) = on_spoke.status(view, done, now) else { return Ok(None) };
         let new = ManifestWork { status: Some(status), ..ManifestWork::clone(work) };
-        StatusWrite::between(work.as_ref(), &new)
+        Ok(StatusWrite::between(work.as_ref(), &new))
     }
 }
 

@@ -88,8 +88,8 @@ impl Controller for AddOnConfigController {
 
     /// Returns the status. It is about the rollout as a whole, so a failed write to one cluster does not
     /// delay it. The event of a rollback comes with its record, whatever fails after that.
-    fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
-        rollout_events::status_of_addon(done)
+    fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Read<Option<StatusWrite>> {
+        Ok(rollout_events::status_of_addon(done))
     }
 }
 

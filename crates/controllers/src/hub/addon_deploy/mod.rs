@@ -100,18 +100,18 @@ impl Controller for AddOnDeployController {
         Ok(deployment.plan(refused_since, now))
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
-            return done.plan.status.clone();
+            return Ok(done.plan.status.clone());
         }
-        let addon = view.get::<ManagedClusterAddOn>(key).ok().flatten()?;
-        let refused =
-            done.failures().find_map(|(action, failure)| status::refused_write(key, action, failure))?;
+        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
+        let mut failures = done.failures();
+        let refused = failures.find_map(|(action, failure)| status::refused_write(key, action, failure));
         let mut new = ManagedClusterAddOn::clone(&addon);
         let conditions = &mut new.status.get_or_insert_default().conditions;
-        for condition in refused {
+        for condition in refused.into_iter().flatten() {
             set_condition(conditions, condition, now);
         }
-        StatusWrite::between(addon.as_ref(), &new)
+        Ok(StatusWrite::between(addon.as_ref(), &new))
     }
 }

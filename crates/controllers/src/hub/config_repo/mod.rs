@@ -75,12 +75,12 @@ impl Controller for ConfigRepoController {
         }
     }
 
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
-        let repo = view.get::<ConfigRepo>(key).ok()??;
-        if done.is_success() {
-            return status::rebase(&repo, done.plan.status.as_ref()?);
-        }
-        status::failed(&repo, view, done, now)
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
+        let Some(repo) = view.get::<ConfigRepo>(key)? else { return Ok(None) };
+        Ok(match done.is_success() {
+            true => done.plan.status.as_ref().and_then(|draft| status::rebase(&repo, draft)),
+            false => status::failed(&repo, view, done, now),
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::names::UNREADABLE_TAINT;
 use engine::placement::filter::ClusterAttributes;
-use engine::placement::{Fleet, IncrementalSchedule};
+use engine::placement::{Fleet, IncrementalSchedule, SeenCluster};
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, Unreadable, View};
 
@@ -76,7 +76,7 @@ impl Scheduling {
 
     /// Returns the placements that a change of a cluster concerns.
     fn concerned_by_cluster(&self, change: &Change<ManagedCluster>) -> Vec<Key> {
-        let differs = change.differs_in(read_fields);
+        let differs = change.differs_in(SeenCluster);
         let sides: Vec<ClusterAttributes> = change.sides().map(ClusterAttributes::of).collect();
         self.concerned(|schedule| {
             sides.iter().any(|attributes| schedule.concerns(&self.fleet, attributes, differs))
@@ -101,11 +101,4 @@ fn placeholder(refused: &Unreadable) -> ManagedCluster {
     let effect = TaintEffect::NoSelectIfNew;
     cluster.spec.taints = vec![Taint { key: UNREADABLE_TAINT.into(), effect, ..Taint::default() }];
     cluster
-}
-
-/// Returns the fields of a cluster that are read without CEL expressions.
-fn read_fields(cluster: &ManagedCluster) -> impl PartialEq + '_ {
-    let status = cluster.status.as_ref();
-    let reported = status.map(|status| (&status.cluster_claims, &status.allocatable, &status.capacity));
-    (cluster.is_terminating(), &cluster.metadata.labels, &cluster.spec.taints, reported)
 }

@@ -103,20 +103,20 @@ impl Controller for ReplicaSetController {
 
     /// Returns the status. It is about the set as a whole, so a failed write of one work does not delay it;
     /// it names the first failure.
-    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
-        let Some((_, failure)) = done.failures().next() else { return done.plan.status.clone() };
-        let set = view.get::<ManifestWorkReplicaSet>(key).ok()??;
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
+        let Some((_, failure)) = done.failures().next() else { return Ok(done.plan.status.clone()) };
+        let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
         let mut new = Object::from_typed(set.as_ref()).into_value();
         let drafted = done.plan.status.iter().map(|write| Value::Object(write.patch.clone()));
         drafted.for_each(|patch| json_patch::merge(&mut new, &patch));
-        let mut new: ManifestWorkReplicaSet = serde_json::from_value(new).ok()?;
+        let Ok(mut new) = serde_json::from_value::<ManifestWorkReplicaSet>(new) else { return Ok(None) };
         let generation = set.metadata.generation.unwrap_or_default();
         let observed = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected").at(generation);
         let observed = observed.message(text::plain(&failure.message, LONGEST_MESSAGE));
         set_condition(&mut new.status.get_or_insert_default().conditions, observed, now);
         let mut events = done.plan.status.as_ref().map(|write| write.events.clone()).unwrap_or_default();
         events.retain(|event| rollout_events::is_told_of_set(event, done));
-        StatusWrite::between(set.as_ref(), &new).map(|write| StatusWrite { events, ..write })
+        Ok(StatusWrite::between(set.as_ref(), &new).map(|write| StatusWrite { events, ..write }))
     }
 }
 

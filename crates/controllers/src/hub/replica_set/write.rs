@@ -22,6 +22,19 @@ use engine::rollout::input::{Cluster, Hash};
 use object::{Key, Object, ObjectRef, merge_diff};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Read, StatusWrite, Subresource, View};
 
+/// The works that one plan writes at most. All writes of a plan are in memory together: with a template of
+/// 20 kB these are 40 MB of JSON. After a plan with a failed write the next one waits, up to 7.5 s for the
+/// five plans of 10,000 clusters, so a cluster that refuses its work must not wait for many plans.
+const MOST_WORKS: usize = 2_000;
+
+/// The writes of works that are due now.
+#[derive(Default)]
+struct WorkWrites {
+    actions: Vec<Action>,
+    /// The clusters that the next plan looks at again.
+    open: BTreeSet<String>,
+}
+
 impl SetInput {
     /// Returns the writes that are due now: snapshots first, then the records of the policy, then the works.
     pub(super) fn plan(mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -39,7 +52,7 @@ impl SetInput {
             return Ok(plan);
         }
         let memories = std::mem::take(&mut decided.memories);
-        let (mut writes, mut open) = (Vec::new(), BTreeSet::new());
+        let mut due = WorkWrites::default();
         for (node, rollout) in self.placements.iter().zip(&decided.rollouts) {
             if let Some(at) = node.clusters.selection.settles {
                 plan.wake(at);
@@ -48,9 +61,13 @@ impl SetInput {
             if let Some(at) = decision.recheck {
                 plan.wake(at);
             }
-            writes.extend(self.works_of(node, decision, &mut open, now));
+            self.works_of(node, decision, &mut due, now);
         }
+        let WorkWrites { actions: mut writes, open } = due;
         self.fleet.open = open;
+        if writes.len() >= MOST_WORKS {
+            plan.wake(now);
+        }
         let kept = self.kept();
         // What a work holds has its snapshot, also at rest: the next rollout may return to it.
         let is_held = !writes.is_empty() || !self.fleet.works.is_empty();
@@ -78,32 +95,28 @@ impl SetInput {
         Ok(plan)
     }
 
-    /// Returns the writes of the assignments to the clusters of a placement. The work is as wanted on a
-    /// cluster that is not open and that runs what it is assigned. Clusters that the next plan looks at again
-    /// go to `open`.
-    fn works_of(
-        &self,
-        node: &Node,
-        decision: &RolloutDecision,
-        open: &mut BTreeSet<String>,
-        now: Timestamp,
-    ) -> Vec<Action> {
-        let mut writes = Vec::new();
-        let Some(kept) = self.fleet.rollouts.get(&node.placement) else { return writes };
+    /// Adds the writes of the assignments to the clusters of a placement. The work is as wanted on a cluster
+    /// that is not open and that runs what it is assigned.
+    fn works_of(&self, node: &Node, decision: &RolloutDecision, due: &mut WorkWrites, now: Timestamp) {
+        let Some(kept) = self.fleet.rollouts.get(&node.placement) else { return };
         let rollout = &kept.members.rollout;
-        let due: BTreeSet<&str> = rollout.moves().chain(self.fleet.open.iter().map(String::as_str)).collect();
-        for name in due {
+        let names: BTreeSet<&str> =
+            rollout.moves().chain(self.fleet.open.iter().map(String::as_str)).collect();
+        for name in names {
             let Some(assignment) = decision.clusters.get(name) else { continue };
+            if due.actions.len() >= MOST_WORKS {
+                due.open.insert(name.to_owned());
+                continue;
+            }
             let write = rollout
                 .cluster(name)
                 .zip(assignment.assigned.as_ref())
                 .and_then(|(cluster, hash)| self.work_of(&node.placement, cluster, hash, now));
             if write.is_some() || rollout.is_moved(name) {
-                open.insert(name.to_owned());
+                due.open.insert(name.to_owned());
             }
-            writes.extend(write);
+            due.actions.extend(write);
         }
-        writes
     }
 
     /// Returns the write that assigns a cluster of a placement a template; `None` if none is needed or
@@ -249,3 +262,7 @@ pub(super) fn unnamable(set: &ManifestWorkReplicaSet, fault: &str, now: Timestam
     set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
     StatusWrite::between(set, &new)
 }
+
+#[cfg(test)]
+#[path = "../tests/large_set.rs"]
+mod tests;

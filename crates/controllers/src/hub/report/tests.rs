@@ -219,7 +219,7 @@ fn concluded(outcome: Outcome) -> (Caches, ConfigRepo, Timestamp) {
     let plan = ReportController::plan(&key(), &caches, now).unwrap();
     assert_eq!(plan.steps.len(), 1);
     let done = Executed { plan, outcomes: vec![vec![outcome]] };
-    let write = ReportController::conclude(&key(), &caches, &done, now).unwrap();
+    let write = ReportController::conclude(&key(), &caches, &done, now).unwrap().unwrap();
     let mut value = Object::from_typed(&repo).into_value();
     json_patch::merge(&mut value, &Value::Object(write.patch));
     repo = serde_json::from_value(value).unwrap();

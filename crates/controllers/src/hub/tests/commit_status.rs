@@ -78,7 +78,7 @@ fn concluded(world: &World, outcome: Outcome) -> ConfigRepo {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, vec![repo.clone()], "1");
     let done = Executed { plan, outcomes: vec![vec![outcome]] };
-    let write = CommitStatusController::conclude(&key(), &caches, &done, world.now).unwrap();
+    let write = CommitStatusController::conclude(&key(), &caches, &done, world.now).unwrap().unwrap();
     let mut value = Object::from_typed(&repo).into_value();
     json_patch::merge(&mut value, &Value::Object(write.patch));
     serde_json::from_value(value).unwrap()

@@ -38,7 +38,7 @@ fn told<C: Controller, K: Kind + PartialEq, M: Kind>(object: &K, outcomes: &[boo
     let done = Executed { plan, outcomes: outcomes.iter().map(outcome).collect() };
     let mut caches = Caches::default();
     caches.replace::<K>(Site::Hub, vec![object.clone()], "1");
-    let written = C::conclude(&Key::of(object), &caches, &done, Timestamp::UNIX_EPOCH)?;
+    let written = C::conclude(&Key::of(object), &caches, &done, Timestamp::UNIX_EPOCH).unwrap()?;
     Some(written.events.into_iter().map(|event| event.reason).collect())
 }
 

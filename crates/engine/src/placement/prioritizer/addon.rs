@@ -14,6 +14,7 @@ pub(super) static ADD_ON: Prioritizer = Prioritizer {
         let scores = input.cycle.fleet.scores(input.id, &add_on.resource);
         read(scores, &add_on.score, input.cycle.now)
     },
+    differs: |_, _| false,
 };
 
 fn read(scores: Option<&AddOnPlacementScore>, name: &str, now: Timestamp) -> Score {

@@ -13,6 +13,7 @@ pub(super) static BALANCE: Prioritizer = Prioritizer {
         let used = input.cycle.fleet.used(input.id).saturating_sub(own);
         Score::lasting(score(used, input.range.most))
     },
+    differs: |_, _| false,
 };
 
 /// Returns 100 for an unused cluster and -100 for the most used one, with the rounding of Open Cluster

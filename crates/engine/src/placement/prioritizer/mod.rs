@@ -26,7 +26,7 @@ pub(super) use weights::{ScoreKey, Weighted, weights};
 const MAX_SCORE: i64 = 100;
 
 /// The prioritizers a placement names in `scoreCoordinate.builtIn`.
-static BUILT_IN: &[&Prioritizer] =
+pub(super) static BUILT_IN: &[&Prioritizer] =
     &[&balance::BALANCE, &steady::STEADY, &resource::ALLOCATABLE_CPU, &resource::ALLOCATABLE_MEMORY];
 
 /// One way to score clusters.
@@ -37,12 +37,20 @@ pub struct Prioritizer {
     pub(super) scale: Scale,
     /// Scores one cluster.
     pub(super) score: fn(&ScoreInput<'_>) -> Score,
+    /// Returns whether two states of a cluster differ in what its scale and its score read of them. Only such
+    /// a change wakes the placements.
+    pub(super) differs: fn(&ManagedCluster, &ManagedCluster) -> bool,
 }
 
 impl std::fmt::Debug for Prioritizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
+}
+
+/// Returns whether some prioritizer may score two states of a cluster differently.
+pub(super) fn differs(old: &ManagedCluster, new: &ManagedCluster) -> bool {
+    BUILT_IN.iter().any(|prioritizer| (prioritizer.differs)(old, new))
 }
 
 /// The range that the scores of a prioritizer are relative to.

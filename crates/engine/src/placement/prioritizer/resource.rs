@@ -8,12 +8,14 @@ pub(super) static ALLOCATABLE_CPU: Prioritizer = Prioritizer {
     name: "ResourceAllocatableCPU",
     scale: Scale::Feasible(cpu),
     score: |input| rate(input, cpu),
+    differs: |old, new| cpu(old) != cpu(new),
 };
 
 pub(super) static ALLOCATABLE_MEMORY: Prioritizer = Prioritizer {
     name: "ResourceAllocatableMemory",
     scale: Scale::Feasible(memory),
     score: |input| rate(input, memory),
+    differs: |old, new| memory(old) != memory(new),
 };
 
 fn cpu(cluster: &ManagedCluster) -> Option<f64> {

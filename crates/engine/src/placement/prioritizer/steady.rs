@@ -9,4 +9,5 @@ pub(super) static STEADY: Prioritizer = Prioritizer {
     score: |input: &ScoreInput<'_>| {
         Score::lasting(if input.cycle.published.contains(input.id) { MAX_SCORE } else { 0 })
     },
+    differs: |_, _| false,
 };

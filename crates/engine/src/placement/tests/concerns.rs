@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::super::SeenCluster;
 use super::super::filter::ClusterAttributes;
+use super::super::prioritizer::BUILT_IN;
 use super::harness::{Hub, hub, selector};
 
 impl Hub {
@@ -52,6 +54,49 @@ fn a_cluster_outside_of_the_sets_concerns_no_placement() {
     hub.bind(1);
     hub.settle();
     assert!(!hub.change(cluster("b", "prod"), true));
+}
+
+/// Compares the explanations of a placement with each prioritizer before and after a change of each field that
+/// an agent reports.
+#[test]
+fn what_changes_a_score_is_seen() {
+    let reported = |cpu: &str, memory: &str, version: &str, available: &str| {
+        let amount = json!({ "cpu": cpu, "memory": memory });
+        json!({ "metadata": { "name": "a" }, "status": {
+            "allocatable": amount, "capacity": { "cpu": "64", "memory": "256Gi" },
+            "version": { "kubernetes": version },
+            "conditions": [{ "type": "ManagedClusterConditionAvailable", "status": available, "reason": "R",
+                "message": "", "lastTransitionTime": "2023-01-01T00:00:00Z" }],
+        } })
+    };
+    let before = reported("4", "16Gi", "1.35", "True");
+    let changes = [
+        reported("8", "16Gi", "1.35", "True"),
+        reported("4", "64Gi", "1.35", "True"),
+        reported("4", "16Gi", "1.36", "True"),
+        reported("4", "16Gi", "1.35", "False"),
+    ];
+    let other = json!({ "metadata": { "name": "b" }, "status": {
+        "allocatable": { "cpu": "6", "memory": "32Gi" }, "capacity": { "cpu": "6", "memory": "32Gi" },
+    } });
+    let mut changed = Vec::new();
+    for prioritizer in BUILT_IN {
+        let weight = json!([{ "scoreCoordinate": { "builtIn": prioritizer.name } }]);
+        let spec = json!({ "prioritizerPolicy": { "mode": "Exact", "configurations": weight } });
+        let explained = |cluster: &Value| {
+            let mut hub = Hub::new(spec.clone());
+            [cluster, &other].into_iter().for_each(|cluster| hub.put(cluster.clone()));
+            format!("{:?}", hub.explain())
+        };
+        for change in &changes {
+            let [old, new] = [&before, change].map(|it| serde_json::from_value(it.clone()).unwrap());
+            if explained(&before) != explained(change) {
+                changed.push(prioritizer.name);
+                assert!(SeenCluster(&old) != SeenCluster(&new), "{}: {change}", prioritizer.name);
+            }
+        }
+    }
+    assert_eq!(changed, ["ResourceAllocatableCPU", "ResourceAllocatableMemory"]);
 }
 
 #[test]

@@ -60,18 +60,18 @@ impl Serialize for GroupName {
     }
 }
 
-/// The letter of a state, and its meaning.
+/// The letter of a state, the [words](ClusterState::word) of the states that have it, and its colour.
 pub(super) const LEGEND: [(char, &str, &str); 10] = [
-    ('.', "waiting", "#d0d7de"),
-    ('>', "in flight", "#54aeff"),
-    ('~', "soaking", "#aceebb"),
-    ('+', "done", "#2da44e"),
-    ('x', "failed", "#cf222e"),
-    ('t', "timed out", "#a40e26"),
-    ('u', "unreachable", "#8c959f"),
-    ('-', "skipped", "#eaeef2"),
-    ('q', "quarantined", "#8250df"),
-    ('<', "returning", "#c297ff"),
+    ('.', "Waiting", "#d0d7de"),
+    ('>', "Starting, Progressing", "#54aeff"),
+    ('~', "Soaking", "#aceebb"),
+    ('+', "Done", "#2da44e"),
+    ('x', "Failed", "#cf222e"),
+    ('t', "TimedOut", "#a40e26"),
+    ('u', "Unreachable", "#8c959f"),
+    ('-', "Skipped", "#eaeef2"),
+    ('q', "Quarantined", "#8250df"),
+    ('<', "Quarantined, returns", "#c297ff"),
 ];
 
 pub(super) fn letter(state: &ClusterState) -> char {
@@ -272,4 +272,31 @@ pub fn decision_json(decision: &RolloutDecision) -> Value {
         fields.insert("timedOut".into(), json!(decision.timed_out().collect::<Vec<_>>()));
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::state::Wait;
+
+    #[test]
+    fn the_legend_has_the_words_of_the_states() {
+        let states = [
+            ClusterState::Waiting(Wait::Paused),
+            ClusterState::Starting,
+            ClusterState::Progressing { deadline: None, reported: false },
+            ClusterState::Soaking { until: Timestamp::UNIX_EPOCH },
+            ClusterState::Done,
+            ClusterState::Failed { deadline: None },
+            ClusterState::TimedOut,
+            ClusterState::Unreachable { moved: false },
+            ClusterState::Skipped,
+            ClusterState::Quarantined { returns_to: None },
+            ClusterState::Quarantined { returns_to: Some(Hash::default()) },
+        ];
+        for state in states {
+            let (_, words, _) = LEGEND.iter().find(|(known, ..)| *known == letter(&state)).unwrap();
+            assert!(words.split(", ").any(|word| word == state.word()), "{words}: {}", state.word());
+        }
+    }
 }

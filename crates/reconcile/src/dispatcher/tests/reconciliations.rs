@@ -347,8 +347,8 @@ impl Controller for Teller {
         Ok(plan)
     }
 
-    fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
-        done.plan.status.clone()
+    fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Read<Option<StatusWrite>> {
+        Ok(done.plan.status.clone())
     }
 }
 

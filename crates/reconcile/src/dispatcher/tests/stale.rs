@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use super::harness::{Harness, Map, copy, map};
 use super::lookups::{deployment, found, listed, looking};
-use crate::{Controller, Lookup, LookupAnswer, Plan, Read, Register as _, Site, View, WatchEvent, Watches};
+use crate::{
+    Controller, Executed, Lookup, LookupAnswer, Plan, Read, Register as _, Site, StatusWrite, View,
+    WatchEvent, Watches,
+};
 use object::Key;
 
 /// A controller that copies each ConfigMap; it needs Namespaces to decide.
@@ -63,6 +66,49 @@ fn after_a_restore_nothing_is_decided_until_every_kind_is_listed_again() {
     harness.listed("ConfigMap", &[map("a")]);
     harness.after(60);
     assert_eq!(harness.acts.len(), 1);
+}
+
+/// A controller that copies each ConfigMap once, and concludes from Namespaces.
+struct Concluder;
+
+impl Controller for Concluder {
+    const NAME: &'static str = "concluder";
+    type Primary = Map;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        Copier::watches(watches);
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let copied = Key::namespaced("ns", format!("{}-copy", key.name));
+        let is_copied = key.name.ends_with("-copy") || view.get::<Map>(&copied)?.is_some();
+        if is_copied { Ok(Plan::nothing()) } else { Copier::plan(key, view, now) }
+    }
+
+    fn conclude(_: &Key, view: &impl View, _: &Executed, _: Timestamp) -> Read<Option<StatusWrite>> {
+        view.list::<Namespace>(crate::Query::ALL)?;
+        Ok(None)
+    }
+}
+
+/// The status that would say what was written is not written.
+#[test]
+fn a_key_whose_kind_becomes_stale_while_its_writes_are_executed_is_planned_again() {
+    let mut harness = Harness::new::<Concluder>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.listed("Namespace", &[]);
+    harness.after(1);
+    let namespaces = Arc::clone(&harness.kinds["Namespace"]);
+    harness.dispatcher.watched(&namespaces, WatchEvent::Stale, harness.now);
+    harness.act();
+    let [ended] = &std::mem::take(&mut harness.ended)[..] else { panic!("one reconciliation") };
+    assert!(ended.read_error.is_some() && ended.failure.is_none());
+
+    harness.listed("Namespace", &[]);
+    harness.after(60);
+    let ended = std::mem::take(&mut harness.ended);
+    let again = ended.iter().find(|ended| ended.key.name == "a").expect("it is planned again");
+    assert!(again.read_error.is_none());
 }
 
 /// A [`Copier`] that also decides by the maps that an earlier process kept.
