@@ -111,8 +111,8 @@ const SERVER_FIELDS: &[&str] = &[
 ];
 
 /// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals
-/// of a person. A commit must not loosen the guard of its own deletions.
-const FOREIGN_ANNOTATIONS: [&str; 16] = [
+/// and requests of a person. A commit must not loosen the guard of its own deletions.
+const FOREIGN_ANNOTATIONS: [&str; 18] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
     names::LAST_APPLIED_ANNOTATION,
@@ -120,6 +120,8 @@ const FOREIGN_ANNOTATIONS: [&str; 16] = [
     names::APPROVE_PLAN_ANNOTATION,
     names::ACCEPT_REVISION_ANNOTATION,
     names::INSTALLED_BY_ANNOTATION,
+    names::RECONCILE_AT_ANNOTATION,
+    names::WEBHOOK_AT_ANNOTATION,
     names::COPIED_ANNOTATIONS_ANNOTATION,
     names::REMOVAL_DECIDED_ANNOTATION,
     names::ROLLOUT_POLICY_ANNOTATION,

@@ -26,7 +26,7 @@ fn an_object_loses_the_fields_that_a_repository_may_not_set() {
 #[test]
 fn a_repository_cannot_give_the_approvals_of_a_person() {
     let approvals = json!({names::APPROVE_DELETION_ANNOTATION: "a1b2", names::APPROVE_PLAN_ANNOTATION: "e5",
-        names::ACCEPT_REVISION_ANNOTATION: "c3", "mine": "1"});
+        names::ACCEPT_REVISION_ANNOTATION: "c3", names::RECONCILE_AT_ANNOTATION: "now", names::WEBHOOK_AT_ANNOTATION: "now", "mine": "1"});
     let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
         "metadata": {"name": "repo", "namespace": "ns", "annotations": approvals}, "spec": {"url": "https://git.example/a"}});
     let desired = complete(repo, false).unwrap();
