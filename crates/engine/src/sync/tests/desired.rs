@@ -44,6 +44,18 @@ fn a_repository_cannot_write_the_marks_of_the_operator() {
 }
 
 #[test]
+fn a_repository_cannot_give_an_object_to_an_application_of_argo_cd() {
+    let left = |id: &str| {
+        let argo = json!({"argocd.argoproj.io/tracking-id": id, "argocd.argoproj.io/installation-id": "i", "mine": "1"});
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "annotations": argo}});
+        complete(map, false).unwrap().objects[0].object.annotations().len()
+    };
+    assert_eq!(left("shop:/ConfigMap:ns/a"), 1, "that application would prune it");
+    assert_eq!(left("shop:/ConfigMap:ns/other"), 3, "it was copied with the annotations of another object");
+}
+
+#[test]
 fn an_object_that_cannot_be_applied_is_refused_by_its_place() {
     let big = "x".repeat(1_500_000);
     let cases = [
