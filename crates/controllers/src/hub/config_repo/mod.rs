@@ -25,6 +25,7 @@ mod wakes;
 mod write;
 
 pub(super) use identity::RepoIdentity;
+pub use depends::is_same_source;
 use index::RepoIndex;
 
 use jiff::Timestamp;
