@@ -152,12 +152,12 @@ pub(super) async fn exchange(
     }
     // The administrator sets the proxy of the environment; a Secret is trusted as little as the URL.
     let of_secret = session.credentials.proxy();
-    let stream = match (of_secret, Proxy::of_environment(address.host)) {
-        (Some(proxy), _) => {
-            proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?
-        }
-        (None, Some(proxy)) => proxy.connect(session, proxy.reach(session).await?, address).await?,
-        (None, None) => session.connect(address.host, address.port).await?,
+    let stream = match of_secret {
+        Some(proxy) => proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?,
+        None => match Proxy::of_environment(address.host).map_err(|why| session.unreachable(why))? {
+            Some(proxy) => proxy.connect(session, proxy.reach(session).await?, address).await?,
+            None => session.connect(address.host, address.port).await?,
+        },
     };
     over(session, tls::connect(session, stream, address.host).await?, request).await
 }
