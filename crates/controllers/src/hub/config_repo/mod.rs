@@ -21,11 +21,12 @@ mod observe;
 mod plan;
 mod policy;
 mod status;
+mod terminating;
 mod wakes;
 mod write;
 
-pub(super) use identity::RepoIdentity;
 pub use depends::is_same_source;
+pub(super) use identity::RepoIdentity;
 use index::RepoIndex;
 
 use jiff::Timestamp;
