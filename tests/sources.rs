@@ -274,6 +274,8 @@ async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
     .await;
     assert_eq!(answer.as_deref(), Some("HTTP/1.1 202 Accepted"));
     eventually("the leader fetches the commit", async || hub.exists("c").await).await;
+    let annotations = repos.get("a").await.unwrap().metadata.annotations.unwrap_or_default();
+    assert!(!annotations.contains_key("gitops.wheelwright.dev/reconcile-at"), "no person asked for it");
     let log = std::fs::read_to_string(dir.join("standby.log")).unwrap();
     assert!(log.contains("a webhook has arrived"), "{log}");
 }

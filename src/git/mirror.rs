@@ -14,7 +14,7 @@ use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
 use super::report_history::Counted;
 use super::signature::{self, RefTarget, Verification};
-use super::transport::{Session, SessionLimits};
+use super::transport::{PushedReference, Session, SessionLimits};
 use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
@@ -127,6 +127,18 @@ impl Mirror {
         let (transport, egress) = (self.transport, self.egress.clone());
         let limits = SessionLimits { transport, egress, arrivals: &self.arrivals };
         Session::new(self.remote.clone(), self.credentials.clone(), limits, self.cancel.clone())
+    }
+
+    /// Begins a push to a reference. Of the commits that the server names, libgit2 sees those that were checked.
+    pub(super) fn push_session(
+        &self,
+        reference: &str,
+        checked: impl Iterator<Item = Oid>,
+    ) -> Result<Arc<Session>, Error> {
+        let session = self.session()?;
+        let checked = checked.map(|id| id.to_string()).collect();
+        session.pushes(PushedReference { name: reference.to_owned(), checked });
+        Ok(session)
     }
 
     /// Callbacks that end an operation between two packets when it is cancelled, also for a repository of

@@ -305,7 +305,7 @@ impl Mirror {
         tip: Option<Oid>,
         commit: Oid,
     ) -> Result<PushAnswer, Error> {
-        let session = self.session()?;
+        let session = self.push_session(reference, tip.into_iter().chain([commit]))?;
         // Declared before the callbacks that borrow them, so that they are dropped later.
         let (stale, refused, message) = (Cell::new(false), RefCell::new(None), RefCell::new(String::new()));
         let mut callbacks = self.callbacks();

@@ -133,6 +133,8 @@ pub const APPROVE_PLAN_ANNOTATION: &str = "gitops.wheelwright.dev/approve-plan";
 pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revision";
 /// Asks for a fetch now, with any new value.
 pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";
+/// Asks the leader for a fetch after a webhook that another replica received. It is no request of a person.
+pub const WEBHOOK_AT_ANNOTATION: &str = "gitops.wheelwright.dev/webhook-at";
 /// On a Placement, asks for a ClusterDecision with the labels and claims that the value lists.
 pub const CLUSTER_DECISION_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-decision";
 /// On a Placement with a ClusterDecision, names the ApplicationSets of its namespace that read it. They are

@@ -1,5 +1,6 @@
 //! A stream in both directions, for ssh and git's own protocol.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::Session;
+use super::advertisement::Advertisement;
 use super::pack::PackReader;
 use super::session::Part;
 use super::ssh::Connection;
@@ -80,30 +82,48 @@ pub(super) struct Duplex {
     session: Arc<Session>,
     wire: Wire,
     part: Part,
+    advertisement: Advertisement,
+    /// The part of the list that libgit2 has not read yet.
+    rest: VecDeque<u8>,
     /// The answer to a fetch; `None` for a push, whose answer has no pack.
     answer: Option<PackReader>,
 }
 
 impl Duplex {
     pub(super) fn new(session: Arc<Session>, wire: Wire, answer: Option<PackReader>) -> Self {
-        Self { session, wire, part: Part::Advertisement, answer }
+        let (advertisement, rest) = (session.advertisement(), VecDeque::new());
+        Self { session, wire, part: Part::Advertisement, advertisement, rest, answer }
     }
 }
 
 impl Read for Duplex {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Self { session, wire, part, answer } = self;
-        session.wait(async {
-            let length = wire.read(buffer, session).await?;
-            session.count(*part, length)?;
-            let bytes = buffer.get(..length).unwrap_or_default();
-            match (part, answer) {
-                (Part::Advertisement, _) => session.check_format(bytes)?,
-                (Part::PackReader, Some(answer)) => answer.take(bytes).map_err(|why| session.refuse(&why))?,
-                (Part::PackReader, None) => {}
+        let Self { session, wire, part, advertisement, rest, answer } = self;
+        while rest.is_empty() {
+            let arrived = session.wait(async {
+                let length = wire.read(buffer, session).await?;
+                session.count(*part, length)?;
+                let bytes = buffer.get(..length).unwrap_or_default();
+                match (*part, answer.as_mut()) {
+                    (Part::Advertisement, _) => rest.extend(session.pass(advertisement, bytes)?),
+                    (Part::PackReader, Some(answer)) => {
+                        answer.take(bytes).map_err(|why| session.refuse(&why))?;
+                        return Ok(Some(length));
+                    }
+                    (Part::PackReader, None) => return Ok(Some(length)),
+                }
+                // Of a part of the list, libgit2 may get nothing.
+                Ok((length == 0).then_some(0))
+            })?;
+            if let Some(length) = arrived {
+                return Ok(length);
             }
-            Ok(length)
-        })
+        }
+        let length = rest.len().min(buffer.len());
+        for (to, from) in buffer.iter_mut().zip(rest.drain(..length)) {
+            *to = from;
+        }
+        Ok(length)
     }
 }
 

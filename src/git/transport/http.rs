@@ -16,6 +16,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::advertisement::Advertisement;
 use super::pack::PackReader;
 use super::session::Part;
 use super::{Proxy, Session, login, tls};
@@ -34,6 +35,7 @@ pub(super) struct Exchange {
     part: Part,
     request: Vec<u8>,
     body: Option<Incoming>,
+    advertisement: Advertisement,
     /// The answer to a fetch; `None` for others, which have no pack.
     answer: Option<PackReader>,
     /// The part of the answer that arrived and was not read yet.
@@ -50,7 +52,8 @@ impl Exchange {
             Service::UploadPack => Some(PackReader::new()),
             Service::UploadPackLs | Service::ReceivePackLs | Service::ReceivePack => None,
         };
-        Self { session, command, part, request: Vec::new(), body: None, answer, rest: Bytes::new() }
+        let (request, advertisement) = (Vec::new(), session.advertisement());
+        Self { session, command, part, request, body: None, advertisement, answer, rest: Bytes::new() }
     }
 }
 
@@ -61,7 +64,7 @@ impl Read for Exchange {
             let sent = send(&self.session, self.part, self.command, request);
             self.body = Some(self.session.wait_to_connect(sent)?);
         }
-        let (session, part) = (&self.session, self.part);
+        let (session, part, advertisement) = (&self.session, self.part, &mut self.advertisement);
         while self.rest.is_empty() {
             let (Some(body), answer) = (&mut self.body, &mut self.answer) else { return Ok(0) };
             let next = session.wait(async {
@@ -69,7 +72,7 @@ impl Read for Exchange {
                 let data = frame.map_err(|e| session.unreachable(e))?.into_data().unwrap_or_default();
                 session.count(part, data.len())?;
                 if part == Part::Advertisement {
-                    session.check_format(&data)?;
+                    return Ok(Some(Bytes::from(session.pass(advertisement, &data)?)));
                 }
                 if let Some(answer) = answer {
                     answer.take(&data).map_err(|why| session.refuse(&why))?;
@@ -152,12 +155,12 @@ pub(super) async fn exchange(
     }
     // The administrator sets the proxy of the environment; a Secret is trusted as little as the URL.
     let of_secret = session.credentials.proxy();
-    let stream = match (of_secret, Proxy::of_environment(address.host)) {
-        (Some(proxy), _) => {
-            proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?
-        }
-        (None, Some(proxy)) => proxy.connect(session, proxy.reach(session).await?, address).await?,
-        (None, None) => session.connect(address.host, address.port).await?,
+    let stream = match of_secret {
+        Some(proxy) => proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?,
+        None => match Proxy::of_environment(address.host).map_err(|why| session.unreachable(why))? {
+            Some(proxy) => proxy.connect(session, proxy.reach(session).await?, address).await?,
+            None => session.connect(address.host, address.port).await?,
+        },
     };
     over(session, tls::connect(session, stream, address.host).await?, request).await
 }

@@ -8,6 +8,7 @@
 //! A [`Session`] is one connection or a few in a row, for one fetch or push. libgit2 calls the transport in
 //! the thread of the operation, so a session is found in that thread.
 
+mod advertisement;
 mod api;
 mod arrivals;
 mod daemon;
@@ -22,6 +23,7 @@ mod ssh;
 mod subtransport;
 mod tls;
 
+pub(super) use advertisement::PushedReference;
 pub(super) use api::{Answer, post};
 pub(crate) use arrivals::Arrivals;
 pub use egress::Egress;

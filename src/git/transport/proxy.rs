@@ -1,7 +1,11 @@
 //! HTTP proxies, through which https reaches its server (RFC 9110, section 9.3.6, CONNECT).
 
+use std::net::Ipv6Addr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -32,23 +36,35 @@ impl Proxy {
             Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
             _ => (authority, 80),
         };
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        if let Some(address) = address.filter(|address| address.parse::<Ipv6Addr>().is_ok()) {
+            let login = login.map(|login| percent_decode_str(login).collect());
+            return Some(Self { host: address.to_owned(), port, login });
+        }
         let is_host = !host.is_empty() && !host.contains(['/', ' ', ':']);
         let login = login.map(|login| percent_decode_str(login).collect());
         is_host.then(|| Self { host: host.to_owned(), port, login })
     }
 
-    /// Returns the proxy that the environment names for a host (`HTTPS_PROXY`, but for the hosts of
-    /// `NO_PROXY`).
-    pub(super) fn of_environment(host: &str) -> Option<Self> {
+    /// Returns the proxy that the environment names for a host (`HTTPS_PROXY` or `ALL_PROXY`, but for the hosts
+    /// of `NO_PROXY`).
+    ///
+    /// # Errors
+    /// The value is no proxy of this kind. Nothing goes past a proxy that an administrator has set.
+    pub(super) fn of_environment(host: &str) -> Result<Option<Self>, String> {
         let variable = |name: &str| {
             let value = std::env::var(name).or_else(|_| std::env::var(name.to_lowercase())).ok();
             value.filter(|value| !value.is_empty())
         };
         let excepted = variable("NO_PROXY").unwrap_or_default();
-        if is_excepted(&excepted, host) {
-            return None;
-        }
-        Self::parse(&variable("HTTPS_PROXY")?)
+        let named = ["HTTPS_PROXY", "ALL_PROXY"].into_iter().find_map(|name| Some((name, variable(name)?)));
+        let Some((name, value)) = named.filter(|_| !is_excepted(&excepted, host)) else { return Ok(None) };
+        Self::parse(&value).map(Some).ok_or_else(|| {
+            format!(
+                "the environment variable {name} of the operator is not http://[user:password@]host[:port], and git over https goes \
+                 through no other proxy; set one, name {host} in NO_PROXY, or set the key proxy of the Secret"
+            )
+        })
     }
 
     /// Connects to the proxy that the administrator sets.
@@ -100,11 +116,13 @@ impl Proxy {
     }
 }
 
+/// Returns whether a list of names, addresses and networks has a host.
 fn is_excepted(list: &str, host: &str) -> bool {
-    list.split(',').map(str::trim).filter(|name| !name.is_empty()).any(|name| {
-        let suffix = name.trim_start_matches("*.").trim_start_matches('.');
-        name == "*" || host == suffix || host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.'))
-    })
+    let list = list.replace("*.", ".");
+    let all = Matcher::builder().all("http://proxy.invalid").no(list).build();
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let url = Uri::builder().scheme("https").authority(host).path_and_query("/").build();
+    url.is_ok_and(|url| all.intercept(&url).is_none())
 }
 
 #[cfg(test)]
@@ -119,6 +137,7 @@ mod tests {
         for (text, expected) in [
             ("http://proxy.example:3128/", proxy("proxy.example", 3128, None)),
             ("proxy.example", proxy("proxy.example", 80, None)),
+            ("http://[fd00::1]:3128", proxy("fd00::1", 3128, None)),
             ("http://me:pw@proxy.example", proxy("proxy.example", 80, Some("me:pw"))),
             ("http://me:p%40%3Aw@proxy.example", proxy("proxy.example", 80, Some("me:p@:w"))),
         ] {
@@ -138,5 +157,8 @@ mod tests {
             assert!(!is_excepted("git.example, .internal", host), "{host}");
         }
         assert!(is_excepted("*", "anything"));
+        assert!(is_excepted("*.internal", "a.internal"));
+        assert!(is_excepted("10.0.0.0/8, fd00::/8", "10.1.2.3") && !is_excepted("10.0.0.0/8", "11.1.2.3"));
+        assert!(is_excepted("fd00::/8", "fd00::7"));
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
@@ -12,6 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout};
 
 use super::Egress;
+use super::advertisement::{Advertisement, IsSha256, PushedReference};
 use super::arrivals::{Arrival, Arrivals};
 use crate::git::{Cancel, Credentials, Error, Remote};
 
@@ -82,6 +83,7 @@ pub(in crate::git) struct Session {
     /// The bytes of `received` among those of all sessions.
     arrival: Arrival,
     failure: Mutex<Option<Error>>,
+    pushed: OnceLock<PushedReference>,
 }
 
 impl Session {
@@ -112,6 +114,7 @@ impl Session {
             received,
             arrival,
             failure,
+            pushed: OnceLock::new(),
         }))
     }
 
@@ -264,16 +267,22 @@ impl Session {
         Error::Content(format!("{} sends a pack that is refused: {why}", self.remote))
     }
 
-    /// Checks the first bytes of a list of references.
+    /// Shows libgit2 only what it needs to know of the references before a push.
+    pub(in crate::git) fn pushes(&self, reference: PushedReference) {
+        self.pushed.get_or_init(|| reference);
+    }
+
+    /// Returns the reader of the list of references of a connection.
+    pub(super) fn advertisement(&self) -> Advertisement {
+        Advertisement::new(self.pushed.get().cloned())
+    }
+
+    /// Takes the next bytes of a list of references, and returns those that libgit2 gets.
     ///
     /// # Errors
     /// Returns [`Error::Content`] if the repository has a format that libgit2 does not read.
-    pub(super) fn check_format(&self, bytes: &[u8]) -> Result<(), Error> {
-        const FORMAT: &[u8] = b"object-format=sha256";
-        if bytes.windows(FORMAT.len()).any(|part| part == FORMAT) {
-            return Err(Error::sha256(self.remote.url()));
-        }
-        Ok(())
+    pub(super) fn pass(&self, advertisement: &mut Advertisement, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        advertisement.take(bytes).map_err(|IsSha256| Error::sha256(self.remote.url()))
     }
 }
 

@@ -76,6 +76,7 @@ impl Drop for RunningFetch {
 struct FetchTrigger {
     generation: Option<i64>,
     reconcile_at: Option<String>,
+    webhook_at: Option<String>,
     accepted: Option<String>,
 }
 
@@ -87,6 +88,7 @@ impl FetchTrigger {
         Self {
             generation: repo.metadata.generation,
             reconcile_at: annotation(names::RECONCILE_AT_ANNOTATION),
+            webhook_at: annotation(names::WEBHOOK_AT_ANNOTATION),
             accepted: annotation(names::ACCEPT_REVISION_ANNOTATION),
         }
     }

@@ -88,13 +88,14 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Requests a fetch: directly if this process fetches, else with the annotation that people use.
+    /// Requests a fetch: directly if this process fetches, else with an annotation. That of people would also
+    /// end the fights of the ConfigRepo.
     async fn hint(&self, repo: Key, repos: &Api<ConfigRepo>) -> Result<(), String> {
         if self.leadership.as_ref().is_none_or(Leadership::holds) {
             return self.hints.try_send(repo).map_err(|_| "too many fetches are pending".into());
         }
         let at: Timestamp = now();
-        let annotations = json!({names::RECONCILE_AT_ANNOTATION: at.to_string()});
+        let annotations = json!({names::WEBHOOK_AT_ANNOTATION: at.to_string()});
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
         let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
         let written = timeout(REQUEST_TIMEOUT, repos.patch(&repo.name, &params, &patch)).await;

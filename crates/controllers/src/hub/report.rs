@@ -207,7 +207,7 @@ fn plan(
     let fleet = workloads.fleet(&mut plan, view, now)?;
     let mut files = report::files(&fleet);
     if spec.snapshot && identity == RepoIdentity::Operator {
-        files.extend(fleet_snapshot::snapshot(view)?.into_iter().flatten());
+        files.extend(fleet_snapshot::snapshot(view, now)?.into_iter().flatten());
     }
     let digest = report::digest(&files);
     let hub = hub_uid(view)?;

@@ -25,6 +25,12 @@ pub(super) const MESSAGE: usize = 240;
 pub(super) const MAX_FILES: usize = 500;
 /// Limit of the versions that the report lists for each add-on or set.
 const VERSIONS: usize = 10;
+/// Most bytes of the summary.
+const SUMMARY: usize = 256 << 10;
+/// How many clusters the summary names for each workload, and how many add-ons, sets and works: the first that
+/// fit into it. The other files of the report have all.
+const DETAILS: [(usize, usize); 6] =
+    [(MAX_LISTED, MAX_FILES), (5, MAX_FILES), (1, MAX_FILES), (0, MAX_FILES), (0, 100), (0, 20)];
 
 /// Returns the files of a report, by path.
 pub fn files(fleet: &FleetReport) -> BTreeMap<String, String> {
@@ -201,9 +207,17 @@ fn page(fleet: &FleetReport, workload: &Workload, picture: Option<&str>) -> Stri
 }
 
 fn summary(fleet: &FleetReport, exceptions: usize) -> String {
+    let of = |(worst, listed)| summary_of(fleet, exceptions, worst, listed);
+    let fitting = DETAILS.into_iter().map(of).find(|text| text.len() <= SUMMARY);
+    fitting.unwrap_or_else(|| of((0, 0)))
+}
+
+/// Returns a summary that names at most so many clusters for each workload, and lists at most so many
+/// workloads of a kind.
+fn summary_of(fleet: &FleetReport, exceptions: usize, worst: usize, listed: usize) -> String {
     let values = |workloads: &[Workload]| -> Map<String, Value> {
-        let shown = workloads.iter().take(MAX_FILES);
-        shown.map(|workload| (plain(&workload.name, 320), value_of(workload))).collect()
+        let shown = workloads.iter().take(listed);
+        shown.map(|workload| (plain(&workload.name, 320), value_of(workload, worst))).collect()
     };
     let (reason, message) = &fleet.condition;
     let summary = json!({
@@ -217,15 +231,15 @@ fn summary(fleet: &FleetReport, exceptions: usize) -> String {
         "addOns": values(&fleet.add_ons),
         "replicaSets": values(&fleet.replica_sets),
         "works": values(&fleet.works),
-        "placements": placement::values(&fleet.placements),
+        "placements": placement::values(&fleet.placements, listed),
     });
     let mut text = serde_json::to_string_pretty(&summary).unwrap_or_default();
     text.push('\n');
     text
 }
 
-fn value_of(workload: &Workload) -> Value {
-    let worst = workload.clusters.iter().filter(|cluster| cluster.needs_attention()).take(MAX_LISTED);
+fn value_of(workload: &Workload, most: usize) -> Value {
+    let worst = workload.clusters.iter().filter(|cluster| cluster.needs_attention()).take(most);
     let worst = worst.map(|cluster| {
         let (name, message) = (plain(&cluster.name, 253), plain(&cluster.message, MESSAGE));
         json!({"cluster": name, "state": cluster.state.word(), "available": cluster.available, "message": message})

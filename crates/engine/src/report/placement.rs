@@ -61,9 +61,9 @@ pub(super) fn table(placements: &[PlacementState]) -> String {
     table
 }
 
-/// Returns the placements for programs, by name.
-pub(super) fn values(placements: &[PlacementState]) -> Map<String, Value> {
-    let values = placements.iter().take(MAX_FILES).map(|placement| {
+/// Returns the first placements for programs, by name.
+pub(super) fn values(placements: &[PlacementState], most: usize) -> Map<String, Value> {
+    let values = placements.iter().take(most).map(|placement| {
         let PlacementState { name, selected, wanted, satisfied, message } = placement;
         let message = plain(message, MESSAGE);
         let value =
@@ -86,7 +86,7 @@ mod tests {
         let all = [placement("few", Some(3), false, "1 is | missing"), placement("all", None, true, "")];
         let rows = "| fleet/few | 2 of 3 | no | 1 is \\| missing |\n| fleet/all | 2 | yes |  |\n";
         assert!(table(&all).ends_with(rows), "{}", table(&all));
-        let values = Value::Object(values(&all));
+        let values = Value::Object(values(&all, 2));
         let few = json!({"selected": 2, "wanted": 3, "satisfied": false, "message": "1 is | missing"});
         assert_eq!((&values["fleet/few"], &values["fleet/all"]["wanted"]), (&few, &Value::Null));
     }

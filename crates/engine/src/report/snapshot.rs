@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use super::exceptions::shard;
 use super::secrets::{self, HIDDEN, holds_secret};
@@ -20,12 +21,15 @@ const MAX_FILE_BYTES: usize = 8 << 20;
 /// Returns up to 16 files, by path, without the values of Secrets and without fields that change by
 /// themselves; `None` if they would be too large. Each file is a list of objects, an object on each line. All
 /// objects of a cluster are in one file, so that its change leaves the other files as they are.
-pub fn snapshot(objects: impl IntoIterator<Item = Object>) -> Option<BTreeMap<String, String>> {
+pub fn snapshot(
+    objects: impl IntoIterator<Item = Object>,
+    now: Timestamp,
+) -> Option<BTreeMap<String, String>> {
     let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut bytes = 0;
     for object in objects {
         let path = path(&object);
-        let line = serde_json::to_string(&stripped(object)).ok()?;
+        let line = serde_json::to_string(&stripped(object, now)).ok()?;
         bytes += line.len() + 2;
         if bytes > MAX_BYTES {
             return None;
@@ -46,9 +50,10 @@ fn path(object: &Object) -> String {
     format!("{SNAPSHOT}/{}.json", shard(cluster).get(..1).unwrap_or_default())
 }
 
-/// Returns an object without the values of Secrets, the fields that the API server counts up, and the status
-/// of the report, which changes with every report.
-fn stripped(mut object: Object) -> Value {
+/// Returns an object without the values of Secrets, the fields that the API server counts up, the status of
+/// the report, which changes with every report, and the end of a score that is valid: scores are renewed every
+/// few minutes, and a plan that is made later takes what was valid with the report for valid.
+fn stripped(mut object: Object, now: Timestamp) -> Value {
     for counted in ["managedFields", "resourceVersion"] {
         object.metadata_mut().remove(counted);
     }
@@ -60,9 +65,22 @@ fn stripped(mut object: Object) -> Value {
             conditions.retain(|condition| condition.get("type").is_none_or(|type_| type_ != REPORTED));
         }
     }
+    if object.kind() == "AddOnPlacementScore"
+        && let Some(Value::Object(status)) = object.0.get_mut("status")
+        && until(status).is_some_and(|until| until >= now)
+    {
+        status.remove(UNTIL);
+    }
     let mut value = object.into_value();
     hide(&mut value, false);
     value
+}
+
+/// The field of a score that says until when it is valid.
+const UNTIL: &str = "validUntil";
+
+fn until(status: &Map<String, Value>) -> Option<Timestamp> {
+    status.get(UNTIL)?.as_str()?.parse().ok()
 }
 
 /// Hides the values of Secrets, also of those inside another object.
@@ -90,8 +108,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
     fn of(value: Value) -> String {
-        snapshot([Object::from_value(value).unwrap()]).unwrap().into_values().collect()
+        snapshot([Object::from_value(value).unwrap()], NOW).unwrap().into_values().collect()
     }
 
     fn config_map(cluster: usize, size: usize) -> Object {
@@ -127,17 +147,31 @@ mod tests {
     }
 
     #[test]
+    fn a_score_that_is_only_renewed_changes_nothing_and_one_that_has_ended_stays_so() {
+        let score = |until: &str| {
+            of(
+                json!({"apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "AddOnPlacementScore",
+                "metadata": {"name": "s", "namespace": "c1"}, "status": {"scores": [{"name": "cpu", "value": 7}], "validUntil": until}}),
+            )
+        };
+        let valid = score("1970-01-01T00:05:00Z");
+        assert_eq!(valid, score("1970-01-01T00:10:00Z"));
+        assert!(valid.contains("cpu") && !valid.contains("validUntil"), "{valid}");
+        assert!(score("1969-12-31T23:59:59Z").contains("validUntil"));
+    }
+
+    #[test]
     fn a_fleet_that_is_too_large_has_no_snapshot() {
-        assert!(snapshot((0..6_000).map(|number| config_map(number, 10_000))).is_some());
-        assert!(snapshot((0..7_000).map(|number| config_map(number, 10_000))).is_none());
-        assert!(snapshot((0..8).map(|_| config_map(0, 1 << 20))).is_none(), "a file of more than 8 MiB");
+        assert!(snapshot((0..6_000).map(|number| config_map(number, 10_000)), NOW).is_some());
+        assert!(snapshot((0..7_000).map(|number| config_map(number, 10_000)), NOW).is_none());
+        assert!(snapshot((0..8).map(|_| config_map(0, 1 << 20)), NOW).is_none(), "a file of more than 8 MiB");
     }
 
     #[test]
     fn a_change_of_a_cluster_changes_one_file_of_sixteen() {
         let fleet = |size: usize| {
             let objects = (0..500).map(|number| config_map(number, if number == 7 { size } else { 1 }));
-            snapshot(objects).unwrap()
+            snapshot(objects, NOW).unwrap()
         };
         let (before, after) = (fleet(1), fleet(2));
         let changed = before.iter().filter(|(path, text)| after[*path] != **text).count();

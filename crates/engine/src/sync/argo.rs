@@ -59,6 +59,15 @@ fn describes<'a>(id: &'a str, live: &Object) -> Option<&'a str> {
     (kind == format!("{}/{}", gvk.group, gvk.kind) && name == key.name && is_its_namespace).then_some(app)
 }
 
+/// Removes the marks by which an application would own an object of a repository, and prune it.
+pub(super) fn untrack(object: &mut Object) {
+    let is_its_own = object.annotations().get(TRACKING_ID).is_some_and(|id| describes(id, object).is_some());
+    if is_its_own && let Some(Value::Object(annotations)) = object.metadata_mut().get_mut("annotations") {
+        annotations.remove(TRACKING_ID);
+        annotations.remove(INSTALLATION_ID);
+    }
+}
+
 /// Returns whether Argo CD has written fields of an object.
 fn is_written(live: &Object) -> bool {
     entries(live).any(|(manager, _)| MANAGERS.contains(&manager))

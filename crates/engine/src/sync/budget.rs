@@ -13,8 +13,8 @@ use api::names::PRUNE_ANNOTATION;
 use object::duration::later;
 use object::{Key, hex};
 
-/// Limit of the deletions of a window that are recorded by name: about 150 kB in a status.
-const RECORDED: usize = 1000;
+/// Limit of the deletions of a window that are recorded by name: 45 kB of a status with names of 60 bytes.
+const RECORDED: usize = 300;
 
 /// The characters and the length of the hash that kustomize adds to the names of generated objects.
 const HASH: (&str, usize) = ("2456789bcdfghkmt", 10);
@@ -335,6 +335,24 @@ mod tests {
         for (deletions, owned, expected) in cases {
             let is_held = held(&ids(deletions, "ConfigMap"), owned, "").is_some();
             assert_eq!(is_held, expected, "{deletions} of {owned}");
+        }
+    }
+
+    #[test]
+    fn a_budget_allows_what_the_status_can_record_and_no_more() {
+        let large = Budget { objects: 5_000, ..Budget::default() };
+        for (number, is_allowed) in [(RECORDED, true), (RECORDED + 1, false)] {
+            let kept = id("ConfigMap", "kept");
+            let deletions = Deletions {
+                objects: &ids(number, "ConfigMap"),
+                owned: 10_000,
+                recent: &Recent::new(),
+                desired: &BTreeSet::from([&kept]),
+                uninstalls: &BTreeMap::new(),
+                config_repos: &BTreeMap::new(),
+                confirm: &[],
+            };
+            assert_eq!(spend(large, &deletions, "").is_ok(), is_allowed, "{number}");
         }
     }
 

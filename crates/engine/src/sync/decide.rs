@@ -11,7 +11,7 @@ use super::ignore::{self, IgnoreRule};
 use super::kubectl;
 use super::ownership::{Ownership, changed_guard, is_self, ownership};
 use super::plan::{Apply, Correction, SyncInput};
-use super::{ApplyRule, Comparisons, Deletion, Desired, DesiredObject, Problem};
+use super::{ApplyRule, Comparisons, Deletion, Desired, DesiredObject, Problem, Terminating};
 use api::names;
 use object::fields::{is_as_applied, owned_by_others};
 use object::{Object, ObjectRef};
@@ -28,7 +28,7 @@ pub(super) enum ObjectDecision<'a> {
     Correct(Correction<'a>),
     Recreate(Deletion),
     NamespaceMissing,
-    Terminating,
+    Terminating(Terminating),
     Unread(String),
     Refuse(Problem),
 }
@@ -102,7 +102,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
                 take(force, EndTracking::of(end, &desired.object), live.as_deref())
             }
             Ownership::Ours => match live {
-                Some(live) if live.is_terminating() => ObjectDecision::Terminating,
+                Some(live) if live.is_terminating() => ObjectDecision::Terminating(Terminating::of(&live)),
                 Some(live) if self.is_recreated(desired, &live) => {
                     let (target, uid) = (live.reference(), live.uid().to_owned());
                     ObjectDecision::Recreate(Deletion { target, uid, is_approved: false })

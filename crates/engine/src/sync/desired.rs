@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::argo;
 use super::budget::cascades;
 use super::ignore::FieldPath;
 use super::{ObjectId, Problem};
@@ -111,14 +112,16 @@ const SERVER_FIELDS: &[&str] = &[
 ];
 
 /// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals
-/// of a person. A commit must not loosen the guard of its own deletions.
-const FOREIGN_ANNOTATIONS: [&str; 16] = [
+/// and requests of a person. A commit must not loosen the guard of its own deletions.
+const FOREIGN_ANNOTATIONS: [&str; 18] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
     names::LAST_APPLIED_ANNOTATION,
     names::APPROVE_DELETION_ANNOTATION,
     names::APPROVE_PLAN_ANNOTATION,
     names::ACCEPT_REVISION_ANNOTATION,
+    names::RECONCILE_AT_ANNOTATION,
+    names::WEBHOOK_AT_ANNOTATION,
     names::INSTALLED_BY_ANNOTATION,
     names::COPIED_ANNOTATIONS_ANNOTATION,
     names::REMOVAL_DECIDED_ANNOTATION,
@@ -286,6 +289,7 @@ impl DesiredObject {
             Some(Value::Null) | None => {}
             Some(_) => return Err(format!("metadata.annotations of {reference} is not a map")),
         }
+        argo::untrack(&mut object);
         let bytes = serde_json::to_vec(&object)
             .map_err(|error| format!("{reference} cannot be written as JSON: {error}"))?;
         if bytes.len() > MAX_OBJECT_BYTES {

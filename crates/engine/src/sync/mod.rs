@@ -32,6 +32,8 @@ pub use ignore::IgnoreRule;
 pub use inventory::{Inventory, ObjectId, digest_of_paths, kinds, owner, recorded, requested};
 pub use kubectl::ManagedFields;
 pub use ownership::{Takeover, is_secret};
-pub use plan::{Apply, Claimant, Correction, SyncInput, SyncPlan, SyncPolicy, Unhealthy, Withheld, plan};
+pub use plan::{
+    Apply, Claimant, Correction, SyncInput, SyncPlan, SyncPolicy, Terminating, Unhealthy, Withheld, plan,
+};
 pub use problem::{Problem, summary};
 pub use prune::{Deletion, HandOver};

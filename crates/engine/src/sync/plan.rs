@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::argo::EndTracking;
 use super::decide::{Decider, ObjectDecision, defined_kinds};
@@ -101,6 +102,31 @@ pub struct SyncPolicy {
     pub unchangeable: BTreeMap<String, String>,
 }
 
+/// An object that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terminating {
+    /// The object.
+    pub object: ObjectRef,
+    /// Since when; `None` if it is deleted now.
+    pub since: Option<Timestamp>,
+    /// Who has to agree before it is gone.
+    pub finalizers: Vec<String>,
+}
+
+impl Terminating {
+    /// Reads a live object.
+    pub(super) fn of(live: &Object) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let since = live.at(&["metadata", "deletionTimestamp"]).and_then(Value::as_str);
+        let finalizers = live.at(&["metadata", "finalizers"]).and_then(Value::as_array);
+        Self {
+            object: live.reference(),
+            since: since.and_then(|since| since.parse().ok()),
+            finalizers: finalizers.into_iter().flatten().filter_map(text).collect(),
+        }
+    }
+}
+
 /// An object that is as the commit says and not healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhealthy {
@@ -169,8 +195,8 @@ pub struct SyncPlan<'a> {
     /// The deletions that count against the budget from now on, with those of this plan. They are recorded
     /// before they are made.
     pub recent: Recent,
-    /// Number of objects that are being deleted; the next plan follows when they are gone.
-    pub terminating: usize,
+    /// Objects that are being deleted; the next plan follows when they are gone.
+    pub terminating: Vec<Terminating>,
     /// Objects that wait for a namespace that the commit does not create. They do not delay the others.
     pub pending_namespace: Vec<ObjectRef>,
     /// Failed reads; there is no decision until they succeed.
@@ -238,11 +264,12 @@ pub fn plan<'a, E: Display>(
             ObjectDecision::Apply { apply, takes_time } => applies.push((stage, apply, takes_time)),
             ObjectDecision::Correct(correction) => plan.correct.push(correction),
             ObjectDecision::Recreate(deletion) => {
-                plan.terminating += 1;
+                let object = deletion.target.clone();
+                plan.terminating.push(Terminating { object, since: None, finalizers: Vec::new() });
                 plan.recreate.push(deletion);
             }
             ObjectDecision::NamespaceMissing => plan.pending_namespace.push(object.reference.clone()),
-            ObjectDecision::Terminating => plan.terminating += 1,
+            ObjectDecision::Terminating(terminating) => plan.terminating.push(terminating),
             ObjectDecision::Unread(why) => plan.unread.push(why),
             ObjectDecision::Refuse(problem) => {
                 if problem.reason == OWNED_BY_CONFIG_REPO {
@@ -342,7 +369,7 @@ impl SyncPlan<'_> {
             && hand_over.is_empty()
             && *awaiting_requests == 0
             && hold.is_none()
-            && *terminating == 0
+            && terminating.is_empty()
             && pending_namespace.is_empty()
             && unread.is_empty()
             && problems.is_empty()

@@ -14,7 +14,7 @@ use super::argo;
 use super::budget::{self, Deletions, Recent};
 use super::ownership::is_marked;
 use super::plan::{SyncInput, SyncPlan};
-use super::{Budget, DeletionHold, Desired, Inventory, ObjectId};
+use super::{Budget, DeletionHold, Desired, Inventory, ObjectId, Terminating};
 use crate::order::{HUB_STAGES, hub_stage};
 
 /// Deletes an object if it still has the uid that was read.
@@ -47,7 +47,7 @@ enum PruneDecision {
     /// become one.
     Unknown,
     /// It is being deleted. It stays in the inventory until it is gone.
-    Terminating,
+    Terminating(Terminating),
     /// It is deleted. It stays in the inventory until it is gone.
     Delete(Arc<Object>),
     /// Another ConfigRepo has requested it, or Argo CD applies it now. It stays in the inventory until the
@@ -75,7 +75,7 @@ pub(super) fn prune<E: Display>(
                     counted.insert(id.clone(), String::new());
                 }
             }
-            PruneDecision::Terminating => plan.terminating += 1,
+            PruneDecision::Terminating(terminating) => plan.terminating.push(terminating),
             PruneDecision::Delete(object) => {
                 counted.insert(id.clone(), object.uid().to_owned());
                 to_delete.insert(id.clone(), object);
@@ -170,7 +170,7 @@ pub(super) fn hand_over<E: Display>(
         PruneDecision::HandOver(hand_over) => Some(hand_over),
         PruneDecision::Release
         | PruneDecision::Unknown
-        | PruneDecision::Terminating
+        | PruneDecision::Terminating(_)
         | PruneDecision::Delete(_) => None,
     });
     handed_over.collect()
@@ -195,7 +195,7 @@ fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Objec
         return PruneDecision::Release;
     }
     if live.is_terminating() {
-        PruneDecision::Terminating
+        PruneDecision::Terminating(Terminating::of(&live))
     } else if argo::application(&live).is_some() {
         hand_over(None)
     } else {

@@ -19,6 +19,7 @@ use api::gitops::v1alpha1::{
     ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, HeldDeletions,
 };
 use api::names::gitops_conditions::READY;
+use controllers::hub::config_repo::is_same_source;
 use engine::rollout;
 use engine::sync::{self, Inventory, ObjectId};
 use object::duration::later;
@@ -121,8 +122,8 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
 /// may move objects between them.
 pub(super) fn of_same_source(all: impl Iterator<Item = ConfigRepo>, repo: &ConfigRepo) -> Vec<ConfigRepo> {
     let applies = |other: &ConfigRepo| {
-        let ConfigRepoSpec { url, r#ref, suspend, mode, .. } = &other.spec;
-        let is_same = *url == repo.spec.url && *r#ref == repo.spec.r#ref && Key::of(other) != Key::of(repo);
+        let ConfigRepoSpec { suspend, mode, .. } = &other.spec;
+        let is_same = is_same_source(other, repo) && Key::of(other) != Key::of(repo);
         is_same && !suspend && *mode != ConfigRepoMode::Observe && !other.is_terminating()
     };
     std::iter::once(repo.clone()).chain(all.filter(applies)).collect()

@@ -327,7 +327,7 @@ pub struct DeletionBudget {
     #[serde(default = "five")]
     #[schemars(range(min = 0))]
     pub objects: i32,
-    /// Percentage of the objects that were applied. At most 1,000 objects are deleted without an approval
+    /// Percentage of the objects that were applied. At most 300 objects are deleted without an approval
     /// within the window, but 100 sets no limit.
     #[serde(default = "five")]
     #[schemars(range(min = 0, max = 100))]

@@ -11,6 +11,7 @@ use super::inventory::Recorded;
 use super::moves::{self, Moves};
 use super::plan::Draft;
 use super::status::{Phase, Readiness};
+use super::terminating;
 use super::write::{held, held_deletions};
 use crate::rollout_policy::RolloutOwner;
 use api::addon::v1alpha1::ClusterManagementAddOn;
@@ -81,9 +82,11 @@ fn delete_all(draft: &mut Draft<'_>, identity: &RepoIdentity, sync: &SyncPlan<'_
     draft.status.held_deletions = sync.hold.as_ref().map(held_deletions);
     draft.readiness = moves::awaiting(draft, DELETED, sync.awaiting_requests)
         .or_else(|| sync.hold.as_ref().map(|hold| held(DELETED, hold)))
+        .or_else(|| terminating::stuck(draft, &sync.terminating))
+        .or_else(|| terminating::progress(DELETED, &sync.terminating))
         .or_else(|| {
             let (first, left) = (sync.inventory.keys().next()?, counted(sync.inventory.len(), "object"));
-            let message = format!("{DELETED}; it waits until {left} are gone, {first} for one");
+            let message = format!("{DELETED}, and with it {left}, {first} for one");
             Some(Readiness::new(Phase::Reconciling, "Deleting", message))
         });
 }

@@ -7,6 +7,7 @@ use super::drift::is_drift;
 use super::health;
 use super::loosening::REASON as POLICY_HELD;
 use super::status::{Phase, Readiness, still_applied};
+use crate::hub::report::followed::is_same_repository;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Dependency, Revision};
 use api::names::{self, gitops_conditions::READY};
@@ -86,8 +87,8 @@ fn is_healthy(status: &ConfigRepoStatus) -> bool {
 }
 
 /// Returns whether two ConfigRepos follow the same reference of the same repository.
-pub(super) fn is_same_source(one: &ConfigRepo, other: &ConfigRepo) -> bool {
-    (&one.spec.url, &one.spec.r#ref) == (&other.spec.url, &other.spec.r#ref)
+pub fn is_same_source(one: &ConfigRepo, other: &ConfigRepo) -> bool {
+    one.spec.r#ref == other.spec.r#ref && is_same_repository(&one.spec.url, &other.spec.url)
 }
 
 /// Returns the cycle of ConfigRepos that wait for each other, if a ConfigRepo waits for the health of one

@@ -21,9 +21,11 @@ mod observe;
 mod plan;
 mod policy;
 mod status;
+mod terminating;
 mod wakes;
 mod write;
 
+pub use depends::is_same_source;
 pub(super) use identity::RepoIdentity;
 use index::RepoIndex;
 

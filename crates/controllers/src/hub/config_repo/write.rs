@@ -4,7 +4,7 @@ use super::health::{self, Found};
 use super::inventory::Recorded;
 use super::plan::{Commit, Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, revision};
-use super::{approval, deletion, drift, freeze, loosening, moves};
+use super::{approval, deletion, drift, freeze, loosening, moves, terminating};
 use api::gitops::v1alpha1::HeldDeletions;
 use api::names;
 use engine::sync::{Apply, DeletionHold, Desired, SyncPlan};
@@ -51,7 +51,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         unhealthy: &sync.unhealthy,
         is_held: sync.is_held,
         takes_time: sync.takes_time,
-        is_whole: sync.pending_namespace.is_empty() && sync.terminating == 0,
+        is_whole: sync.pending_namespace.is_empty() && sync.terminating.is_empty(),
     };
     let waiting = health::judge(draft, commit, &found);
     draft.status.held_deletions = sync.hold.as_ref().map(held_deletions);
@@ -63,10 +63,11 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         let message = format!("{name} is applied except {policies}");
         Readiness::new(Phase::Stalled, loosening::REASON, message)
     });
+    let stuck = terminating::stuck(draft, &sync.terminating);
     draft.readiness = Some(match waiting {
         Some(waiting) if sync.is_held => waiting,
         waiting => moves::awaiting(draft, &applied(name), sync.awaiting_requests)
-            .unwrap_or_else(|| readiness(name, desired, sync, held.or(drift).or(waiting))),
+            .unwrap_or_else(|| readiness(name, desired, sync, held.or(drift).or(waiting).or(stuck))),
     });
 }
 
@@ -162,9 +163,8 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Opti
         );
         return Readiness::new(Phase::Reconciling, "NamespaceNotFound", message);
     }
-    if sync.terminating > 0 {
-        let message = format!("{commit} is applied; {} objects are being deleted", sync.terminating);
-        return Readiness::new(Phase::Reconciling, "Deleting", message);
+    if let Some(deleting) = terminating::progress(&applied(commit), &sync.terminating) {
+        return deleting;
     }
     let count = desired.objects.len();
     let objects = if count == 1 { "object" } else { "objects" };

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 
@@ -34,10 +35,10 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
 ///
 /// # Errors
 /// A kind has not been read.
-pub(super) fn snapshot(view: &impl View) -> Read<Option<BTreeMap<String, String>>> {
+pub(super) fn snapshot(view: &impl View, now: Timestamp) -> Read<Option<BTreeMap<String, String>>> {
     match objects(view) {
         Err(error) if error.is_unreadable() => Ok(None),
-        objects => Ok(report::snapshot(objects?)),
+        objects => Ok(report::snapshot(objects?, now)),
     }
 }
 
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn a_report_has_no_snapshot_while_an_object_cannot_be_read() {
         let mut caches = Caches::default();
-        assert!(snapshot(&caches).is_err(), "nothing has been read");
+        assert!(snapshot(&caches, Timestamp::UNIX_EPOCH).is_err(), "nothing has been read");
         caches.replace::<ManagedCluster>(Site::Hub, Vec::new(), "1");
         caches.replace::<ManagedClusterSet>(Site::Hub, Vec::new(), "1");
         caches.replace::<ManagedClusterSetBinding>(Site::Hub, Vec::new(), "1");
@@ -93,9 +94,9 @@ mod tests {
         caches.replace::<ConfigRepoInventory>(Site::Hub, Vec::new(), "1");
         caches.replace::<ControllerRevision>(Site::Hub, Vec::new(), "1");
         caches.replace::<Namespace>(Site::Hub, Vec::new(), "1");
-        assert!(snapshot(&caches).unwrap().is_some());
+        assert!(snapshot(&caches, Timestamp::UNIX_EPOCH).unwrap().is_some());
         let refused = Unreadable { key: Key::cluster("c1"), labels: None, why: "spec: not a map".into() };
         caches.apply::<ManagedCluster>(Site::Hub, Delta::Unreadable(refused));
-        assert_eq!(snapshot(&caches).unwrap(), None);
+        assert_eq!(snapshot(&caches, Timestamp::UNIX_EPOCH).unwrap(), None);
     }
 }

@@ -7,18 +7,35 @@ pub(in crate::hub) fn follows(repo: &ConfigRepo, url: &str, branch: &str) -> boo
     repo.spec.r#ref.name() == branch && place(&repo.spec.url) == place(url)
 }
 
+/// Returns whether two URLs are those of one repository. With one protocol, user and port must be the same
+/// too: a path may be that of the user, and a port that of another server.
+pub(in crate::hub) fn is_same_repository(one: &str, other: &str) -> bool {
+    let [(protocol, server, _), (other_protocol, other_server, _)] = [one, other].map(parts);
+    let is_one_server = protocol != other_protocol || server.eq_ignore_ascii_case(other_server);
+    is_one_server && place(one) == place(other)
+}
+
 /// Returns the URL that the reports of a ConfigRepo go to.
 pub(in crate::hub) fn url_of<'a>(report: &'a Report, repo: &'a ConfigRepo) -> &'a str {
     if report.url.is_empty() { &repo.spec.url } else { &report.url }
 }
 
-/// Returns the host and the path of a URL, as in `https://host:port/path.git` and `user@host:path`. Protocol,
-/// user and port may differ for one repository.
+/// Returns the protocol, the user, host and port, and the path of a URL, as in `https://host:port/path.git` and
+/// `user@host:path`.
+fn parts(url: &str) -> (&str, &str, &str) {
+    match (url.split_once("://"), url.split_once(':')) {
+        (Some((protocol, rest)), _) => {
+            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+            (protocol, authority, path)
+        }
+        (None, Some((authority, path))) => ("ssh", authority, path),
+        (None, None) => ("file", "", url),
+    }
+}
+
+/// Returns the host and the path of a URL. Protocol, user and port may differ for one repository.
 fn place(url: &str) -> (String, &str) {
-    let (authority, path) = match url.split_once("://") {
-        Some((_, rest)) => rest.split_once('/').unwrap_or((rest, "")),
-        None => url.split_once(':').unwrap_or(("", url)),
-    };
+    let (_, authority, path) = parts(url);
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let host = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(host, _)| host);
@@ -29,6 +46,19 @@ fn place(url: &str) -> (String, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spelling_is_no_other_repository_and_another_server_is() {
+        let one = "https://git.example/team/fleet";
+        for same in [one, "https://GIT.example/team/fleet.git/", "git@git.example:team/fleet.git"] {
+            assert!(is_same_repository(one, same) && is_same_repository(same, one), "{same}");
+        }
+        for other in ["https://git.example/team/other", "https://git.example:8443/team/fleet"] {
+            assert!(!is_same_repository(one, other), "{other}");
+        }
+        assert!(!is_same_repository("ssh://a@git.example/~/fleet", "ssh://b@git.example/~/fleet"));
+        assert!(!is_same_repository("a@git.example:fleet", "b@git.example:fleet"));
+    }
 
     #[test]
     fn one_repository_has_several_urls() {

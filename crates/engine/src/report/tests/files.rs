@@ -146,6 +146,27 @@ fn a_report_of_a_large_fleet_stays_small() {
 }
 
 #[test]
+fn the_summary_of_many_failing_workloads_names_fewer_clusters_of_each() {
+    let failing = |name: String| {
+        let clusters = (0..30).map(|i| Arc::new(cluster(&format!("c{i:05}"), FAILED, &"x".repeat(1000))));
+        Workload { name, clusters: clusters.collect(), ..Workload::default() }
+    };
+    let many = |number: usize| {
+        let mut fleet = fleet(Vec::new());
+        fleet.add_ons = (0..number).map(|i| failing(format!("a{i}"))).collect();
+        fleet.works = (0..number).map(|i| failing(format!("w{i}"))).collect();
+        summary(&fleet, 30)
+    };
+    for (number, named) in [(1, 20), (30, 5), (100, 1), (700, 0)] {
+        let text = many(number);
+        assert!(text.len() <= SUMMARY, "{number}: {}", text.len());
+        let summary: Value = serde_json::from_str(&text).unwrap();
+        let worst = summary["addOns"]["a0"]["worst"].as_array().unwrap();
+        assert_eq!(worst.len(), named, "{number}");
+    }
+}
+
+#[test]
 fn the_same_fleet_gives_the_same_digest_and_any_change_another() {
     let of = |standing| digest(&files(&fleet(vec![cluster("c1", standing, "")])));
     assert_eq!(of(ClusterState::Done), of(ClusterState::Done));

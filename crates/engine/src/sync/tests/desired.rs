@@ -26,7 +26,7 @@ fn an_object_loses_the_fields_that_a_repository_may_not_set() {
 #[test]
 fn a_repository_cannot_give_the_approvals_of_a_person() {
     let approvals = json!({names::APPROVE_DELETION_ANNOTATION: "a1b2", names::APPROVE_PLAN_ANNOTATION: "e5",
-        names::ACCEPT_REVISION_ANNOTATION: "c3", "mine": "1"});
+        names::ACCEPT_REVISION_ANNOTATION: "c3", names::RECONCILE_AT_ANNOTATION: "now", names::WEBHOOK_AT_ANNOTATION: "now", "mine": "1"});
     let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
         "metadata": {"name": "repo", "namespace": "ns", "annotations": approvals}, "spec": {"url": "https://git.example/a"}});
     let desired = complete(repo, false).unwrap();
@@ -41,6 +41,18 @@ fn a_repository_cannot_write_the_marks_of_the_operator() {
         "metadata": {"name": "a", "annotations": marks}, "spec": {}});
     let desired = complete(add_on, false).unwrap();
     assert_eq!(desired.objects[0].object.annotations().into_iter().collect::<Vec<_>>(), [("mine", "1")]);
+}
+
+#[test]
+fn a_repository_cannot_give_an_object_to_an_application_of_argo_cd() {
+    let left = |id: &str| {
+        let argo = json!({"argocd.argoproj.io/tracking-id": id, "argocd.argoproj.io/installation-id": "i", "mine": "1"});
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "annotations": argo}});
+        complete(map, false).unwrap().objects[0].object.annotations().len()
+    };
+    assert_eq!(left("shop:/ConfigMap:ns/a"), 1, "that application would prune it");
+    assert_eq!(left("shop:/ConfigMap:ns/other"), 3, "it was copied with the annotations of another object");
 }
 
 #[test]

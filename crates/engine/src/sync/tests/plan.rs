@@ -232,7 +232,7 @@ fn an_object_that_is_being_deleted_is_neither_written_nor_deleted_again() {
     let wanted = commit(&[config_map("wanted", "2")]);
     let plan = hub.plan(&wanted);
     assert!(plan.apply.is_empty() && plan.correct.is_empty() && plan.delete.is_empty());
-    assert_eq!((plan.terminating, plan.inventory.len()), (3, 3));
+    assert_eq!((plan.terminating.len(), plan.inventory.len()), (3, 3));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn an_object_that_cannot_be_changed_is_created_again_only_as_its_annotation_says
     let wanted = commit(&[job("2", "enabled")]);
     let planned = |hub: &Hub, wanted| {
         let plan = hub.plan(wanted);
-        (plan.recreate.len(), plan.apply.len(), plan.terminating)
+        (plan.recreate.len(), plan.apply.len(), plan.terminating.len())
     };
     assert_eq!(planned(&hub, &wanted), (0, 1, 0), "nothing says that it cannot be changed");
     let refused = |desired: &Desired| desired.objects[0].digest.clone();

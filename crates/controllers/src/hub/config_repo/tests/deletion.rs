@@ -59,3 +59,31 @@ fn a_deleted_repository_keeps_or_deletes_its_objects_by_its_policy() {
         assert_eq!(hub.names(), left, "{policy}");
     }
 }
+
+#[test]
+fn a_deletion_that_does_not_end_is_named_with_its_finalizers() {
+    let held = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "config", "name": "a", "finalizers": ["example.com/backup"]},
+    });
+    let (files, stuck) = (
+        [("a.yaml", &*map("a", "1")), ("b.yaml", &*map("b", "1"))],
+        "Stalled DeletionStuck: ConfigMap config/a is being deleted since 2026-01-02T03:0",
+    );
+    for is_repo_deleted in [false, true] {
+        let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
+        hub.commit(&files);
+        hub.apply(held.clone());
+        let told = if is_repo_deleted {
+            hub.world.delete::<ConfigRepo>(&key()).unwrap();
+            hub.run()
+        } else {
+            hub.commit(&files[1..])
+        };
+        let progress = "1 objects are being deleted, ConfigMap config/a for one";
+        assert!(told.starts_with("Reconciling Deleting") && told.ends_with(progress), "{told}");
+        hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
+        let told = hub.message();
+        assert!(told.starts_with(stuck) && told.contains("(example.com/backup)"), "{told}");
+    }
+}

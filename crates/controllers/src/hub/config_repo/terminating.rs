@@ -1,0 +1,54 @@
+//! Objects that are being deleted, and those whose deletion does not end.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::health;
+use super::plan::Draft;
+use super::status::{Phase, Readiness};
+use engine::sync::Terminating;
+use object::duration::later;
+
+/// The least time after which a person is told that a deletion does not end.
+const LEAST: SignedDuration = SignedDuration::from_mins(5);
+/// Most finalizers that a message names.
+const MAX_FINALIZERS: usize = 3;
+
+/// Reports the object that has been deleted for the longest time, if that is longer than `spec.healthTimeout`.
+/// Otherwise the next plan comes when it will be.
+pub(super) fn stuck(draft: &mut Draft<'_>, terminating: &[Terminating]) -> Option<Readiness> {
+    let began = |one: &Terminating| one.since.unwrap_or(Timestamp::MAX);
+    let first = terminating.iter().min_by_key(|one| began(one))?;
+    let end = later(first.since?, health::timeout(draft.repo).max(LEAST));
+    if end > draft.now {
+        draft.plan.wake(end);
+        return None;
+    }
+    let more = terminating.len() - 1;
+    let others = if more > 0 { format!(", and {more} more are being deleted") } else { String::new() };
+    let message = format!(
+        "{} is being deleted since {} and is not gone: {}{others}",
+        first.object,
+        began(first),
+        obstacle(first)
+    );
+    Some(Readiness::new(Phase::Stalled, "DeletionStuck", message))
+}
+
+/// Reports objects that are being deleted; `state` says how the ConfigRepo is otherwise.
+pub(super) fn progress(state: &str, terminating: &[Terminating]) -> Option<Readiness> {
+    let first = &terminating.first()?.object;
+    let message = format!("{state}; {} objects are being deleted, {first} for one", terminating.len());
+    Some(Readiness::new(Phase::Reconciling, "Deleting", message))
+}
+
+/// Says what an object waits for.
+fn obstacle(one: &Terminating) -> String {
+    if one.finalizers.is_empty() {
+        return "it has no finalizer; see its status and what it contains".into();
+    }
+    let named: Vec<&str> = one.finalizers.iter().take(MAX_FINALIZERS).map(String::as_str).collect();
+    format!(
+        "it waits for who removes its finalizers ({}); see whether that controller runs",
+        named.join(", ")
+    )
+}

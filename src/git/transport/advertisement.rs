@@ -1,0 +1,202 @@
+//! The list of references with which a server begins (gitprotocol-pack(5), "Reference Discovery").
+
+/// The length of an id and the space after it.
+const ID: usize = 41;
+
+/// What libgit2 may know of the references of a server before it pushes. It walks the objects of every
+/// reference that the mirror has, without a limit, so it knows only those that were checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::git) struct PushedReference {
+    /// The name of the reference that is pushed.
+    pub(in crate::git) name: String,
+    /// The commits whose objects were checked.
+    pub(in crate::git) checked: Vec<String>,
+}
+
+/// Reads the list of references of a server.
+#[derive(Debug, Default)]
+pub(super) struct Advertisement {
+    /// Passes on the references of a push alone; `None` passes on all.
+    only: Option<PushedReference>,
+    /// The beginning of a line of which more will arrive.
+    rest: Vec<u8>,
+    /// The capabilities of the server; `None` before the first reference, which has them after a NUL. The rest
+    /// of the list are names, which anybody chooses who may push.
+    capabilities: Option<Vec<u8>>,
+    has_reference: bool,
+    is_over: bool,
+}
+
+/// Objects have names of SHA-256.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct IsSha256;
+
+impl Advertisement {
+    pub(super) fn new(only: Option<PushedReference>) -> Self {
+        Self { only, ..Self::default() }
+    }
+
+    /// Takes the next bytes of the list, and returns those that libgit2 gets.
+    ///
+    /// # Errors
+    /// The server says that its objects have names of SHA-256.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, IsSha256> {
+        let passes_all = self.only.is_none();
+        if self.is_over || passes_all && self.capabilities.is_some() {
+            return Ok(bytes.to_vec());
+        }
+        let mut arrived = std::mem::take(&mut self.rest);
+        arrived.extend_from_slice(bytes);
+        let (mut left, mut passed) = (arrived.as_slice(), Vec::new());
+        while let Some(length) = left.first_chunk().map(length) {
+            let Some(length) = length else {
+                // libgit2 refuses a line whose length is no number.
+                self.is_over = true;
+                passed.extend_from_slice(left);
+                left = &[];
+                break;
+            };
+            let Some((line, after)) = left.split_at_checked(length) else { break };
+            left = after;
+            self.line(line, &mut passed)?;
+            if self.is_over {
+                passed.extend_from_slice(left);
+                left = &[];
+                break;
+            }
+        }
+        self.rest = left.to_vec();
+        Ok(if passes_all { bytes.to_vec() } else { passed })
+    }
+
+    /// Reads a line, with its length, and passes on what libgit2 gets of it.
+    fn line(&mut self, line: &[u8], passed: &mut Vec<u8>) -> Result<(), IsSha256> {
+        let content = line.get(4..).unwrap_or_default();
+        let mut parts = content.splitn(2, |byte| *byte == 0);
+        let (reference, capabilities) = (parts.next().unwrap_or_default(), parts.next());
+        if self.capabilities.is_none()
+            && let Some(capabilities) = capabilities
+        {
+            if capabilities.split(u8::is_ascii_whitespace).any(|one| one == b"object-format=sha256") {
+                return Err(IsSha256);
+            }
+            self.capabilities = Some(capabilities.to_vec());
+        }
+        let Some(only) = &self.only else { return Ok(()) };
+        let Some(capabilities) = &self.capabilities else {
+            // A comment of http, or an error.
+            if content.is_empty() || content.starts_with(b"#") || content.starts_with(b"ERR ") {
+                passed.extend_from_slice(line);
+            }
+            return Ok(());
+        };
+        if content.is_empty() {
+            if !self.has_reference {
+                passed.extend(with_capabilities(&none(), capabilities));
+            }
+            passed.extend_from_slice(line);
+            self.is_over = true;
+        } else if only.has(reference.trim_ascii_end()) {
+            let reference = reference.trim_ascii_end();
+            let line =
+                if self.has_reference { pkt(reference) } else { with_capabilities(reference, capabilities) };
+            passed.extend(line);
+            self.has_reference = true;
+        }
+        Ok(())
+    }
+}
+
+impl PushedReference {
+    /// Returns whether a line, an id and a name, may be passed on. The negotiation of the push compares the id of
+    /// its own reference before anything is walked.
+    fn has(&self, line: &[u8]) -> bool {
+        let Some((id, name)) = line.split_at_checked(ID) else { return false };
+        name == self.name.as_bytes() || self.checked.iter().any(|one| one.as_bytes() == id.trim_ascii_end())
+    }
+}
+
+/// Returns the line that has the capabilities of a server without references.
+fn none() -> Vec<u8> {
+    [&[b'0'; ID - 1][..], b" capabilities^{}"].concat()
+}
+
+fn with_capabilities(reference: &[u8], capabilities: &[u8]) -> Vec<u8> {
+    pkt(&[reference, b"\0", capabilities.trim_ascii_end()].concat())
+}
+
+fn pkt(content: &[u8]) -> Vec<u8> {
+    let length = format!("{:04x}", content.len() + 5);
+    [length.as_bytes(), content, b"\n"].concat()
+}
+
+/// Returns the length of a line, with the four digits that say it. Those below four have no line.
+fn length(digits: &[u8; 4]) -> Option<usize> {
+    let length = usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    Some(length.max(digits.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "1111111111111111111111111111111111111111";
+    const DEEP: &str = "dddddddddddddddddddddddddddddddddddddddd";
+    const BRANCH: &str = "refs/heads/report";
+
+    fn line(text: &str) -> String {
+        format!("{:04x}{text}\n", text.len() + 5)
+    }
+
+    /// Passes a list on in pieces of one size.
+    fn pass(only: Option<PushedReference>, list: &str, piece: usize) -> Result<String, IsSha256> {
+        let mut advertisement = Advertisement::new(only);
+        let pieces = list.as_bytes().chunks(piece).map(|bytes| advertisement.take(bytes));
+        Ok(String::from_utf8(pieces.collect::<Result<Vec<_>, _>>()?.concat()).unwrap())
+    }
+
+    #[test]
+    fn the_format_of_a_repository_is_a_capability_and_no_name_of_a_branch() {
+        let service = format!("{}0000", line("# service=git-upload-pack"));
+        let branch = "refs/heads/object-format=sha256";
+        let named = line(&format!("{ONE} {branch}\0side-band-64k symref=HEAD:{branch} agent=git"));
+        let others = line(&format!("{ONE} {branch}"));
+        let sha256 = line(&format!("{ONE} HEAD\0side-band-64k object-format=sha256"));
+        for piece in [1, 3, 7, 1 << 16] {
+            for before in ["", &service] {
+                let list = format!("{before}{named}{others}0000");
+                assert_eq!(pass(None, &list, piece).as_deref(), Ok(list.as_str()), "{piece}");
+                let list = format!("{before}{sha256}{others}0000");
+                assert_eq!(pass(None, &list, piece), Err(IsSha256), "{piece}");
+            }
+        }
+        assert!(pass(None, "nonsense object-format=sha256", 5).is_ok());
+    }
+
+    #[test]
+    fn a_push_shows_libgit2_no_commit_that_was_not_checked() {
+        let only = || Some(PushedReference { name: BRANCH.into(), checked: vec![ONE.into()] });
+        let service = format!("{}0000", line("# service=git-receive-pack"));
+        let deep = line(&format!("{DEEP} refs/heads/a\0report-status agent=git"));
+        let (have, smuggled) = (line(&format!("{DEEP} .have")), line(&format!("{DEEP} refs/heads/first")));
+        let own = line(&format!("{ONE} {BRANCH}"));
+        let same = line(&format!("{ONE} refs/heads/same"));
+        let first = line(&format!("{ONE} {BRANCH}\0report-status agent=git"));
+        let empty = line(&format!("{} capabilities^{{}}\0report-status agent=git", "0".repeat(40)));
+        for piece in [1, 3, 7, 1 << 16] {
+            for before in ["", &service] {
+                let check = |list: &str, expected: &str| {
+                    let passed = pass(only(), &format!("{before}{list}"), piece);
+                    assert_eq!(passed, Ok(format!("{before}{expected}")), "{piece}");
+                };
+                check(&format!("{deep}{have}{own}{have}{same}0000"), &format!("{first}{same}0000"));
+                check(&format!("{smuggled}{deep}0000"), &format!("{empty}0000"));
+                check(&format!("{empty}0000"), &format!("{empty}0000"));
+                check(&format!("{first}0000answer"), &format!("{first}0000answer"));
+            }
+        }
+        let moved = line(&format!("{DEEP} {BRANCH}\0report-status"));
+        let passed = pass(only(), &format!("{moved}0000"), 64);
+        assert_eq!(passed, Ok(format!("{moved}0000")), "the negotiation refuses it");
+    }
+}
