@@ -127,6 +127,11 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
                 "env=[{\"name\":\"HTTPS_PROXY\",\"value\":\"http://p:1?a=b\"},{\"name\":\"NO_PROXY\",\"value\":\"10.96.0.1,.svc\"}]",
             ],
         ),
+        (
+            helm::NAMESPACE,
+            "--custom-signers example.com/foo --token-addons a,b",
+            &["customSigners=[\"example.com/foo\"]", "tokenAddOns=[\"a\",\"b\"]"],
+        ),
         (helm::NAMESPACE, "--extra-arg=-v --extra-arg=--x=y", &["extraArgs=[\"-v\",\"--x=y\"]"]),
     ] {
         let wanted = by_name(helm::render_in(namespace, "wheelwright", values).unwrap());

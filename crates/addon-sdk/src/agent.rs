@@ -32,17 +32,17 @@ const FILES: [&str; 4] = ["kubeconfig", "tls.crt", "tls.key", "token"];
 
 /// The options of an agent.
 #[derive(Debug)]
-pub(crate) struct AgentOptions {
+pub struct AgentOptions {
     /// Name of the add-on, and of the Lease.
-    pub(crate) addon: String,
+    pub addon: String,
     /// Name of the cluster.
-    pub(crate) cluster: String,
+    pub cluster: String,
     /// The namespace of the Lease on the cluster: that of the agent.
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// The kubeconfig in the directory that the Secret is mounted at. The agent waits until it exists.
-    pub(crate) hub_kubeconfig: PathBuf,
+    pub hub_kubeconfig: PathBuf,
     /// Kubeconfig of the cluster; without one, the service account of the pod.
-    pub(crate) spoke_kubeconfig: Option<PathBuf>,
+    pub spoke_kubeconfig: Option<PathBuf>,
 }
 
 /// Runs controllers until `stop`. They see the namespace of the cluster on the hub and, as
@@ -50,7 +50,7 @@ pub(crate) struct AgentOptions {
 ///
 /// # Errors
 /// The kubeconfig of the cluster cannot be used.
-pub(crate) async fn run(
+pub async fn run(
     options: AgentOptions,
     register: impl Fn(&mut Registrar),
     stop: CancellationToken,
@@ -62,7 +62,7 @@ pub(crate) async fn run(
     let run = async {
         while !stop.is_cancelled() {
             let files = read(&options.hub_kubeconfig);
-            let hub = client(&options.hub_kubeconfig).await;
+            let hub = hub_client(&options.hub_kubeconfig).await;
             let over = stop.child_token();
             match hub {
                 Ok(hub) => {
@@ -85,11 +85,16 @@ pub(crate) async fn run(
             }
         }
     };
-    tokio::join!(run, renew(&spoke, &options, &stop));
+    tokio::join!(run, keep_lease(&spoke, &options.namespace, &options.addon, &stop));
     Ok(())
 }
 
-async fn client(kubeconfig: &Path) -> Result<kube::Client, Error> {
+/// Returns a client for the hub with the identity of the agent, as the kubeconfig of its Secret has it now.
+/// [`run`] makes one for its controllers, and a new one when the identity is renewed.
+///
+/// # Errors
+/// The kubeconfig does not exist yet, or cannot be used.
+pub async fn hub_client(kubeconfig: &Path) -> Result<kube::Client, Error> {
     let config = config(Some(kubeconfig)).await?;
     shell::client(config).map_err(|error| unusable(Some(kubeconfig), &error))
 }
@@ -107,13 +112,14 @@ async fn change(kubeconfig: &Path, known: &BTreeMap<&'static str, Vec<u8>>, stop
     }
 }
 
-/// Renews the Lease of the agent until `stop`.
-async fn renew(spoke: &kube::Client, options: &AgentOptions, stop: &CancellationToken) {
-    let leases: Api<Lease> = Api::namespaced(spoke.clone(), &options.namespace);
+/// Renews the Lease of an agent on its cluster until `stop`; the registration agent reports the add-on as
+/// available while it is renewed. [`run`] does this for an agent with controllers.
+pub async fn keep_lease(spoke: &kube::Client, namespace: &str, addon: &str, stop: &CancellationToken) {
+    let leases: Api<Lease> = Api::namespaced(spoke.clone(), namespace);
     while !stop.is_cancelled() {
-        let lease = lease(&options.addon);
+        let lease = lease(addon);
         let params = PatchParams::apply("addon-lease").force();
-        let wait = match leases.patch(&options.addon, &params, &Patch::Apply(&lease)).await {
+        let wait = match leases.patch(addon, &params, &Patch::Apply(&lease)).await {
             Ok(_) => RENEWAL,
             Err(error) => {
                 warn!(error = shell::message(&error), "cannot renew the lease; the agent tries again");

@@ -6,22 +6,27 @@
 //! ClusterManagementAddOn ──placement──▶ ManagedClusterAddOn ──manager, this library──▶ ManifestWork ──▶ cluster
 //!        (the operator or OCM's addon-manager)
 //! ```
+//! A program with flags of its own calls [`manager::run`] and [`agent::run`] itself.
+//!
 //! The wire is that of Open Cluster Management (OCM), so a manager runs beside its addon-manager as well as
 //! beside our operator. Everything is a pure function but `agent.rs`, `command.rs`, `manager.rs` and `health.rs`, which
 //! act.
 //! `docs/design/addon-sdk.md` has the reasons, `docs/addons.md` the way from nothing to an add-on.
 
 mod addon;
-mod agent;
+pub mod agent;
 pub mod command;
 mod config;
 mod health;
 mod hub;
-mod manager;
+pub mod manager;
 mod manifests;
 mod score;
 
 pub use addon::{AddOn, Health, Installation, Options, SignFn, Signer};
-pub use manager::Error;
 pub use manifests::render;
 pub use score::score;
+
+// The types of an add-on, of its objects and of the controllers of its agent: an author needs no crate for each.
+pub use shell::{Registrar, stop_on_signal};
+pub use {api, object, reconcile};

@@ -17,14 +17,14 @@ use shell::{Election, ElectionOptions, Shell, ShellOptions};
 
 /// The options of a manager.
 #[derive(Debug)]
-pub(crate) struct ManagerOptions {
+pub struct ManagerOptions {
     /// Kubeconfig of the hub; without one, `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
-    pub(crate) kubeconfig: Option<PathBuf>,
+    pub kubeconfig: Option<PathBuf>,
     /// The namespace of the Lease, whose name is that of the add-on with `-manager`. Without one the manager
     /// must be the only one.
-    pub(crate) lease_namespace: Option<String>,
+    pub lease_namespace: Option<String>,
     /// The address that serves `/livez`, `/readyz` and `/metrics`.
-    pub(crate) listen: Option<SocketAddr>,
+    pub listen: Option<SocketAddr>,
 }
 
 /// Why a manager or an agent cannot run.
@@ -47,7 +47,7 @@ pub enum Error {
 ///
 /// # Errors
 /// The kubeconfig cannot be used, or the leadership is lost.
-pub(crate) async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> Result<(), Error> {
+pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> Result<(), Error> {
     let ManagerOptions { kubeconfig, lease_namespace, listen } = options;
     // A program may have installed a provider before; then that one counts.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -36,6 +36,13 @@ pub(in crate::cli) struct OptionArgs {
     /// ClusterRoles and Roles that the operator may give to the agents of add-ons [default: none].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     addon_roles: Option<Vec<String>>,
+    /// Signers of templates (`customSigner`) that the operator approves and signs for [default: none].
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    custom_signers: Option<Vec<String>>,
+    /// Add-ons whose agents may register by token: the operator then may get tokens of their accounts [default:
+    /// none].
+    #[arg(long = "token-addons", value_name = "NAME", value_delimiter = ',')]
+    token_add_ons: Option<Vec<String>>,
     /// Run the dashboard too, for people with tokens of the hub; `--dashboard=false` removes it [default:
     /// false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -61,6 +68,8 @@ impl OptionArgs {
             config_namespaces,
             service_accounts,
             addon_roles,
+            custom_signers,
+            token_add_ons,
             dashboard,
             env,
             extra_args,
@@ -74,6 +83,8 @@ impl OptionArgs {
             config_namespaces,
             service_accounts,
             addon_roles,
+            custom_signers,
+            token_add_ons,
             dashboard,
             env,
             extra_args,

@@ -1,25 +1,72 @@
-//! The objects that the option for roles of add-ons adds and changes.
+//! The roles of the operator that the options for add-ons add: the roles that it gives to agents, the signers that it
+//! signs for, and the service accounts of agents that register by token.
 
 use object::Object;
 use serde_json::{Value, json};
 
 use super::{InstallationError, InstallationOptions, OPERATOR};
 
-/// Name of the ClusterRole by which the operator gives roles to the agents of add-ons.
-const ADDON_ROLES: &str = "wheelwright-operator-addon-roles";
 /// The list of roles in an expression of the chart without the option.
 const NO_ROLES: &str = "request.name in []";
+const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Lets the operator give the roles: by a ClusterRole, and in the policy that restricts the operator.
+/// Adds what the options ask for. The roles that the operator gives are in the policy that restricts it, too.
 pub(super) fn add(
     rendered: &mut Vec<Object>,
     namespace: &str,
     options: &InstallationOptions,
 ) -> Result<(), InstallationError> {
-    let roles: Vec<&String> = options.addon_roles.iter().flatten().filter(|name| !name.is_empty()).collect();
-    if roles.is_empty() {
-        return Ok(());
+    let mut grant = |name: &str, rules: Value| -> Result<(), InstallationError> {
+        rendered.extend(role(name, namespace, &rules)?);
+        Ok(())
+    };
+    let signers = named(options.custom_signers.as_ref());
+    if !signers.is_empty() {
+        let group = "certificates.k8s.io";
+        grant(
+            "wheelwright-operator-signers",
+            json!([
+                {"apiGroups": [group], "resources": ["signers"], "resourceNames": signers, "verbs": ["approve", "sign"]},
+                {"apiGroups": [group], "resources": ["certificatesigningrequests/status"], "verbs": ["patch"]},
+            ]),
+        )?;
     }
+    let roles = named(options.addon_roles.as_ref());
+    if !roles.is_empty() {
+        let resources = ["clusterroles", "roles"];
+        let rule =
+            json!({"apiGroups": [RBAC], "resources": resources, "resourceNames": roles, "verbs": ["bind"]});
+        grant("wheelwright-operator-addon-roles", json!([rule]))?;
+    }
+    let add_ons = named(options.token_add_ons.as_ref());
+    if !add_ons.is_empty() {
+        grant("wheelwright-operator-tokens", token_rules(&add_ons))?;
+    }
+    allow(rendered, &roles);
+    Ok(())
+}
+
+/// Returns the names of an option. An empty one stands for an empty list.
+fn named(names: Option<&Vec<String>>) -> Vec<&str> {
+    names.into_iter().flatten().map(String::as_str).filter(|name| !name.is_empty()).collect()
+}
+
+fn token_rules(add_ons: &[&str]) -> Value {
+    let all = |suffix: &str| add_ons.iter().map(|name| format!("{name}{suffix}")).collect::<Vec<_>>();
+    let (accounts, roles) = (all("-agent"), all("-token-role"));
+    let (read, write) = (["get", "list", "watch"], ["create", "patch", "delete"]);
+    json!([
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": read},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": accounts, "verbs": write},
+        {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": accounts, "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["subscribe"]},
+        {"apiGroups": [RBAC], "resources": ["roles"], "verbs": read},
+        {"apiGroups": [RBAC], "resources": ["roles"], "resourceNames": roles, "verbs": write},
+    ])
+}
+
+/// Names the roles in the policy that restricts the operator.
+fn allow(rendered: &mut [Object], roles: &[&str]) {
     let named = NO_ROLES.replace("[]", &json!(roles).to_string());
     for policy in rendered.iter_mut().filter(|one| one.kind() == "ValidatingAdmissionPolicy") {
         let Some(Value::Array(rules)) = policy.field_mut("spec").get_mut("validations") else { continue };
@@ -29,18 +76,47 @@ pub(super) fn add(
             }
         }
     }
-    let group = "rbac.authorization.k8s.io";
-    let version = format!("{group}/v1");
-    let rule = json!({
-        "apiGroups": [group], "resources": ["clusterroles", "roles"], "resourceNames": roles, "verbs": ["bind"],
-    });
-    rendered.push(Object::from_value(json!({
-        "apiVersion": version, "kind": "ClusterRole", "metadata": {"name": ADDON_ROLES}, "rules": [rule],
-    }))?);
-    rendered.push(Object::from_value(json!({
-        "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": ADDON_ROLES},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": ADDON_ROLES},
+}
+
+/// Returns a ClusterRole with its binding to the operator.
+fn role(name: &str, namespace: &str, rules: &Value) -> Result<[Object; 2], InstallationError> {
+    let version = format!("{RBAC}/v1");
+    let role =
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
+    let binding = json!({
+        "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": namespace}],
-    }))?);
-    Ok(())
+    });
+    Ok([Object::from_value(role)?, Object::from_value(binding)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_for_addons_adds_a_role_and_none_adds_nothing() {
+        let all = |options: &InstallationOptions| {
+            let mut rendered = Vec::new();
+            add(&mut rendered, "ns", options).unwrap();
+            rendered.iter().map(|one| format!("{} {}", one.kind(), one.name())).collect::<Vec<_>>()
+        };
+        let names = |name: &str| Some(vec![name.to_owned()]);
+        let none = InstallationOptions { token_add_ons: names(""), ..InstallationOptions::default() };
+        assert_eq!(all(&none), [""; 0]);
+        let some = InstallationOptions {
+            custom_signers: names("example.com/foo"),
+            addon_roles: names("agent"),
+            token_add_ons: names("msa"),
+            ..InstallationOptions::default()
+        };
+        let roles = ["signers", "addon-roles", "tokens"].map(|name| format!("wheelwright-operator-{name}"));
+        let expected = roles
+            .iter()
+            .flat_map(|name| ["ClusterRole", "ClusterRoleBinding"].map(|kind| format!("{kind} {name}")));
+        assert_eq!(all(&some), expected.collect::<Vec<_>>());
+        let accounts = &token_rules(&["msa"])[1]["resourceNames"];
+        assert_eq!(accounts, &json!(["msa-agent"]));
+    }
 }

@@ -20,6 +20,8 @@ pub(super) fn configure(
         config_namespaces: _,
         service_accounts: _,
         addon_roles: _,
+        custom_signers: _,
+        token_add_ons: _,
         dashboard: _,
         env,
         extra_args,

@@ -34,6 +34,12 @@ pub struct InstallationOptions {
     /// Names of ClusterRoles and Roles that the operator may give to the agents of add-ons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addon_roles: Option<Vec<String>>,
+    /// Signers of templates that the operator signs for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom_signers: Option<Vec<String>>,
+    /// Add-ons whose agents may register by token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_add_ons: Option<Vec<String>>,
     /// Whether the dashboard runs too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dashboard: Option<bool>,
@@ -58,6 +64,8 @@ impl InstallationOptions {
             config_namespaces,
             service_accounts,
             addon_roles,
+            custom_signers,
+            token_add_ons,
             dashboard,
             env,
             extra_args,
@@ -71,6 +79,8 @@ impl InstallationOptions {
             config_namespaces: config_namespaces.or(installed.config_namespaces),
             service_accounts: service_accounts.or(installed.service_accounts),
             addon_roles: addon_roles.or(installed.addon_roles),
+            custom_signers: custom_signers.or(installed.custom_signers),
+            token_add_ons: token_add_ons.or(installed.token_add_ons),
             dashboard: dashboard.or(installed.dashboard),
             env: env.or(installed.env),
             extra_args: extra_args.or(installed.extra_args),

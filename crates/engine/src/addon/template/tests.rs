@@ -283,19 +283,18 @@ fn the_last_mirror_that_has_another_image_counts() {
 
 #[test]
 fn the_install_namespace_moves_objects_and_service_accounts_only() {
-    let binding = |namespace: &str, subject: &str| {
-        let account =
-            |namespace: &str| json!({"kind": "ServiceAccount", "name": "s", "namespace": namespace});
+    let account = |of: &str| json!({"kind": "ServiceAccount", "name": "s", "namespace": of});
+    let binding = |namespace: &str| {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b", "namespace": namespace},
-            "subjects": [account(subject), account("kube-system"), {"kind": "User", "name": "u"}],
+            "subjects": [account(namespace), account("kube-system"), {"kind": "User", "name": "u"}],
         })
     };
     let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     check(
-        json!([binding("ns", "ns"), namespace("ns"), namespace("second")]),
+        json!([binding("ns"), namespace("ns"), namespace("second")]),
         json!({"agentInstallNamespace": "there"}),
-        json!([binding("there", "there"), namespace("there"), namespace("second")]),
+        json!([binding("there"), namespace("there"), namespace("second")]),
     );
 }
 

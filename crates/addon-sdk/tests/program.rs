@@ -1,0 +1,51 @@
+//! A program with flags of its own: everything that it needs is public.
+
+use std::path::{Path, PathBuf};
+
+use addon_sdk::agent::{self, AgentOptions};
+use addon_sdk::manager::{self, Error, ManagerOptions};
+use addon_sdk::object::Object;
+use addon_sdk::{AddOn, Installation, Registrar};
+use tokio_util::sync::CancellationToken;
+
+struct Demo;
+
+impl AddOn for Demo {
+    const NAME: &'static str = "demo";
+
+    fn manifests(_: &Installation<'_>) -> Result<Vec<Object>, String> {
+        Ok(Vec::new())
+    }
+}
+
+async fn run_manager(kubeconfig: PathBuf, stop: CancellationToken) -> Result<(), Error> {
+    let options = ManagerOptions { kubeconfig: Some(kubeconfig), lease_namespace: None, listen: None };
+    manager::run::<Demo>(options, stop).await
+}
+
+async fn run_agent(spoke: PathBuf, hub: PathBuf, stop: CancellationToken) -> Result<(), Error> {
+    let options = AgentOptions {
+        addon: Demo::NAME.to_owned(),
+        cluster: "c1".to_owned(),
+        namespace: "demo".to_owned(),
+        hub_kubeconfig: hub,
+        spoke_kubeconfig: Some(spoke),
+    };
+    agent::run(options, |_: &mut Registrar| {}, stop).await
+}
+
+#[test]
+fn a_program_with_flags_of_its_own_says_which_kubeconfig_cannot_be_used() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (none, stop) = (Path::new("/none/kubeconfig"), CancellationToken::new());
+    let errors = runtime.block_on(async {
+        [
+            run_manager(none.to_owned(), stop.clone()).await.unwrap_err(),
+            run_agent(none.to_owned(), none.to_owned(), stop).await.unwrap_err(),
+            agent::hub_client(none).await.map(drop).unwrap_err(),
+        ]
+    });
+    for error in errors {
+        assert!(error.to_string().starts_with("cannot use /none/kubeconfig: "), "{error}");
+    }
+}
