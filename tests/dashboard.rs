@@ -74,6 +74,22 @@ metadata: {name: team-admin}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
 subjects: [{kind: ServiceAccount, name: admin, namespace: team}]
 ---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: viewer, namespace: team}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: team-viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wheelwright-dashboard-view}
+subjects: [{kind: ServiceAccount, name: viewer, namespace: team}]
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: on-call, namespace: team}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: team-on-call}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wheelwright-dashboard-operate}
+subjects: [{kind: ServiceAccount, name: on-call, namespace: team}]
+---
 {apiVersion: gitops.wheelwright.dev/v1alpha1, kind: ConfigRepo, metadata: {name: app, namespace: team}, spec: {url: "https://git.example.com/app"}}
 ---
 {apiVersion: gitops.wheelwright.dev/v1alpha1, kind: ConfigRepo, metadata: {name: fleet, namespace: fleet}, spec: {url: "https://git.example.com/fleet"}}
@@ -195,9 +211,9 @@ fn roles() -> Vec<Value> {
         let kind = object["kind"].as_str().unwrap();
         let is_role =
             ["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"].contains(&kind);
-        is_role && object["metadata"]["name"] == "wheelwright-dashboard"
+        is_role && object["metadata"]["name"].as_str().unwrap().starts_with("wheelwright-dashboard")
     });
-    assert_eq!(objects.len(), 5);
+    assert_eq!(objects.len(), 7);
     objects
 }
 
@@ -222,6 +238,7 @@ async fn check(url: &str, authority: &str, client: Client, kubectl: &Kubectl, di
     strangers_see_nothing(&dashboard, &admin).await;
     a_tenant_sees_what_it_may_list(&dashboard, &tenant, &client).await;
     an_administrator_logs_in_and_changes_the_fleet(&dashboard, &admin, &client).await;
+    the_roles_of_the_chart_are_enough(&dashboard, &token("viewer", "team"), &token("on-call", "team")).await;
 
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "team");
     accounts.delete("admin", &DeleteParams::default()).await.unwrap();
@@ -280,6 +297,31 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
     assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
     let policies: Api<RolloutPolicy> = Api::all(client.clone());
     assert!(policies.get_opt(ADD_ON).await.unwrap().is_none());
+}
+
+async fn the_roles_of_the_chart_are_enough(dashboard: &Dashboard, viewer: &str, on_call: &str) {
+    for token in [viewer, on_call] {
+        let page = dashboard.page(token).await;
+        for shown in ["team/app", "fleet/fleet", ADD_ON, "aws-1", "aws-3", "of 3 available"] {
+            assert!(page.has(shown), "{shown}: {}", page.0);
+        }
+        assert_eq!(page.has("<button id="), token == on_call, "{}", page.0);
+        let bearer = format!("Authorization: Bearer {token}\r\n");
+        let reasons = dashboard.send("GET /placement?of=fleet/aws", &bearer, "", "").await;
+        assert_eq!(reasons.status(), "200", "{}", reasons.0);
+    }
+    let changes = [
+        "verb=pause&subject=managed-serviceaccount",
+        "verb=resume&subject=managed-serviceaccount",
+        "verb=suspend-repository&subject=team%2Fapp",
+        "verb=resume-repository&subject=team%2Fapp",
+    ];
+    for change in changes {
+        let refused = dashboard.press(viewer, change).await;
+        assert!(refused.status() == "403" && refused.has("forbidden"), "{change}: {}", refused.0);
+        let made = dashboard.press(on_call, change).await;
+        assert_eq!(made.status(), "303", "{change}: {}", made.0);
+    }
 }
 
 async fn an_administrator_logs_in_and_changes_the_fleet(dashboard: &Dashboard, admin: &str, client: &Client) {

@@ -23,8 +23,8 @@ use object::Key;
 pub(super) struct HealthRoutes {
     running: Running,
     metrics: MetricsOf,
-    reading: Place,
-    explaining: Place,
+    reading: ReadQueue,
+    explaining: ReadQueue,
 }
 
 /// Most requests that read, or wait until another one has read: those of a few Prometheus servers.
@@ -34,12 +34,12 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// A place for one request at a time, and a short queue before it: the servers of a pair scrape alike.
 #[derive(Clone)]
-struct Place {
+struct ReadQueue {
     queue: Arc<Semaphore>,
     reading: Arc<Semaphore>,
 }
 
-impl Place {
+impl ReadQueue {
     fn new() -> Self {
         Self { queue: Arc::new(Semaphore::new(QUEUE)), reading: Arc::new(Semaphore::new(1)) }
     }
@@ -50,12 +50,12 @@ type MetricsOf = fn(&Handle) -> Result<String, fmt::Error>;
 
 impl HealthRoutes {
     pub(super) fn of(running: Running, metrics: MetricsOf) -> Self {
-        Self { running, metrics, reading: Place::new(), explaining: Place::new() }
+        Self { running, metrics, reading: ReadQueue::new(), explaining: ReadQueue::new() }
     }
 }
 
 /// Runs `read` on a thread of its own when nobody else is there.
-async fn alone(place: &Place, read: impl FnOnce() -> Response + Send + 'static) -> Response {
+async fn alone(place: &ReadQueue, read: impl FnOnce() -> Response + Send + 'static) -> Response {
     let Ok(queued) = Arc::clone(&place.queue).try_acquire_owned() else {
         return unavailable("several such requests are answered now; ask again");
     };

@@ -59,6 +59,20 @@ fn the_environment_and_the_volumes_reach_the_operator_and_the_dashboard() {
 }
 
 #[test]
+fn the_roles_of_visitors_are_added_to_those_of_kubernetes_where_asked() {
+    let labels = |values: &[&str]| -> Vec<String> {
+        let rendered = helm::render("wheelwright", values).unwrap();
+        let roles = rendered.iter().filter(|object| object["kind"] == "ClusterRole");
+        let labels = roles.filter_map(|role| role["metadata"]["labels"].as_object());
+        let aggregates =
+            labels.flat_map(|labels| labels.keys()).filter(|label| label.contains("aggregate-to"));
+        aggregates.cloned().collect()
+    };
+    let asked = ["dashboard.enabled=true", "dashboard.aggregateRoles=true"];
+    assert_eq!((labels(&asked).len(), labels(&asked[..1]).len()), (2, 0));
+}
+
+#[test]
 fn the_dashboard_has_a_certificate_of_ones_own() {
     let rendered =
         helm::render("wheelwright", &["dashboard.enabled=true", "dashboard.tlsSecret=\"page\""]).unwrap();

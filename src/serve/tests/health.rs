@@ -54,7 +54,7 @@ fn an_agent_does_not_say_that_the_hub_has_a_leader() {
 #[tokio::test(start_paused = true)]
 async fn one_request_at_a_time_reads_the_fleet_and_few_wait_for_it() {
     let (place, (entered, mut inside), (leave, left)) =
-        (Place::new(), tokio::sync::mpsc::unbounded_channel(), std::sync::mpsc::channel::<()>());
+        (ReadQueue::new(), tokio::sync::mpsc::unbounded_channel(), std::sync::mpsc::channel::<()>());
     let slow = {
         let place = place.clone();
         tokio::spawn(async move {

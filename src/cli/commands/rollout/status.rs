@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 /// How a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum WatchEnd {
     /// Every cluster is done, or a person has ended the command.
     Done,
     /// None goes on before a person acts.
@@ -65,9 +65,9 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.watch {
         let end = block_on(watch(args, ui))?;
         let code = match end {
-            End::Done => return Ok(ExitCode::SUCCESS),
-            End::Stopped => ExitCode::FAILURE,
-            End::TimedOut => {
+            WatchEnd::Done => return Ok(ExitCode::SUCCESS),
+            WatchEnd::Stopped => ExitCode::FAILURE,
+            WatchEnd::TimedOut => {
                 ui.error(format!("{name} is not done, and the time of --timeout is over"))?;
                 ExitCode::from(2)
             }
@@ -157,14 +157,14 @@ fn release(hold: &Wait, name: &str) -> Release {
 }
 
 /// Follows a rollout by watches.
-async fn watch(args: &Args, ui: &mut Ui) -> Result<End, CommandError> {
+async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
     let name = &args.subject.name;
     let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();
     let stop = stop_on_signal();
     let reading = tokio::spawn(shell.run(stop.clone()));
     let mut shown = String::new();
-    let mut end = End::Done;
+    let mut end = WatchEnd::Done;
     let mut over = pin!(async {
         match args.timeout {
             Some(timeout) => tokio::time::sleep(timeout).await,
@@ -176,7 +176,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<End, CommandError> {
             () = stop.cancelled() => break,
             () = tokio::time::sleep(TICK) => {}
             () = &mut over => {
-                end = End::TimedOut;
+                end = WatchEnd::TimedOut;
                 break;
             }
         }
@@ -199,13 +199,13 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<End, CommandError> {
 }
 
 /// Returns how a rollout has ended; `None` before its end.
-fn end(summary: &WorkloadSummary) -> Option<End> {
+fn end(summary: &WorkloadSummary) -> Option<WatchEnd> {
     if summary.settled == summary.total {
-        return Some(End::Done);
+        return Some(WatchEnd::Done);
     }
     let mut clusters = summary.groups.iter().flat_map(|group| &group.clusters);
     (summary.failed + summary.quarantined > 0 && clusters.all(|cluster| stands_still(&cluster.state)))
-        .then_some(End::Stopped)
+        .then_some(WatchEnd::Stopped)
 }
 
 /// Returns whether the state of a cluster lasts until a person acts.
