@@ -37,8 +37,8 @@ pub(crate) fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
 /// content before its turn.
 ///
 /// A configuration that the add-on on this cluster names itself concerns no other cluster, and is taken as it is.
-/// Without its definition, which may be deleted first, an add-on has what was assigned to it last. An add-on that
-/// is being deleted gets no other turn, and has the content of that configuration now.
+/// Without its definition, which may be deleted first, an add-on has what was assigned to it last. An add-on
+/// that is being deleted gets no other turn, and has the content of that configuration now.
 ///
 /// # Errors
 /// The configurations have not been read.

@@ -27,6 +27,7 @@ pub use addon::{AddOn, Health, Installation, Options, SignFn, Signer};
 pub use manifests::render;
 pub use score::score;
 
-// The types of an add-on, of its objects and of the controllers of its agent: an author needs no crate for each.
+// The types of an add-on, of its objects and of the controllers of its agent: an author needs no crate for
+// each.
 pub use shell::{Registrar, stop_on_signal};
 pub use {api, object, reconcile};

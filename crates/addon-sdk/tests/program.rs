@@ -1,5 +1,10 @@
 //! A program with flags of its own: everything that it needs is public.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test panics where something is not as it should be; clippy allows it in functions marked as tests only"
+)]
+
 use std::path::{Path, PathBuf};
 
 use addon_sdk::agent::{self, AgentOptions};
@@ -34,16 +39,26 @@ async fn run_agent(spoke: PathBuf, hub: PathBuf, stop: CancellationToken) -> Res
     agent::run(options, |_: &mut Registrar| {}, stop).await
 }
 
+/// Keeps the Lease of an agent without controllers.
+async fn keep_lease(stop: CancellationToken) {
+    let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let spoke = kube::Client::try_from(config).unwrap();
+    agent::keep_lease(&spoke, "demo", Demo::NAME, &stop).await;
+}
+
 #[test]
 fn a_program_with_flags_of_its_own_says_which_kubeconfig_cannot_be_used() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (none, stop) = (Path::new("/none/kubeconfig"), CancellationToken::new());
     let errors = runtime.block_on(async {
-        [
+        let errors = [
             run_manager(none.to_owned(), stop.clone()).await.unwrap_err(),
-            run_agent(none.to_owned(), none.to_owned(), stop).await.unwrap_err(),
+            run_agent(none.to_owned(), none.to_owned(), stop.clone()).await.unwrap_err(),
             agent::hub_client(none).await.map(drop).unwrap_err(),
-        ]
+        ];
+        stop.cancel();
+        keep_lease(stop).await;
+        errors
     });
     for error in errors {
         assert!(error.to_string().starts_with("cannot use /none/kubeconfig: "), "{error}");

@@ -23,7 +23,8 @@ const VALID: SignedDuration = SignedDuration::from_mins(5);
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(2);
 /// The scores and the resources that they are about.
 ///
-/// The last two are the names in the documents of Open Cluster Management, for placements that are written for them.
+/// The last two are the names in the documents of Open Cluster Management, for placements that are written
+/// for them.
 const SCORES: [(&str, &str); 4] =
     [("cpuFree", "cpu"), ("memoryFree", "memory"), ("cpuAvailable", "cpu"), ("memAvailable", "memory")];
 

@@ -39,8 +39,8 @@ pub(in crate::cli) struct OptionArgs {
     /// Signers of templates (`customSigner`) that the operator approves and signs for [default: none].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     custom_signers: Option<Vec<String>>,
-    /// Add-ons whose agents may register by token: the operator then may get tokens of their accounts [default:
-    /// none].
+    /// Add-ons whose agents may register by token: the operator then may get tokens of their accounts
+    /// [default: none].
     #[arg(long = "token-addons", value_name = "NAME", value_delimiter = ',')]
     token_add_ons: Option<Vec<String>>,
     /// Run the dashboard too, for people with tokens of the hub; `--dashboard=false` removes it [default:

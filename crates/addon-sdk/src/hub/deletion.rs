@@ -18,8 +18,8 @@ use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 const JOB_FINALIZERS: [&str; 2] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER];
 
 impl<A: AddOn> Deployment<A> {
-    /// Runs the jobs, with the configuration that the hub has now: no rollout assigns a deleted add-on another
-    /// one. When they are complete, deletes the works on other clusters and removes the finalizers.
+    /// Runs the jobs, with the configuration that the hub has now: no rollout assigns a deleted add-on
+    /// another one. When they are complete, deletes the works on other clusters and removes the finalizers.
     /// The garbage collector deletes the other works and the permissions of the add-on after it.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();

@@ -99,8 +99,8 @@ pub(super) fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
     keys
 }
 
-/// Lets a deleted add-on of a cluster that is gone go: no job can run there. Deletes what an add-on leaves that
-/// is gone itself.
+/// Lets a deleted add-on of a cluster that is gone go: no job can run there. Deletes what an add-on leaves
+/// that is gone itself.
 fn released<A: AddOn>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return leftovers::delete(key, view, now) };
     let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;

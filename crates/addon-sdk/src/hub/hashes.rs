@@ -1,7 +1,9 @@
-//! Says in the status of the add-on which contents its configurations have, so that the hub can roll them out:
-//! in its ClusterManagementAddOn, and on each cluster for the configurations that the add-on there names itself.
+//! Says in the status of the add-on which contents its configurations have, so that the hub can roll them
+//! out: in its ClusterManagementAddOn, and on each cluster for the configurations that the add-on there
+//! names itself.
 //!
-//! OCM leaves this to the manager of each add-on. Our operator tells the hashes of add-ons with templates only.
+//! OCM leaves this to the manager of each add-on. Our operator tells the hashes of add-ons with templates
+//! only.
 
 use std::marker::PhantomData;
 

@@ -118,7 +118,8 @@ fn remove(key: &Key, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> R
     Ok(plan)
 }
 
-/// The add-ons whose objects were to be written. The binding is the last one, and the API server may refuse it.
+/// The add-ons whose objects were to be written. The binding is the last one, and the API server may refuse
+/// it.
 #[derive(Default)]
 struct Written(BTreeSet<Key>);
 

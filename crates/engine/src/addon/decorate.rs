@@ -259,11 +259,11 @@ fn mirror(image: &str, registries: &[Registry]) -> Option<String> {
     registries.iter().rev().find_map(candidate)
 }
 
-/// Moves the objects of a template into the namespace of the agent; with an empty namespace they stay where the
-/// template put them.
+/// Moves the objects of a template into the namespace of the agent; with an empty namespace they stay where
+/// the template put them.
 ///
-/// A subject of a binding moves if it is in a namespace of the template: another one is somebody else's service
-/// account. The first Namespace becomes that of the agent, and others keep their names.
+/// A subject of a binding moves if it is in a namespace of the template: another one is somebody else's
+/// service account. The first Namespace becomes that of the agent, and others keep their names.
 pub(super) fn place(objects: &mut [Object], namespace: &str) {
     if namespace.is_empty() {
         return;

@@ -175,7 +175,8 @@ fn workload<'a>(
     }
 }
 
-/// Returns the replicas that a manifest asks for: one where it leaves them to the cluster, as for an autoscaler.
+/// Returns the replicas that a manifest asks for: one where it leaves them to the cluster, as for an
+/// autoscaler.
 fn wanted_replicas(manifest: &Object, configs: &[ManifestConfigOption]) -> i64 {
     let asked = manifest.at(&["spec", "replicas"]).and_then(serde_json::Value::as_i64);
     let identifier = works::identifier(manifest);
@@ -191,7 +192,8 @@ fn names_replicas(ignored: &IgnoreField) -> bool {
         || paths.into_iter().any(|path| [".spec.replicas", "$.spec.replicas"].contains(&path.as_str()))
 }
 
-/// Returns why a workload does not run the configurations that its feedback is about yet. The rules are those of
+/// Returns why a workload does not run the configurations that its feedback is about yet. The rules are
+/// those of
 /// `kubectl rollout status`: an autoscaler may ask for more replicas than the manifest.
 fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
     let ProbedWorkload { resource, name, wanted_replicas, is_daemon_set, values: _ } = workload;
@@ -218,8 +220,8 @@ fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
     }
 }
 
-/// Returns why the add-on of a manager does not count as available: its condition says so, or its agent has not
-/// written one. A manager that finds the health itself and has no probe never writes one.
+/// Returns why the add-on of a manager does not count as available: its condition says so, or its agent has
+/// not written one. A manager that finds the health itself and has no probe never writes one.
 pub fn unavailable(addon: &ManagedClusterAddOn) -> Option<String> {
     let check = addon.status.as_ref().and_then(|status| status.health_check.as_ref());
     let needs_none = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);

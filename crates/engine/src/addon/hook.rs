@@ -90,8 +90,8 @@ impl HookWait {
         Self { message, has_failed: false, is_unwritten: false }
     }
 
-    /// Returns what to tell about the wait of an add-on that is being deleted. An event says so once after the
-    /// time limit, and at once when a job failed, because a failed job never completes.
+    /// Returns what to tell about the wait of an add-on that is being deleted. An event says so once after
+    /// the time limit, and at once when a job failed, because a failed job never completes.
     pub fn report(&self, addon: &ManagedClusterAddOn, now: Timestamp) -> WaitReport {
         let deleted = addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
         let until = later(deleted, HOOK_TIMEOUT);

@@ -1,5 +1,5 @@
-//! The roles of the operator that the options for add-ons add: the roles that it gives to agents, the signers that it
-//! signs for, and the service accounts of agents that register by token.
+//! The roles of the operator that the options for add-ons add: the roles that it gives to agents, the
+//! signers that it signs for, and the service accounts of agents that register by token.
 
 use object::Object;
 use serde_json::{Value, json};
