@@ -28,72 +28,7 @@ use crate::wait::eventually;
 const ADD_ON: &str = "managed-serviceaccount";
 
 /// A tenant with one namespace, who sees the add-ons of one cluster, and an administrator.
-pub(crate) const VISITORS: &str = r#"
-{apiVersion: v1, kind: Namespace, metadata: {name: team}}
----
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: tenant, namespace: team}}
----
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: admin, namespace: team}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: tenant, namespace: team}
-rules: [{apiGroups: [gitops.wheelwright.dev], resources: [configrepos], verbs: [get, list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: tenant, namespace: team}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
-subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: tenant, namespace: aws-2}
-rules: [{apiGroups: [addon.open-cluster-management.io], resources: [managedclusteraddons], verbs: [list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: tenant, namespace: aws-2}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
-subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: addon-names}
-rules: [{apiGroups: [addon.open-cluster-management.io], resources: [clustermanagementaddons], verbs: [list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: addon-names}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: addon-names}
-subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: team-admin}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, name: admin, namespace: team}]
----
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: viewer, namespace: team}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: team-viewer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wheelwright-dashboard-view}
-subjects: [{kind: ServiceAccount, name: viewer, namespace: team}]
----
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: on-call, namespace: team}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: team-on-call}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wheelwright-dashboard-operate}
-subjects: [{kind: ServiceAccount, name: on-call, namespace: team}]
----
-{apiVersion: gitops.wheelwright.dev/v1alpha1, kind: ConfigRepo, metadata: {name: app, namespace: team}, spec: {url: "https://git.example.com/app"}}
----
-{apiVersion: gitops.wheelwright.dev/v1alpha1, kind: ConfigRepo, metadata: {name: fleet, namespace: fleet}, spec: {url: "https://git.example.com/fleet"}}
-"#;
+pub(crate) const VISITORS: &str = include_str!("dashboard/visitors.yaml");
 
 /// A dashboard process.
 pub(crate) struct Dashboard {

@@ -26,7 +26,8 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Show a rollout group by group: the version and state of each cluster, why it does not go on, and what to do.
 ///
-/// With `--watch` it ends when every cluster is done; the exit code is 1 when failures have stopped the rollout, and 2 after `--timeout`.
+/// With `--watch` it ends when every cluster is done; the exit code is 1 when failures have stopped the
+/// rollout, and 2 after `--timeout`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
