@@ -110,7 +110,8 @@ impl AddOns<'_> {
 
     /// Reports on the hub how fresh the credentials of an add-on are, unless it says so already.
     pub(super) async fn report(&self, addon: &str, observed: Observation) -> Result<(), JoinError> {
-        report(&Api::<ManagedClusterAddOn>::namespaced(self.client.clone(), self.cluster), addon, observed).await
+        report(&Api::<ManagedClusterAddOn>::namespaced(self.client.clone(), self.cluster), addon, observed)
+            .await
     }
 
     /// Reports that there are no fresh credentials, and why. An add-on that cannot be reported about is logged.

@@ -26,7 +26,8 @@ use crate::pki;
 use crate::shell::{Handle, WallClockWait, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
 use api::names::{
-    ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER,
+    ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, DEFAULT_ADDON_NAMESPACE,
+    KUBE_CLIENT_SIGNER,
 };
 use object::Key;
 use object::duration::{doubled, later};

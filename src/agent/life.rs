@@ -140,8 +140,13 @@ impl IdentityUse<'_> {
         let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT_TO_RENEW);
         while self.options.registers() && self.credentials.renew_at() > now() {
             let rotated = addon_status::rotated(self.credentials);
-            let Err(error) = addon_status::report(&clusters, &self.options.cluster, rotated).await else { break };
-            debug!(error = with_causes(&error), "cannot say on the hub yet until when the certificate is valid");
+            let Err(error) = addon_status::report(&clusters, &self.options.cluster, rotated).await else {
+                break;
+            };
+            debug!(
+                error = with_causes(&error),
+                "cannot say on the hub yet until when the certificate is valid"
+            );
             sleep(wait.take()).await;
         }
         std::future::pending().await

@@ -46,7 +46,10 @@ async fn an_agent_does_not_say_that_the_hub_has_a_leader() {
     let hub = tower::service_fn(async |_| Ok::<_, std::io::Error>(Response::new(Body::empty())));
     let handle = Shell::new(ShellOptions::new(kube::Client::new(hub, "default")), |_| ()).handle();
     let (agent, operator) = (metrics::of_agent(&handle).unwrap(), metrics::of_operator(&handle).unwrap());
-    assert!(!agent.contains("wheelwright_leader") && agent.contains("wheelwright_fetch_duration_seconds"), "{agent}");
+    assert!(
+        !agent.contains("wheelwright_leader") && agent.contains("wheelwright_fetch_duration_seconds"),
+        "{agent}"
+    );
     // With `--leader-elect=false` it has no election either, and writes.
     assert!(operator.contains("wheelwright_leader 1"), "{operator}");
 }

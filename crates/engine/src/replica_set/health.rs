@@ -51,7 +51,9 @@ const ON_DELETE: &str = "has(object.spec.updateStrategy) && has(object.spec.upda
 fn rules(group: &str, resource: &str) -> Vec<ConditionRule> {
     let count = |field: &str| format!("(has(object.status.{field}) ? object.status.{field} : 0)");
     let has_condition = |test: &str| {
-        format!("has(object.status) && has(object.status.conditions) && object.status.conditions.exists(c, {test})")
+        format!(
+            "has(object.status) && has(object.status.conditions) && object.status.conditions.exists(c, {test})"
+        )
     };
     let (progressing, degraded) = match (group, resource) {
         ("apps", "deployments") => {

@@ -138,9 +138,7 @@ impl DesiredWork<'_> {
     /// Returns whether a work is as wanted. Labels and annotations of other writers do not count.
     pub fn is_met_by(&self, live: &ManifestWork) -> bool {
         let has = |(label, value): (&String, &String)| live.label(label) == Some(value);
-        self.labels().iter().all(has)
-            && WorkRecord::read(live) == *self.record
-            && self.has_template(live)
+        self.labels().iter().all(has) && WorkRecord::read(live) == *self.record && self.has_template(live)
     }
 
     /// Returns the work on a cluster. It keeps the metadata of the live work that other clients wrote.

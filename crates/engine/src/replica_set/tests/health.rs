@@ -78,8 +78,10 @@ fn other_workloads_are_healthy_as_kubectl_waits_for_them() {
     check("StatefulSet", rolling(1), set(2, 3), HEALTHY);
     check("StatefulSet", rolling(1), set(1, 3), BUSY);
     check("StatefulSet", json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}}), set(0, 3), HEALTHY);
-    let daemons = |updated: i64, available: i64| json!({"observedGeneration": 2, "desiredNumberScheduled": 3,
-        "updatedNumberScheduled": updated, "numberAvailable": available});
+    let daemons = |updated: i64, available: i64| {
+        json!({"observedGeneration": 2, "desiredNumberScheduled": 3,
+        "updatedNumberScheduled": updated, "numberAvailable": available})
+    };
     check("DaemonSet", json!({}), Value::Null, BUSY);
     check("DaemonSet", json!({}), daemons(2, 3), BUSY);
     check("DaemonSet", json!({}), daemons(3, 2), BUSY);
@@ -102,10 +104,15 @@ fn a_set_judges_workloads_that_its_author_does_not_and_its_template_stays_the_sa
     assert_eq!(with_rules(&content(&with)), with);
 
     let identifier = json!({"group": "apps", "resource": "deployments", "name": "web", "namespace": "shop"});
-    let feedback = json!([{"resourceIdentifier": identifier, "feedbackRules": [{"type": "WellKnownStatus"}]}]);
+    let feedback =
+        json!([{"resourceIdentifier": identifier, "feedbackRules": [{"type": "WellKnownStatus"}]}]);
     let with = with_rules(&template(feedback.clone()));
     assert_eq!(with.manifest_configs.len(), 2);
-    assert_eq!(with.manifest_configs[1..], template(feedback.clone()).manifest_configs, "the author's is last");
+    assert_eq!(
+        with.manifest_configs[1..],
+        template(feedback.clone()).manifest_configs,
+        "the author's is last"
+    );
     assert_eq!(content(&with), template(feedback));
 
     let rule = json!({"condition": "Complete", "type": "WellKnownConditions"});
@@ -168,7 +175,8 @@ fn rules_come_with_a_new_template_and_not_with_an_upgrade_of_the_hub() {
     )
     .unwrap();
     let (spec, record) = (template(json!([])), WorkRecord::default());
-    let wanted = |needs| DesiredWork { set: &set, owner: "n.s", placement: "p", spec: &spec, record: &record, needs };
+    let wanted =
+        |needs| DesiredWork { set: &set, owner: "n.s", placement: "p", spec: &spec, record: &record, needs };
     let (healthy, available) = (wanted(SuccessNeeds::Healthy), wanted(SuccessNeeds::Available));
     let without = available.work("c", None);
     assert_eq!(without.spec, spec);

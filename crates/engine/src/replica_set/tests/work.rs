@@ -36,8 +36,13 @@ fn work(rules: bool, conditions: &[(&str, &str, i64)]) -> ManifestWork {
 fn state(work: &ManifestWork, soak: i64, now: i64) -> Cluster {
     let wants = Hash::from("new");
     let soak = SignedDuration::from_secs(soak);
-    let rule =
-        SuccessRule { wants: &wants, good_everywhere: None, needs: SuccessNeeds::Healthy, soak, now: at(now) };
+    let rule = SuccessRule {
+        wants: &wants,
+        good_everywhere: None,
+        needs: SuccessNeeds::Healthy,
+        soak,
+        now: at(now),
+    };
     cluster(work, wants.clone(), &rule)
 }
 
@@ -107,7 +112,8 @@ fn what_was_good_is_remembered_when_a_cluster_moves_and_is_the_template_itself_o
     let (old, new) = (Hash::from("old"), Hash::from("new"));
     let of = |good_everywhere: Option<&Hash>, runs: &Hash| {
         let soak = SignedDuration::ZERO;
-        let rule = SuccessRule { wants: &new, good_everywhere, needs: SuccessNeeds::Healthy, soak, now: at(9) };
+        let rule =
+            SuccessRule { wants: &new, good_everywhere, needs: SuccessNeeds::Healthy, soak, now: at(9) };
         cluster(&good, runs.clone(), &rule)
     };
     assert_eq!(of(None, &old).last_good, Some(old.clone()));

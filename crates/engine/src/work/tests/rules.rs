@@ -85,7 +85,8 @@ fn a_work_with_roles_and_bindings_needs_to_escalate_and_to_bind_them() {
 #[test]
 fn an_agent_may_act_as_the_executors_of_works_that_give_permissions() {
     let of_executor = |kind: &str, version: &str| {
-        let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "a"}});
+        let object =
+            json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "a"}});
         let mut work = work(json!([object]), json!([]));
         let account = json!({"namespace": "team", "name": "deployer"});
         work["spec"]["executor"] = json!({"subject": {"type": "ServiceAccount", "serviceAccount": account}});
