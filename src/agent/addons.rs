@@ -67,14 +67,14 @@ pub(super) struct Registration {
 
 /// The attempts to get the identity of one registration.
 #[derive(Default)]
-struct Attempts {
+struct RegistrationAttempts {
     /// How many have failed in a row.
     failures: u32,
     /// The wait for the next one.
     wait: Option<WallClockWait>,
 }
 
-impl Attempts {
+impl RegistrationAttempts {
     /// Records the end of an attempt. `again` is when to check again; `None` if it failed.
     fn ended(&mut self, again: Option<Timestamp>, now: Timestamp) {
         self.failures = if again.is_some() { 0 } else { self.failures.saturating_add(1) };
@@ -92,7 +92,7 @@ impl Attempts {
 impl AddOns<'_> {
     /// Gets credentials for add-ons without fresh ones until `stop`, several at a time.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
-        let mut ended: BTreeMap<Registration, Attempts> = BTreeMap::new();
+        let mut ended: BTreeMap<Registration, RegistrationAttempts> = BTreeMap::new();
         let mut kept = StoredSecrets::default();
         let mut running: BTreeMap<Registration, CancellationToken> = BTreeMap::new();
         let mut attempts = FuturesUnordered::new();
@@ -217,8 +217,8 @@ impl AddOns<'_> {
         Ok(credentials.renew_at())
     }
 
-    /// Returns whether a namespace of add-ons exists on the cluster. The agent makes the default one, if it may,
-    /// as OCM's operator does: the manifests of add-ons take it for given. It makes no other.
+    /// Returns whether a namespace of add-ons exists on the cluster. The agent makes the default one, if it
+    /// may, as OCM's operator does: the manifests of add-ons take it for given. It makes no other.
     pub(super) async fn has_namespace(&self, name: &str) -> Result<bool, JoinError> {
         let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
         let found = namespaces.get_opt(name).await.map_err(api("look for the namespace of the add-on"))?;
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_request_that_is_denied_again_and_again_is_made_less_and_less_often() {
-        let (mut attempts, mut at) = (Attempts::default(), Timestamp::UNIX_EPOCH);
+        let (mut attempts, mut at) = (RegistrationAttempts::default(), Timestamp::UNIX_EPOCH);
         let mut made = 0;
         while at.as_second() < 3600 {
             made += 1;

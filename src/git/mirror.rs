@@ -129,7 +129,8 @@ impl Mirror {
         Session::new(self.remote.clone(), self.credentials.clone(), limits, self.cancel.clone())
     }
 
-    /// Begins a push to a reference. Of the commits that the server names, libgit2 sees those that were checked.
+    /// Begins a push to a reference. Of the commits that the server names, libgit2 sees those that were
+    /// checked.
     pub(super) fn push_session(
         &self,
         reference: &str,

@@ -97,7 +97,6 @@ const EVENT_SOURCES: &[&str] = &[
     "crates/addon-sdk/src/hub/request.rs",
     "crates/controllers/src/agent/cluster_status.rs",
     "crates/controllers/src/hub/addon_config/input.rs",
-    "crates/controllers/src/hub/addon_deploy/hook.rs",
     "crates/controllers/src/hub/addon_install.rs",
     "crates/controllers/src/hub/cluster.rs",
     "crates/controllers/src/hub/cluster_decision.rs",
@@ -107,6 +106,7 @@ const EVENT_SOURCES: &[&str] = &[
     "crates/controllers/src/hub/replica_set/write.rs",
     "crates/controllers/src/hub/report.rs",
     "crates/controllers/src/hub/rollout_events.rs",
+    "crates/engine/src/addon/hook.rs",
     "crates/engine/src/placement/events.rs",
     "crates/reconcile/src/dispatcher/feed.rs",
     "src/operator/signer.rs",
@@ -126,6 +126,7 @@ const BEFORE_EVENT: &[&str] = &[
     "false => (",
     "normal(",
     "let reason =",
+    "=> Some(",
 ];
 /// A reason that stands behind another text.
 const BEHIND_A_TEXT: &str = "Fetching";

@@ -20,8 +20,8 @@ pub(super) struct Advertisement {
     only: Option<PushedReference>,
     /// The beginning of a line of which more will arrive.
     rest: Vec<u8>,
-    /// The capabilities of the server; `None` before the first reference, which has them after a NUL. The rest
-    /// of the list are names, which anybody chooses who may push.
+    /// The capabilities of the server; `None` before the first reference, which has them after a NUL. The
+    /// rest of the list are names, which anybody chooses who may push.
     capabilities: Option<Vec<u8>>,
     has_reference: bool,
     is_over: bool,
@@ -108,8 +108,8 @@ impl Advertisement {
 }
 
 impl PushedReference {
-    /// Returns whether a line, an id and a name, may be passed on. The negotiation of the push compares the id of
-    /// its own reference before anything is walked.
+    /// Returns whether a line, an id and a name, may be passed on. The negotiation of the push compares the
+    /// id of its own reference before anything is walked.
     fn has(&self, line: &[u8]) -> bool {
         let Some((id, name)) = line.split_at_checked(ID) else { return false };
         name == self.name.as_bytes() || self.checked.iter().any(|one| one.as_bytes() == id.trim_ascii_end())

@@ -46,8 +46,8 @@ impl Proxy {
         is_host.then(|| Self { host: host.to_owned(), port, login })
     }
 
-    /// Returns the proxy that the environment names for a host (`HTTPS_PROXY` or `ALL_PROXY`, but for the hosts
-    /// of `NO_PROXY`).
+    /// Returns the proxy that the environment names for a host (`HTTPS_PROXY` or `ALL_PROXY`, but for the
+    /// hosts of `NO_PROXY`).
     ///
     /// # Errors
     /// The value is no proxy of this kind. Nothing goes past a proxy that an administrator has set.

@@ -88,8 +88,8 @@ impl Controller for ClusterController {
         Ok(plan)
     }
 
-    /// Reports what refuses the acceptance of a cluster or the clean-up after a leaving one, but no failures that
-    /// pass by themselves.
+    /// Reports what refuses the acceptance of a cluster or the clean-up after a leaving one, but no failures
+    /// that pass by themselves.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
             return Ok(done.plan.status.clone());

@@ -1,8 +1,8 @@
 //! The health of the workloads of a set, by condition rules that their agents evaluate.
 //!
-//! That an object exists says nothing about its pods. So the works of a set whose author has no condition rules
-//! get rules for their workloads, which OCM's agents know too. They are no part of the template: its hash, its
-//! snapshots and the comparison with live works leave them out. See docs/design/rollout-states.md.
+//! That an object exists says nothing about its pods. So the works of a set whose author has no condition
+//! rules get rules for their workloads, which OCM's agents know too. They are no part of the template: its
+//! hash, its snapshots and the comparison with live works leave them out. See docs/design/rollout-states.md.
 
 use crate::resource::plural;
 use api::Manifest;

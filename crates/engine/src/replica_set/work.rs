@@ -192,8 +192,9 @@ pub struct SuccessRule<'a> {
 /// Returns the state of a work with its present spec, from conditions of its present generation alone.
 ///
 /// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller never
-/// ends its wait; here a work succeeds once it is applied and, unless that suffices, available. Rules that the
-/// work got for the health of its workloads count where a success needs it, and where the agent knows rules.
+/// ends its wait; here a work succeeds once it is applied and, unless that suffices, available. Rules that
+/// the work got for the health of its workloads count where a success needs it, and where the agent knows
+/// rules.
 pub fn report(work: &ManifestWork, needs: SuccessNeeds) -> Report {
     let is_judged_here = has_rules(&work.spec);
     let current = |type_| {

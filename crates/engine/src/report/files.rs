@@ -27,8 +27,8 @@ pub(super) const MAX_FILES: usize = 500;
 const VERSIONS: usize = 10;
 /// Most bytes of the summary.
 const SUMMARY: usize = 256 << 10;
-/// How many clusters the summary names for each workload, and how many add-ons, sets and works: the first that
-/// fit into it. The other files of the report have all.
+/// How many clusters the summary names for each workload, and how many add-ons, sets and works: the first
+/// that fit into it. The other files of the report have all.
 const DETAILS: [(usize, usize); 6] =
     [(MAX_LISTED, MAX_FILES), (5, MAX_FILES), (1, MAX_FILES), (0, MAX_FILES), (0, 100), (0, 20)];
 

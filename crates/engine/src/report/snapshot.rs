@@ -51,8 +51,8 @@ fn path(object: &Object) -> String {
 }
 
 /// Returns an object without the values of Secrets, the fields that the API server counts up, the status of
-/// the report, which changes with every report, and the end of a score that is valid: scores are renewed every
-/// few minutes, and a plan that is made later takes what was valid with the report for valid.
+/// the report, which changes with every report, and the end of a score that is valid: scores are renewed
+/// every few minutes, and a plan that is made later takes what was valid with the report for valid.
 fn stripped(mut object: Object, now: Timestamp) -> Value {
     for counted in ["managedFields", "resourceVersion"] {
         object.metadata_mut().remove(counted);

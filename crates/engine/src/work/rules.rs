@@ -16,8 +16,8 @@ const VERBS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
 /// Returns the rules of a ClusterRole for the objects of works: one for each API group, `escalate` for the
 /// roles among them, and `bind` for the roles that their bindings name (Kubernetes' prevention of privilege
-/// escalation). `impersonate` is for the executors of works with such objects: the agent tries as the executor
-/// whether it may give the permissions.
+/// escalation). `impersonate` is for the executors of works with such objects: the agent tries as the
+/// executor whether it may give the permissions.
 ///
 /// Objects that a work had before, and that the agent has not removed yet, count by the status of the work. A
 /// resource that no status names is derived from the kind, as by [`plural`].

@@ -36,6 +36,7 @@ mod policies;
 mod preview_policies;
 mod previews;
 mod removals;
+mod replica_set_health;
 mod replica_set_placements;
 mod replica_sets;
 mod reports;

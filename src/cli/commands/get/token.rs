@@ -31,8 +31,8 @@ pub(super) struct Args {
     /// How long the token is good for, such as 24h.
     #[arg(long, default_value = "24h", value_parser = seconds)]
     duration: i64,
-    /// URL at which clusters reach the hub [default: that of the kubeconfig]. Its certificate must be for this
-    /// host.
+    /// URL at which clusters reach the hub [default: that of the kubeconfig]. Its certificate must be for
+    /// this host.
     #[arg(long, value_name = "URL")]
     hub_apiserver: Option<String>,
     /// How the token is printed.

@@ -134,8 +134,8 @@ fn an_object_is_deleted_only_as_it_was_read() {
     assert_eq!(deleted, Some((&live.key(), live.resource_version())), "{planned:?}");
 }
 
-/// Returns the kinds that are deleted of a work with an operator and one of its objects, so many minutes after
-/// the deletion, and whether the plan has more to do later.
+/// Returns the kinds that are deleted of a work with an operator and one of its objects, so many minutes
+/// after the deletion, and whether the plan has more to do later.
 fn deleted_after(minutes: i64, has_database: bool) -> (Vec<String>, bool) {
     let entry = |group: &str, resource: &str| json!({"group": group, "version": "v1", "resource": resource, "name": "a", "namespace": "default", "uid": "u"});
     let applied = json!({

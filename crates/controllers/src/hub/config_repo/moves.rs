@@ -92,7 +92,8 @@ impl Moves {
 }
 
 /// Returns until when deletions of a commit wait for another ConfigRepo, which may be newer than the commit,
-/// to fetch and to judge it. A time too far ahead was written by a clock that was wrong, so it does not count.
+/// to fetch and to judge it. A time too far ahead was written by a clock that was wrong, so it does not
+/// count.
 fn end_of_wait(seen: &Revision, other: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
     let interval = duration::parse(&other.spec.interval).unwrap_or(DEFAULT_INTERVAL);
     let wait = interval.saturating_add(GRACE);

@@ -13,8 +13,8 @@ const LEAST: SignedDuration = SignedDuration::from_mins(5);
 /// Most finalizers that a message names.
 const MAX_FINALIZERS: usize = 3;
 
-/// Reports the object that has been deleted for the longest time, if that is longer than `spec.healthTimeout`.
-/// Otherwise the next plan comes when it will be.
+/// Reports the object that has been deleted for the longest time, if that is longer than
+/// `spec.healthTimeout`. Otherwise the next plan comes when it will be.
 pub(super) fn stuck(draft: &mut Draft<'_>, terminating: &[Terminating]) -> Option<Readiness> {
     let began = |one: &Terminating| one.since.unwrap_or(Timestamp::MAX);
     let first = terminating.iter().min_by_key(|one| began(one))?;

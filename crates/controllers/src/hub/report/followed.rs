@@ -20,8 +20,8 @@ pub(in crate::hub) fn url_of<'a>(report: &'a Report, repo: &'a ConfigRepo) -> &'
     if report.url.is_empty() { &repo.spec.url } else { &report.url }
 }
 
-/// Returns the protocol, the user, host and port, and the path of a URL, as in `https://host:port/path.git` and
-/// `user@host:path`.
+/// Returns the protocol, the user, host and port, and the path of a URL, as in `https://host:port/path.git`
+/// and `user@host:path`.
 fn parts(url: &str) -> (&str, &str, &str) {
     match (url.split_once("://"), url.split_once(':')) {
         (Some((protocol, rest)), _) => {

@@ -56,8 +56,8 @@ fn a_cluster_outside_of_the_sets_concerns_no_placement() {
     assert!(!hub.change(cluster("b", "prod"), true));
 }
 
-/// Compares the explanations of a placement with each prioritizer before and after a change of each field that
-/// an agent reports.
+/// Compares the explanations of a placement with each prioritizer before and after a change of each field
+/// that an agent reports.
 #[test]
 fn what_changes_a_score_is_seen() {
     let reported = |cpu: &str, memory: &str, version: &str, available: &str| {
