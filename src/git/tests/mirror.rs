@@ -219,9 +219,13 @@ fn links_and_submodules_are_kept_apart() {
     tree.insert("link", repo.blob(b"../../etc/passwd").unwrap(), 0o120_000).unwrap();
     tree.insert("module", Oid::from_str(&"1".repeat(40)).unwrap(), 0o160_000).unwrap();
     tree.insert("-rf", repo.blob(b"inert").unwrap(), 0o100_755).unwrap();
+    for device in ["CON", "NUL", "aux.yaml", "lpt1"] {
+        tree.insert(device, repo.blob(b"a file").unwrap(), 0o100_644).unwrap();
+    }
     commit_tree(&repo, tree.write().unwrap());
     let checkout = forge.local().fetch(&main(), History::default()).unwrap();
-    assert_eq!(paths(&checkout), ["-rf", "link", "module"]);
+    assert_eq!(paths(&checkout), ["-rf", "CON", "NUL", "aux.yaml", "link", "lpt1", "module"]);
+    assert!(checkout.tree.file("CON").is_some(), "a device of another system is a file");
     assert_eq!(checkout.tree.entry("link"), Some(&Entry::Link("../../etc/passwd".into())));
 }
 
