@@ -355,7 +355,7 @@ fn object_files(dir: &Path) -> ObjectFiles {
 }
 
 /// Returns whether a repository of this machine names its objects by SHA-256, which libgit2 does not read.
-fn is_sha256(path: &Path) -> bool {
+pub(super) fn is_sha256(path: &Path) -> bool {
     let configs = [path.join("config"), path.join(".git/config")];
     let mut formats = configs
         .iter()
