@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 
 use super::CommandError;
-use crate::git::{Credentials, Error, History, Mirror, RefSpec, Remote, Verification};
+use crate::git::{self, Credentials, Error, History, Mirror, RefSpec, Remote, Verification};
 use object::tree::Checkout;
 
 /// The commit that a repository has checked out.
@@ -45,14 +45,13 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// Fetches a revision into a mirror that does not outlive the command.
+/// Reads a revision: of a directory in place, else from a mirror that does not outlive the command.
 ///
 /// # Errors
 /// The repository cannot be read, or it has no such revision.
 pub(crate) fn checkout(url: &str, revision: &str) -> Result<Arc<Checkout>, CommandError> {
-    let hint = format!(
-        "a revision is a branch, a tag, a commit id of 40 digits, or HEAD; git rev-parse {revision} prints the commit id of others"
-    );
+    let hint = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD; in a directory, also what git rev-parse takes and the \
+                branch of a remote, once it is fetched";
     fetch(url, revision, None)?.map_err(|error| match error {
         Some(error @ Error::MissingRef { .. }) => CommandError::hinted(error, hint),
         Some(error) => error.into(),
@@ -77,14 +76,17 @@ pub(crate) fn refused_signature(
     }
 }
 
-/// Fetches a revision. Fails with the error of git; with none if no reference can have that name.
+/// Reads a revision. Fails with the error of git; with none if no reference can have that name.
 fn fetch(
     url: &str,
     revision: &str,
     verification: Option<Verification>,
 ) -> Result<Result<Arc<Checkout>, Option<Error>>, CommandError> {
-    let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
     let remote = Remote::parse(url)?;
+    if let Some(directory) = remote.local() {
+        return Ok(git::checkout(directory, revision, verification.as_ref()).map_err(Some));
+    }
+    let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
     let mut mirror = Mirror::open(cache.path(), remote, Credentials::default())?;
     mirror.verification = verification;
     let named = || {
@@ -120,8 +122,46 @@ mod tests {
 
         let dir = tempfile::tempdir().unwrap();
         git2::Repository::init_bare(dir.path()).unwrap();
-        let relative = checkout(dir.path().to_str().unwrap(), "main~1").unwrap_err();
-        assert_eq!(relative.error.to_string(), "\"main~1\" is not a revision");
-        assert!(hint(relative).contains("git rev-parse main~1 prints the commit id"));
+        let missing = checkout(dir.path().to_str().unwrap(), "main~1").unwrap_err();
+        assert!(missing.error.to_string().starts_with("revision main~1 does not exist in "));
+        assert!(hint(missing).contains("in a directory, also what git rev-parse takes"));
+        let missing = checkout("file:///none", "main~1").unwrap_err();
+        assert!(!missing.error.to_string().is_empty());
+    }
+
+    #[test]
+    fn the_clone_of_a_pull_request_has_the_branches_of_its_remote() {
+        let dir = tempfile::tempdir().unwrap();
+        let (origin, clone) = (dir.path().join("origin"), dir.path().join("clone"));
+        let commit = |repo: &git2::Repository, branch: &str, content: &str| {
+            let mut tree = repo.treebuilder(None).unwrap();
+            tree.insert("a", repo.blob(content.as_bytes()).unwrap(), 0o100_644).unwrap();
+            let tree = repo.find_tree(tree.write().unwrap()).unwrap();
+            let me = git2::Signature::now("a", "a@example.com").unwrap();
+            let reference = format!("refs/heads/{branch}");
+            let parent = repo.find_reference(&reference).ok().and_then(|tip| tip.peel_to_commit().ok());
+            let parents: Vec<_> = parent.iter().collect();
+            repo.commit(Some(&reference), &me, &me, "c", &tree, &parents).unwrap().to_string()
+        };
+        let bare = git2::Repository::init_bare(&origin).unwrap();
+        let (one, two) = (commit(&bare, "main", "1"), commit(&bare, "main", "2"));
+        let report = commit(&bare, "wheelwright/status", "3");
+        bare.set_head("refs/heads/main").unwrap();
+        let repo = git2::Repository::clone(origin.to_str().unwrap(), &clone).unwrap();
+        repo.set_head_detached(repo.refname_to_id("HEAD").unwrap()).unwrap();
+        repo.find_branch("main", git2::BranchType::Local).unwrap().delete().unwrap();
+        let next = commit(&repo, "change", "4");
+        for (revision, expected) in [
+            ("main", &two),
+            ("origin/main", &two),
+            ("origin/main~1", &one),
+            (&one[..10], &one),
+            ("wheelwright/status", &report),
+            ("change", &next),
+            (HEAD, &two),
+        ] {
+            let found = checkout(clone.to_str().unwrap(), revision).map(|found| found.revision.clone());
+            assert_eq!(found.map_err(|error| error.error.to_string()), Ok(expected.clone()), "{revision}");
+        }
     }
 }

@@ -61,9 +61,10 @@ pub enum Error {
         /// Names that do exist, as a hint; may be empty.
         known: String,
     },
-    /// The reference moved to a commit that does not descend from the one we have.
+    /// The reference moved to a commit that does not follow the one we have.
     #[error(
-        "{what} moved from {from} to {to}, which does not descend from it (force-push or rewind); {from} stays applied"
+        "{what} moved from {from} to {to}, which does not follow it (a force-push, a rewind, or a tag that moved or is gone); {from} stays \
+         applied"
     )]
     Rewound {
         /// Kind and name of the reference.

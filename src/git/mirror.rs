@@ -13,6 +13,7 @@ use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
 use super::report_history::Counted;
+use super::rewind::{History, guard, guard_step};
 use super::signature::{self, RefTarget, Verification};
 use super::transport::{PushedReference, Session, SessionLimits};
 use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
@@ -30,15 +31,6 @@ const MAX_MIRROR_BYTES: u64 = 4 << 30;
 
 /// Ends an operation that runs in another thread.
 pub type Cancel = CancellationToken;
-
-/// The commits that a new commit is compared with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct History<'a> {
-    /// The commit that was accepted last; the new commit must descend from it.
-    pub accepted: Option<&'a str>,
-    /// The rewind that a person allowed, as [`rewind`] names it.
-    pub allowed: Option<&'a str>,
-}
 
 /// A bare repository that holds the fetched objects of a remote. It is not shared between processes.
 #[derive(Debug)]
@@ -176,13 +168,13 @@ impl Mirror {
         let subject = match want {
             RefSpec::Commit(id) => RefTarget { commit: self.fetch_commit(&repo, id)?, tag: None },
             RefSpec::Head | RefSpec::Branch(_) if self.leaves_out_reports => {
-                let tip = self.fetch_ref(&repo, want)?.commit;
+                let tip = self.fetch_ref(&repo, want, history)?.commit;
                 let commit = below_reports(&repo, tip, history.accepted, &self.cancel);
                 let commit = commit.map_err(|e| Error::cache(&e))?;
                 RefTarget { commit, tag: None }
             }
             RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => {
-                self.fetch_ref(&repo, want)?
+                self.fetch_ref(&repo, want, history)?
             }
         };
         if want.guards_history() {
@@ -240,7 +232,7 @@ impl Mirror {
         Ok(checkout)
     }
 
-    fn fetch_ref(&self, repo: &Repository, want: &RefSpec) -> Result<RefTarget, Error> {
+    fn fetch_ref(&self, repo: &Repository, want: &RefSpec, history: History<'_>) -> Result<RefTarget, Error> {
         let advertised = self.advertised(repo, Direction::Fetch)?;
         if advertised.is_empty() {
             return Err(Error::Empty { url: self.remote.to_string() });
@@ -256,6 +248,9 @@ impl Mirror {
         let commit = found.peel(git2::ObjectType::Commit).map(|commit| commit.id());
         let commit = commit
             .map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))?;
+        if history.accepted.is_some_and(|accepted| want.has_lost(accepted, &advertised)) {
+            guard_step(want, commit, history)?;
+        }
         let tag = found.target().filter(|id| *id != commit);
         let served = name.strip_prefix("refs/tags/").unwrap_or(&name).to_owned();
         Ok(RefTarget { commit, tag: tag.map(|tag| (tag, served)) })
@@ -315,34 +310,10 @@ impl Mirror {
     }
 }
 
-/// Names the step from the accepted commit to one that does not descend from it.
-pub fn rewind(from: &str, to: &str) -> String {
-    format!("{from}..{to}")
-}
-
 /// Returns the reference of a mirror that keeps one of the server. It has no directories: a branch may have
 /// the name of a directory of an older one that is gone.
 pub(super) fn kept(reference: &str) -> String {
     format!("refs/wheelwright/kept/{}", object::hex(Sha256::digest(reference)))
-}
-
-/// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly this step.
-fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -> Result<(), Error> {
-    let Some(accepted) = history.accepted else { return Ok(()) };
-    let to = commit.to_string();
-    // An accepted commit that the mirror does not hold cannot be an ancestor, because the whole history of
-    // the new one was fetched.
-    let descends = Oid::from_str(accepted)
-        .is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
-    // A tag must not move at all.
-    let fine = match want {
-        RefSpec::Tag(_) => to == accepted,
-        RefSpec::Head | RefSpec::Branch(_) | RefSpec::Semver(_) | RefSpec::Commit(_) => descends,
-    };
-    if fine || history.allowed == Some(rewind(accepted, &to).as_str()) {
-        return Ok(());
-    }
-    Err(Error::Rewound { what: want.to_string(), from: accepted.to_owned(), to })
 }
 
 /// Creates an empty mirror in place of anything that is there.
@@ -385,7 +356,7 @@ fn object_files(dir: &Path) -> ObjectFiles {
 }
 
 /// Returns whether a repository of this machine names its objects by SHA-256, which libgit2 does not read.
-fn is_sha256(path: &Path) -> bool {
+pub(super) fn is_sha256(path: &Path) -> bool {
     let configs = [path.join("config"), path.join(".git/config")];
     let mut formats = configs
         .iter()

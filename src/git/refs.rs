@@ -101,6 +101,17 @@ impl RefSpec {
         })
     }
 
+    /// Returns whether a range of versions led to a commit and does not any more: its tag moved or is gone. As
+    /// long as the tag is there, what the range leads to now is a higher version.
+    pub(super) fn has_lost(&self, commit: &str, advertised: &[(String, Oid)]) -> bool {
+        let Self::Semver(range) = self else { return false };
+        // The commit of an annotated tag follows under the name of the tag and `^{}`.
+        let leads = |(name, id): &(String, Oid)| {
+            id.to_string() == commit && version(range, name.strip_suffix("^{}").unwrap_or(name)).is_some()
+        };
+        !advertised.iter().any(leads)
+    }
+
     /// Returns whether a commit that does not descend from the last one is a rewind. Versions may be tagged
     /// on any branch, and a commit is pinned on purpose.
     pub(super) fn guards_history(&self) -> bool {
@@ -133,12 +144,14 @@ fn valid(kind: &str, prefix: &str, name: &str) -> Result<String, Error> {
 /// Returns the highest version in a range. Build metadata and a leading `v` do not count; of equal versions
 /// the name decides.
 fn highest(range: &VersionReq, advertised: &[(String, Oid)]) -> Option<Target> {
-    let versions = advertised.iter().filter_map(|(name, id)| {
-        let tag = name.strip_prefix("refs/tags/")?;
-        let version = Version::parse(tag.strip_prefix('v').unwrap_or(tag)).ok()?;
-        range.matches(&version).then_some((version, name, id))
-    });
+    let versions = advertised.iter().filter_map(|(name, id)| Some((version(range, name)?, name, id)));
     versions.max().map(|(_, name, id)| Target { name: name.clone(), id: *id })
+}
+
+/// Returns the version that a tag names, if the range has it.
+fn version(range: &VersionReq, name: &str) -> Option<Version> {
+    let tag = name.strip_prefix("refs/tags/")?;
+    Version::parse(tag.strip_prefix('v').unwrap_or(tag)).ok().filter(|version| range.matches(version))
 }
 
 fn known(prefix: &str, advertised: &[(String, Oid)]) -> String {

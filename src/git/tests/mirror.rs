@@ -182,6 +182,36 @@ fn a_moved_tag_is_a_rewind_even_forwards() {
 }
 
 #[test]
+fn a_version_that_moved_or_is_gone_is_a_rewind_and_a_higher_one_is_not() {
+    let forge = Forge::new();
+    let commits = ["1", "2", "3"].map(|content| forge.commit("main", &[("a", content)]));
+    let [one, two, three] = commits.each_ref().map(String::as_str);
+    let (repo, me) = (forge.repo(), git2::Signature::new("u", "u@x", &git2::Time::new(0, 0)).unwrap());
+    let tag = |name: &str, commit: &str| {
+        let object = repo.find_object(Oid::from_str(commit).unwrap(), None).unwrap();
+        repo.tag(name, &object, &me, "annotated", true).unwrap();
+    };
+    let range = RefSpec::semver("^1").unwrap();
+    let mut mirror = forge.local();
+    let mut fetch = |last: &str| {
+        let fetched = mirror.fetch(&range, after(last)).map(|checkout| checkout.revision.clone());
+        fetched.map_err(|error| error.reason())
+    };
+    tag("v1.0.0", one);
+    tag("v1.1.0", two);
+    assert_eq!(fetch(two), Ok(two.to_owned()));
+    assert_eq!(fetch(one), Ok(two.to_owned()), "a higher version");
+    tag("v1.1.0", three);
+    assert_eq!(fetch(two), Err("SourceRewound"), "it moved, also forwards");
+    assert_eq!(fetch(three), Ok(three.to_owned()));
+    repo.tag_delete("v1.1.0").unwrap();
+    assert_eq!(fetch(three), Err("SourceRewound"), "a lower version");
+    let step = rewind(three, one);
+    let history = History { accepted: Some(three), allowed: Some(&step) };
+    assert_eq!(mirror.fetch(&range, history).unwrap().revision, one, "a person allowed it");
+}
+
+#[test]
 fn links_and_submodules_are_kept_apart() {
     let forge = Forge::new();
     let repo = forge.repo();
@@ -189,9 +219,13 @@ fn links_and_submodules_are_kept_apart() {
     tree.insert("link", repo.blob(b"../../etc/passwd").unwrap(), 0o120_000).unwrap();
     tree.insert("module", Oid::from_str(&"1".repeat(40)).unwrap(), 0o160_000).unwrap();
     tree.insert("-rf", repo.blob(b"inert").unwrap(), 0o100_755).unwrap();
+    for device in ["CON", "NUL", "aux.yaml", "lpt1"] {
+        tree.insert(device, repo.blob(b"a file").unwrap(), 0o100_644).unwrap();
+    }
     commit_tree(&repo, tree.write().unwrap());
     let checkout = forge.local().fetch(&main(), History::default()).unwrap();
-    assert_eq!(paths(&checkout), ["-rf", "link", "module"]);
+    assert_eq!(paths(&checkout), ["-rf", "CON", "NUL", "aux.yaml", "link", "lpt1", "module"]);
+    assert!(checkout.tree.file("CON").is_some(), "a device of another system is a file");
     assert_eq!(checkout.tree.entry("link"), Some(&Entry::Link("../../etc/passwd".into())));
 }
 

@@ -1,0 +1,58 @@
+//! Revisions of a repository of this machine, which is read in place.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use git2::{Object, ObjectType, Repository};
+
+use super::mirror::is_sha256;
+use super::read::{Blobs, Bounds, read};
+use super::signature::{self, RefTarget};
+use super::{Cancel, Error, Limits, Verification};
+use object::tree::Checkout;
+
+/// Reads a revision of a repository of this machine: a branch, a tag, a branch of its remote, or what
+/// `git rev-parse` takes.
+///
+/// # Errors
+/// The repository cannot be read, has no such revision, it is not signed as it must be, or exceeds [`Limits`].
+pub fn checkout(path: &Path, revision: &str, how: Option<&Verification>) -> Result<Arc<Checkout>, Error> {
+    let (url, cancel, limits) = (path.to_string_lossy(), Cancel::new(), Limits::default());
+    if is_sha256(path) {
+        return Err(Error::sha256(&url));
+    }
+    let missing = || Error::MissingRef {
+        what: format!("revision {revision}"),
+        url: url.clone().into_owned(),
+        known: String::new(),
+    };
+    let repo = Repository::open(path).map_err(|e| Error::remote(&url, &e))?;
+    let object = find(&repo, revision).ok_or_else(missing)?;
+    let commit = object.peel(ObjectType::Commit).map_err(|_| missing())?.id();
+    if let Some(how) = how {
+        let tag = object.as_tag().map(|tag| (tag.id(), revision.to_owned()));
+        signature::verify(&repo, &RefTarget { commit, tag }, how.accepted.as_deref(), how, &cancel)?;
+    }
+    let bounds = Bounds { limits: &limits, cancel: &cancel, url: &url };
+    let tree = read(&repo, commit, &bounds, &mut Blobs::new())?;
+    Ok(Arc::new(Checkout { revision: commit.to_string(), tree }))
+}
+
+/// Finds a revision. A clone of a pull request has the branches only as those of its remote.
+fn find<'r>(repo: &'r Repository, revision: &str) -> Option<Object<'r>> {
+    let reference = |name: String| repo.find_object(repo.refname_to_id(&name).ok()?, None).ok();
+    let remotes = repo.remotes().ok()?;
+    let of_remotes: Vec<_> = remotes
+        .iter()
+        .filter_map(|remote| remote.ok().flatten())
+        .filter_map(|remote| reference(format!("refs/remotes/{remote}/{revision}")))
+        .collect();
+    let of_remote = || match &of_remotes[..] {
+        [only] => Some(only.clone()),
+        _ => None,
+    };
+    reference(format!("refs/heads/{revision}"))
+        .or_else(|| reference(format!("refs/tags/{revision}")))
+        .or_else(|| repo.revparse_single(revision).ok())
+        .or_else(of_remote)
+}

@@ -1,0 +1,48 @@
+//! Steps to a commit that does not follow the one that was accepted last.
+
+use git2::{Oid, Repository};
+
+use super::{Error, RefSpec};
+
+/// The commits that a new commit is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct History<'a> {
+    /// The commit that was accepted last; the new commit must descend from it.
+    pub accepted: Option<&'a str>,
+    /// The rewind that a person allowed, as [`rewind`] names it.
+    pub allowed: Option<&'a str>,
+}
+
+/// Names the step from the accepted commit to one that does not descend from it.
+pub fn rewind(from: &str, to: &str) -> String {
+    format!("{from}..{to}")
+}
+
+/// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly this step.
+pub(super) fn guard(
+    repo: &Repository,
+    want: &RefSpec,
+    commit: Oid,
+    history: History<'_>,
+) -> Result<(), Error> {
+    let Some(accepted) = history.accepted else { return Ok(()) };
+    // An accepted commit that the mirror does not hold cannot be an ancestor, because the whole history of
+    // the new one was fetched.
+    let descends = Oid::from_str(accepted)
+        .is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
+    // A tag must not move at all.
+    let fine = match want {
+        RefSpec::Tag(_) => false,
+        RefSpec::Head | RefSpec::Branch(_) | RefSpec::Semver(_) | RefSpec::Commit(_) => descends,
+    };
+    if fine { Ok(()) } else { guard_step(want, commit, history) }
+}
+
+/// Refuses another commit than the accepted one, unless a person allowed exactly this step.
+pub(super) fn guard_step(want: &RefSpec, commit: Oid, history: History<'_>) -> Result<(), Error> {
+    let (Some(from), to) = (history.accepted, commit.to_string()) else { return Ok(()) };
+    if from == to || history.allowed == Some(rewind(from, &to).as_str()) {
+        return Ok(());
+    }
+    Err(Error::Rewound { what: want.to_string(), from: from.to_owned(), to })
+}
