@@ -20,7 +20,7 @@ use crate::shell::now;
 use api::addon::token;
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
 use api::condition::ConditionStatus::{False, True};
-use api::condition::{Conditions as _, Observation, set_condition};
+use api::condition::{Conditions, Observation, set_condition};
 use api::names::KUBE_CLIENT_SIGNER;
 use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
 use object::duration::later;
