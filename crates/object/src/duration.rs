@@ -102,8 +102,9 @@ mod tests {
     fn names_spread_over_a_span() {
         let span = SignedDuration::from_secs(15);
         let parts: Vec<_> = (0..100).map(|i| spread(&format!("cluster-{i}"), span).as_secs()).collect();
-        assert!((0..15).all(|second| parts.contains(&second)), "{parts:?}");
         assert!(parts.iter().all(|second| (0..15).contains(second)));
+        let most = (0..15).map(|second| parts.iter().filter(|part| **part == second).count()).max();
+        assert!(most <= Some(15), "{parts:?}");
     }
 
     #[test]

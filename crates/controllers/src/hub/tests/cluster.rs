@@ -189,7 +189,7 @@ fn a_cluster_whose_permissions_are_refused_says_why_it_is_not_accepted() {
         let plan = ClusterController::plan(&key, &caches, now).unwrap();
         let failure = Failure { kind, message: "cannot write the role: no".into() };
         let done = Executed { plan, outcomes: vec![vec![Err(failure)]] };
-        let write = ClusterController::conclude(&key, &caches, &done, now)?;
+        let write = ClusterController::conclude(&key, &caches, &done, now).unwrap()?;
         assert!(write.events.is_empty(), "OCM has no event for it");
         Some(condition(&json!({"status": serde_json::to_value(write).unwrap()})))
     };
