@@ -348,9 +348,9 @@ mod tests {
         kube::Client::new(service, "default")
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_change_that_meets_conflicts_is_made_again_a_few_times() {
-        for (conflicts, succeeds, requests) in [(0, true, 2), (4, true, 10), (5, false, 10)] {
+        for (conflicts, succeeds, requests) in [(0, true, 2), (3, true, 8), (4, false, 8)] {
             let methods = Arc::new(Mutex::new(Vec::new()));
             let client = server(conflicts, Arc::clone(&methods));
             let mut writer = Writer::of(client);
