@@ -66,7 +66,8 @@ impl Checker {
         // The inventories of a deleted repository are deleted with it.
         let kept = if after.is_some() { kept } else { Inventory::new() };
         let before_that = self.entries(&before);
-        self.forgets(&before, before_that.keys().filter(|id| !kept.contains_key(id)))
+        let is_deleted = after.is_none() || before.metadata.deletion_timestamp.is_some();
+        self.forgets(&before, is_deleted, before_that.keys().filter(|id| !kept.contains_key(id)))
     }
 
     fn part(&self, write: &Write) -> CheckResult {
@@ -77,15 +78,20 @@ impl Checker {
         let Some(repo) = key.and_then(|key| self.hub.typed::<ConfigRepo>(&key)) else { return Ok(()) };
         let kept = self.entries(&repo);
         let listed = sync::recorded(&repo, [&before]);
-        self.forgets(&repo, listed.keys().filter(|id| !kept.contains_key(id)))
+        let is_deleted = repo.metadata.deletion_timestamp.is_some();
+        self.forgets(&repo, is_deleted, listed.keys().filter(|id| !kept.contains_key(id)))
     }
 
-    fn forgets<'a>(&self, repo: &ConfigRepo, forgotten: impl Iterator<Item = &'a ObjectId>) -> CheckResult {
+    fn forgets<'a>(
+        &self,
+        repo: &ConfigRepo,
+        is_deleted: bool,
+        forgotten: impl Iterator<Item = &'a ObjectId>,
+    ) -> CheckResult {
         let (key, spec) = (Key::of(repo), &repo.spec);
-        let terminating = repo.metadata.deletion_timestamp.is_some();
         let releases_all = spec.mode == ConfigRepoMode::Observe
             || !spec.prune
-            || (terminating && spec.deletion_policy == DeletionPolicy::Orphan);
+            || (is_deleted && spec.deletion_policy == DeletionPolicy::Orphan);
         for id in forgotten.filter(|_| !releases_all) {
             let Some(object) = self.hub.get(id) else { continue };
             let annotations = object.annotations();

@@ -28,7 +28,7 @@ impl Hub {
 fn a_commit_that_drops_a_config_repo_that_deletes_its_objects_waits_for_an_approval() {
     let mut hub = Hub::new(json!({}));
     let told = hub.drops("  deletionPolicy: Delete\n");
-    let why = "deleting ConfigRepo config/child deletes what it owns, 3 objects now";
+    let why = "deleting ConfigRepo.gitops.wheelwright.dev config/child deletes what it owns, 3 objects now";
     assert!(told.starts_with("Stalled DeletionsHeld") && told.contains(why), "{told}");
     hub.world.run_for(SignedDuration::from_hours(2)).unwrap();
     assert_eq!(hub.names(), ["a", "b", "c", "kept"]);
