@@ -29,7 +29,8 @@ fn selected(of: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let tree = ["tree", "--locked", "--offline", "--prefix=none", "--format={p}|{f}"];
     let listed = cargo(&tree.into_iter().chain(of.iter().copied()).collect::<Vec<_>>()).stdout;
     let mut selected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in String::from_utf8(listed).unwrap().lines() {
+    // An empty line stands between the trees of two members.
+    for line in String::from_utf8(listed).unwrap().lines().filter(|line| !line.is_empty()) {
         let (package, features) = line.trim_end_matches(" (*)").split_once('|').unwrap();
         selected.entry(package.to_owned()).or_default().insert(features.to_owned());
     }
