@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{progressive, put, seconds, select_all, world};
-use crate::replica_sets::{SET, policy, refs, set_with, settle};
+use crate::replica_sets::{SET, get, policy, refs, set_with, settle};
+use api::condition::Conditions as _;
 use api::work::v1::ManifestWork;
 use sim::World;
 
@@ -64,6 +65,9 @@ fn a_set_can_be_told_to_ignore_the_health_of_its_workloads() {
             "metadata": {"name": SET, "namespace": "default", "annotations": annotations}, "spec": spec,
         }),
     );
-    settle(&mut world);
-    assert_eq!(images(&world), ["msa:none"; 3]);
+    world.run_for(seconds(120)).unwrap();
+    assert_eq!(
+        (images(&world), get(&world).holds("PlacementRolledOut")),
+        (vec!["msa:none".to_owned(); 3], true)
+    );
 }

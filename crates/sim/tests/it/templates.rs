@@ -307,10 +307,12 @@ fn scale(world: &mut World, replicas: i32) {
 fn a_deployment_that_an_autoscaler_scales_completes_its_rollout_and_is_not_degraded() {
     let mut world = world(1);
     let put_version = |world: &mut World, image: &str| {
-        let pod = json!({"spec": {"containers": [{"name": "agent", "image": image}]}});
+        let labels = json!({"app": "msa"});
+        let containers = json!([{"name": "agent", "image": image}]);
+        let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
         let manifest = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "msa", "namespace": "default"},
-            "spec": {"selector": {"matchLabels": {"app": "msa"}}, "template": pod},
+            "spec": {"selector": {"matchLabels": labels}, "template": pod},
         });
         put_manifests(world, &[manifest]);
     };
