@@ -2,10 +2,8 @@
 //! get tokens of it.
 //!
 //! The objects are deleted when the driver changes, when the add-on is gone, and when the hub does not accept
-//! the cluster any more. The binding is deleted last, because it shows that the others exist. Those without a
-//! binding are known until the operator restarts.
+//! the cluster any more. The binding is deleted last, because it shows that the others exist.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -20,8 +18,7 @@ use engine::addon::token::{self, TokenInfrastructure};
 use object::fields::covers;
 use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 use reconcile::{
-    Action, Controller, Executed, Index, Observes, Plan, Precondition, Query, Read, Site, StatusWrite, View,
-    Watches,
+    Action, Controller, Executed, Plan, Precondition, Query, Read, Site, StatusWrite, View, Watches,
 };
 
 pub(crate) struct AddOnTokenController;
@@ -34,7 +31,6 @@ impl Controller for AddOnTokenController {
         watches.on::<RoleBinding>(|change, _| {
             change.latest().and_then(token::addon_of_binding).into_iter().collect()
         });
-        watches.keep::<Written>();
         watches.on::<ManagedCluster>(|change, view| {
             let cluster = change.latest().filter(|_| change.differs_in(|c| c.spec.hub_accepts_client));
             let addons =
@@ -51,7 +47,7 @@ impl Controller for AddOnTokenController {
         if cluster.is_none() && view.exists::<ManagedCluster>(&Key::cluster(&key.namespace))? {
             return Ok(Plan::nothing());
         }
-        if addon.is_none() && is_written(key, view)? && view.exists::<ManagedClusterAddOn>(key)? {
+        if addon.is_none() && binding_of(key, view)?.is_some() && view.exists::<ManagedClusterAddOn>(key)? {
             return Ok(Plan::nothing());
         }
         let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);
@@ -82,7 +78,6 @@ fn ensure(addon: &ManagedClusterAddOn, view: &impl View, now: Timestamp) -> Read
     let live_account = view.object(&reference(&account))?;
     let live_role = view.object(&reference(&role))?;
     let live_binding = view.get::<RoleBinding>(&Key::of(&binding))?;
-    view.index(|written: &mut Written| written.0.insert(key.clone()))?;
     plan.step(
         missing(&account, live_account.as_deref()).into_iter().chain(missing(&role, live_role.as_deref())),
     );
@@ -105,35 +100,12 @@ fn remove(key: &Key, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> R
         status.conditions.retain(|condition| condition.type_ != TOKEN_INFRASTRUCTURE_READY);
         plan.status = StatusWrite::between(addon, &new);
     }
-    if !is_written(key, view)? {
-        return Ok(plan);
-    }
+    let Some(binding) = binding_of(key, view)? else { return Ok(plan) };
     let TokenInfrastructure { account, role, binding: _ } = TokenInfrastructure::of(key);
     let live = [view.object(&reference(&account))?, view.object(&reference(&role))?];
     plan.step(live.iter().flatten().filter(|live| is_ours(live)).map(delete));
-    plan.step(binding_of(key, view)?.map(|binding| Action::delete(binding.as_ref())));
-    if plan.steps.is_empty() {
-        view.index(|written: &mut Written| written.0.remove(key))?;
-    }
+    plan.step([Action::delete(binding.as_ref())]);
     Ok(plan)
-}
-
-/// The add-ons whose objects were to be written. The binding is the last one, and the API server may refuse
-/// it.
-#[derive(Default)]
-struct Written(BTreeSet<Key>);
-
-impl Index for Written {
-    fn build(_: &impl View) -> Read<Self> {
-        Ok(Self::default())
-    }
-
-    fn observes<O: Observes<Self>>(_: &mut O) {}
-}
-
-/// Returns whether objects of an add-on may exist.
-fn is_written(key: &Key, view: &impl View) -> Read<bool> {
-    Ok(binding_of(key, view)?.is_some() || view.index(|written: &mut Written| written.0.contains(key))?)
 }
 
 /// Returns the binding that was made for an add-on.

@@ -113,24 +113,3 @@ fn the_account_goes_with_the_driver_with_the_addon_and_with_the_acceptance_of_th
         assert_eq!((exist(&world), ready(&world)), ([false; 3], None));
     }
 }
-
-/// Executes an action as an API server with a policy against the bindings of token roles.
-fn refuse_binding(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
-    let target = action.target().filter(|target| target.key.name == format!("{ADDON}-token-role"));
-    match target {
-        Some(target) if target.gvk.kind == "RoleBinding" => {
-            Err(Failure::refused(&target, 403, [].into_iter(), "denied by a policy"))
-        }
-        Some(_) | None => execute(servers, manager, action, now),
-    }
-}
-
-#[test]
-fn the_account_goes_with_the_addon_although_its_binding_was_refused() {
-    let mut world = on(with(Setup { execute: refuse_binding, ..Setup::default() }, 7, 1));
-    assert_eq!(exist(&world), [true, true, false]);
-    crate::removals::select_some(&mut world, 0);
-    world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).unwrap();
-    world.run_for(seconds(60)).unwrap();
-    assert_eq!(exist(&world), [false; 3]);
-}
