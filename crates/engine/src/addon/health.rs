@@ -193,8 +193,7 @@ fn names_replicas(ignored: &IgnoreField) -> bool {
 }
 
 /// Returns why a workload does not run the configurations that its feedback is about yet. The rules are
-/// those of
-/// `kubectl rollout status`: an autoscaler may ask for more replicas than the manifest.
+/// those of `kubectl rollout status`: an autoscaler may ask for more replicas than the manifest.
 fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
     let ProbedWorkload { resource, name, wanted_replicas, is_daemon_set, values: _ } = workload;
     let (generation, observed) = (workload.number("Generation"), workload.number("ObservedGeneration"));

@@ -104,7 +104,7 @@ fn delete_option(manifests: &[Object], author: Option<&DeleteOption>) -> Option<
 }
 
 /// Returns the name of an object in the configuration of a work.
-pub(super) fn identifier(manifest: &Object) -> ResourceIdentifier {
+pub(crate) fn identifier(manifest: &Object) -> ResourceIdentifier {
     let reference = manifest.reference();
     ResourceIdentifier {
         group: reference.gvk.group.clone(),

@@ -2,6 +2,7 @@
 
 use super::prioritizer;
 use api::cluster::v1::ManagedCluster;
+use object::Metadata as _;
 
 /// A cluster as placements without CEL expressions see it: two states are equal if no predicate and no
 /// prioritizer tells them apart.
@@ -15,7 +16,6 @@ impl PartialEq for SeenCluster<'_> {
 
 /// Returns the fields that predicates and tolerations read.
 fn fields(cluster: &ManagedCluster) -> impl PartialEq + '_ {
-    let is_terminating = cluster.metadata.deletion_timestamp.is_some();
     let claims = cluster.status.as_ref().map(|status| &status.cluster_claims);
-    (is_terminating, &cluster.metadata.labels, &cluster.spec.taints, claims)
+    (cluster.is_terminating(), &cluster.metadata.labels, &cluster.spec.taints, claims)
 }

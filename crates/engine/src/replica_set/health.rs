@@ -4,7 +4,7 @@
 //! rules get rules for their workloads, which OCM's agents know too. They are no part of the template: its
 //! hash, its snapshots and the comparison with live works leave them out. See docs/design/rollout-states.md.
 
-use crate::resource::plural;
+use crate::addon::works::identifier;
 use api::Manifest;
 use api::names::WORKLOAD_HEALTH_ANNOTATION;
 use api::names::work_conditions::{DEGRADED, PROGRESSING};
@@ -111,17 +111,8 @@ fn rules(group: &str, resource: &str) -> Vec<ConditionRule> {
 
 /// Returns the entry with the rules for a manifest; `None` if it is no workload.
 fn entry(manifest: &Manifest) -> Option<ManifestConfigOption> {
-    let object = Object(manifest.clone());
-    let gvk = object.gvk();
-    let resource = plural(&gvk.kind);
-    let condition_rules = rules(&gvk.group, &resource);
-    let resource_identifier = ResourceIdentifier {
-        group: gvk.group,
-        resource,
-        name: object.name().to_owned(),
-        namespace: object.namespace().to_owned(),
-        ..ResourceIdentifier::default()
-    };
+    let resource_identifier = identifier(&Object(manifest.clone()));
+    let condition_rules = rules(&resource_identifier.group, &resource_identifier.resource);
     let config = ManifestConfigOption { resource_identifier, condition_rules, ..Default::default() };
     (!config.condition_rules.is_empty()).then_some(config)
 }
