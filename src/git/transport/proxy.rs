@@ -37,13 +37,10 @@ impl Proxy {
             _ => (authority, 80),
         };
         let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        if let Some(address) = address.filter(|address| address.parse::<Ipv6Addr>().is_ok()) {
-            let login = login.map(|login| percent_decode_str(login).collect());
-            return Some(Self { host: address.to_owned(), port, login });
-        }
-        let is_host = !host.is_empty() && !host.contains(['/', ' ', ':']);
+        let address = address.filter(|address| address.parse::<Ipv6Addr>().is_ok());
+        let is_host = address.is_some() || !host.is_empty() && !host.contains(['/', ' ', ':']);
         let login = login.map(|login| percent_decode_str(login).collect());
-        is_host.then(|| Self { host: host.to_owned(), port, login })
+        is_host.then(|| Self { host: address.unwrap_or(host).to_owned(), port, login })
     }
 
     /// Returns the proxy that the environment names for a host (`HTTPS_PROXY` or `ALL_PROXY`, but for the
