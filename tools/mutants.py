@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tests of crates/engine on every change that cargo-mutants lists, with one build for all of them.
+"""Runs the unit tests of a crate on every change that cargo-mutants lists, with one build for all changes of the crate.
 
 Usage: tests/mutants [GLOB]..., such as: tests/mutants 'crates/engine/src/sync/*.rs'
 
@@ -24,8 +24,20 @@ OUT = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "mutan
 TREE = OUT / "tree"
 # Cargo would take the program in the copy for one of the checkout.
 TARGET = {"CARGO_TARGET_DIR": str(OUT / "target")}
-ENGINE = "crates/engine/src/"
-SAFETY_CORE = ["rollout", "placement", "sync", "applier", "work"]
+SAFETY_CORE = [
+    "crates/engine/src/rollout/**",
+    "crates/engine/src/placement/**",
+    "crates/engine/src/sync/**",
+    "crates/engine/src/applier/**",
+    "crates/engine/src/work/**",
+    "crates/engine/src/replica_set/**",
+    "crates/controllers/src/hub/config_repo/loosening.rs",
+    "crates/controllers/src/hub/config_repo/approval.rs",
+    "crates/controllers/src/hub/config_repo/deletion.rs",
+    "crates/controllers/src/hub/config_repo/moves.rs",
+    "crates/controllers/src/hub/addon_deletion.rs",
+    "crates/controllers/src/hub/addon_removal.rs",
+]
 COLUMNS = ["caught", "never ended", "does not compile", "not run", "survived"]
 CANNOT_BE_COPIED = "the function does not compile with a copy of its body"
 QUICK = 0.2  # seconds of the tests that run first
@@ -44,7 +56,7 @@ pub(crate) mod mutant {
             std::panic::set_hook(Box::new(|panic| {
                 let file = panic.location().map_or("", |location| location.file());
                 // The evaluator of expressions catches panics, so one of its own fails no test.
-                if file.contains("crates/engine") && !file.ends_with("filter/cel.rs") {
+                if file.contains("crates/NAME/") && !file.ends_with("filter/cel.rs") {
                     std::process::exit(101);
                 }
             }));
@@ -71,10 +83,9 @@ TOKEN = re.compile(
 )
 
 
-def listed(globs):
-    """The changes that cargo-mutants lists, numbered from 1."""
-    globs = globs or [f"{ENGINE}{module}/**/*.rs" for module in SAFETY_CORE]
-    command = [os.environ["CARGO_MUTANTS"], "mutants", "--package", "wheelwright-engine", "--list", "--json"]
+def listed(crate, globs):
+    """The changes of a crate that cargo-mutants lists, numbered from 1."""
+    command = [os.environ["CARGO_MUTANTS"], "mutants", "--package", f"wheelwright-{crate}", "--list", "--json"]
     command += [word for glob in globs for word in ("--file", glob)]
     found = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
     return dict(enumerate(found, 1))
@@ -85,14 +96,14 @@ def place(mutant):
     return mutant["file"], json.dumps(mutant["function"]["span"])
 
 
-def copy_tree():
+def copy_tree(crate):
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     for file in files.split():
         if (ROOT / file).is_file():
             (TREE / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / file, TREE / file)
-    with open(TREE / ENGINE / "lib.rs", "a") as library:
-        library.write(RUNTIME)
+    with open(TREE / "crates" / crate / "src/lib.rs", "a") as library:
+        library.write(RUNTIME.replace("NAME", crate))
 
 
 def body_start(text, start, end):
@@ -168,14 +179,14 @@ def errors(messages, mutants):
     return found
 
 
-def build(mutants):
+def build(crate, mutants):
     """The program with all changes that compile, and the others with the reason."""
     broken = {}
     while True:
         for path in {mutant["file"] for mutant in mutants.values()}:
             of_file = [(n, m) for n, m in mutants.items() if m["file"] == path and n not in broken]
             (TREE / path).write_text(with_changes((ROOT / path).read_text(), of_file))
-        command = ["cargo", "test", "--package", "wheelwright-engine", "--lib", "--no-run", "--message-format=json"]
+        command = ["cargo", "test", "--package", f"wheelwright-{crate}", "--lib", "--no-run", "--message-format=json"]
         made = subprocess.run(
             command, cwd=TREE, env=os.environ | TARGET, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -188,8 +199,8 @@ def build(mutants):
         broken |= new
 
 
-def play(program, tests, variables, seconds):
-    """Runs tests of the program."""
+def play(crate, program, tests, variables, seconds):
+    """Runs tests of the program of a crate."""
     variables = variables | {
         "RUSTC_BOOTSTRAP": "1",  # for --report-time
         "PROPTEST_CASES": os.environ.get("PROPTEST_CASES", "32"),
@@ -203,7 +214,7 @@ def play(program, tests, variables, seconds):
 
     return subprocess.run(
         [program, "--test-threads=1", "-Zunstable-options", "--report-time", "--exact", *tests],
-        cwd=TREE / "crates/engine",
+        cwd=TREE / "crates" / crate,
         env=os.environ | variables,
         preexec_fn=limit,
         stdout=subprocess.PIPE,
@@ -212,13 +223,13 @@ def play(program, tests, variables, seconds):
     )
 
 
-def reach(program):
+def reach(crate, program):
     """The tests that reach each function, by its first change, and the seconds of each test."""
     trace = OUT / "trace"
     trace.unlink(missing_ok=True)
     names = subprocess.run([program, "--list", "--format=terse"], stdout=subprocess.PIPE, text=True, check=True).stdout
     tests = re.findall(r"^(.*): test$", names, re.M)
-    done = play(program, tests, {"MUTANT_TRACE": str(trace)}, 3600)
+    done = play(crate, program, tests, {"MUTANT_TRACE": str(trace)}, 3600)
     if done.returncode != 0:
         sys.exit(f"the tests fail on unchanged code:\n{done.stdout[-4000:]}")
     seconds = {name: float(time) for name, time in re.findall(r"^test (\S+) \.\.\. ok <([\d.]+)s>", done.stdout, re.M)}
@@ -229,7 +240,7 @@ def reach(program):
     return reached, seconds
 
 
-def judge(program, number, tests, seconds):
+def judge(crate, program, number, tests, seconds):
     """Runs the tests that reach a change: quick ones, then the others."""
     tests = sorted(tests, key=seconds.get)
     quick, total = [], 0
@@ -238,35 +249,46 @@ def judge(program, number, tests, seconds):
         quick.append(tests.pop(0))
     for batch in (quick, tests):
         limit = 10 + int(4 * sum(seconds[name] for name in batch))
-        code = play(program, batch, {"MUTANT": str(number)}, limit).returncode if batch else 0
+        code = play(crate, program, batch, {"MUTANT": str(number)}, limit).returncode if batch else 0
         if code != 0:
             return "never ended" if code < 0 else "caught"
     return "survived"
 
 
-def main():
-    mutants = listed(sys.argv[1:])
-    copy_tree()
+def run(crate, globs, output):
+    """Judges every change of a crate and prints the rows of its files."""
+    sources = f"crates/{crate}/src/"
+    mutants = listed(crate, globs)
+    copy_tree(crate)
     runnable = {number: mutant for number, mutant in mutants.items() if mutant["function"]}
-    program, broken = build(runnable)
-    reached, seconds = reach(program)
+    program, broken = build(crate, runnable)
+    reached, seconds = reach(crate, program)
     firsts, counts = {}, collections.defaultdict(collections.Counter)
-    with open(OUT / "results.tsv", "w") as output:
-        for number, mutant in mutants.items():
-            why = broken.get(number, "")
-            if number not in runnable or why == CANNOT_BE_COPIED:
-                result = "not run"
-            elif why:
-                result = "does not compile"
-            else:
-                first = firsts.setdefault(place(mutant), number)
-                result = judge(program, number, reached[first], seconds)
-            counts[mutant["file"].removeprefix(ENGINE)][result] += 1
-            print(result, mutant["name"], why, sep="\t", file=output, flush=True)
-            if result == "survived":
-                print(f"survived: {mutant['name']}", flush=True)
+    for number, mutant in mutants.items():
+        why = broken.get(number, "")
+        if number not in runnable or why == CANNOT_BE_COPIED:
+            result = "not run"
+        elif why:
+            result = "does not compile"
+        else:
+            first = firsts.setdefault(place(mutant), number)
+            result = judge(crate, program, number, reached[first], seconds)
+        counts[mutant["file"].removeprefix(sources)][result] += 1
+        print(result, mutant["name"], why, sep="\t", file=output, flush=True)
+        if result == "survived":
+            print(f"survived: {mutant['name']}", flush=True)
     for file, count in sorted(counts.items()):
         print(f"| `{file}` | {count.total()} |", " | ".join(str(count[column]) for column in COLUMNS), "|")
+
+
+def main():
+    crates = collections.defaultdict(list)
+    for glob in sys.argv[1:] or SAFETY_CORE:
+        crates[glob.split("/")[1]].append(glob)
+    OUT.mkdir(parents=True, exist_ok=True)
+    with open(OUT / "results.tsv", "w") as output:
+        for crate, globs in crates.items():
+            run(crate, globs, output)
 
 
 main()
