@@ -138,7 +138,7 @@ pub(crate) async fn accept(kubectl: &Kubectl, cluster: &str) {
 }
 
 /// Returns the image each spoke runs, where its Deployment is available.
-async fn running(spokes: &[kube::Client]) -> Vec<Option<String>> {
+pub(crate) async fn running(spokes: &[kube::Client]) -> Vec<Option<String>> {
     let mut images = Vec::new();
     for spoke in spokes {
         let api: Api<Deployment> =
@@ -162,8 +162,13 @@ async fn running(spokes: &[kube::Client]) -> Vec<Option<String>> {
     images
 }
 
-fn image(tag: &str) -> Option<String> {
+pub(crate) fn image(tag: &str) -> Option<String> {
     Some(format!("{AGENT_IMAGE}:{tag}"))
+}
+
+/// The images of both versions of the add-on, and of a work.
+pub(crate) fn images() -> BTreeSet<String> {
+    ["v0.9.0", "v0.10.0"].into_iter().filter_map(image).chain(["registry.k8s.io/pause".into()]).collect()
 }
 
 /// Checks that an add-on with its own manager gets credentials on its cluster when the manager approves them,
@@ -253,12 +258,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     }
     kubectl.run(&["label", "managedcluster", "aws-1", "canary=true"]);
     let spoke_clients = [spokes[0].client().await, spokes[1].client().await];
-    let images = ["v0.9.0", "v0.10.0"]
-        .map(|tag| format!("{AGENT_IMAGE}:{tag}"))
-        .into_iter()
-        .chain(["registry.k8s.io/pause".into()]);
-    let images: BTreeSet<_> = images.collect();
-    let nodes: Vec<_> = spoke_clients.iter().cloned().map(|spoke| run_nodes(spoke, images.clone())).collect();
+    let nodes: Vec<_> = spoke_clients.iter().cloned().map(|spoke| run_nodes(spoke, images())).collect();
     eventually("0.9.0 runs on both", async || {
         running(&spoke_clients).await == [image("v0.9.0"), image("v0.9.0")]
     })

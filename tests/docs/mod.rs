@@ -4,6 +4,7 @@
 mod helm;
 mod lists;
 mod reasons;
+mod tutorial;
 
 use std::collections::BTreeSet;
 use std::path::Path;

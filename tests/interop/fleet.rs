@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::klusterlet::pod::account_kubeconfig;
+use crate::klusterlet::pod::{account_kubeconfig, start_operator};
 use crate::kube::{Cluster, Directory, Kubectl, free_port, helm};
 use crate::offline::probe;
 use crate::running::Running;
@@ -288,7 +288,7 @@ impl OurOperator {
         fleet.wheelwright(&format!("install --wait 0 --controllers={controllers}"));
         fs::write(&kubeconfig, account_kubeconfig(hub, "wheelwright-operator", helm::NAMESPACE)).unwrap();
         let (dir, port) = (dir.path(""), free_port());
-        let running = start(&fleet, &kubeconfig, &dir, port);
+        let running = start_operator(&fleet.kubectl, &kubeconfig, &dir, port, &[]);
         let operator = Self { fleet, kubeconfig, dir, port, running };
         operator.ready().await;
         operator
@@ -298,8 +298,8 @@ impl OurOperator {
     pub(super) async fn select(&mut self, controllers: &str) {
         self.fleet.wheelwright(&format!("upgrade --wait 0 --controllers={controllers}"));
         let next = free_port();
-        let before =
-            std::mem::replace(&mut self.running, start(&self.fleet, &self.kubeconfig, &self.dir, next));
+        let started = start_operator(&self.fleet.kubectl, &self.kubeconfig, &self.dir, next, &[]);
+        let before = std::mem::replace(&mut self.running, started);
         assert!(before.terminate(Duration::from_secs(20)), "the operator ends when it is asked to");
         self.port = next;
         self.ready().await;
@@ -313,26 +313,4 @@ impl OurOperator {
         let url = format!("http://127.0.0.1:{}", self.port);
         eventually("our operator is ready", async || probe(&url, "/readyz").await == "ok").await;
     }
-}
-
-fn start(fleet: &Fleet, kubeconfig: &std::path::Path, dir: &std::path::Path, port: u16) -> Running {
-    let deployment = fleet.kubectl.run(&[
-        "get",
-        "deployment",
-        "wheelwright-operator",
-        "-n",
-        helm::NAMESPACE,
-        "-o",
-        "json",
-    ]);
-    let deployment: Value = serde_json::from_str(&deployment).unwrap();
-    let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap().clone();
-    let args = args.iter().map(|arg| match arg.as_str().unwrap().split_once('=') {
-        Some(("--listen", _)) => format!("--listen=127.0.0.1:{port}"),
-        Some(("--webhook-listen", _)) => format!("--webhook-listen=127.0.0.1:{}", free_port()),
-        _ => arg.as_str().unwrap().to_owned(),
-    });
-    let args: Vec<String> = args.chain([format!("--kubeconfig={}", kubeconfig.display())]).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    Running::start("our-operator", dir, &args)
 }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::kube::{Cluster, Directory, free_port};
+use crate::kube::{Cluster, Directory, Kubectl, free_port, helm};
 use crate::running::Running;
 
 /// The container of a Deployment as a kubelet would start it.
@@ -60,6 +60,28 @@ pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name:
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     Running::start_at_home(name, &dir.path(""), &root, &args)
+}
+
+/// Starts our operator with the arguments of its Deployment and more, and with the kubeconfig of its service
+/// account. It tells its health on `port`.
+pub(crate) fn start_operator(
+    kubectl: &Kubectl,
+    kubeconfig: &Path,
+    dir: &Path,
+    port: u16,
+    more: &[&str],
+) -> Running {
+    let get = ["get", "deployment", "wheelwright-operator", "-n", helm::NAMESPACE, "-o", "json"];
+    let deployment: Value = serde_json::from_str(&kubectl.run(&get)).unwrap();
+    let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    let args = args.iter().map(|arg| match arg.as_str().unwrap().split_once('=') {
+        Some(("--listen", _)) => format!("--listen=127.0.0.1:{port}"),
+        Some(("--webhook-listen", _)) => format!("--webhook-listen=127.0.0.1:{}", free_port()),
+        _ => arg.as_str().unwrap().to_owned(),
+    });
+    let args: Vec<String> = args.chain([format!("--kubeconfig={}", kubeconfig.display())]).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    Running::start("our-operator", dir, &args)
 }
 
 /// Writes the kubeconfig of a service account to a home directory.
