@@ -5,6 +5,7 @@
 //! hub has ended.
 
 mod fleet;
+mod hand_over;
 mod library;
 mod programs;
 

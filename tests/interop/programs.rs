@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::e2e::run_nodes;
-use crate::klusterlet::exists;
 use crate::klusterlet::pod::{Pod, write_account};
+use crate::klusterlet::{self, exists};
 use crate::kube::{Cluster, Directory, Kubectl, built, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
 
 pub(super) const HUB: &str = "open-cluster-management-hub";
 const OPERATORS: &str = "open-cluster-management";
-const AGENT: &str = "open-cluster-management-agent";
+pub(super) const AGENT: &str = "open-cluster-management-agent";
 
 /// The controllers of a hub, in the order in which they are taken over.
 pub(super) const CONTROLLERS: [&str; 4] = [
@@ -33,6 +33,14 @@ pub(super) const CONTROLLERS: [&str; 4] = [
 const AGENTS: [&str; 2] = ["klusterlet-registration-agent", "klusterlet-work-agent"];
 /// The images of the programs, as the samples of the project name them.
 const IMAGES: [&str; 5] = ["registration", "work", "placement", "addon-manager", "registration-operator"];
+
+/// The image of our programs.
+const OURS: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
+
+/// Returns the image of a program of OCM's.
+fn image(program: &str) -> String {
+    format!("quay.io/open-cluster-management/{program}:latest")
+}
 
 /// Returns the directory of the programs, and builds them if they do not exist.
 fn programs() -> &'static Path {
@@ -73,9 +81,14 @@ fn start_operator(cluster: &Cluster, dir: &Directory, part: &str, command: &str)
     for name in ["operator/service_account.yaml", "operator/operator.yaml"] {
         kubectl.run(&["apply", "-n", OPERATORS, "-f", &file(name)]);
     }
-    let root = dir.path(&format!("{part}-operator"));
     // The service account is named like the part.
-    write_account(&root, cluster, part, OPERATORS);
+    write_account(&dir.path(&format!("{part}-operator")), cluster, part, OPERATORS);
+    run_operator(dir, part, command)
+}
+
+/// Starts an operator of OCM's that is installed.
+fn run_operator(dir: &Directory, part: &str, command: &str) -> Running {
+    let root = dir.path(&format!("{part}-operator"));
     let namespace = format!("--namespace={OPERATORS}");
     let args = ["registration-operator", command, &namespace].map(str::to_owned);
     start(&format!("{part}-operator"), dir, &root, &args)
@@ -83,10 +96,8 @@ fn start_operator(cluster: &Cluster, dir: &Directory, part: &str, command: &str)
 
 /// Simulates the nodes of a cluster, whose registries have the images of OCM and of the add-on in the tests.
 pub(super) async fn nodes(cluster: &Cluster) -> JoinHandle<()> {
-    let of_ocm = IMAGES.iter().map(|name| format!("quay.io/open-cluster-management/{name}:latest"));
-    let others =
-        ["hello:1", "hello:2", concat!("wheelwright:", env!("CARGO_PKG_VERSION"))].map(str::to_owned);
-    run_nodes(cluster.client().await, of_ocm.chain(others).collect::<BTreeSet<_>>())
+    let others = ["hello:1", "hello:2", OURS].map(str::to_owned);
+    run_nodes(cluster.client().await, IMAGES.map(image).into_iter().chain(others).collect::<BTreeSet<_>>())
 }
 
 /// A hub on which the controllers and the webhooks of OCM run.
@@ -205,9 +216,8 @@ fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
 /// A cluster with the agents of OCM.
 pub(super) struct OcmSpoke {
     pub(super) kubectl: Kubectl,
-    _registration: Running,
-    work: Option<Running>,
-    _operator: Running,
+    agents: Vec<Running>,
+    operator: Option<Running>,
     _nodes: JoinHandle<()>,
     pub(super) dir: Directory,
     pub(super) cluster: Cluster,
@@ -222,7 +232,6 @@ impl OcmSpoke {
         kubectl.run(&["create", "namespace", AGENT]);
         let file = format!("--from-file=kubeconfig={}", bootstrap.display());
         kubectl.run(&["create", "secret", "generic", "bootstrap-hub-kubeconfig", "-n", AGENT, &file]);
-        let image = |name: &str| format!("quay.io/open-cluster-management/{name}:latest");
         let klusterlet = json!({"apiVersion": "operator.open-cluster-management.io/v1", "kind": "Klusterlet",
             "metadata": {"name": "klusterlet"}, "spec": {"clusterName": name, "namespace": AGENT,
                 "registrationImagePullSpec": image("registration"), "workImagePullSpec": image("work"), "workConfiguration": {"statusSyncInterval": "5s"}}});
@@ -231,16 +240,8 @@ impl OcmSpoke {
             exists(&kubectl, &["deployment", "klusterlet-work-agent", "-n", AGENT])
         })
         .await;
-        let registration = start_pod(&cluster, &dir, AGENT, AGENTS[0]);
-        Self {
-            kubectl,
-            _registration: registration,
-            work: None,
-            _operator: operator,
-            _nodes: nodes,
-            dir,
-            cluster,
-        }
+        let agents = vec![start_pod(&cluster, &dir, AGENT, AGENTS[0])];
+        Self { kubectl, agents, operator: Some(operator), _nodes: nodes, dir, cluster }
     }
 
     /// Starts the agent of works when the cluster has its identity.
@@ -250,6 +251,57 @@ impl OcmSpoke {
             exists(&self.kubectl, &key[..4]) && !self.kubectl.run(&[&["get"], &key[..]].concat()).is_empty()
         })
         .await;
-        self.work = Some(start_pod(&self.cluster, &self.dir, AGENT, AGENTS[1]));
+        self.agents.push(start_pod(&self.cluster, &self.dir, AGENT, AGENTS[1]));
+    }
+
+    /// Gives the Klusterlet to our registration operator, with our image, and starts the agents that it
+    /// installs.
+    pub(super) async fn hand_over(&mut self) -> Vec<Running> {
+        self.operator = None;
+        self.kubectl.run(&["scale", "deployment", "klusterlet", "-n", OPERATORS, "--replicas=0"]);
+        self.set_images(OURS, OURS);
+        let operator = klusterlet::start_operator(&self.cluster, &self.dir, "klusterlet");
+        self.have_images([OURS, OURS]).await;
+        self.agents.clear();
+        let agents = AGENTS.map(|name| klusterlet::pod::start_pod(&self.cluster, &self.dir, AGENT, name));
+        [operator].into_iter().chain(agents).collect()
+    }
+
+    /// Gives the Klusterlet back to OCM's operator, with its images. `ours` is what [`Self::hand_over`] started.
+    pub(super) async fn take_back(&mut self, ours: Vec<Running>) {
+        let mut ours = ours.into_iter();
+        drop(ours.next());
+        let images = ["registration", "work"].map(image);
+        self.set_images(&images[0], &images[1]);
+        self.kubectl.run(&["scale", "deployment", "klusterlet", "-n", OPERATORS, "--replicas=1"]);
+        self.operator = Some(run_operator(&self.dir, "klusterlet", "klusterlet"));
+        self.have_images([&images[0], &images[1]]).await;
+        drop(ours);
+        self.agents.extend(AGENTS.map(|name| start_pod(&self.cluster, &self.dir, AGENT, name)));
+    }
+
+    fn set_images(&self, registration: &str, work: &str) {
+        let spec = json!({"registrationImagePullSpec": registration, "workImagePullSpec": work});
+        let patch = json!({"spec": spec}).to_string();
+        self.kubectl.run(&["patch", "klusterlet", "klusterlet", "--type=merge", "-p", &patch]);
+    }
+
+    /// Waits until the Deployments of the agents have these images and their pods run.
+    async fn have_images(&self, images: [&str; 2]) {
+        let list = ["get", "deployments", "-n", AGENT, "-o", "json"];
+        eventually(&format!("the agents have {images:?}"), async || {
+            let list: Value = serde_json::from_str(&self.kubectl.run(&list)).unwrap();
+            let runs = |(name, wanted): (&str, &str)| {
+                let all = list["items"].as_array().unwrap();
+                all.iter().any(|one| {
+                    one["metadata"]["name"] == name
+                        && one["spec"]["template"]["spec"]["containers"][0]["image"] == wanted
+                        && one["status"]["updatedReplicas"].as_u64().is_some_and(|pods| pods > 0)
+                        && one["status"]["observedGeneration"] == one["metadata"]["generation"]
+                })
+            };
+            AGENTS.into_iter().zip(images).all(runs)
+        })
+        .await;
     }
 }

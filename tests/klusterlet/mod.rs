@@ -45,7 +45,7 @@ fn takes_example(kubectl: &Kubectl, name: &str) {
 }
 
 /// Installs the chart and starts the container of its Deployment.
-fn start_operator(spoke: &Cluster, dir: &Directory, component: &str) -> Running {
+pub(crate) fn start_operator(spoke: &Cluster, dir: &Directory, component: &str) -> Running {
     let kubectl = spoke.kubectl();
     kubectl.run(&["create", "namespace", helm::NAMESPACE]);
     let listen = format!("listen=\"127.0.0.1:{}\"", free_port());

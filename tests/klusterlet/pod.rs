@@ -49,7 +49,7 @@ impl Pod {
 }
 
 /// Starts the container of a Deployment with its arguments, its files, and the token of its service account.
-pub(super) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
+pub(crate) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
     let Pod { root, mut args } = Pod::new(spoke, dir, namespace, name);
     // A pod has these at fixed places. The service account is in the home directory.
     args.push(format!("--namespace={namespace}"));
