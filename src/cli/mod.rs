@@ -5,6 +5,7 @@ mod bootstrap;
 mod checkout;
 mod commands;
 mod connect;
+mod duration;
 mod election;
 mod error;
 mod fleet;

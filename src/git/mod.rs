@@ -45,6 +45,7 @@ pub use push::{Commit, LastPush, Retry};
 pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;
+pub(crate) use remote::is_loopback;
 pub use rewind::{History, rewind};
 pub use signature::{Keyring, Refusal, SignedPart, Signer, Verification};
 pub(crate) use transport::Arrivals;

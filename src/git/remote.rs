@@ -247,7 +247,8 @@ fn is_path(path: &str) -> bool {
     !path.trim_matches('/').is_empty() && !path.starts_with('-')
 }
 
-pub(super) fn is_loopback(host: &str) -> bool {
+/// Returns whether a host is the machine that names it. An IPv6 address comes without its brackets.
+pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 

@@ -10,7 +10,7 @@ use super::finding::Finding;
 use crate::cli::writer::find;
 use crate::serve::certificate::certificate_end;
 use crate::shell::now;
-use engine::installation::{DASHBOARD, OPERATOR, WEBHOOK};
+use engine::installation::{DASHBOARD, WEBHOOK};
 
 const CHECK: &str = "certificates";
 /// Volume of the operator with the certificate of the receiver of webhooks, as the chart names it.
@@ -36,8 +36,8 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     };
     let mut servers =
         vec![own("conversion webhook", WEBHOOK, "operator"), own("dashboard", DASHBOARD, "dashboard")];
-    let operator = find::<Deployment>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await;
-    servers.extend(operator.ok().flatten().and_then(|operator| git_webhook(&operator)));
+    let operator = hub.operator.as_ref().ok().and_then(Option::as_ref);
+    servers.extend(operator.and_then(git_webhook));
     let mut findings = Vec::new();
     for server in servers {
         findings.extend(

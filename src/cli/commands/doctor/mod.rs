@@ -49,23 +49,32 @@ struct ExaminedHub {
     namespace: String,
     /// Whether the hub has definitions of ours; a hub with the programs of OCM alone has none.
     has_ours: bool,
-    /// Whether helm installed the operator: `wheelwright install` and `upgrade` leave such a hub to it.
-    is_helm: bool,
+    /// The Deployment of the operator, or why it cannot be read.
+    operator: Result<Option<Deployment>, Finding>,
 }
 
 impl ExaminedHub {
     /// Returns the command that writes roles and policies again: `without_helm`, or helm's.
     fn upgrade(&self, without_helm: &'static str) -> &'static str {
-        if self.is_helm { "helm upgrade" } else { without_helm }
+        if self.is_helm() { "helm upgrade" } else { without_helm }
     }
 
     /// Returns the command that writes the definitions again, which helm writes once only.
     fn upgrade_definitions(&self, without_helm: &'static str) -> &'static str {
-        match self.is_helm {
+        match self.is_helm() {
             true => "wheelwright crds | kubectl apply --server-side --force-conflicts -f -",
             false => without_helm,
         }
     }
+
+    fn is_helm(&self) -> bool {
+        matches!(&self.operator, Ok(Some(operator)) if is_of_helm(operator))
+    }
+}
+
+/// Returns whether helm installed an operator: `wheelwright install` and `upgrade` leave such a hub to it.
+fn is_of_helm(operator: &Deployment) -> bool {
+    operator.label(MANAGED_BY) == Some("Helm")
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
@@ -73,11 +82,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let client = args.hub.connect().await?;
         let has_ours = serves_ours(&client).await?;
         let namespace = args.namespace.clone();
-        // Where it cannot be read, `operator` says so.
         let operator = find::<Deployment>(&client, &Key::namespaced(&*namespace, OPERATOR)).await;
-        let is_helm =
-            operator.is_ok_and(|found| found.is_some_and(|one| one.label(MANAGED_BY) == Some("Helm")));
-        let hub = ExaminedHub { client, namespace, has_ours, is_helm };
+        let operator = operator.map_err(|error| Finding::unknown(operator::NAME, error));
+        let hub = ExaminedHub { client, namespace, has_ours, operator };
         examine(&hub).await
     })?;
     let is_well = findings.iter().all(|finding| matches!(finding.health, Health::Good | Health::Warning));

@@ -3,8 +3,8 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use object::{Kind, Metadata as _};
 
-use super::ExaminedHub;
 use super::finding::{Finding, all, few};
+use super::{ExaminedHub, is_of_helm};
 use crate::operator::controller_names;
 use crate::shell::Selection;
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn};
@@ -12,7 +12,7 @@ use api::cluster::v1beta1::Placement;
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::CONFIG_REPO_ANNOTATION;
-use engine::installation::{MANAGED_BY, OPERATOR};
+use engine::installation::OPERATOR;
 
 /// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
 ///
@@ -118,8 +118,7 @@ fn ocm(deployments: &[Deployment]) -> Finding {
             let message = format!("both {} and this operator decide the same", few(both));
             // The operator may run a few controllers only, and the advice starts no others.
             let controllers = without(chosen.unwrap_or("*"), &leave_out);
-            let is_helm = operator.is_some_and(|deployment| deployment.label(MANAGED_BY) == Some("Helm"));
-            let upgrade = match is_helm {
+            let upgrade = match operator.is_some_and(is_of_helm) {
                 true => format!("the value controllers of the chart: '{controllers}'"),
                 false => format!("wheelwright upgrade --controllers='{controllers}'"),
             };
@@ -185,6 +184,7 @@ fn without(chosen: &str, leave_out: &[&str]) -> String {
 mod tests {
     use super::super::finding::Health;
     use super::*;
+    use engine::installation::MANAGED_BY;
     use serde_json::json;
 
     fn deployment(name: &str, namespace: &str, args: &[&str]) -> Deployment {

@@ -15,6 +15,8 @@ use crate::shell::now;
 use engine::installation::{InstallationOptions, OPERATOR};
 use engine::plural::counted;
 
+/// Name of the check of the operator's Deployment.
+pub(super) const NAME: &str = "operator";
 const LEADER: &str = "leader";
 /// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1.
 const OLDEST_MINOR: u32 = 30;
@@ -40,20 +42,19 @@ pub(super) async fn api_server(hub: &ExaminedHub) -> Vec<Finding> {
 }
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
-    let ExaminedHub { client, namespace, has_ours: _, is_helm: _ } = hub;
-    let found = find::<Deployment>(client, &Key::namespaced(namespace, OPERATOR)).await;
-    let is_installed = !matches!(found, Ok(None));
+    let ExaminedHub { client, namespace, has_ours: _, operator } = hub;
+    let is_installed = !matches!(operator, Ok(None));
     let lease = lease(client, namespace).await;
     let is_led = matches!(&lease, Ok(Some(leader)) if leader.health == Health::Good);
-    let operator = match found {
-        Ok(Some(deployment)) => running(&deployment),
-        Ok(None) if is_led => Finding::good("operator", "it runs outside of the hub"),
+    let operator = match operator {
+        Ok(Some(deployment)) => running(deployment),
+        Ok(None) if is_led => Finding::good(NAME, "it runs outside of the hub"),
         Ok(None) => Finding::warning(
-            "operator",
+            NAME,
             format!("there is no Deployment {namespace}/{OPERATOR}"),
             "wheelwright install; or start wheelwright operator outside of the hub",
         ),
-        Err(error) => Finding::unknown("operator", error),
+        Err(unread) => unread.clone(),
     };
     let mut findings = vec![operator];
     findings.push(match lease {
@@ -68,7 +69,6 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
 }
 
 fn running(deployment: &Deployment) -> Finding {
-    const CHECK: &str = "operator";
     let namespace = deployment.namespace();
     let wanted = deployment.spec.replicas.unwrap_or(1);
     let available =
@@ -79,10 +79,10 @@ fn running(deployment: &Deployment) -> Finding {
     match available {
         0 => {
             let logs = format!("kubectl logs -n {namespace} deploy/{OPERATOR}");
-            Finding::bad(CHECK, message, format!("kubectl describe pods -n {namespace}, and {logs}"))
+            Finding::bad(NAME, message, format!("kubectl describe pods -n {namespace}, and {logs}"))
         }
-        some if some < wanted => Finding::warning(CHECK, message, format!("kubectl get pods -n {namespace}")),
-        _ => Finding::good(CHECK, message),
+        some if some < wanted => Finding::warning(NAME, message, format!("kubectl get pods -n {namespace}")),
+        _ => Finding::good(NAME, message),
     }
 }
 

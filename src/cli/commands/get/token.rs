@@ -1,8 +1,8 @@
 //! `wheelwright get token`.
 
-use std::net::IpAddr;
 use std::process::ExitCode;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -13,9 +13,11 @@ use kube::api::PostParams;
 
 use crate::cli::bootstrap::{Bootstrap, ca_data};
 use crate::cli::connect::HubArgs;
+use crate::cli::duration::at_least;
 use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, failed, find};
 use crate::cli::{CommandError, CommandResult};
+use crate::git::is_loopback;
 use api::names::SYSTEM_NAMESPACE;
 use engine::installation::OPERATOR;
 use engine::registration::rbac::{BOOTSTRAP_ROLE, bootstrap_role};
@@ -24,13 +26,15 @@ use object::Key;
 /// Namespace, name and binding of OCM's identity for clusters that join.
 const NAMESPACE: &str = "open-cluster-management";
 const ACCOUNT: &str = "agent-registration-bootstrap";
+/// Kubernetes refuses a shorter life of a token.
+const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
 const BINDING: &str = "open-cluster-management:bootstrap:agent-registration";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// How long the token is good for, such as 24h.
-    #[arg(long, default_value = "24h", value_parser = seconds)]
-    duration: i64,
+    #[arg(long, default_value = "24h", value_parser = at_least(SHORTEST))]
+    duration: SignedDuration,
     /// URL at which clusters reach the hub [default: that of the kubeconfig]. Its certificate must be for
     /// this host.
     #[arg(long, value_name = "URL")]
@@ -54,25 +58,18 @@ enum TokenFormat {
     Kubeconfig,
 }
 
-fn seconds(text: &str) -> Result<i64, String> {
-    let duration = object::duration::parse(text).map(|duration| duration.as_secs());
-    // Kubernetes refuses a shorter duration.
-    duration
-        .filter(|seconds| *seconds >= 600)
-        .ok_or_else(|| "write a duration of at least 10m, such as 24h".into())
-}
-
 pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let config = args.hub.config().await?;
     let client = args.hub.connect().await?;
     prepare(&client, &args.hub).await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
-    let spec = TokenRequestSpec { expiration_seconds: Some(args.duration), ..TokenRequestSpec::default() };
+    let seconds = args.duration.as_secs();
+    let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
     let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
     let answer = answer.map_err(failed(format!("get a token of {NAMESPACE}/{ACCOUNT}")))?;
     let url = args.hub_apiserver.clone().unwrap_or_else(|| config.cluster_url.to_string());
-    if is_loopback(&url) {
+    if leads_to_this_machine(&url) {
         ui.error(format!(
             "warning: {url} is an address of this machine, which pods of other clusters do not reach; \
              name the address of the hub: --hub-apiserver"
@@ -92,11 +89,10 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 /// Returns whether a URL leads to the machine that uses it, as those of kind and minikube do.
-fn is_loopback(url: &str) -> bool {
+fn leads_to_this_machine(url: &str) -> bool {
     let parsed = url.parse::<http::Uri>().ok();
     let host = parsed.as_ref().and_then(http::Uri::host).unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    is_loopback(host.trim_matches(['[', ']']))
 }
 
 fn text(bootstrap: &Bootstrap, image: Option<&str>) -> String {
@@ -165,7 +161,7 @@ mod tests {
             ("https://hub.example.com", false),
             ("https://10.0.0.1:6443", false),
         ] {
-            assert_eq!(is_loopback(url), is, "{url}");
+            assert_eq!(leads_to_this_machine(url), is, "{url}");
         }
     }
 }

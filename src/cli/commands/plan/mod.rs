@@ -14,9 +14,10 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::checkout::{HEAD, checkout, repository};
+use crate::cli::duration::at_least;
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use crate::shell;
-use object::{Key, Object, duration};
+use object::{Key, Object};
 use request::Request;
 use sim::preview::{HubSnapshot, Preview, PreviewError, Verdict};
 
@@ -66,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", requires = "report")]
     report_path: Option<String>,
     /// How long a cluster is assumed to take for a change.
-    #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = span)]
+    #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = at_least(SignedDuration::from_secs(1)))]
     succeeds_after: SignedDuration,
     /// The time it is, such as 2026-03-02T08:00:00Z; the clock's where absent.
     #[arg(long, value_name = "TIME")]
@@ -105,12 +106,6 @@ fn key(text: &str) -> Result<Key, String> {
         }
         Some(_) | None => Err("a ConfigRepo is named as NAMESPACE/NAME".into()),
     }
-}
-
-fn span(text: &str) -> Result<SignedDuration, String> {
-    duration::parse(text)
-        .filter(|span| span.is_positive())
-        .ok_or_else(|| "write a duration such as 35s or 2m".into())
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {

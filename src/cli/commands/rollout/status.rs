@@ -6,6 +6,8 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use controllers::hub::overview::{Overview, OverviewController, WorkloadSummary};
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
@@ -14,6 +16,7 @@ use super::RolloutName;
 use super::approve::waiting;
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::{Explained, json, missing};
+use crate::cli::duration::at_least;
 use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, read_by_rollouts};
 use crate::cli::output::{Output, Style, Ui};
@@ -38,8 +41,8 @@ pub(crate) struct Args {
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
     /// How long to follow it, such as 30m [default: without an end].
-    #[arg(long, value_name = "DURATION", requires = "watch", value_parser = duration)]
-    timeout: Option<Duration>,
+    #[arg(long, value_name = "DURATION", requires = "watch", value_parser = at_least(SignedDuration::from_secs(1)))]
+    timeout: Option<SignedDuration>,
     /// How the rollout is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -54,11 +57,6 @@ enum WatchEnd {
     Stopped,
     /// The time is over.
     TimedOut,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = object::duration::parse(text).and_then(|duration| Duration::try_from(duration).ok());
-    duration.ok_or_else(|| "write a duration, such as 30m".into())
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
@@ -168,7 +166,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
     let mut end = WatchEnd::Done;
     let mut over = pin!(async {
         match args.timeout {
-            Some(timeout) => tokio::time::sleep(timeout).await,
+            Some(timeout) => tokio::time::sleep(timeout.unsigned_abs()).await,
             None => std::future::pending().await,
         }
     });
@@ -242,6 +240,5 @@ mod tests {
         assert!(page.ends_with(command), "{page}");
         let paused = watched(&WorkloadSummary { paused: true, ..summary }, Style::PLAIN);
         assert!(paused.ends_with("\n  wheelwright rollout resume msa\n"), "{paused}");
-        assert_eq!((duration("30m"), duration("-1s").is_err()), (Ok(Duration::from_secs(1800)), true));
     }
 }
