@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::signatures::{self, Signatures};
 use super::{Args, report};
 use crate::cli::CommandError;
-use crate::cli::checkout::checkout;
+use crate::cli::checkout::Revisions;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
@@ -20,7 +20,7 @@ pub(super) type Planned = (Result<Preview, PreviewError>, Option<Key>);
 /// The input of a plan.
 pub(super) struct Request<'a> {
     pub(super) args: &'a Args,
-    pub(super) url: String,
+    pub(super) repository: Revisions,
     pub(super) head: Arc<Checkout>,
     pub(super) base: Option<Arc<Checkout>>,
     pub(super) now: Timestamp,
@@ -35,11 +35,14 @@ impl Request<'_> {
 
     /// Plans for the fleet of a report, which has no Secrets.
     pub(super) fn plan_of_report(&self, branch: &str) -> Result<Planned, CommandError> {
-        let reported = report::read(&self.url, branch, self.args.report_path.as_deref())?;
+        let Args { repository, report_repo, report_path, .. } = self.args;
+        let other = report_repo.as_deref().map(|repo| repository.open_other(Some(repo))).transpose()?;
+        let source = other.as_ref().unwrap_or(&self.repository);
+        let reported = report::read(source, branch, report_path.as_deref())?;
         let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
         let (snapshot, applied) = of_report(reported, &repo, self.now);
         let base = match (&self.base, applied) {
-            (None, Some(applied)) => Some(checkout(&self.url, &applied)?),
+            (None, Some(applied)) => Some(self.repository.checkout(&applied)?),
             (base, _) => base.clone(),
         };
         self.plan_from(&repo, &snapshot, &[], base)
@@ -55,7 +58,7 @@ impl Request<'_> {
         let is_it = |object: &&Arc<Object>| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
         let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
         let verified = match &found {
-            Some(found) => signatures::verify(found, secrets, &self.url, &self.args.head)?,
+            Some(found) => signatures::verify(found, secrets, &self.repository, &self.args.head)?,
             None => Signatures::Valid,
         };
         let unverified = match verified {

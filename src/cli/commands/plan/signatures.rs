@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::cli::CommandError;
-use crate::cli::checkout::refused_signature;
+use crate::cli::checkout::Revisions;
 use crate::operator::source::verification;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Key, Metadata as _, Object};
@@ -26,7 +26,7 @@ pub(super) enum Signatures {
 pub(super) fn verify(
     repo: &ConfigRepo,
     objects: &[Object],
-    url: &str,
+    repository: &Revisions,
     revision: &str,
 ) -> Result<Signatures, CommandError> {
     let Some(verify) = &repo.spec.verify else { return Ok(Signatures::Valid) };
@@ -37,6 +37,6 @@ pub(super) fn verify(
     let status = repo.status.as_ref();
     let accepted = status.and_then(|status| status.applied.as_ref()).map(|applied| applied.commit.clone());
     let verification = verification(verify, &secret.data.unwrap_or_default(), accepted)?;
-    let refused = refused_signature(url, revision, verification)?;
+    let refused = repository.refused_signature(revision, verification)?;
     Ok(refused.map_or(Signatures::Valid, Signatures::Refused))
 }
