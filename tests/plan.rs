@@ -37,23 +37,25 @@ fn json_of(output: &Output) -> (i32, Value) {
     (output.status.code().unwrap(), printed)
 }
 
-/// Runs the script of the workflow of `examples-repo/` as a runner does, on a checkout without a branch.
-/// Returns the summary of the job.
-fn workflow(dir: &Path, kubeconfig: &str) -> String {
-    let workflow = concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo/.github/workflows/plan.yaml");
-    let workflow: Value = serde_saphyr::from_str(&std::fs::read_to_string(workflow).unwrap()).unwrap();
+/// Runs the script of a workflow of `examples-repo/` as a runner does: in a checkout that has no branches
+/// but those of its remote. Returns the summary of the job.
+fn workflow(dir: &Path, name: &str, further: &[(&str, &str)]) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples-repo/.github/workflows");
+    let workflow = std::fs::read_to_string(root.join(name)).unwrap();
+    let workflow: Value = serde_saphyr::from_str(&workflow).unwrap();
     let steps = workflow["jobs"]["plan"]["steps"].as_array().unwrap();
     let script = steps.iter().find(|step| step["name"] == "Plan").unwrap()["run"].as_str().unwrap();
     let git =
         |args: &[&str]| assert!(Command::new("git").current_dir(dir).args(args).status().unwrap().success());
     git(&["clone", "--quiet", "--branch", "main", "fleet.git", "clone"]);
     git(&["-C", "clone", "checkout", "--quiet", "--detach"]);
+    git(&["-C", "clone", "branch", "--quiet", "--delete", "--force", "main"]);
     let program = Path::new(env!("CARGO_BIN_EXE_wheelwright")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let mut bash = Command::new("bash");
     bash.args(["-e", "-c", script]).current_dir(dir.join("clone")).env("PATH", path);
     bash.env("RUNNER_TEMP", dir).env("GITHUB_STEP_SUMMARY", dir.join("summary.md"));
-    let ran = bash.env("HUB_KUBECONFIG", std::fs::read_to_string(kubeconfig).unwrap()).output().unwrap();
+    let ran = bash.envs(further.iter().copied()).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     std::fs::read_to_string(dir.join("summary.md")).unwrap()
 }
@@ -167,7 +169,8 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
     assert!(page.starts_with("### Plan of ConfigRepo wheelwright-system/fleet"), "{page}");
 
-    let summary = workflow(dir, kubeconfig);
+    let hub = std::fs::read_to_string(kubeconfig).unwrap();
+    let summary = workflow(dir, "plan.yaml", &[("HUB_KUBECONFIG", &hub)]);
     assert!(summary.contains("**Change: 0 objects created, 1 changed, 0 deleted."), "{summary}");
 
     refuses_commits_without_signatures(dir, &server.with_store(|store, _| objects_of(store)));
@@ -231,6 +234,18 @@ fn applied(repository: &Path) -> World {
 }
 
 #[test]
+fn a_plan_from_a_report_needs_the_checkout_of_a_pull_request_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, repository) = (dir.path(), dir.path().join("fleet.git"));
+    commit(&repository, "one");
+    let world = applied(&repository);
+    commit_report(&repository, &["hub"], &world.branches["wheelwright/status"].last().unwrap().files);
+    commit(&repository, "two");
+    let summary = workflow(dir, "plan-from-report.yaml", &[]);
+    assert!(summary.contains("**Change: 0 objects created, 1 changed, 0 deleted."), "{summary}");
+}
+
+#[test]
 fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     let dir = tempfile::tempdir().unwrap();
     let (dir, repository) = (dir.path(), dir.path().join("fleet.git"));
@@ -273,6 +288,11 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     commit_report(&repository, &["hub", "other"], files);
     refused(&report[..2], "several hubs, such as hub and other");
     refused(&report[..2], "--report-path hub");
+    let reports = dir.join("reports.git");
+    git2::Repository::init_bare(&reports).unwrap();
+    commit_report(&reports, &["hub"], files);
+    let named = [&report[..2], &["--report-repo", reports.to_str().unwrap()]].concat();
+    assert_eq!(json_of(&of("main", &named)).1["hash"], of_report["hash"], "that of another repository");
 
     let file = dir.join("hub.json");
     let snapshot = |objects: &Value| {
@@ -294,4 +314,46 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     repo["spec"]["planApproval"] = json!("Required");
     let (code, printed) = json_of(&of("main", &snapshot(&objects)));
     assert_eq!((code, &printed["verdict"]), (11, &json!("needsApproval")), "{printed:#}");
+}
+
+#[test]
+fn a_plan_refuses_a_rewind_that_nobody_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, repository) = (dir.path(), dir.path().join("fleet.git"));
+    commit(&repository, "one");
+    let world = applied(&repository);
+    let (one, _) = tip(&repository);
+    // This branch has a history of its own.
+    commit_report(&repository, &["hub"], &world.branches["wheelwright/status"].last().unwrap().files);
+    commit(&repository, "two");
+    let (two, _) = tip(&repository);
+
+    let (file, now) = (dir.join("hub.json"), world.now.to_string());
+    let hub = ["--snapshot", file.to_str().unwrap(), "--now", &now, "--output", "json"];
+    let write = |objects: &Value| {
+        std::fs::write(&file, json!({"kind": "List", "items": objects}).to_string()).unwrap();
+    };
+    let mut objects = serde_json::to_value(objects_of(&world.hub)).unwrap();
+    write(&objects);
+    let back = [&hub[..], &["--base", "main"]].concat();
+    for (head, args, from) in [("wheelwright/status", &hub[..], &one), (&one, &back, &two)] {
+        let (code, told) = json_of(&plan(dir, head, args));
+        assert_eq!((code, &told["verdict"]), (12, &json!("refused")), "{told:#}");
+        let step = format!("accept-revision={from}..{}", told["commit"].as_str().unwrap());
+        assert!(told["refused"].as_str().unwrap().contains(&step), "{told:#}");
+    }
+    let repo = objects.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
+    repo["metadata"]["annotations"]["gitops.wheelwright.dev/accept-revision"] = json!(format!("{two}..{one}"));
+    write(&objects);
+    let (code, told) = json_of(&plan(dir, &one, &back));
+    assert_eq!((code, &told["verdict"]), (10, &json!("change")), "{told:#}");
+
+    let url = format!("file://{}", repository.display());
+    let mut git = Command::new("git");
+    git.current_dir(dir).args(["clone", "--quiet", "--depth", "1", "--branch", "main", &url, "shallow.git"]);
+    assert!(git.status().unwrap().success());
+    std::fs::rename(&repository, dir.join("full.git")).unwrap();
+    std::fs::rename(dir.join("shallow.git"), &repository).unwrap();
+    let (code, told) = json_of(&plan(dir, "HEAD", &hub));
+    assert_eq!((code, &told["verdict"]), (10, &json!("change")), "a clone without history refuses nothing");
 }

@@ -1,16 +1,29 @@
 //! Revisions of repositories as trees.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use k8s_openapi::ByteString;
+use tempfile::TempDir;
 
 use super::CommandError;
 use crate::git::{self, Credentials, Error, History, Mirror, RefSpec, Remote, Verification};
+use crate::shell::now;
 use object::tree::Checkout;
 
 /// The commit that a repository has checked out.
 pub(crate) const HEAD: &str = "HEAD";
+/// The environment variable with a token for https.
+const TOKEN: &str = "WHEELWRIGHT_GIT_TOKEN";
+/// What a revision is.
+const REVISION: &str = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD; in a directory, also what git rev-parse takes and the \
+                        branch of a remote, once it is fetched";
+/// Where a command takes credentials from.
+const CREDENTIALS: &str = "name a directory with the keys of a credentials Secret as files with --git-secret DIR, or set \
+                           WHEELWRIGHT_GIT_TOKEN to a token for https; check that the repository exists";
 
 /// Returns the URL of a repository: a URL or a directory of this machine; the one around the working
 /// directory where none is named.
@@ -45,70 +58,179 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// Reads a revision: of a directory in place, else from a mirror that does not outlive the command.
-///
-/// # Errors
-/// The repository cannot be read, or it has no such revision.
-pub(crate) fn checkout(url: &str, revision: &str) -> Result<Arc<Checkout>, CommandError> {
-    let hint = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD; in a directory, also what git rev-parse takes and the \
-                branch of a remote, once it is fetched";
-    fetch(url, revision, None)?.map_err(|error| match error {
-        Some(error @ Error::MissingRef { .. }) => CommandError::hinted(error, hint),
-        Some(error) => error.into(),
-        None => CommandError::hinted(anyhow!("{revision:?} is not a revision"), hint),
-    })
+/// The repository of a command, and the credentials for its URL.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RepositoryArgs {
+    /// The repository: a directory or a URL; the one around the working directory unless it is named.
+    #[arg(long, value_name = "DIR|URL")]
+    pub(crate) repo: Option<String>,
+    /// Directory with the credentials of URLs, in files that are named as the keys of a credentials Secret.
+    /// Without it, the environment variable `WHEELWRIGHT_GIT_TOKEN` may hold a token for https.
+    #[arg(long, value_name = "DIR")]
+    git_secret: Option<PathBuf>,
 }
 
-/// Says why the signatures of a revision do not count; `None` if they do.
-///
-/// # Errors
-/// The repository cannot be read.
-pub(crate) fn refused_signature(
-    url: &str,
-    revision: &str,
-    verification: Verification,
-) -> Result<Option<String>, CommandError> {
-    match fetch(url, revision, Some(verification))? {
-        Ok(_) => Ok(None),
-        Err(Some(error @ Error::NotVerified { .. })) => Ok(Some(error.to_string())),
-        Err(Some(error)) => Err(error.into()),
-        Err(None) => Err(anyhow!("{revision:?} is not a revision").into()),
+impl RepositoryArgs {
+    /// Opens the repository.
+    ///
+    /// # Errors
+    /// There is no such repository, or the credentials cannot be used.
+    pub(crate) fn open(&self) -> Result<Revisions, CommandError> {
+        self.open_other(self.repo.as_deref())
+    }
+
+    /// Opens another repository with the same credentials.
+    ///
+    /// # Errors
+    /// There is no such repository, or the credentials cannot be used.
+    pub(crate) fn open_other(&self, repo: Option<&str>) -> Result<Revisions, CommandError> {
+        let credentials = credentials(self.git_secret.as_deref(), std::env::var(TOKEN).ok())?;
+        Revisions::open(&repository(repo)?, credentials)
     }
 }
 
-/// Reads a revision. Fails with the error of git; with none if no reference can have that name.
-fn fetch(
-    url: &str,
-    revision: &str,
-    verification: Option<Verification>,
-) -> Result<Result<Arc<Checkout>, Option<Error>>, CommandError> {
-    let remote = Remote::parse(url)?;
-    if let Some(directory) = remote.local() {
-        return Ok(git::checkout(directory, revision, verification.as_ref()).map_err(Some));
-    }
-    let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
-    let mut mirror = Mirror::open(cache.path(), remote, Credentials::default())?;
-    mirror.verification = verification;
-    let named = || {
-        [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
-            .into_iter()
-            .flatten()
-            .collect()
+/// Returns the credentials in a directory, or those of a token where no directory is named.
+fn credentials(dir: Option<&Path>, token: Option<String>) -> Result<Credentials, CommandError> {
+    let token = token.filter(|token| !token.is_empty());
+    let data = match (dir, token) {
+        (Some(dir), _) => {
+            files(dir).with_context(|| format!("cannot read the credentials in {}", dir.display()))?
+        }
+        (None, Some(token)) => BTreeMap::from([("token".to_owned(), ByteString(token.into_bytes()))]),
+        (None, None) => return Ok(Credentials::default()),
     };
-    let candidates: Vec<RefSpec> = if revision == HEAD { vec![RefSpec::Head] } else { named() };
-    let mut failure = None;
-    for want in candidates {
-        match mirror.fetch(&want, History::default()) {
-            Err(error @ Error::MissingRef { .. }) => failure = failure.or(Some(error)),
-            done => return Ok(done.map_err(Some)),
+    Ok(Credentials::from_secret(&data).map_err(hinted)?.at(now()))
+}
+
+/// Reads the files of a directory. In a volume of a Secret, they are links into a directory that is no key.
+fn files(dir: &Path) -> std::io::Result<BTreeMap<String, ByteString>> {
+    let mut data = BTreeMap::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.path().is_file() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            data.insert(name, ByteString(std::fs::read(entry.path())?));
         }
     }
-    Ok(Err(failure))
+    Ok(data)
+}
+
+/// A repository whose revisions are read: a directory in place, a URL from one mirror that does not outlive
+/// the command.
+#[derive(Debug)]
+pub(crate) struct Revisions {
+    /// The directory of the repository, or of the mirror of its URL.
+    directory: PathBuf,
+    mirror: Option<(TempDir, RefCell<Mirror>)>,
+}
+
+impl Revisions {
+    fn open(url: &str, credentials: Credentials) -> Result<Self, CommandError> {
+        let remote = Remote::parse(url)?;
+        if let Some(directory) = remote.local() {
+            return Ok(Self { directory: directory.to_owned(), mirror: None });
+        }
+        let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
+        let directory = Mirror::directory(cache.path(), &remote);
+        let mirror = Mirror::open(cache.path(), remote, credentials).map_err(hinted)?;
+        Ok(Self { directory, mirror: Some((cache, RefCell::new(mirror))) })
+    }
+
+    /// Reads a revision.
+    ///
+    /// # Errors
+    /// The repository cannot be read, or it has no such revision.
+    pub(crate) fn checkout(&self, revision: &str) -> Result<Arc<Checkout>, CommandError> {
+        self.fetch(revision, None)?.map_err(hinted)
+    }
+
+    /// Says why the signatures of a revision do not count; `None` if they do.
+    ///
+    /// # Errors
+    /// The repository cannot be read.
+    pub(crate) fn refused_signature(
+        &self,
+        revision: &str,
+        verification: Verification,
+    ) -> Result<Option<String>, CommandError> {
+        match self.fetch(revision, Some(verification))? {
+            Ok(_) => Ok(None),
+            Err(error @ Error::NotVerified { .. }) => Ok(Some(error.to_string())),
+            Err(error) => Err(hinted(error)),
+        }
+    }
+
+    /// Says why a commit is a rewind of a reference; `None` if it is none.
+    ///
+    /// # Errors
+    /// The repository cannot be read.
+    pub(crate) fn rewind(
+        &self,
+        want: &RefSpec,
+        commit: &str,
+        history: History<'_>,
+    ) -> Result<Option<Error>, CommandError> {
+        match git::check_rewind(&self.directory, want, commit, history) {
+            Ok(()) => Ok(None),
+            Err(error @ Error::Rewound { .. }) => Ok(Some(error)),
+            Err(error) => Err(hinted(error)),
+        }
+    }
+
+    /// Reads a revision; returns the error of git. It is an error of the command if no reference can have
+    /// that name.
+    fn fetch(
+        &self,
+        revision: &str,
+        verification: Option<Verification>,
+    ) -> Result<Result<Arc<Checkout>, Error>, CommandError> {
+        let Some((_, mirror)) = &self.mirror else {
+            return Ok(git::checkout(&self.directory, revision, verification.as_ref()));
+        };
+        let mut mirror = mirror.borrow_mut();
+        mirror.verification = verification;
+        let named = || {
+            [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
+                .into_iter()
+                .flatten()
+                .collect()
+        };
+        let candidates: Vec<RefSpec> = if revision == HEAD { vec![RefSpec::Head] } else { named() };
+        let mut failure = None;
+        for want in candidates {
+            match mirror.fetch(&want, History::default()) {
+                Err(error @ Error::MissingRef { .. }) => failure = failure.or(Some(error)),
+                done => return Ok(done),
+            }
+        }
+        match failure {
+            Some(error) => Ok(Err(error)),
+            None => Err(CommandError::hinted(anyhow!("{revision:?} is not a revision"), REVISION)),
+        }
+    }
+}
+
+/// Returns a failure of git with the way out that a command has.
+fn hinted(error: Error) -> CommandError {
+    match error {
+        Error::Auth { url, why } => {
+            CommandError::hinted(anyhow!("{url} refuses access: {why}"), CREDENTIALS)
+        }
+        Error::Credentials(_) => CommandError::hinted(error, CREDENTIALS),
+        Error::MissingRef { .. } => CommandError::hinted(error, REVISION),
+        error => error.into(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::tests::forge::Forge;
+    use crate::git::tests::web::{Behaviour, Web};
+
+    fn open(directory: &Path) -> Revisions {
+        Revisions::open(directory.to_str().unwrap(), Credentials::default()).unwrap()
+    }
 
     #[test]
     fn a_directory_that_is_missing_and_a_revision_of_another_form_are_refused_with_the_way_out() {
@@ -122,7 +244,7 @@ mod tests {
 
         let dir = tempfile::tempdir().unwrap();
         git2::Repository::init_bare(dir.path()).unwrap();
-        let missing = checkout(dir.path().to_str().unwrap(), "main~1").unwrap_err();
+        let missing = open(dir.path()).checkout("main~1").unwrap_err();
         assert!(missing.error.to_string().starts_with("revision main~1 does not exist in "));
         assert!(hint(missing).contains("in a directory, also what git rev-parse takes"));
     }
@@ -158,8 +280,58 @@ mod tests {
             ("change", &next),
             (HEAD, &two),
         ] {
-            let found = checkout(clone.to_str().unwrap(), revision).map(|found| found.revision.clone());
+            let found = open(&clone).checkout(revision).map(|found| found.revision.clone());
             assert_eq!(found.map_err(|error| error.error.to_string()), Ok(expected.clone()), "{revision}");
         }
+    }
+
+    #[test]
+    fn a_private_repository_is_read_with_the_files_of_a_directory() {
+        let forge = Forge::new();
+        let (first, second) = (forge.commit("main", &[("a", "1")]), forge.commit("main", &[("a", "2")]));
+        let report = forge.commit("wheelwright/status", &[("README.md", "")]);
+        // base64 of git:hunter22
+        let authorization = Some("Basic Z2l0Omh1bnRlcjIy".to_owned());
+        let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
+        let dir = tempfile::tempdir().unwrap();
+        // In the volume of a Secret, the files are links into a directory beside them.
+        let volume = dir.path().join("..data");
+        std::fs::create_dir(&volume).unwrap();
+        let keep = |token: &str| {
+            for (key, value) in web.secret(&[("token", token)]) {
+                std::fs::write(volume.join(&key), value.0).unwrap();
+                let _ = std::os::unix::fs::symlink(volume.join(&key), dir.path().join(&key));
+            }
+        };
+        let open = || Revisions::open(&web.url, credentials(Some(dir.path()), None).unwrap()).unwrap();
+        keep("wrong");
+        let refused = open().checkout("main").unwrap_err();
+        let (said, hint) = (refused.error.to_string(), refused.hint.unwrap());
+        assert!(said.contains("refuses access") && !said.contains("Secret"), "{said}");
+        assert!(hint.contains("--git-secret DIR") && hint.contains(TOKEN), "{hint}");
+
+        keep("hunter22");
+        let private = open();
+        for (revision, expected) in [("main", &second), (&*first, &first), ("wheelwright/status", &report)] {
+            assert_eq!(private.checkout(revision).unwrap().revision, *expected, "{revision}");
+        }
+        let missing = private.checkout("nowhere").unwrap_err();
+        assert!(missing.hint.unwrap().starts_with("a revision is"));
+    }
+
+    #[test]
+    fn a_token_of_the_environment_counts_where_no_directory_is_named() {
+        let token = |text: &str| format!("{:?}", credentials(None, Some(text.into())).unwrap());
+        assert!(token("hunter22").contains("password: true") && !token("hunter22").contains("hunter22"));
+        assert_eq!(credentials(None, Some(String::new())).unwrap(), Credentials::default());
+        let dir = tempfile::tempdir().unwrap();
+        let refused = credentials(Some(dir.path()), Some("hunter22".into())).unwrap_err();
+        assert!(refused.error.to_string().contains("none of the keys"), "{}", refused.error);
+        let missing = credentials(Some(&dir.path().join("secret")), None).unwrap_err();
+        assert!(missing.error.to_string().starts_with("cannot read the credentials in "));
+
+        let remote = "git@git.example:fleet.git";
+        let refused = Revisions::open(remote, Credentials::default()).unwrap_err();
+        assert!(refused.error.to_string().contains("ssh-privatekey") && refused.hint.is_some());
     }
 }

@@ -10,7 +10,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::cli::checkout::{HEAD, checkout, repository};
+use crate::cli::checkout::{HEAD, RepositoryArgs};
 use crate::cli::local_tree::{Local, render_directory, with_local_paths};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
@@ -33,9 +33,8 @@ pub(crate) struct Args {
     /// they are.
     #[arg(long, value_name = "REV")]
     revision: Option<String>,
-    /// The repository to take the revision of; the one around the working directory unless it is named.
-    #[arg(long, value_name = "URL")]
-    repo: Option<String>,
+    #[command(flatten)]
+    repository: RepositoryArgs,
     /// The format of the output. With json, errors are JSON too.
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     output: Format,
@@ -72,12 +71,12 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 
 /// Renders the overlay. Also returns its directory if it is on this machine.
 fn rendered(args: &Args) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
-    if args.revision.is_none() && args.repo.is_none() {
+    if args.revision.is_none() && args.repository.repo.is_none() {
         let Local { base, result, .. } = render_directory(&args.dir)?;
         return Ok((result.map_err(|error| with_local_paths(error, &base)), Some(base)));
     }
-    let url = repository(args.repo.as_deref())?;
-    let checkout = checkout(&url, args.revision.as_deref().unwrap_or(HEAD))?;
+    let repository = args.repository.open()?;
+    let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
     let overlay = args.dir.to_string_lossy();
     Ok((render(&checkout.tree, &overlay), None))
 }

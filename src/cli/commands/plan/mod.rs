@@ -4,6 +4,7 @@ mod hub;
 mod markdown;
 mod report;
 mod request;
+mod rewind;
 mod signatures;
 pub(super) mod text;
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::checkout::{HEAD, checkout, repository};
+use crate::cli::checkout::{HEAD, RepositoryArgs};
 use crate::cli::duration::at_least;
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use crate::shell;
@@ -39,9 +40,8 @@ pub(crate) struct Args {
     /// The commit to compare with. Default: the hub as it is.
     #[arg(long, value_name = "REF")]
     base: Option<String>,
-    /// The repository: a directory or a URL; the one around the working directory unless it is named.
-    #[arg(long, value_name = "DIR|URL")]
-    repo: Option<String>,
+    #[command(flatten)]
+    repository: RepositoryArgs,
     /// The ConfigRepo that follows the repository, where the hub has several.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key)]
     config_repo: Option<Key>,
@@ -66,6 +66,10 @@ pub(crate) struct Args {
     /// Directory of the report on the branch, where several hubs report to it.
     #[arg(long, value_name = "DIR", requires = "report")]
     report_path: Option<String>,
+    /// The repository of the report, where it is another one (`spec.report.url` of the ConfigRepo). It gets
+    /// the same credentials.
+    #[arg(long, value_name = "DIR|URL", requires = "report")]
+    report_repo: Option<String>,
     /// How long a cluster is assumed to take for a change.
     #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = at_least(SignedDuration::from_secs(1)))]
     succeeds_after: SignedDuration,
@@ -110,10 +114,10 @@ fn key(text: &str) -> Result<Key, String> {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let now = args.now.unwrap_or_else(shell::now);
-    let url = repository(args.repo.as_deref())?;
-    let head = checkout(&url, &args.head)?;
-    let base = args.base.as_deref().map(|base| checkout(&url, base)).transpose()?;
-    let request = Request { args, url, head, base, now };
+    let repository = args.repository.open()?;
+    let head = repository.checkout(&args.head)?;
+    let base = args.base.as_deref().map(|base| repository.checkout(base)).transpose()?;
+    let request = Request { args, repository, head, base, now };
     let (planned, unverified) = match (&args.snapshot, &args.report) {
         (None, Some(branch)) => request.plan_of_report(branch)?,
         (Some(file), _) => {

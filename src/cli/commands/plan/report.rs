@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, anyhow};
 
 use crate::cli::CommandError;
-use crate::cli::checkout::checkout;
+use crate::cli::checkout::Revisions;
 use crate::cli::objects;
 use engine::report::SNAPSHOT;
 use object::Object;
@@ -15,8 +15,12 @@ use object::tree::{Entry, FileTree};
 ///
 /// # Errors
 /// The branch cannot be read, or has no snapshot, or it has several and no directory is named.
-pub(super) fn read(url: &str, branch: &str, directory: Option<&str>) -> Result<Vec<Object>, CommandError> {
-    let tip = checkout(url, branch)?;
+pub(super) fn read(
+    repository: &Revisions,
+    branch: &str,
+    directory: Option<&str>,
+) -> Result<Vec<Object>, CommandError> {
+    let tip = repository.checkout(branch)?;
     let directory = match directory {
         Some(directory) => directory.trim_matches('/'),
         None => only_report(&tip.tree, branch)?,

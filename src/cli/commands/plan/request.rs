@@ -5,10 +5,10 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use jiff::Timestamp;
 
-use super::signatures::{self, Signatures};
-use super::{Args, report};
+use super::signatures::{self, CommitCheck};
+use super::{Args, report, rewind};
 use crate::cli::CommandError;
-use crate::cli::checkout::checkout;
+use crate::cli::checkout::Revisions;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
@@ -20,7 +20,7 @@ pub(super) type Planned = (Result<Preview, PreviewError>, Option<Key>);
 /// The input of a plan.
 pub(super) struct Request<'a> {
     pub(super) args: &'a Args,
-    pub(super) url: String,
+    pub(super) repository: Revisions,
     pub(super) head: Arc<Checkout>,
     pub(super) base: Option<Arc<Checkout>>,
     pub(super) now: Timestamp,
@@ -35,11 +35,14 @@ impl Request<'_> {
 
     /// Plans for the fleet of a report, which has no Secrets.
     pub(super) fn plan_of_report(&self, branch: &str) -> Result<Planned, CommandError> {
-        let reported = report::read(&self.url, branch, self.args.report_path.as_deref())?;
+        let Args { repository, report_repo, report_path, .. } = self.args;
+        let other = report_repo.as_deref().map(|repo| repository.open_other(Some(repo))).transpose()?;
+        let source = other.as_ref().unwrap_or(&self.repository);
+        let reported = report::read(source, branch, report_path.as_deref())?;
         let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
         let (snapshot, applied) = of_report(reported, &repo, self.now);
         let base = match (&self.base, applied) {
-            (None, Some(applied)) => Some(checkout(&self.url, &applied)?),
+            (None, Some(applied)) => Some(self.repository.checkout(&applied)?),
             (base, _) => base.clone(),
         };
         self.plan_from(&repo, &snapshot, &[], base)
@@ -55,13 +58,16 @@ impl Request<'_> {
         let is_it = |object: &&Arc<Object>| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
         let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
         let verified = match &found {
-            Some(found) => signatures::verify(found, secrets, &self.url, &self.args.head)?,
-            None => Signatures::Valid,
+            Some(found) => match rewind::refused(found, &self.repository, self.base.as_deref(), &self.head)? {
+                Some(why) => CommitCheck::Refused(why),
+                None => signatures::verify(found, secrets, &self.repository, &self.args.head)?,
+            },
+            None => CommitCheck::Valid,
         };
         let unverified = match verified {
-            Signatures::Valid => None,
-            Signatures::Unverified(secret) => Some(secret),
-            Signatures::Refused(why) => {
+            CommitCheck::Valid => None,
+            CommitCheck::Unverified(secret) => Some(secret),
+            CommitCheck::Refused(why) => {
                 let applied = found.and_then(|repo: ConfigRepo| repo.status?.applied);
                 let applied = applied.map(|applied| applied.commit).unwrap_or_default();
                 let refused = Preview::refused(repo, applied, self.head.revision.clone(), why);
