@@ -229,6 +229,17 @@ mod tests {
         let paths: Vec<Path> = (0..200).map(|at| path(&["spec", "c", &at.to_string()])).collect();
         let kept = super::keep_live_values(&mut manifest, &live, &paths, &mut StepsLeft(MAX_STEPS));
         assert_eq!(kept.unwrap_err(), "the copies of their live values are larger than the live object");
+        // What is left may be all used. A name counts as much as the text of a value.
+        let item = json!({"key": "x".repeat(100)});
+        let copies = |live: Value, number: usize| {
+            let mut manifest = object(json!({"spec": {"c": vec![json!({"name": 1, "key": ""}); number]}}));
+            let paths: Vec<Path> = (0..number).map(|at| path(&["spec", "c", &at.to_string()])).collect();
+            super::keep_live_values(&mut manifest, &object(live), &paths, &mut StepsLeft(MAX_STEPS)).is_ok()
+        };
+        let mut named = item;
+        named["name"] = json!(1);
+        assert!(copies(json!({"spec": {"c": [named.clone()]}}), 1));
+        assert!(!copies(json!({"spec": {"c": [named]}}), 2));
         // A path below another one, and all fields at once, copy nothing twice.
         let chain = |value: Value| (0..100).fold(value, |below, _| json!({"a": below}));
         let (mut manifest, live) = (object(chain(json!(1))), object(chain(json!("y".repeat(100_000)))));
@@ -247,6 +258,24 @@ mod tests {
         let (live, mut steps) = (object(json!({"c": items(1000..2000)})), StepsLeft(MAX_STEPS));
         let kept = super::keep_live_values(&mut manifest, &live, &paths, &mut steps);
         assert!(kept.unwrap_err().contains("too many steps"));
+    }
+
+    #[test]
+    fn an_item_is_found_with_as_many_steps_as_it_has_items_before_it() {
+        let live = object(json!({"c": [{"name": "x"}, {"name": "y"}, {"name": "z", "v": 1}]}));
+        let kept = |steps: usize| {
+            let mut manifest = object(json!({"c": [{"name": "z", "v": 0}]}));
+            let paths = [path(&["c", "0", "v"])];
+            super::keep_live_values(&mut manifest, &live, &paths, &mut StepsLeft(steps)).is_ok()
+        };
+        assert!(kept(3) && !kept(2));
+    }
+
+    #[test]
+    fn a_place_behind_the_last_item_is_no_item() {
+        let mut manifest = object(json!({"c": ["a"]}));
+        remove(&mut manifest, &[path(&["c", "1"])]);
+        assert_eq!(manifest, object(json!({"c": ["a"]})));
     }
 
     #[test]

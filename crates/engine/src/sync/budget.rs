@@ -308,7 +308,7 @@ mod tests {
     fn a_time_ahead_of_the_clock_counts_from_now_on() {
         let recent = Recent::from([(id("ConfigMap", "a"), at(600)), (id("ConfigMap", "b"), at(-60))]);
         let left = Budget::default().within_window(&recent, at(0));
-        assert_eq!(left, Recent::from([(id("ConfigMap", "a"), recorded(at(0)))]));
+        assert_eq!(left, Recent::from([(id("ConfigMap", "a"), Timestamp::from_second(1).unwrap())]));
     }
 
     #[test]
@@ -319,6 +319,35 @@ mod tests {
         assert_eq!(hold.until, None, "5% of 970 is 48");
         let hold = spend_after(&thirty, &ids(48, "ConfigMap"), 970, "").unwrap_err();
         assert_eq!(hold.until, Some(at(60)));
+        // Twenty of them count ten minutes longer, and so does what was there before them: 5% of 800 is 40.
+        let forty: Vec<(String, i64)> = (0..40).map(|i| (format!("old{i}"), i / 20 * 10)).collect();
+        let forty: Vec<(&str, i64)> = forty.iter().map(|(name, minute)| (name.as_str(), *minute)).collect();
+        let hold = spend_after(&forty, &ids(20, "ConfigMap"), 780, "").unwrap_err();
+        assert_eq!(hold.until, Some(at(60)));
+    }
+
+    #[test]
+    fn what_was_deleted_within_the_window_belongs_to_the_size_of_the_inventory() {
+        assert!(spend_after(&[("x", 0), ("y", 0)], &ids(4, "ConfigMap"), 118, "").is_ok(), "5% of 120 is 6");
+        assert!(spend_after(&[("x", 0), ("y", 0)], &ids(4, "ConfigMap"), 117, "").is_err());
+    }
+
+    #[test]
+    fn only_the_name_of_a_generated_config_map_or_secret_has_a_hash() {
+        let of = |group: &str, kind: &str, name: &str| {
+            let of = ObjectId { group: group.into(), ..id(kind, name) };
+            generated(&of).map(str::to_owned)
+        };
+        assert_eq!(of("", "ConfigMap", "c-2456789bcd").as_deref(), Some("c"));
+        assert_eq!(of("", "Secret", "c-2456789bcd").as_deref(), Some("c"));
+        for (group, kind, name) in [
+            ("", "Service", "c-2456789bcd"),
+            ("apps", "ConfigMap", "c-2456789bcd"),
+            ("", "ConfigMap", "c-2456789bc"),
+            ("", "ConfigMap", "c-2456789bca"),
+        ] {
+            assert_eq!(of(group, kind, name), None, "{group} {kind} {name}");
+        }
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub(super) fn prune<E: Display>(
         let none = Deletions { recent: &Recent::new(), desired: &BTreeSet::new(), ..deletions };
         let other = spent.as_ref().err().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
         let held = budget::spend(Budget::NONE, &none, &input.policy.approved);
-        spent = held.map_err(|hold| DeletionHold { why: format!("{why}{other}"), until: None, ..hold });
+        spent = held.map_err(|hold| DeletionHold { why: format!("{why}{other}"), ..hold });
     }
     plan.inventory.extend(kept);
     match spent {

@@ -4,7 +4,7 @@ use crate::placement::filter::cel::Expressions;
 use crate::replica_set::health::{has_rules, with_rules};
 use crate::replica_set::{DesiredWork, SuccessNeeds, WorkRecord, content, hash, report};
 use crate::rollout::input::Report;
-use api::work::v1::{ManifestWork, ManifestWorkSpec};
+use api::work::v1::{ConditionRuleType, ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 
 fn manifest(version: &str, kind: &str) -> Value {
@@ -99,6 +99,8 @@ fn a_set_judges_workloads_that_its_author_does_not_and_its_template_stays_the_sa
     let named: Vec<_> =
         with.manifest_configs.iter().map(|one| one.resource_identifier.resource.as_str()).collect();
     assert_eq!(named, ["deployments"]);
+    let rules = &with.manifest_configs[0].condition_rules;
+    assert!(rules.iter().all(|rule| rule.r#type == ConditionRuleType::Cel));
     assert_eq!((hash(&content(&with)), content(&with)), (hash(&content(&plain)), plain));
     // The copy of a work is the template that the work has.
     assert_eq!(with_rules(&content(&with)), with);

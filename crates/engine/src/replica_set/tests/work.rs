@@ -2,12 +2,17 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::replica_set::{
-    SuccessNeeds, SuccessRule, assigned, cluster, content, hash, is_owned, kept, owner_label,
+    DesiredWork, SuccessNeeds, SuccessRule, WorkRecord, assigned, cluster, content, hash, is_owned,
+    is_recorded, kept, name, owner_label, snapshot, snapshot_spec,
 };
 use crate::rollout::input::{Cluster, Hash, Report};
-use api::names::{SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION};
+use api::names::{
+    ASSIGNED_AT_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION, WORK_PLACEMENT_LABEL,
+    WORK_REPLICA_SET_LABEL,
+};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
-use object::Key;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use object::{Key, Metadata as _};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -132,6 +137,108 @@ fn the_null_times_of_go_make_no_other_template() {
     };
     let go = content(&spec(json!({"name": "a", "creationTimestamp": null})));
     assert_eq!(hash(&go), hash(&content(&spec(json!({"name": "a"})))));
+    assert_ne!(hash(&go), hash(&content(&spec(json!({"name": "b"})))));
+}
+
+fn set(labels: Value) -> ManifestWorkReplicaSet {
+    let metadata = json!({"name": "set", "namespace": "ns", "uid": "u", "labels": labels});
+    let spec = json!({"placementRefs": [], "manifestWorkTemplate": {"workload": {}}});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+}
+
+#[test]
+fn a_snapshot_is_named_by_its_template_and_read_only_as_that() {
+    let spec: ManifestWorkSpec =
+        serde_json::from_value(json!({"workload": {"manifests": [{"kind": "ConfigMap"}]}})).unwrap();
+    let (set, hash) = (set(json!({})), hash(&spec));
+    let key = Key::namespaced("ns", "set");
+    let revision = snapshot(&set, &hash, &spec, "ns.set");
+    assert_eq!(Key::of(&revision), Key::namespaced("ns", format!("set.{}", hash.0)));
+    assert_eq!(revision.label(WORK_REPLICA_SET_LABEL), Some("ns.set"));
+    let owner = &revision.metadata.owner_references.as_ref().unwrap()[0];
+    assert_eq!((owner.name.as_str(), owner.uid.as_str(), owner.controller), ("set", "u", Some(true)));
+    assert_eq!(snapshot_spec(&key, &revision), Some((hash, spec)));
+    let renamed = |name: &str| {
+        let mut renamed = revision.clone();
+        renamed.metadata.name = Some(name.into());
+        renamed
+    };
+    assert_eq!(snapshot_spec(&key, &renamed("set.0123")), None, "the content is that of another template");
+    assert_eq!(snapshot_spec(&key, &renamed(&revision.name().replace("set", "other"))), None);
+}
+
+#[test]
+fn a_work_has_the_labels_of_its_set_but_not_those_of_tools() {
+    let tools = [
+        "app.kubernetes.io/instance",
+        "app.kubernetes.io/managed-by",
+        "argocd.argoproj.io/x",
+        "helm.sh/chart",
+    ];
+    let mut labels = json!({"team": "a", "app.kubernetes.io/instance-of": "b", "helm.sh": "c"});
+    labels.as_object_mut().unwrap().extend(tools.map(|tool| (tool.to_owned(), json!("x"))));
+    let (set, record) = (set(labels), WorkRecord::default());
+    let spec = ManifestWorkSpec::default();
+    let needs = SuccessNeeds::Available;
+    let wanted =
+        DesiredWork { set: &set, owner: "ns.set", placement: "p", spec: &spec, record: &record, needs };
+    let work = wanted.work("c1", None);
+    assert_eq!(Key::of(&work), Key::namespaced("c1", name(&Key::namespaced("ns", "set"))));
+    assert!(work.name().starts_with("set-") && work.name().len() == "set-".len() + 10, "{}", work.name());
+    assert_ne!(work.name(), name(&Key::namespaced("other", "set")), "two sets may have one name");
+    let labels: Vec<(&str, &str)> =
+        work.metadata.labels.iter().flatten().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(
+        labels,
+        [
+            ("app.kubernetes.io/instance-of", "b"),
+            ("helm.sh", "c"),
+            ("team", "a"),
+            (WORK_REPLICA_SET_LABEL, "ns.set"),
+            (WORK_PLACEMENT_LABEL, "p"),
+        ]
+    );
+    assert!(is_owned(&Key::namespaced("ns", "set"), &work) && wanted.is_met_by(&work));
+    let mut moved = work.clone();
+    moved.metadata.labels.as_mut().unwrap().insert("team".into(), "b".into());
+    assert!(!wanted.is_met_by(&moved));
+}
+
+#[test]
+fn a_work_records_since_when_its_template_succeeds_or_that_it_does_not() {
+    let mut good = work(false, &[("Applied", "True", 2), ("Available", "True", 2)]);
+    let seen = state(&good, 60, 100);
+    assert_eq!((seen.name.as_str(), seen.wants.0.as_str(), seen.runs_since), ("c", "new", None));
+    assert!(!is_recorded(&good, &seen));
+    let mark = |work: &mut ManifestWork, template: &str, since: i64| {
+        let annotations = work.metadata.annotations.get_or_insert_default();
+        annotations.insert(TEMPLATE_HASH_ANNOTATION.into(), template.into());
+        annotations.insert(ASSIGNED_AT_ANNOTATION.into(), at(50).to_string());
+        annotations.insert(SUCCEEDED_AT_ANNOTATION.into(), at(since).to_string());
+    };
+    mark(&mut good, "new", 100);
+    assert!(is_recorded(&good, &seen));
+    assert_eq!(state(&good, 60, 130).runs_since, Some(at(50)));
+    mark(&mut good, "old", 100);
+    assert!(!is_recorded(&good, &seen), "the record is about another template");
+    assert_eq!(state(&good, 60, 130).runs_since, None);
+    mark(&mut good, "new", 99);
+    assert!(!is_recorded(&good, &seen), "the record has another time");
+}
+
+#[test]
+fn a_success_of_what_a_cluster_ran_before_is_its_last_good_template() {
+    let failing = work(false, &[("Applied", "True", 2)]);
+    let good = work(false, &[("Applied", "True", 2), ("Available", "True", 2)]);
+    let last_good = |work: &ManifestWork, runs: &str| {
+        let (wants, soak) = (Hash::from("new"), SignedDuration::ZERO);
+        let needs = SuccessNeeds::Healthy;
+        let rule = SuccessRule { wants: &wants, good_everywhere: None, needs, soak, now: at(9) };
+        cluster(work, Hash::from(runs), &rule).last_good.map(|hash| hash.0)
+    };
+    assert_eq!(last_good(&good, "old").as_deref(), Some("old"));
+    assert_eq!(last_good(&failing, "old"), None);
+    assert_eq!(last_good(&good, "new"), None, "it is what is wanted now");
 }
 
 #[test]

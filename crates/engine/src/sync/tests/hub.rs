@@ -62,6 +62,8 @@ pub(super) struct Hub {
     pub(super) awaits_requests: bool,
     /// Why other ConfigRepos do not judge the commit.
     pub(super) unjudged: Option<&'static str>,
+    /// The objects of the commit that stay as they are.
+    pub(super) withheld: Withheld,
     comparisons: RefCell<Comparisons>,
 }
 
@@ -82,6 +84,7 @@ impl Hub {
             requested: BTreeMap::new(),
             awaits_requests: false,
             unjudged: None,
+            withheld: Withheld::default(),
             comparisons: RefCell::default(),
         }
     }
@@ -102,7 +105,7 @@ impl Hub {
             awaits_requests: self.awaits_requests,
             unjudged: self.unjudged,
             missing_namespaces: &self.missing_namespaces,
-            withheld: &Withheld::default(),
+            withheld: &self.withheld,
             recent: &self.recent,
             now: self.now,
             policy: &self.policy,

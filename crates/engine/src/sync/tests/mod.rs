@@ -1,6 +1,7 @@
 //! Tests of whole commits on a hub.
 
 mod argo;
+mod deletions;
 mod desired;
 mod fields;
 mod hub;

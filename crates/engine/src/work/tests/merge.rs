@@ -157,6 +157,38 @@ fn only_quantities_are_compared_by_their_amount() {
 }
 
 #[test]
+fn the_quantities_of_an_item_are_compared_with_those_of_its_name_or_its_place() {
+    let with = |claims: [&str; 2], first: Option<Value>, cpu: &str| {
+        let claim = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
+        let mut whole = deployment(json!({}), container(&["1", "2"]), json!({"claims": claims.map(claim)}));
+        let containers = whole["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap();
+        containers[0]["resources"]["limits"]["cpu"] = cpu.into();
+        if let Some(first) = first {
+            containers.insert(0, first);
+        }
+        whole
+    };
+    let manifest = with(["1024Mi", "2048Mi"], None, "1000m");
+    let injected = json!({"name": "proxy", "image": "p:1", "resources": {"limits": {"cpu": "2"}}});
+    let live = |claims| Some(with(claims, Some(injected.clone()), "1"));
+    assert_eq!(decided(update(), manifest.clone(), live(["1Gi", "2Gi"]), true), Decision::Leave);
+    assert_ne!(decided(update(), manifest, live(["1Gi", "1Gi"]), true), Decision::Leave);
+}
+
+#[test]
+fn the_content_of_another_object_of_the_core_group_is_replaced() {
+    let map = |data: Value, metadata: Value| {
+        let mut map = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "n"},
+            "spec": {"ports": [{"port": 1, "name": "a"}, {"port": 1, "name": "b"}], "type": data}});
+        map["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
+        map
+    };
+    let live = map(json!("ClusterIP"), json!({"labels": {"other": "x"}}));
+    let patch = patched(decided(update(), map(json!("NodePort"), json!({})), Some(live), false));
+    assert_eq!(patch["spec"]["type"], "NodePort");
+}
+
+#[test]
 fn what_was_created_or_merged_becomes_applied_so_that_an_apply_removes_it() {
     let entry_of = |manager: &str, operation: &str, fields: Value| {
         json!({"manager": manager, "operation": operation, "apiVersion": "apps/v1", "fieldsType": "FieldsV1",

@@ -127,6 +127,46 @@ fn what_is_not_evaluated_is_refused_by_name() {
     assert!(pattern.contains("is invalid or too large"), "{pattern}");
 }
 
+/// What gojq's answers have no row for.
+#[test]
+fn values_are_compared_contained_and_of_a_type_as_in_jq() {
+    let object = json!({"text": "ab", "list": [null, true, false], "n": 9_007_199_254_740_993_u64,
+        "a": {"x": "text", "l": [1, 2], "part": {"x": "ex", "l": [1]}, "wrong": {"x": "no"},
+            "other": {"x": 1}, "missing": {"y": "t"}}});
+    let is_found = |expression: &str| {
+        let found = paths(expression, &object, &mut StepsLeft(MAX_STEPS));
+        !found.unwrap_or_else(|why| panic!("{expression}: {why}")).is_empty()
+    };
+    for (expression, expected) in [
+        ("select(.n > 9007199254740992).n", true),
+        ("select(.n == 9007199254740992).n", false),
+        (".a | select(contains(.part)).x", true),
+        (".a | select(contains(.wrong)).x", false),
+        (".a | select(contains(.other)).x", false),
+        (".a | select(contains(.missing)).x", false),
+        ("select(.list == [null, true, false]).list", true),
+        ("select(.list == [true, true, false]).list", false),
+        (".text | strings", true),
+        (".n | strings", false),
+        ("select(any(.list[]; . == 1)).list", false),
+        ("select(all(.list[]; . != 1)).list", true),
+        ("select(.list | has(2)).list", true),
+        ("select(.list | has(3)).list", false),
+    ] {
+        assert_eq!(is_found(expression), expected, "{expression}");
+    }
+    assert!(paths("select(. == [null(1)]).n", &object, &mut StepsLeft(MAX_STEPS)).is_err());
+}
+
+#[test]
+fn the_longest_expression_is_evaluated_and_a_short_pattern_costs_little() {
+    let longest = format!("{}.n", " ".repeat(MAX_LENGTH - 2));
+    assert!(paths(&longest, &json!({}), &mut StepsLeft(MAX_STEPS)).is_ok());
+    let mut steps = StepsLeft(MAX_STEPS);
+    assert!(paths("select(.n | test(\"a\")?).n", &json!({"n": "a"}), &mut steps).is_ok());
+    assert!(steps.0 > MAX_STEPS - 100, "{steps:?}");
+}
+
 #[test]
 fn failures_say_which_type_has_no_fields() {
     let check = |expression: &str, why: &str| {

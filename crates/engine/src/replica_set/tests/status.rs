@@ -1,0 +1,176 @@
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::replica_set::{PlacementProgress, WorkCounts, status};
+use crate::rollout::decision::Counts;
+use crate::rollout::state::Wait;
+use crate::rollout::strategy::Mandatory;
+use crate::rollout::{Refused, RolloutDecision};
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::{ManifestWorkReplicaSet, ManifestWorkReplicaSetStatus};
+
+fn set() -> ManifestWorkReplicaSet {
+    let metadata = json!({"name": "s", "namespace": "n", "generation": 3});
+    let spec = json!({"placementRefs": [], "manifestWorkTemplate": {"workload": {}}});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+}
+
+fn work(conditions: &[&str]) -> ManifestWork {
+    let conditions: Vec<Value> = conditions
+        .iter()
+        .map(|type_| {
+            json!({"type": type_, "status": "True", "reason": "R", "message": "",
+                "lastTransitionTime": "1970-01-01T00:00:01Z"})
+        })
+        .collect();
+    let metadata = json!({"name": "w", "namespace": "c"});
+    serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": {"conditions": conditions}}))
+        .unwrap()
+}
+
+/// Returns the counts of works, each with its conditions and whether it has the newest template.
+fn counts(works: &[(&[&str], bool)]) -> WorkCounts {
+    let mut counts = WorkCounts::default();
+    for (conditions, is_updated) in works {
+        counts.count(&work(conditions), *is_updated, true);
+    }
+    counts
+}
+
+fn placement(works: WorkCounts, selected: usize, decision: &RolloutDecision) -> PlacementProgress<'_> {
+    PlacementProgress {
+        name: "p",
+        exists: true,
+        settled: true,
+        groups: 2,
+        selected,
+        works,
+        decision: Some(decision),
+    }
+}
+
+fn of(placements: &[PlacementProgress<'_>]) -> ManifestWorkReplicaSetStatus {
+    status(&set(), placements, Timestamp::UNIX_EPOCH)
+}
+
+/// Returns `status reason message` of a condition.
+fn told(status: &ManifestWorkReplicaSetStatus, type_: &str) -> String {
+    let found = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
+    assert_eq!(found.observed_generation, Some(3));
+    format!("{} {} {}", found.status, found.reason, found.message).trim_end().to_owned()
+}
+
+/// Returns a decision about clusters that are done, skipped, and all.
+fn decision(done: usize, skipped: usize, total: usize) -> RolloutDecision {
+    RolloutDecision { counts: Counts { done, skipped, total, ..Counts::default() }, ..Default::default() }
+}
+
+const HEALTHY: &[&str] = &["Applied", "Available"];
+const BUSY: &[&str] = &["Applied", "Progressing"];
+const FAILED: &[&str] = &["Applied", "Available", "Progressing", "Degraded"];
+
+#[test]
+fn a_summary_counts_the_conditions_of_works_with_the_newest_template() {
+    let works = counts(&[(HEALTHY, true), (BUSY, true), (FAILED, true), (FAILED, false)]);
+    let rolling = decision(1, 0, 4);
+    let status = of(&[placement(works, 5, &rolling), placement(counts(&[(HEALTHY, true)]), 1, &rolling)]);
+    let summary = &status.placement_summary[0];
+    assert_eq!(summary.name, "p");
+    assert_eq!(summary.available_decision_groups, "2 (4 / 5 clusters applied)");
+    let found = |of: &api::work::v1alpha1::ManifestWorkReplicaSetSummary| {
+        [
+            of.total,
+            of.updated.unwrap(),
+            of.applied,
+            of.available,
+            of.progressing,
+            of.degraded,
+            of.desired_total.unwrap(),
+        ]
+    };
+    assert_eq!(found(&summary.summary), [4, 3, 3, 2, 2, 1, 5]);
+    assert_eq!(found(&status.summary), [5, 4, 4, 3, 2, 1, 6], "the sum of the placements");
+}
+
+#[test]
+fn a_work_that_changes_is_taken_from_the_counts_as_it_was() {
+    let mut counts = counts(&[(HEALTHY, true), (BUSY, false)]);
+    counts.count(&work(BUSY), false, false);
+    counts.count(&work(FAILED), true, true);
+    assert_eq!(counts, self::counts(&[(HEALTHY, true), (FAILED, true)]));
+}
+
+#[test]
+fn placements_are_verified_unless_one_is_missing_refused_or_empty() {
+    let (complete, works) = (decision(1, 0, 1), counts(&[(HEALTHY, true)]));
+    let verified = |placements: &[PlacementProgress<'_>]| told(&of(placements), "PlacementVerified");
+    assert_eq!(verified(&[placement(works, 1, &complete)]), "True AsExpected");
+    let missing = PlacementProgress { exists: false, ..placement(works, 1, &complete) };
+    let gone = "False PlacementDecisionNotFound no such placement: p; its works stay as they are";
+    assert_eq!(verified(&[placement(works, 1, &complete), missing]), gone);
+    let mut refused = decision(1, 0, 1);
+    refused.refused = vec![Refused::new("rolloutStrategy.type", "X", "no such value", "write one of All")];
+    refused.absent = vec![Mandatory::Name("canary".into())];
+    let why = verified(&[placement(works, 1, &refused)]);
+    assert!(why.starts_with("False NotAsExpected rolloutStrategy.type: \"X\" is refused"), "{why}");
+    assert!(why.contains("; mandatory group canary"), "{why}");
+    let none = WorkCounts::default();
+    assert_eq!(verified(&[placement(none, 0, &complete)]), "False PlacementDecisionEmpty");
+    assert_eq!(verified(&[placement(none, 1, &complete)]), "True AsExpected", "a work is to come");
+    assert_eq!(verified(&[placement(works, 0, &complete)]), "True AsExpected", "a work is to go");
+}
+
+#[test]
+fn a_rollout_is_complete_when_every_selected_cluster_is_done_and_no_other_has_a_work() {
+    let works = counts(&[(HEALTHY, true)]);
+    let rolled_out = |placement: PlacementProgress<'_>| told(&of(&[placement]), "PlacementRolledOut");
+    assert_eq!(rolled_out(placement(works, 3, &decision(2, 1, 3))), "True Complete");
+    let complete = decision(2, 1, 3);
+    let all = || placement(works, 3, &complete);
+    for open in [
+        PlacementProgress { exists: false, ..all() },
+        PlacementProgress { settled: false, ..all() },
+        PlacementProgress { decision: None, ..all() },
+    ] {
+        assert_eq!(rolled_out(open), "False Progressing");
+    }
+    assert_eq!(rolled_out(placement(works, 3, &decision(2, 0, 3))), "False Progressing");
+    let removed = RolloutDecision { removed: vec!["c".into()], ..decision(2, 1, 3) };
+    assert_eq!(rolled_out(placement(works, 3, &removed)), "False Progressing");
+    let mut held = RolloutDecision { kept: vec!["c".into()], hold: Some(Wait::Paused), ..decision(2, 1, 3) };
+    held.approvals.insert("abc".into());
+    assert_eq!(
+        rolled_out(placement(works, 3, &held)),
+        "False Progressing placement p: waits for the pause to end; \
+         1 of 4 works are of clusters that are not selected any more, and stay; \
+         waits for a person: to allow it, add abc to spec.approved of a RolloutPolicy"
+    );
+}
+
+#[test]
+fn works_are_applied_when_all_are_available_and_none_progresses_or_is_degraded() {
+    let rolling = decision(0, 0, 2);
+    let applied = |works: &[(&[&str], bool)]| {
+        told(&of(&[placement(counts(works), works.len(), &rolling)]), "ManifestworkApplied")
+    };
+    assert_eq!(applied(&[(HEALTHY, true), (HEALTHY, true)]), "True AsExpected");
+    assert_eq!(
+        applied(&[(HEALTHY, true), (HEALTHY, false)]),
+        "False NotAsExpected",
+        "one has the old template"
+    );
+    assert_eq!(applied(&[(HEALTHY, true), (&["Applied"], true)]), "False NotAsExpected");
+    assert_eq!(applied(&[(HEALTHY, true), (BUSY, true)]), "False Processing");
+    let both: &[&str] = &["Applied", "Available", "Progressing"];
+    assert_eq!(applied(&[(HEALTHY, true), (both, true)]), "False Processing");
+    let degraded: &[&str] = &["Applied", "Available", "Degraded"];
+    assert_eq!(applied(&[(HEALTHY, true), (degraded, true)]), "False NotAsExpected");
+    assert_eq!(applied(&[(BUSY, true), (FAILED, true)]), "False NotAsExpected");
+    let none = |exists: bool, selected: usize| {
+        let placement = PlacementProgress { exists, ..placement(WorkCounts::default(), selected, &rolling) };
+        told(&of(&[placement]), "ManifestworkApplied")
+    };
+    assert_eq!(none(true, 0), "False PlacementDecisionEmpty");
+    assert_eq!(none(true, 1), "False NotAsExpected");
+    assert_eq!(none(false, 0), "False NotAsExpected");
+}
