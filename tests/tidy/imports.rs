@@ -1,11 +1,11 @@
 //! The allowed imports: between crates by their manifests, between modules of the root package by their
-//! paths.
+//! paths. Modules of a folder that people read from the bottom up have no circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::dependencies::dependencies;
 use super::tokens::tokens;
-use super::{assert_none, is_test, read};
+use super::{Files, assert_none, is_test, production, read, sources};
 
 /// The crates that a member may name in its manifest. ARCHITECTURE.md has the same edges.
 const CRATES: &[(&str, &[&str])] = &[
@@ -55,6 +55,19 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("main", &["cli"]),
+];
+
+/// The folders whose modules use each other in no circle.
+const LAYERED: &[&str] = &[
+    "crates/addon-sdk/src",
+    "crates/controllers/src",
+    "crates/controllers/src/agent",
+    "crates/controllers/src/hub",
+    "crates/engine/src",
+    "crates/object/src",
+    "crates/reconcile/src",
+    "crates/sim/src",
+    "src/operator",
 ];
 
 /// Returns the crates that a member's own code depends on.
@@ -140,6 +153,79 @@ fn problems(path: &str, text: &str, modules: &BTreeMap<&str, &[&str]>) -> Vec<St
     wrong.map(|head| format!("{path}: {module} must not use {head}")).collect()
 }
 
+/// Returns the path of the module that a file is, or that a folder is.
+fn path_of(file: &str) -> Vec<&str> {
+    let inside = file.split_once("src").map_or("", |(_, inside)| inside.trim_end_matches(".rs"));
+    inside.split('/').filter(|name| !["", "lib", "main", "mod"].contains(name)).collect()
+}
+
+/// Adds the paths that begin with `before` and go on with these tokens. Returns the number of the tokens.
+fn expand<'t>(words: &[&'t str], before: &[&'t str], found: &mut Vec<Vec<&'t str>>) -> usize {
+    let mut path = before.to_vec();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        at += 1;
+        if *word == "{" {
+            while words.get(at).is_some_and(|word| *word != "}") {
+                at += expand(&words[at..], &path, found).max(1);
+                at += words[at..].iter().take_while(|word| ![",", "}"].contains(word)).count();
+                at += usize::from(words.get(at) == Some(&","));
+            }
+            return at + 1;
+        }
+        path.push(*word);
+        if words.get(at) != Some(&"::") {
+            break;
+        }
+        at += 1;
+    }
+    found.push(path);
+    at
+}
+
+/// Returns the paths from `crate` that a source text names, by `crate::…` and `super::…`.
+fn named<'t>(words: &[&'t str], own: &[&'t str]) -> Vec<Vec<&'t str>> {
+    let mut found = Vec::new();
+    for at in 0..words.len() {
+        if words.get(at + 1) != Some(&"::") || at > 0 && words[at - 1] == "::" {
+            continue;
+        }
+        let supers = words[at..].chunks(2).take_while(|pair| *pair == ["super", "::"]).count();
+        match words[at] {
+            "crate" => expand(&words[at + 2..], &[], &mut found),
+            "super" if supers <= own.len() => {
+                expand(&words[at + 2 * supers..], &own[..own.len() - supers], &mut found)
+            }
+            _ => 0,
+        };
+    }
+    found
+}
+
+/// Returns the modules of a folder that stand in a circle, or between two.
+fn in_circles<'f>(folder: &str, files: &'f Files) -> BTreeSet<&'f str> {
+    let above = path_of(folder);
+    let inside = format!("{folder}/");
+    let mut uses: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (path, text) in files.iter().filter(|(path, _)| path.starts_with(&inside) && !is_test(path)) {
+        let own = path_of(path);
+        let Some(module) = own.get(above.len()) else { continue };
+        let paths = named(&tokens(production(text)), &own);
+        let within = paths.iter().filter(|path| path.starts_with(&above));
+        let used = within.filter_map(|path| path.get(above.len())).filter(|used| *used != module);
+        uses.extend(used.map(|used| (*module, *used)));
+    }
+    loop {
+        let users: BTreeSet<&str> = uses.iter().map(|(user, _)| *user).collect();
+        let used: BTreeSet<&str> = uses.iter().map(|(_, used)| *used).collect();
+        let before = uses.len();
+        uses.retain(|(user, of)| users.contains(of) && used.contains(user));
+        if uses.len() == before {
+            return users;
+        }
+    }
+}
+
 #[test]
 fn manifests_name_only_the_crates_they_may() {
     let manifests = read(&["crates"], "/Cargo.toml");
@@ -163,6 +249,28 @@ fn modules_of_the_root_package_use_only_what_they_may() {
     let sources = read(&["src"], ".rs");
     let production = sources.iter().filter(|(path, _)| !is_test(path) && *path != "src/lib.rs");
     assert_none(production.flat_map(|(path, text)| problems(path, text, &modules)));
+}
+
+#[test]
+fn modules_of_a_layered_folder_use_each_other_in_no_circle() {
+    let files = sources();
+    let names = |folder: &str| in_circles(folder, &files).into_iter().collect::<Vec<_>>().join(", ");
+    let circles = LAYERED.iter().map(|folder| (folder, names(folder))).filter(|(_, names)| !names.is_empty());
+    assert_none(circles.map(|(folder, names)| format!("{folder} has a circle of its modules {names}")));
+}
+
+#[test]
+fn a_circle_of_modules_is_found() {
+    let circle = |texts: [&str; 3]| {
+        let paths = ["crates/x/src/hub/a.rs", "crates/x/src/hub/b/mod.rs", "crates/x/src/hub/b/inner.rs"];
+        let files: Files = paths.map(str::to_owned).into_iter().zip(texts.map(str::to_owned)).collect();
+        in_circles("crates/x/src/hub", &files).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(circle(["use super::b::B;", "", "use crate::hub::a::A;"]), ["a", "b"]);
+    assert_eq!(circle(["use crate::{y, hub::{c, b}};", "let a = super::a::of();", ""]), ["a", "b"]);
+    assert_eq!(circle(["use super::b;", "", "use super::super::a;"]), ["a", "b"]);
+    let without = "#[cfg(test)]\nmod tests { use crate::hub::a::A; }";
+    assert_eq!(circle(["use super::b::{self, C as D};", without, "use super::c; use crate::a;"]), [""; 0]);
 }
 
 #[test]

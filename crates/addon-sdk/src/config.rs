@@ -9,8 +9,8 @@ use api::names::addon_conditions::CONFIGURED;
 use api::names::{ADDON_GROUP, ADDON_VALUES_ANNOTATION};
 use engine::addon::config::{Config, ConfigKind};
 use engine::addon::{config_refs, spec_hash};
-use object::{Gvk, Metadata as _};
-use reconcile::{Read, View};
+use object::{Gvk, Key, Metadata as _, Object, ObjectRef};
+use reconcile::{Change, Plan, Read, View};
 
 /// The configuration of an add-on on one cluster.
 #[derive(Debug, PartialEq)]
@@ -26,6 +26,21 @@ pub(crate) enum Assigned {
 pub(crate) fn config_gvk() -> Gvk {
     let kind = ConfigKind { group: ADDON_GROUP.into(), resource: config_refs::DEPLOYMENT_CONFIGS.into() };
     config_refs::config_gvk(&kind).unwrap_or_default()
+}
+
+/// Returns whether a change is that of a configuration.
+pub(crate) fn is_config(change: &Change<Object>) -> bool {
+    change.sides().any(|object| object.gvk() == config_gvk())
+}
+
+/// Asks for the configurations. Returns the plan that is made when they are read, which wakes the key.
+///
+/// # Errors
+/// The plan cannot be made.
+pub(crate) fn when_read(view: &impl View, plan: impl FnOnce() -> Read<Plan>) -> Read<Plan> {
+    let configs = ObjectRef { gvk: config_gvk(), key: Key::default() };
+    let plan = if view.observed(&configs).is_ok() { plan()? } else { Plan::nothing() };
+    Ok(Plan { observe: vec![config_gvk()], ..plan })
 }
 
 /// Returns whether a configuration object is named in the spec of the add-on on the cluster.

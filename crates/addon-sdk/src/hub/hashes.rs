@@ -14,7 +14,7 @@ use crate::AddOn;
 use crate::config;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
 use engine::addon::config_refs;
-use object::{Key, ObjectRef};
+use object::Key;
 use reconcile::{Controller, Plan, Read, StatusWrite, View, Watches};
 
 pub(crate) struct HashController<A>(PhantomData<A>);
@@ -24,33 +24,30 @@ impl<A: AddOn> Controller for HashController<A> {
     type Primary = ClusterManagementAddOn;
 
     fn watches<W: Watches>(watches: &mut W) {
-        watches.on_observed(|change, _| {
-            let is_config = change.sides().any(|object| object.gvk() == config::config_gvk());
-            if is_config { vec![Key::cluster(A::NAME)] } else { Vec::new() }
-        });
+        watches.on_observed(
+            |change, _| {
+                if config::is_config(change) { vec![Key::cluster(A::NAME)] } else { Vec::new() }
+            },
+        );
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         if key.name != A::NAME {
             return Ok(Plan::nothing());
         }
-        let mut plan = Plan { observe: vec![config::config_gvk()], ..Plan::nothing() };
-        let configs = ObjectRef { gvk: config::config_gvk(), key: Key::default() };
-        if view.observed(&configs).is_err() {
-            return Ok(plan);
-        }
-        let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(plan) };
-        let mut new = ClusterManagementAddOn::clone(&cma);
-        let Some(status) = &mut new.status else { return Ok(plan) };
-        for reference in &mut status.default_config_references {
-            hash(&reference.group, &reference.resource, &mut reference.desired_config, view)?;
-        }
-        let placements = status.install_progressions.iter_mut();
-        for reference in placements.flat_map(|placement| &mut placement.config_references) {
-            hash(&reference.group, &reference.resource, &mut reference.desired_config, view)?;
-        }
-        plan.status = StatusWrite::between(cma.as_ref(), &new);
-        Ok(plan)
+        config::when_read(view, || {
+            let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(Plan::nothing()) };
+            let mut new = ClusterManagementAddOn::clone(&cma);
+            let Some(status) = &mut new.status else { return Ok(Plan::nothing()) };
+            for reference in &mut status.default_config_references {
+                hash(&reference.group, &reference.resource, &mut reference.desired_config, view)?;
+            }
+            let placements = status.install_progressions.iter_mut();
+            for reference in placements.flat_map(|placement| &mut placement.config_references) {
+                hash(&reference.group, &reference.resource, &mut reference.desired_config, view)?;
+            }
+            Ok(Plan { status: StatusWrite::between(cma.as_ref(), &new), ..Plan::nothing() })
+        })
     }
 }
 
@@ -62,35 +59,32 @@ impl<A: AddOn> Controller for OwnHashController<A> {
     type Primary = ManagedClusterAddOn;
 
     fn watches<W: Watches>(watches: &mut W) {
-        watches.on_observed(|change, view| {
-            let is_config = change.sides().any(|object| object.gvk() == config::config_gvk());
-            if is_config { installations::<A>(view) } else { Vec::new() }
-        });
+        watches.on_observed(
+            |change, view| {
+                if config::is_config(change) { installations::<A>(view) } else { Vec::new() }
+            },
+        );
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
-        let mut plan = Plan { observe: vec![config::config_gvk()], ..Plan::nothing() };
         let addon = view.get::<ManagedClusterAddOn>(key)?;
         let Some(addon) = addon.filter(|addon| key.name == A::NAME && !addon.spec.configs.is_empty()) else {
             return Ok(Plan::nothing());
         };
-        let configs = ObjectRef { gvk: config::config_gvk(), key: Key::default() };
-        if view.observed(&configs).is_err() {
-            return Ok(plan);
-        }
-        let mut new = ManagedClusterAddOn::clone(&addon);
-        for reference in new.status.iter_mut().flat_map(|status| &mut status.config_references) {
-            let (group, resource) = (&reference.group, &reference.resource);
-            let desired = &mut reference.desired_config;
-            let is_own = |desired: &ConfigSpecHash| {
-                config::is_own(&addon, &config_refs::hashed(group, resource, desired))
-            };
-            if desired.as_ref().is_some_and(is_own) {
-                hash(group, resource, desired, view)?;
+        config::when_read(view, || {
+            let mut new = ManagedClusterAddOn::clone(&addon);
+            for reference in new.status.iter_mut().flat_map(|status| &mut status.config_references) {
+                let (group, resource) = (&reference.group, &reference.resource);
+                let desired = &mut reference.desired_config;
+                let is_own = |desired: &ConfigSpecHash| {
+                    config::is_own(&addon, &config_refs::hashed(group, resource, desired))
+                };
+                if desired.as_ref().is_some_and(is_own) {
+                    hash(group, resource, desired, view)?;
+                }
             }
-        }
-        plan.status = StatusWrite::between(addon.as_ref(), &new);
-        Ok(plan)
+            Ok(Plan { status: StatusWrite::between(addon.as_ref(), &new), ..Plan::nothing() })
+        })
     }
 }
 

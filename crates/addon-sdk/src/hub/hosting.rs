@@ -7,51 +7,42 @@ use jiff::Timestamp;
 use crate::AddOn;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
-use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, HOSTING_CLEANUP_FINALIZER};
+use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL};
 use api::work::v1::ManifestWork;
-use engine::addon::hosting::{self, FINALIZERS, Host};
+use engine::addon::hosting::{FINALIZERS, Host, WorksEnd, hosting_cluster};
+use engine::addon::live::{LiveAddOn, was_hosted};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
 /// Returns the name of the cluster that hosts a part of an add-on, if the add-on has hosted mode.
 pub(super) fn named<A: AddOn>(addon: &ManagedClusterAddOn) -> Option<&str> {
-    hosting::hosting_cluster(addon).filter(|_| A::options().hosted)
+    hosting_cluster(addon).filter(|_| A::options().hosted)
 }
 
-/// Reads the cluster that hosts a part of an add-on.
-pub(super) fn host<A: AddOn>(addon: &ManagedClusterAddOn, view: &impl View) -> Read<Host> {
-    let Some(name) = named::<A>(addon) else { return Ok(Host::None) };
-    Ok(Host::judge(name, view.get::<ManagedCluster>(&Key::cluster(name))?))
-}
-
-/// Returns the works of the part of an add-on that other clusters host or hosted.
-pub(super) fn works<A: AddOn>(addon: &ManagedClusterAddOn, view: &impl View) -> Read<Vec<Arc<ManifestWork>>> {
-    if named::<A>(addon).is_none() && !addon.has_finalizer(HOSTING_CLEANUP_FINALIZER) {
-        return Ok(Vec::new());
-    }
-    let Key { namespace, name } = &Key::of(addon);
-    let mut works = view.list::<ManifestWork>(Query::label(ADDON_NAMESPACE_LABEL, namespace))?;
-    // A cluster may host its own add-on.
-    let here = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, name).within(namespace))?;
-    works.extend(here.into_iter().filter(|work| work.label(ADDON_NAMESPACE_LABEL).is_none()));
-    works.retain(|work| hosting::is_hosted(&Key::of(addon), work));
-    Ok(works)
+/// Reads the works of an add-on, and the cluster that hosts a part of it.
+pub(super) fn live<A: AddOn>(addon: Arc<ManagedClusterAddOn>, view: &impl View) -> Read<LiveAddOn> {
+    let host = match named::<A>(&addon) {
+        Some(name) => Host::judge(name, view.get::<ManagedCluster>(&Key::cluster(name))?),
+        None => Host::None,
+    };
+    let here = Query::label(ADDON_NAME_LABEL, addon.name()).within(addon.namespace());
+    let here = view.list::<ManifestWork>(here)?;
+    let elsewhere = match was_hosted(&addon, &host) {
+        true => view.list::<ManifestWork>(Query::label(ADDON_NAMESPACE_LABEL, addon.namespace()))?,
+        false => Vec::new(),
+    };
+    Ok(LiveAddOn::new(addon, host, here, elsewhere))
 }
 
 /// Deletes the works that other clusters host, and removes the finalizers of a deleted add-on when the works
 /// are gone. `waits` says whether an agent can still remove them; it has ten minutes.
-pub(super) fn clean(
-    addon: &ManagedClusterAddOn,
-    works: &[Arc<ManifestWork>],
-    waits: bool,
-    now: Timestamp,
-) -> Plan {
+pub(super) fn clean(live: &LiveAddOn, waits: bool, now: Timestamp) -> Plan {
     let mut plan = Plan::nothing();
-    let living = works.iter().filter(|work| !work.is_terminating());
-    plan.step(living.map(|work| Action::delete(work.as_ref())));
-    match hosting::deadline(works, now).filter(|until| waits && *until > now) {
+    let WorksEnd { delete, until } = live.end_hosted(waits, now);
+    plan.step(delete.into_iter().map(Action::delete));
+    match until {
         Some(until) => plan.wake(until),
-        None => plan.step(Action::remove_finalizers(addon, &FINALIZERS)),
+        None => plan.step(Action::remove_finalizers(&*live.addon, &FINALIZERS)),
     }
     plan
 }

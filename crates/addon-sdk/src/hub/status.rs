@@ -28,9 +28,9 @@ impl<A: AddOn> Deployment<A> {
         made: Result<Vec<Place>, String>,
         now: Timestamp,
     ) {
-        let places = [Some(Place::Managed), self.host.name().map(|_| Place::Hosting)];
+        let places = [Some(Place::Managed), self.live.host.name().map(|_| Place::Hosting)];
         let places: Vec<Place> = places.into_iter().flatten().collect();
-        let works: Vec<&ManifestWork> = places.iter().flat_map(|place| self.works_at(*place)).collect();
+        let works: Vec<&ManifestWork> = places.iter().flat_map(|place| self.live.works_at(*place)).collect();
         let is_registered = new.status.as_ref().is_some_and(|status| !status.supported_configs.is_empty());
         let conditions = &mut new.status.get_or_insert_default().conditions;
         if is_registered {
@@ -38,7 +38,7 @@ impl<A: AddOn> Deployment<A> {
                 .message("Registration of the addon agent is configured");
             set_condition(conditions, registered, now);
         }
-        self.host.report(conditions, now);
+        self.live.host.report(conditions, now);
         match made {
             Err(why) => {
                 let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
@@ -46,7 +46,7 @@ impl<A: AddOn> Deployment<A> {
             }
             Ok(empty) => {
                 for place in places {
-                    let works = self.works_at(place);
+                    let works = self.live.works_at(place);
                     let is_known = !works.is_empty() || empty.contains(&place);
                     if let Some(applied) = health::manifest_applied(place, &works).filter(|_| is_known) {
                         set_condition(conditions, applied, now);
@@ -66,7 +66,7 @@ impl<A: AddOn> Deployment<A> {
     /// Returns the health of the add-on; `None` if its agent reports it.
     fn availability(&self, works: &[&ManifestWork]) -> Option<Observation> {
         let unknown = |reason: &str, why: &str| Observation::new(AVAILABLE, Unknown, reason).message(why);
-        let available = match &self.host {
+        let available = match &self.live.host {
             Host::Invalid(why) => unknown("HostingClusterInvalid", why),
             Host::Valid(host) if is_unknown(host) => {
                 let why = format!("hosting cluster {} does not answer", host.name());

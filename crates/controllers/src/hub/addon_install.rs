@@ -12,22 +12,22 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
-use super::addon_annotation;
 use super::addon_config::fleet::{AddOnFleet, AddOnFleets};
 use super::addon_config::installation::InstallationBasis;
+use super::addon_creation::{install, is_by_placements};
 use super::addon_deletion;
 use super::addon_removal::{self, Installed, Removal, is_by_placement};
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
 use crate::rollout_policy::{self, RolloutOwner};
-use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RemovalStatus, RollOut};
 use api::names::{ADDON_NAME_LABEL, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
 use engine::addon::selection::Selection;
-use object::{Key, Metadata as _, Object, refers_to};
+use object::{Key, Metadata as _, refers_to};
 use reconcile::{Action, Change, Controller, Event, EventType, Plan, Query, Read, View, Watches};
 
 pub(crate) struct AddOnInstallController;
@@ -145,31 +145,6 @@ fn select(
     let selections: Vec<_> = keys.map(|key| fleet.selections.of(&key, view, now)).collect::<Read<_>>()?;
     fleet.select(&selections);
     Ok(selections)
-}
-
-/// Returns whether placements say which clusters get the add-on.
-pub(super) fn is_by_placements(cma: &ClusterManagementAddOn) -> bool {
-    cma.spec.install_strategy.r#type == InstallStrategyType::Placements
-}
-
-/// Creates the add-on of a cluster, unless the cluster does not exist or leaves.
-pub(super) fn install(cma: &ClusterManagementAddOn, cluster: &str, view: &impl View) -> Read<Option<Action>> {
-    let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
-    let living = managed.filter(|managed| !managed.is_terminating());
-    Ok(living.map(|managed| Action::create(Object::from_typed(&new_addon(cma, &managed)))))
-}
-
-fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedClusterAddOn {
-    let mut annotations = addon_annotation::of_new_addon(cluster);
-    annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());
-    let metadata = ObjectMeta {
-        namespace: cluster.metadata.name.clone(),
-        name: cma.metadata.name.clone(),
-        annotations: Some(annotations),
-        owner_references: Some(vec![cma.controller_reference()]),
-        ..ObjectMeta::default()
-    };
-    ManagedClusterAddOn { metadata, ..ManagedClusterAddOn::default() }
 }
 
 /// Makes the ClusterManagementAddOn the controller of a cluster's add-on, and marks the add-on where a

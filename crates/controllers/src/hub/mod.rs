@@ -2,6 +2,7 @@
 
 pub(crate) mod addon_annotation;
 pub mod addon_config;
+mod addon_creation;
 pub(crate) mod addon_deletion;
 pub(crate) mod addon_deploy;
 pub(crate) mod addon_feature;
@@ -23,6 +24,7 @@ pub mod config_repo;
 pub(crate) mod csr;
 mod csr_user;
 pub mod custom_signer;
+mod followed;
 pub(crate) mod managed_namespaces;
 mod multimap;
 pub mod overview;

@@ -6,7 +6,6 @@
 
 pub(super) mod fleet;
 mod fleet_snapshot;
-pub(super) mod followed;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +14,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::config_repo::RepoIdentity;
+use super::followed::{follows, url_of};
 use api::Condition;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
@@ -22,7 +22,6 @@ use api::gitops::v1alpha1::{ConfigRepo, PushedReport, Report, ReportStatus, Secr
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
-use followed::{follows, url_of};
 use object::duration::{self, later};
 use object::text;
 use object::{Key, Metadata as _};

@@ -11,7 +11,7 @@ use super::hosting::{Place, Target};
 use super::works::{identifier, is_as_wanted};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::ConditionStatus::False;
-use api::condition::{Condition, Observation, find_condition};
+use api::condition::{Condition, Observation, find_condition, set_condition};
 use api::names::addon_conditions::HOOK_MANIFEST_COMPLETED;
 use api::names::{ADDON_PRE_DELETE, work_conditions};
 use api::work::v1::{
@@ -35,7 +35,11 @@ pub(crate) fn is_hook(manifest: &Object) -> bool {
 
 /// Returns the work with the jobs among the manifests for a cluster; `None` where there is none. They run as
 /// the executor of `author`.
-pub fn build(target: &Target<'_>, manifests: &[Object], author: &ManifestWorkSpec) -> Option<ManifestWork> {
+pub(super) fn build(
+    target: &Target<'_>,
+    manifests: &[Object],
+    author: &ManifestWorkSpec,
+) -> Option<ManifestWork> {
     let hooks: Vec<&Object> = manifests.iter().filter(|manifest| is_hook(manifest)).collect();
     if hooks.is_empty() {
         return None;
@@ -73,16 +77,16 @@ fn feedback_rules(hook: &Object) -> Vec<FeedbackRule> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookWait {
     /// The text for people, with the way to skip the wait.
-    pub message: String,
+    message: String,
     /// Whether a job failed, so that the wait does not end by itself.
-    pub has_failed: bool,
+    pub(super) has_failed: bool,
     /// Whether the work with the jobs is still to be written.
-    pub is_unwritten: bool,
+    pub(super) is_unwritten: bool,
 }
 
 impl HookWait {
     /// Returns a wait for the jobs of one part of an add-on. `why` is its reason.
-    pub fn new(addon: &Key, place: Place, why: &str) -> Self {
+    pub(super) fn new(addon: &Key, place: Place, why: &str) -> Self {
         let (work, finalizer) = (place.hook_name(addon), place.hook_finalizer());
         let message = format!(
             "hook manifestWork {work} is not completed: {why}. To delete the add-on without it, remove the finalizer {finalizer}."
@@ -100,30 +104,33 @@ impl HookWait {
         if is_late {
             let _ = write!(message, " It takes longer than {} minutes.", HOOK_TIMEOUT.as_mins());
         }
-        let event = match (self.has_failed, is_late) {
+        let reason = match (self.has_failed, is_late) {
             (true, _) => Some("HookFailed"),
             (false, true) => Some("HookNotCompleted"),
             (false, false) => None,
         };
+        let wake = reason.is_none().then_some(until);
+        let mut told = addon.clone();
         let open = Observation::new(HOOK_MANIFEST_COMPLETED, False, "HookManifestIsNotCompleted");
-        WaitReport { condition: open.message(message), event, until }
+        set_condition(&mut told.status.get_or_insert_default().conditions, open.message(&*message), now);
+        WaitReport { told, warning: reason.map(|reason| (reason, message)), wake }
     }
 }
 
 /// What to tell about a wait now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WaitReport {
-    /// The condition of the add-on; reason and beginning are OCM's.
-    pub condition: Observation,
-    /// The reason of the event with the same message; `None` before the end of the time limit.
-    pub event: Option<&'static str>,
-    /// The end of the time limit.
-    pub until: Timestamp,
+    /// The add-on with the condition; reason and beginning are OCM's.
+    pub told: ManagedClusterAddOn,
+    /// Reason and message of the event; `None` before the end of the time limit.
+    pub warning: Option<(&'static str, String)>,
+    /// The end of the time limit, if it is to come.
+    pub wake: Option<Timestamp>,
 }
 
 /// Returns the wait for the jobs of one part of an add-on; `None` if they are complete. `live` is their work
 /// on the hub.
-pub fn wait(
+pub(super) fn wait(
     addon: &Key,
     place: Place,
     wanted: &ManifestWork,

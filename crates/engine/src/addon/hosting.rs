@@ -20,6 +20,7 @@ use api::names::{
     HOSTING_CLEANUP_FINALIZER, HOSTING_CLUSTER_ANNOTATION, HOSTING_PRE_DELETE_FINALIZER,
 };
 use api::work::v1::ManifestWork;
+use object::duration::later;
 use object::{Key, Metadata as _, Object};
 
 /// How long the deletion of an add-on waits for an agent to remove works. An agent may be away for ever.
@@ -48,7 +49,7 @@ impl Place {
     }
 
     /// Returns the name of the work with the jobs of an add-on that run before its deletion.
-    pub fn hook_name(self, addon: &Key) -> String {
+    pub(super) fn hook_name(self, addon: &Key) -> String {
         let Key { namespace, name } = addon;
         match self {
             Self::Managed => format!("addon-{name}-pre-delete"),
@@ -67,20 +68,20 @@ impl Place {
 
 /// A cluster that an add-on deploys to.
 #[derive(Clone, Copy)]
-pub struct Target<'a> {
+pub(super) struct Target<'a> {
     /// The add-on.
-    pub addon: &'a ManagedClusterAddOn,
+    pub(super) addon: &'a ManagedClusterAddOn,
     /// The configurations that its manifests are rendered from.
-    pub configs: &'a [Config],
+    pub(super) configs: &'a [Config],
     /// The part of the add-on that goes to the cluster.
-    pub place: Place,
+    pub(super) place: Place,
     /// The name of the cluster.
-    pub cluster: &'a str,
+    pub(super) cluster: &'a str,
 }
 
 impl<'a> Target<'a> {
     /// Returns the cluster of an add-on as its target.
-    pub fn managed(addon: &'a ManagedClusterAddOn, configs: &'a [Config]) -> Self {
+    pub(super) fn managed(addon: &'a ManagedClusterAddOn, configs: &'a [Config]) -> Self {
         Self { addon, configs, place: Place::Managed, cluster: addon.namespace() }
     }
 
@@ -164,25 +165,38 @@ pub fn addon_of(work: &ManifestWork) -> Option<Key> {
 }
 
 /// Returns whether a work is of the part of an add-on that another cluster hosts.
-pub fn is_hosted(addon: &Key, work: &ManifestWork) -> bool {
+pub(super) fn is_hosted(addon: &Key, work: &ManifestWork) -> bool {
     let is_deploy = super::works::is_deploy(addon, Place::Hosting, work);
     addon_of(work).as_ref() == Some(addon) && (is_deploy || work.name() == Place::Hosting.hook_name(addon))
 }
 
-/// Returns until when the deletion of an add-on waits for the end of works; `None` if there are none.
-pub fn deadline(works: &[Arc<ManifestWork>], now: Timestamp) -> Option<Timestamp> {
+/// The end of works of an add-on that is deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorksEnd<'a> {
+    /// The works to delete.
+    pub delete: Vec<&'a ManifestWork>,
+    /// Until when the deletion waits for an agent to remove works; `None` when it does not wait any more.
+    pub until: Option<Timestamp>,
+}
+
+/// Returns the end of works of an add-on that is deleted. `has_agent` says whether an agent can still remove
+/// them.
+pub fn end_works(works: &[Arc<ManifestWork>], has_agent: bool, now: Timestamp) -> WorksEnd<'_> {
     let deleted =
         |work: &Arc<ManifestWork>| work.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
-    works.iter().map(deleted).max()?.checked_add(WORKS_TIMEOUT).ok()
+    let last = works.iter().map(deleted).max().filter(|_| has_agent);
+    let until = last.map(|last| later(last, WORKS_TIMEOUT)).filter(|until| *until > now);
+    let living = works.iter().map(Arc::as_ref).filter(|work| !work.is_terminating());
+    WorksEnd { delete: living.collect(), until }
 }
 
 /// The manifests of an add-on.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Divided {
+pub(super) struct Divided {
     /// Those for the cluster of the add-on.
-    pub managed: Vec<Object>,
+    pub(super) managed: Vec<Object>,
     /// Those for the cluster that hosts it.
-    pub hosting: Vec<Object>,
+    pub(super) hosting: Vec<Object>,
 }
 
 /// Divides the manifests of an add-on by the cluster that they are for.
@@ -190,7 +204,7 @@ pub struct Divided {
 /// # Errors
 /// A manifest of a hosted add-on names an unknown location; the text is OCM's. For other add-ons OCM does not
 /// read the locations of a template.
-pub fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided, String> {
+pub(super) fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided, String> {
     if !is_hosted {
         return Ok(Divided { managed: manifests, hosting: Vec::new() });
     }

@@ -15,11 +15,11 @@ const LIMIT: usize = ADMITTED * 8 / 10;
 const GROWN: usize = ADMITTED * 95 / 100;
 
 /// The manifests of one work, in the order of the template.
-pub type Packed<'a> = BTreeMap<u32, Vec<&'a Object>>;
+pub(super) type Packed<'a> = BTreeMap<u32, Vec<&'a Object>>;
 
 /// The reason why manifests cannot be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PackError {
+pub(super) enum PackError {
     /// A manifest has no kind; the text is OCM's.
     #[error("got empty kind/version from object {0}")]
     Untyped(String),
@@ -41,7 +41,7 @@ pub enum PackError {
 ///
 /// # Errors
 /// Fails where a manifest has no kind, or is larger than a work may be.
-pub fn pack<'a>(
+pub(super) fn pack<'a>(
     manifests: &'a [Object],
     held: &BTreeMap<u32, BTreeSet<ObjectRef>>,
 ) -> Result<Packed<'a>, PackError> {

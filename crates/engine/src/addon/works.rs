@@ -35,7 +35,7 @@ pub fn is_deploy(addon: &Key, place: Place, work: &ManifestWork) -> bool {
 }
 
 /// Returns whether a work is controlled by the add-on, of any uid.
-pub fn is_controlled_by(addon: &Key, work: &ManifestWork) -> bool {
+pub(super) fn is_controlled_by(addon: &Key, work: &ManifestWork) -> bool {
     let mut owners = work.metadata.owner_references.iter().flatten();
     owners.any(|owner| owner.controller == Some(true) && refers_to::<ManagedClusterAddOn>(owner, &addon.name))
 }
@@ -50,7 +50,7 @@ fn index(prefix: &str, work: &ManifestWork) -> Option<u32> {
 ///
 /// # Errors
 /// Fails where a manifest is larger than a work may be.
-pub fn build(
+pub(super) fn build(
     target: &Target<'_>,
     mut manifests: Vec<Object>,
     existing: &[&ManifestWork],
@@ -183,7 +183,7 @@ fn objects(work: &ManifestWork) -> BTreeSet<ObjectRef> {
 
 /// Returns the works that differ from the live ones, in the two steps in which they are written. Those that
 /// lose an object come last: another work may get it, and an agent that sees the loss first deletes it.
-pub fn to_write<'w, 'l>(
+pub(super) fn to_write<'w, 'l>(
     wanted: &'w [ManifestWork],
     live: impl Fn(&ManifestWork) -> Option<&'l ManifestWork>,
 ) -> [Vec<&'w ManifestWork>; 2] {

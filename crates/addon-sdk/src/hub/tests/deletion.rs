@@ -3,6 +3,7 @@
 use super::*;
 use crate::hub::deploy::DeployController;
 use crate::hub::tests::{Demo, World, message, variables, words};
+use object::Key;
 use reconcile::Controller as _;
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::PlacementRollout;
 use super::fleet::KeptRollout;
 use super::input::{AddOnInput, INVALID, MISSING, PlacementNode, Problem};
-use crate::hub::addon_install::is_by_placements;
+use crate::hub::addon_creation::is_by_placements;
 use crate::hub::addon_removal::{Removal, is_by_placement};
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use super::fleet::{AddOnFleet, AddOnFleets};
+use crate::hub::addon_creation::is_by_placements;
 use crate::hub::addon_deletion;
-use crate::hub::addon_install::is_by_placements;
 use crate::hub::addon_removal::{Installed, Removal};
 use crate::placement_reads::group_size;
 use crate::placement_rollout::PlacementClusters;

@@ -11,7 +11,7 @@ use super::PlacementRollout;
 use super::decide::DecidedAddOn;
 use super::fleet::AddOnFleets;
 use super::input::AddOnInput;
-use crate::hub::addon_install;
+use crate::hub::addon_creation::install;
 use crate::hub::rollout_events::{self, RolloutChange};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{
@@ -146,7 +146,7 @@ impl AddOnInput {
         let mut valid = strategies.filter_map(|wire| Strategy::read(wire, None).ok());
         let needs_policy = policy.is_none() && valid.any(|strategy| strategy.stops_on_failures());
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
-        let installed = installed.iter().map(|cluster| addon_install::install(&self.cma, cluster, view));
+        let installed = installed.iter().map(|cluster| install(&self.cma, cluster, view));
         plan.step(installed.collect::<Read<Vec<_>>>()?.into_iter().flatten());
         let clusters: BTreeSet<&String> =
             assigned.keys().chain(self.incomplete.keys()).chain(&ready).chain(&waiting).collect();

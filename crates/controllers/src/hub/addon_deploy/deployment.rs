@@ -1,6 +1,5 @@
 //! An add-on on one cluster: its input, and the objects that deploy it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,16 +12,14 @@ use crate::rollout_policy::{self, RolloutOwner, of_people};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::Success;
-use api::names::{
-    ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, CLUSTER_NAME_LABEL, HOSTING_CLEANUP_FINALIZER,
-    IMAGE_REGISTRIES_ANNOTATION,
-};
+use api::names::{CLUSTER_NAME_LABEL, IMAGE_REGISTRIES_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
 use engine::addon::health::{self, WorksStatus};
-use engine::addon::hosting::{Divided, Host, Place, Target, divide, hosting_cluster};
+use engine::addon::hosting::{Host, Place};
+use engine::addon::live::{AddOnPart, DeployWrites, LiveAddOn};
 use engine::addon::registration::{self, Sources};
-use engine::addon::{config_refs, hook, snapshot, template, works};
+use engine::addon::{config_refs, snapshot, template};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 
@@ -36,14 +33,8 @@ pub(super) fn registries(cluster: &ManagedCluster) -> Option<&str> {
 
 /// One add-on on one cluster, and the input of its deployment.
 pub(super) struct Deployment {
-    pub(super) addon: Arc<ManagedClusterAddOn>,
+    pub(super) live: LiveAddOn,
     pub(super) cluster: Arc<ManagedCluster>,
-    /// The cluster that hosts a part of the add-on.
-    pub(super) host: Host,
-    /// The works on its cluster.
-    managed: Vec<Arc<ManifestWork>>,
-    /// The works of the part that other clusters host or hosted.
-    pub(super) hosted: Vec<Arc<ManifestWork>>,
     /// The configurations that the rollout assigned.
     pub(super) configs: Vec<Config>,
     pub(super) has_template: bool,
@@ -70,16 +61,6 @@ impl Deployment {
             return Ok(None);
         }
         let key = Key::of(&*addon);
-        let mut managed =
-            view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, name).within(namespace))?;
-        let hook = Place::Managed.hook_name(&key);
-        let is_elsewhere = |work: &ManifestWork| work.label(ADDON_NAMESPACE_LABEL).is_some();
-        managed.retain(|work| {
-            (works::is_deploy(&key, Place::Managed, work) || work.name() == hook) && !is_elsewhere(work)
-        });
-        let was_hosted = addon.has_finalizer(HOSTING_CLEANUP_FINALIZER);
-        let is_hosted = was_hosted || hosting_cluster(&addon).is_some();
-        let hosted = if is_hosted { hosting::works(&key, view)? } else { Vec::new() };
         let status = addon.status.as_ref();
         let configs =
             status.and_then(|status| config_refs::desired(&status.config_references)).unwrap_or_default();
@@ -96,23 +77,20 @@ impl Deployment {
             sources: Ok(None),
             permissions: Vec::new(),
             bindings: bindings_of(&key, view)?,
-            host: hosting::host(&addon, view)?,
-            addon,
+            live: hosting::live(Arc::clone(&addon), view)?,
             cluster,
-            managed,
-            hosted,
             configs,
             has_template,
         };
         let works = deployment.works();
-        deployment.works_status = match &deployment.host {
+        deployment.works_status = match &deployment.live.host {
             Host::Invalid(why) if has_template => WorksStatus::NotReady(why.clone()),
             Host::None | Host::Valid(_) | Host::Invalid(_) => {
                 health::works_status(&works, &deployment.configs, needs_health && has_template)
             }
         };
         if deployment.works_status == WorksStatus::Done && needs_condition {
-            let unavailable = health::unavailable(&deployment.addon);
+            let unavailable = health::unavailable(&addon);
             deployment.works_status = unavailable.map_or(WorksStatus::Done, WorksStatus::NotHealthy);
         }
         if has_template {
@@ -137,7 +115,7 @@ impl Deployment {
 
     fn decide_permissions(&mut self) {
         let Ok(Some(sources)) = &self.sources else { return };
-        match registration::role_bindings(&self.addon, &sources.template) {
+        match registration::role_bindings(&self.live.addon, &sources.template) {
             Ok(permissions) => self.permissions = permissions,
             Err(error) => self.sources = Err(error),
         }
@@ -145,33 +123,11 @@ impl Deployment {
 
     /// Returns the works that deploy the add-on.
     pub(super) fn works(&self) -> Vec<&ManifestWork> {
-        [Place::Managed, Place::Hosting].into_iter().flat_map(|place| self.works_at(place)).collect()
-    }
-
-    /// Returns the works that deploy a part of the add-on. Those on a cluster that hosted it before do not
-    /// count.
-    pub(super) fn works_at(&self, place: Place) -> Vec<&ManifestWork> {
-        let key = Key::of(&*self.addon);
-        let works = self.all_at(place).filter(|work| works::is_deploy(&key, place, work));
-        works.collect()
-    }
-
-    /// Returns the work with the jobs that run before a part of the add-on is deleted.
-    pub(super) fn hook_at(&self, place: Place) -> Option<&ManifestWork> {
-        let name = place.hook_name(&Key::of(&*self.addon));
-        self.all_at(place).find(|work| work.name() == name)
-    }
-
-    fn all_at(&self, place: Place) -> impl Iterator<Item = &ManifestWork> {
-        let (works, cluster) = match place {
-            Place::Managed => (&self.managed, Some(self.addon.namespace())),
-            Place::Hosting => (&self.hosted, hosting_cluster(&self.addon)),
-        };
-        works.iter().map(Arc::as_ref).filter(move |work| Some(work.namespace()) == cluster)
+        [Place::Managed, Place::Hosting].into_iter().flat_map(|place| self.live.works_at(place)).collect()
     }
 
     pub(super) fn name(&self) -> &str {
-        self.addon.name()
+        self.live.addon.name()
     }
 
     /// Plans the deployment. `refused_since` is when the hub first saw that the agent could not apply an
@@ -182,7 +138,7 @@ impl Deployment {
             plan.step(remove(&self.bindings));
             return plan;
         }
-        let mut new = ManagedClusterAddOn::clone(&self.addon);
+        let mut new = ManagedClusterAddOn::clone(&self.live.addon);
         let mut outcome = DeployOutcome { refused_since, ..DeployOutcome::default() };
         match &self.sources {
             Ok(Some(sources)) => {
@@ -207,7 +163,7 @@ impl Deployment {
             Err(error) => outcome.error = Some(error.clone()),
         }
         self.report(&mut plan, &mut new, outcome, now);
-        plan.status = StatusWrite::between(self.addon.as_ref(), &new);
+        plan.status = StatusWrite::between(self.live.addon.as_ref(), &new);
         plan
     }
 
@@ -223,7 +179,7 @@ impl Deployment {
     fn render(&self, sources: &Sources) -> Result<Vec<Object>, String> {
         let input = template::TemplateInput {
             addon: self.name(),
-            cluster: self.addon.namespace(),
+            cluster: self.live.addon.namespace(),
             template: &sources.template,
             config: sources.config.as_ref(),
             registries: registries(&self.cluster),
@@ -231,35 +187,22 @@ impl Deployment {
         template::render(&input).map_err(|e| format!("failed to get manifest from agent interface: {e}"))
     }
 
-    /// Returns the works that the add-on should have, by the clusters that they are for. The part of the
-    /// cluster that hosts the add-on comes first, and only if the hub can deploy to it.
-    pub(super) fn parts(&self, sources: &Sources) -> Result<Vec<Part>, String> {
-        let failed = |error: String| format!("failed to build manifestwork: {error}");
-        let is_hosted = hosting_cluster(&self.addon).is_some();
-        let Divided { managed, hosting } = divide(self.render(sources)?, is_hosted).map_err(failed)?;
-        let own = Target::managed(&self.addon, &self.configs);
-        let host = self.host.name().map(|cluster| Target { place: Place::Hosting, cluster, ..own });
-        let parts = host.map(|host| (host, hosting)).into_iter().chain([(own, managed)]);
-        let author = &sources.template.agent_spec;
-        let part = |(target, manifests): (Target<'_>, Vec<Object>)| {
-            let (place, hook) = (target.place, hook::build(&target, &manifests, author));
-            let works = works::build(&target, manifests, &self.works_at(place), author);
-            Ok(Part { place, works: works.map_err(|error| failed(error.to_string()))?, hook })
-        };
-        parts.map(part).collect()
+    /// Returns the works that the add-on should have.
+    pub(super) fn parts(&self, sources: &Sources) -> Result<Vec<AddOnPart>, String> {
+        self.live.parts(self.render(sources)?, &self.configs, &sources.template.agent_spec)
     }
 
     /// Returns the parts of the add-on that have no works and need none.
-    fn empty(&self, parts: &[Part]) -> Vec<Place> {
+    fn empty(&self, parts: &[AddOnPart]) -> Vec<Place> {
         let is_wanted = |place| parts.iter().any(|part| part.place == place && !part.works.is_empty());
         let places = [Place::Managed, Place::Hosting].into_iter();
-        places.filter(|place| !is_wanted(*place) && self.works_at(*place).is_empty()).collect()
+        places.filter(|place| !is_wanted(*place) && self.live.works_at(*place).is_empty()).collect()
     }
 
     /// Returns whether a work of these parts does not exist yet.
-    fn misses_works(&self, parts: &[Part]) -> bool {
+    fn misses_works(&self, parts: &[AddOnPart]) -> bool {
         let exists = |place, wanted: &ManifestWork| {
-            self.works_at(place).iter().any(|work| work.name() == wanted.name())
+            self.live.works_at(place).iter().any(|work| work.name() == wanted.name())
         };
         parts.iter().any(|part| part.works.iter().any(|wanted| !exists(part.place, wanted)))
     }
@@ -267,42 +210,21 @@ impl Deployment {
     /// Writes the permissions, then the works, each only if it differs; then deletes the works that are not
     /// wanted any more. The works stay as they are while the hub cannot deploy to the cluster that hosts the
     /// add-on.
-    fn deploy(&self, plan: &mut Plan, parts: &[Part]) {
+    fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
         let held =
             |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
         let permissions = self.permissions.iter();
         plan.step(permissions.filter_map(|wanted| Action::ensure(wanted, held(wanted).map(Arc::as_ref))));
-        if let Host::Invalid(_) = self.host {
-            return;
+        let Some(DeployWrites { steps, surplus }) = self.live.writes(parts) else { return };
+        for step in steps {
+            plan.step(step.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));
         }
-        let mut wanted = BTreeSet::new();
-        for part in parts {
-            let existing = self.works_at(part.place);
-            let live = |wanted: &ManifestWork| existing.iter().find(|work| work.name() == wanted.name());
-            for works in works::to_write(&part.works, |wanted| live(wanted).copied()) {
-                plan.step(works.into_iter().map(|work| Action::apply_unchanged(work, live(work).copied())));
-            }
-            wanted.extend(part.works.iter().map(Key::of));
-        }
-        let hook = Place::Managed.hook_name(&Key::of(&*self.addon));
-        let is_surplus = |work: &&Arc<ManifestWork>| {
-            !work.is_terminating() && work.name() != hook && !wanted.contains(&Key::of(&***work))
-        };
-        let works = self.managed.iter().chain(&self.hosted);
-        plan.step(works.filter(is_surplus).map(|work| Action::delete(work.as_ref())));
+        plan.step(surplus.into_iter().map(Action::delete));
         // The agent of the earlier version needed its permissions until now.
         let is_wanted =
             |held: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(held));
         plan.step(remove(self.bindings.iter().filter(|held| !is_wanted(held))));
     }
-}
-
-/// The works that a part of an add-on should have.
-pub(super) struct Part {
-    pub(super) place: Place,
-    pub(super) works: Vec<ManifestWork>,
-    /// The one with the jobs that run before the deletion.
-    pub(super) hook: Option<ManifestWork>,
 }
 
 /// Returns the permissions on the hub that the agent of an add-on has on one cluster, in every namespace.

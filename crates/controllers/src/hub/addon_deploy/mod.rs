@@ -89,7 +89,7 @@ impl Controller for AddOnDeployController {
             if !is_alone || view.exists::<ManagedCluster>(&cluster)? {
                 return Ok(Plan::nothing());
             }
-            return Ok(hosting::clean(&addon, &hosting::works(key, view)?, false, now));
+            return Ok(hosting::clean(&hosting::live(addon, view)?, false, now));
         };
         if is_deleted {
             // The finalizers of another add-on are those of its own manager.

@@ -94,7 +94,7 @@ impl Deployment {
         let started = self.started();
         let status = new.status.get_or_insert_default();
         if self.has_template {
-            self.host.report(&mut status.conditions, now);
+            self.live.host.report(&mut status.conditions, now);
         }
         let references = &mut status.config_references;
         // A rollout that is complete stays so; afterwards the condition Available reports the health.
@@ -179,7 +179,7 @@ impl Deployment {
     fn degraded(&self, verdict: &DeployOutcome) -> Option<Observation> {
         let DeployOutcome { error, refused_since: _, empty: _, misses_works: _ } = verdict;
         let degraded = |reason: &str, why: &str| Some(Observation::new(DEGRADED, True, reason).message(why));
-        if let Host::Invalid(why) = &self.host {
+        if let Host::Invalid(why) = &self.live.host {
             return degraded("HostingClusterInvalid", why);
         }
         match (error, &self.works_status) {
@@ -203,9 +203,9 @@ impl Deployment {
             let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
             return vec![failed.message(error)];
         }
-        let hosting = self.host.name().map(|_| Place::Hosting);
+        let hosting = self.live.host.name().map(|_| Place::Hosting);
         let parts = [Place::Managed].into_iter().chain(hosting);
-        let parts = parts.map(|place| (place, self.works_at(place)));
+        let parts = parts.map(|place| (place, self.live.works_at(place)));
         let known = parts.filter(|(place, works)| !works.is_empty() || empty.contains(place));
         known.filter_map(|(place, works)| health::manifest_applied(place, &works)).collect()
     }
@@ -224,8 +224,8 @@ impl Deployment {
     /// Returns since when the add-on has what it is to run: its assignment, or its creation if nothing is
     /// assigned. `None` if its rollout has ended before.
     fn started(&self) -> Option<Timestamp> {
-        let progressing = self.addon.condition(PROGRESSING);
-        let created = || self.addon.metadata.creation_timestamp.as_ref().map(|created| created.0);
+        let progressing = self.live.addon.condition(PROGRESSING);
+        let created = || self.live.addon.metadata.creation_timestamp.as_ref().map(|created| created.0);
         progressing
             .map_or_else(created, |condition| condition.is_true().then_some(condition.last_transition_time.0))
     }
@@ -238,7 +238,7 @@ impl Deployment {
         if is_assigned && !find_condition(conditions, PROGRESSING).is_some_and(Condition::is_true) {
             return;
         }
-        let is_hosted = hosting_cluster(&self.addon).is_some();
+        let is_hosted = hosting_cluster(&self.live.addon).is_some();
         let missing = if is_assigned {
             None
         } else if lacks(MANIFEST_APPLIED) {
@@ -270,11 +270,11 @@ impl Deployment {
 
     /// Returns the kind of a configuration that the add-on names and does not support.
     fn unsupported(&self) -> Option<&AddOnConfig> {
-        let supported = &self.addon.status.as_ref()?.supported_configs;
+        let supported = &self.live.addon.status.as_ref()?.supported_configs;
         let is_supported = |config: &&AddOnConfig| {
             supported.iter().any(|kind| (&kind.group, &kind.resource) == (&config.group, &config.resource))
         };
-        self.addon.spec.configs.iter().find(|config| !supported.is_empty() && !is_supported(config))
+        self.live.addon.spec.configs.iter().find(|config| !supported.is_empty() && !is_supported(config))
     }
 
     /// Reports the health. `finds_health` says whether the status already records that the hub judges the
@@ -287,7 +287,7 @@ impl Deployment {
             let lost = available.filter(|available| available.status == Unknown);
             lost.map(|lost| unknown(&lost.reason, &lost.message))
         };
-        let health = match (lost(&self.cluster), &self.host) {
+        let health = match (lost(&self.cluster), &self.live.host) {
             (Some(lost), _) => Some(lost),
             (None, _) if !finds_health => None,
             (None, Host::Invalid(why)) => Some(unknown("HostingClusterInvalid", why)),

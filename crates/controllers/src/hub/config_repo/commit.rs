@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::hub::report::followed::{follows, url_of};
+use crate::hub::followed::{follows, url_of};
 use api::gitops::v1alpha1::ConfigRepo;
 use engine::sync::{Desired, ObjectId, Problem};
 use object::Key;

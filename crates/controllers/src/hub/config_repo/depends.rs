@@ -7,7 +7,7 @@ use super::drift::is_drift;
 use super::health;
 use super::loosening::REASON as POLICY_HELD;
 use super::status::{Phase, Readiness, still_applied};
-use crate::hub::report::followed::is_same_repository;
+use crate::hub::followed::is_same_repository;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Dependency, Revision};
 use api::names::{self, gitops_conditions::READY};

@@ -15,7 +15,7 @@ use super::plan::source;
 use crate::addon_reads;
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::AddOnDeletion;
-use crate::hub::report::followed::follows;
+use crate::hub::followed::follows;
 use crate::rollout_policy::{RolloutOwner, choose, policy_for};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};

@@ -1,0 +1,255 @@
+//! An add-on on a cluster and its works on the hub, against the works that it should have.
+//!
+//! The operator deploys add-ons of templates by these rules, and the manager of an add-on that is a program
+//! deploys it by the same.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::config::Config;
+use super::hook::{self, HookWait};
+use super::hosting::{Divided, Host, Place, Target, WorksEnd, divide, end_works, hosting_cluster, is_hosted};
+use super::works;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::names::{
+    ADDON_NAMESPACE_LABEL, ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER, HOSTING_PRE_DELETE_FINALIZER,
+};
+use api::work::v1::{ManifestWork, ManifestWorkSpec};
+use object::{Key, Metadata as _, Object};
+
+/// The finalizers of add-ons with jobs that run before the deletion.
+pub const JOB_FINALIZERS: [&str; 2] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER];
+
+/// The works that a part of an add-on should have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddOnPart {
+    /// The part.
+    pub place: Place,
+    /// Those that deploy it.
+    pub works: Vec<ManifestWork>,
+    /// The one with the jobs that run before the deletion.
+    pub hook: Option<ManifestWork>,
+}
+
+/// A work to write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkWrite<'a> {
+    /// The work as it should be.
+    pub wanted: &'a ManifestWork,
+    /// The work as it is.
+    pub live: Option<&'a ManifestWork>,
+}
+
+/// What deploys an add-on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeployWrites<'a> {
+    /// The works that differ, in the steps in which they are written.
+    pub steps: Vec<Vec<WorkWrite<'a>>>,
+    /// The works that are not wanted any more, to delete after that.
+    pub surplus: Vec<&'a ManifestWork>,
+}
+
+/// The finalizers of an add-on, apart from those of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeededFinalizers {
+    /// Those that the add-on needs for its jobs and for its works on another cluster.
+    pub needed: Vec<&'static str>,
+    /// Those that it does not need.
+    pub unneeded: Vec<&'static str>,
+}
+
+/// The jobs of an add-on that is being deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Jobs<'a> {
+    /// The works with jobs to write.
+    pub writes: Vec<WorkWrite<'a>>,
+    /// The wait for the jobs; `None` when all are complete.
+    pub wait: Option<HookWait>,
+}
+
+/// An add-on on a cluster, and its works on the hub.
+#[derive(Clone, Debug)]
+pub struct LiveAddOn {
+    /// The add-on.
+    pub addon: Arc<ManagedClusterAddOn>,
+    /// The cluster that hosts a part of it.
+    pub host: Host,
+    /// The works on its cluster.
+    managed: Vec<Arc<ManifestWork>>,
+    /// The works of the part that other clusters host or hosted.
+    hosted: Vec<Arc<ManifestWork>>,
+}
+
+impl LiveAddOn {
+    /// Returns the add-on with its works: those in its namespace that name it (`here`), and those that name
+    /// its namespace (`elsewhere`).
+    pub fn new(
+        addon: Arc<ManagedClusterAddOn>,
+        host: Host,
+        here: Vec<Arc<ManifestWork>>,
+        elsewhere: Vec<Arc<ManifestWork>>,
+    ) -> Self {
+        let key = Key::of(&*addon);
+        let hook = Place::Managed.hook_name(&key);
+        let is_managed =
+            |work: &ManifestWork| works::is_deploy(&key, Place::Managed, work) || work.name() == hook;
+        // A cluster may host its own add-on.
+        let here = here.into_iter().filter(|work| work.label(ADDON_NAMESPACE_LABEL).is_none());
+        let (managed, hosted): (Vec<_>, Vec<_>) = here.partition(|work| is_managed(work));
+        let mut hosted: Vec<_> = elsewhere.into_iter().chain(hosted).collect();
+        hosted.retain(|work| was_hosted(&addon, &host) && is_hosted(&key, work));
+        Self { addon, host, managed, hosted }
+    }
+
+    /// Returns the works that the add-on should have, by the clusters that they are for. The part of the
+    /// cluster that hosts the add-on comes first, and only if the hub can deploy to it.
+    ///
+    /// # Errors
+    /// Says in OCM's words why no works can be built of the manifests.
+    pub fn parts(
+        &self,
+        manifests: Vec<Object>,
+        configs: &[Config],
+        author: &ManifestWorkSpec,
+    ) -> Result<Vec<AddOnPart>, String> {
+        let failed = |why: String| format!("failed to build manifestwork: {why}");
+        let Divided { managed, hosting } = divide(manifests, self.host != Host::None).map_err(failed)?;
+        let own = Target::managed(&self.addon, configs);
+        let host = self.host.name().map(|cluster| Target { place: Place::Hosting, cluster, ..own });
+        let parts = host.map(|host| (host, hosting)).into_iter().chain([(own, managed)]);
+        let part = |(target, manifests): (Target<'_>, Vec<Object>)| {
+            let (place, hook) = (target.place, hook::build(&target, &manifests, author));
+            let works = works::build(&target, manifests, &self.works_at(place), author);
+            Ok(AddOnPart { place, works: works.map_err(|why| failed(why.to_string()))?, hook })
+        };
+        parts.map(part).collect()
+    }
+
+    /// Returns the works that deploy a part of the add-on. Those on a cluster that hosted it before do not
+    /// count.
+    pub fn works_at(&self, place: Place) -> Vec<&ManifestWork> {
+        let key = Key::of(&*self.addon);
+        self.all_at(place).filter(|work| works::is_deploy(&key, place, work)).collect()
+    }
+
+    /// Returns the work with the jobs that run before a part of the add-on is deleted.
+    pub fn hook_at(&self, place: Place) -> Option<&ManifestWork> {
+        let name = place.hook_name(&Key::of(&*self.addon));
+        self.all_at(place).find(|work| work.name() == name)
+    }
+
+    fn all_at(&self, place: Place) -> impl Iterator<Item = &ManifestWork> {
+        let (works, cluster) = match place {
+            Place::Managed => (&self.managed, Some(self.addon.namespace())),
+            Place::Hosting => {
+                (&self.hosted, hosting_cluster(&self.addon).filter(|_| self.host != Host::None))
+            }
+        };
+        works.iter().map(Arc::as_ref).filter(move |work| Some(work.namespace()) == cluster)
+    }
+
+    /// Returns the finalizers that the add-on needs and those that it does not need; `None` while the hub
+    /// cannot deploy to the cluster that hosts the add-on. Their write changes the version of the add-on, so
+    /// it comes alone.
+    pub fn finalizers(&self, parts: &[AddOnPart]) -> Option<NeededFinalizers> {
+        if let Host::Invalid(_) = self.host {
+            return None;
+        }
+        let has_jobs = |place| parts.iter().any(|part| part.place == place && part.hook.is_some());
+        let deploys = |part: &AddOnPart| part.hook.is_some() || !part.works.is_empty();
+        let is_deployed = parts.iter().any(|part| part.place == Place::Hosting && deploys(part));
+        let needs = [
+            (ADDON_PRE_DELETE, has_jobs(Place::Managed)),
+            (HOSTING_PRE_DELETE_FINALIZER, has_jobs(Place::Hosting)),
+            (HOSTING_CLEANUP_FINALIZER, is_deployed || !self.hosted.is_empty()),
+        ];
+        let of = |is_needed: bool| {
+            let finalizers = needs.iter().filter(move |(_, needed)| *needed == is_needed);
+            finalizers.map(|(finalizer, _)| *finalizer).collect()
+        };
+        Some(NeededFinalizers { needed: of(true), unneeded: of(false) })
+    }
+
+    /// Returns the writes that deploy these parts; `None` while the hub cannot deploy to the cluster that
+    /// hosts the add-on, when the works stay as they are.
+    pub fn writes<'a>(&'a self, parts: &'a [AddOnPart]) -> Option<DeployWrites<'a>> {
+        if let Host::Invalid(_) = self.host {
+            return None;
+        }
+        let steps = parts.iter().flat_map(|part| {
+            let existing = self.works_at(part.place);
+            let live =
+                |wanted: &ManifestWork| existing.iter().find(|work| work.name() == wanted.name()).copied();
+            let write = |wanted| WorkWrite { wanted, live: live(wanted) };
+            works::to_write(&part.works, &live).map(|step| step.into_iter().map(write).collect())
+        });
+        let wanted: BTreeSet<Key> = parts.iter().flat_map(|part| &part.works).map(Key::of).collect();
+        let hook = Place::Managed.hook_name(&Key::of(&*self.addon));
+        let is_surplus = |work: &&ManifestWork| {
+            !work.is_terminating() && work.name() != hook && !wanted.contains(&Key::of(*work))
+        };
+        let works = self.managed.iter().chain(&self.hosted).map(Arc::as_ref);
+        Some(DeployWrites { steps: steps.collect(), surplus: works.filter(is_surplus).collect() })
+    }
+
+    /// Returns whether jobs hold the deletion of the add-on.
+    pub fn has_jobs(&self) -> bool {
+        JOB_FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer))
+    }
+
+    /// Returns the jobs of the add-on, which is being deleted. `parts` has them, or says why they are not
+    /// known. A cluster that the hub does not accept (`is_accepted`) gets no jobs.
+    pub fn jobs<'a>(&'a self, parts: Result<&'a [AddOnPart], &str>, is_accepted: bool) -> Jobs<'a> {
+        let parts = match parts {
+            Ok(parts) => parts,
+            Err(why) if is_accepted => {
+                let wait = HookWait::new(&Key::of(&*self.addon), Place::Managed, why);
+                return Jobs { writes: Vec::new(), wait: Some(wait) };
+            }
+            Err(_) => &[],
+        };
+        let wait = |part: &'a AddOnPart| {
+            let is_skipped = part.place == Place::Managed && !is_accepted;
+            if is_skipped || !self.addon.has_finalizer(part.place.hook_finalizer()) {
+                return None;
+            }
+            let write = WorkWrite { wanted: part.hook.as_ref()?, live: self.hook_at(part.place) };
+            let wait = hook::wait(&Key::of(&*self.addon), part.place, write.wanted, write.live)?;
+            Some((write, wait))
+        };
+        let waits: Vec<(WorkWrite<'_>, HookWait)> = parts.iter().filter_map(wait).collect();
+        let first = waits.iter().find(|(_, wait)| wait.has_failed).or(waits.first());
+        let first = first.map(|(_, wait)| wait.clone());
+        let unwritten = waits.into_iter().filter(|(_, wait)| wait.is_unwritten);
+        Jobs { writes: unwritten.map(|(write, _)| write).collect(), wait: first }
+    }
+
+    /// Returns the end of the works that other clusters host, when the add-on is deleted. `has_agent` says
+    /// whether an agent can still remove them.
+    pub fn end_hosted(&self, has_agent: bool, now: Timestamp) -> WorksEnd<'_> {
+        end_works(&self.hosted, has_agent, now)
+    }
+}
+
+/// Returns whether another cluster hosts a part of an add-on, or hosted one.
+pub fn was_hosted(addon: &ManagedClusterAddOn, host: &Host) -> bool {
+    *host != Host::None || addon.has_finalizer(HOSTING_CLEANUP_FINALIZER)
+}
+
+/// Returns the works that an add-on leaves that is gone: among those in its namespace that name it (`here`),
+/// and those that name its namespace (`elsewhere`).
+pub fn leftovers(
+    addon: &Key,
+    here: Vec<Arc<ManifestWork>>,
+    elsewhere: Vec<Arc<ManifestWork>>,
+) -> Vec<Arc<ManifestWork>> {
+    let here = here.into_iter().filter(|work| works::is_controlled_by(addon, work));
+    // A person may have removed the finalizer that lets the add-on take them with it.
+    let is_left = |work: &ManifestWork| work.namespace() != addon.namespace && is_hosted(addon, work);
+    here.chain(elsewhere.into_iter().filter(|work| is_left(work))).collect()
+}
+
+#[cfg(test)]
+mod tests;
