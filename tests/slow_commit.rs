@@ -8,7 +8,7 @@ use serde_json::json;
 /// Entries of a ConfigMap.
 const ENTRIES: usize = 400;
 /// Patches that each of them passes.
-pub(crate) const PATCHES: usize = 3500;
+const PATCHES: usize = 3500;
 
 /// Commits ConfigMaps with many entries that all pass many patches.
 pub(crate) fn commit(repository: &Path, objects: usize) {

@@ -1,6 +1,7 @@
 //! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed
 //! alone prints its whole history. With `--jumps`, clocks jump in all of them; with `--sets`, all have a
-//! ManifestWorkReplicaSet; with `--argo-cd`, the hub has Argo CD.
+//! ManifestWorkReplicaSet; with `--argo-cd`, the hub has Argo CD; with `--outages`, lists fail, decisions panic,
+//! and the hub is restored.
 
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use sim::history::{self, Event};
 fn main() -> ExitCode {
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|number| number.parse().ok()).collect();
     let [from, rest @ ..] = numbers.as_slice() else {
-        eprintln!("usage: seeds FROM [TO] [--jumps | --sets | --argo-cd]");
+        eprintln!("usage: seeds FROM [TO] [--jumps | --sets | --argo-cd | --outages]");
         return ExitCode::FAILURE;
     };
     let has = |option: &str| std::env::args().any(|word| word == option);
@@ -20,6 +21,8 @@ fn main() -> ExitCode {
         (Setup::default(), history::draw_with_sets)
     } else if has("--argo-cd") {
         (Setup::with_argo_cd(), history::draw_with_argo_cd)
+    } else if has("--outages") {
+        (Setup::coalescing(), history::draw_with_outages)
     } else {
         (Setup::default(), history::draw)
     };

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Faults;
 use super::check::{Author, Checker};
+use super::process::Hear;
 use object::{Object, ObjectRef};
 use reconcile::{
     Action, Answer, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource,
@@ -33,6 +34,7 @@ pub struct Servers<'a> {
     pub(super) commit_statuses: &'a mut Vec<CommitStatus>,
     pub(super) checker: &'a mut Checker,
     pub(super) execute: Execute,
+    pub(super) hear: Hear,
     pub(super) faults: Faults,
 }
 

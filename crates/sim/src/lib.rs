@@ -15,5 +15,5 @@ mod world;
 pub use check::{Invariant, InvariantViolation, Write};
 pub use cluster::{Spoke, run_workloads};
 pub use execute::{Branches, Execute, Servers, execute};
-pub use process::Faults;
+pub use process::{Faults, Hear};
 pub use world::{Setup, World};

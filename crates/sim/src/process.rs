@@ -12,17 +12,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::check::{Author, CheckedDecision};
 use super::execute::{Servers, unavailable};
+use super::world::Setup;
 use api::cluster::v1beta1::Placement;
 use api::names::SCHEDULING_DISABLED_ANNOTATION;
+use api::work::v1::ManifestWork;
 use object::{Gvk, Key, Metadata as _, Object, Random};
 use reconcile::{
-    Act, Acted, Caches, Command, Decoded, Dispatcher, Failure, Limits, Lookup, LookupAnswer, Narrowed,
-    Outcome, Planning, Query, Representation, Scope, Site, Source, View, WatchEvent, WatchedKind,
+    Act, Acted, Caches, Command, Decided, Decoded, Dispatcher, Failure, Limits, Lookup, LookupAnswer,
+    Narrowed, Outcome, Planning, Query, Representation, Scope, Site, Source, View, WatchEvent, WatchedKind,
 };
 use store::{EventType, ListOptions, ResourcePath, Store, Watch, WatchOptions};
-
-/// Changes are planned at once, so that time moves only when nothing is left to do.
-const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
 
 /// Of 1,000 commands, the number after which another process continues.
 const SWITCH_PER_MILLE: u32 = 100;
@@ -43,6 +42,8 @@ pub(super) struct Process {
     left: Option<usize>,
     /// How far its clock is ahead of that of the world.
     clock: SignedDuration,
+    /// Whether the hub was restored since it was read last.
+    is_hub_restored: bool,
 }
 
 /// A command or an answer that waits to be handled.
@@ -71,13 +72,22 @@ pub struct Faults {
     pub answer_lost: u32,
     /// Of 1,000 reads of a watch, the number that deliver no event: the process decides on its older state.
     pub stale: u32,
+    /// Of 1,000 reads of a watch, the number that end it, because the server refuses to list the kind. For
+    /// half of these it has done so for so long that the objects do not count any more.
+    pub unlisted: u32,
+    /// Of 1,000 decisions, the number that panic.
+    pub panics: u32,
 }
 
+/// Hands an event of a watch to the dispatcher of a process.
+pub type Hear = fn(&mut Dispatcher, &WatchedKind, WatchEvent, Timestamp);
+
 impl Process {
-    /// Starts a process with empty caches.
-    pub(super) fn start(scope: Scope, agent: Option<&AgentSettings>, register: fn(&mut Dispatcher)) -> Self {
-        let mut dispatcher = Dispatcher::new(LIMITS, agent.is_some());
-        register(&mut dispatcher);
+    /// Starts a process with empty caches: an agent if it has settings, else the operator.
+    pub(super) fn start(scope: Scope, agent: Option<&AgentSettings>, setup: &Setup) -> Self {
+        let limits = Limits { coalesce: setup.coalesce, computations: 1 };
+        let mut dispatcher = Dispatcher::new(limits, agent.is_some());
+        (if agent.is_some() { setup.agent } else { setup.hub })(&mut dispatcher);
         if let Some(settings) = agent {
             dispatcher.set_settings(settings.clone());
         }
@@ -90,7 +100,18 @@ impl Process {
             seen: None,
             left: None,
             clock: SignedDuration::ZERO,
+            is_hub_restored: false,
         }
+    }
+
+    /// Takes the works that its predecessor kept, because the hub is away.
+    pub(super) fn keep(&mut self, works: Vec<ManifestWork>, now: Timestamp) {
+        self.dispatcher.kept(works, now);
+    }
+
+    /// Makes it notice at its next read of the hub that the hub was restored.
+    pub(super) fn hub_restored(&mut self) {
+        self.is_hub_restored = true;
     }
 
     /// Crashes it after this number of further writes.
@@ -191,6 +212,9 @@ impl Process {
 
     fn run(&mut self, command: Command, sites: &mut Servers<'_>, random: &mut Random, now: Timestamp) {
         match command {
+            Command::Decide(decision) if random.chance(sites.faults.panics) => {
+                self.dispatcher.decided(Decided::panicked(decision.controller_id), now);
+            }
             Command::Decide(decision) => {
                 let controller = decision.controller;
                 let decided = decision.run_inspected(&mut |planning| {
@@ -242,6 +266,7 @@ impl Process {
     /// Reads the events of all watches; returns whether there was one, or one is late.
     fn read(&mut self, sites: &Servers<'_>, random: &mut Random, now: Timestamp) -> bool {
         let revisions = sites.revisions();
+        self.notice_restore(sites, now);
         if self.seen == Some(revisions) {
             return false;
         }
@@ -255,14 +280,40 @@ impl Process {
                 is_late = true;
                 continue;
             }
+            if random.chance(sites.faults.unlisted) {
+                is_late = true;
+                (*watch, *seen) = (None, None);
+                if random.chance(500) {
+                    (sites.hear)(&mut self.dispatcher, kind, WatchEvent::Stale, now);
+                }
+                let refused = WatchEvent::Refused("the kind may not be listed".into());
+                (sites.hear)(&mut self.dispatcher, kind, refused, now);
+                continue;
+            }
             for event in read(store, kind, &self.scope, watch) {
                 busy = true;
-                self.dispatcher.watched(kind, event, now);
+                (sites.hear)(&mut self.dispatcher, kind, event, now);
             }
             *seen = watch.is_some().then(|| store.revision());
         }
         self.seen = (!is_late).then_some(revisions);
         busy || is_late
+    }
+
+    /// Tells that the hub was restored, once it can be reached. Every kind of it is then listed again.
+    fn notice_restore(&mut self, sites: &Servers<'_>, now: Timestamp) {
+        if sites.readable(Site::Hub).is_none() || !std::mem::take(&mut self.is_hub_restored) {
+            return;
+        }
+        self.seen = None;
+        let mut told = None;
+        for feed in self.feeds.values_mut().filter(|feed| feed.kind.site == Site::Hub) {
+            (feed.watch, feed.seen) = (None, None);
+            told = Some(&feed.kind);
+        }
+        if let Some(kind) = told {
+            (sites.hear)(&mut self.dispatcher, kind, WatchEvent::Restored, now);
+        }
     }
 }
 

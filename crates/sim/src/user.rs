@@ -11,10 +11,11 @@ use super::{Spoke, World, workload};
 use api::cluster::v1::ManagedCluster;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
+use api::work::v1::ManifestWork;
 use controllers::agent_identity::{AgentSettings, Identity};
 use object::tree::{Checkout, FileTree};
 use object::{Key, Kind, Object, ObjectRef};
-use reconcile::{Caches, Scope, Source, SourceFailure, SourceIdentity};
+use reconcile::{Caches, Query, Scope, Source, SourceFailure, SourceIdentity, View as _};
 use store::{DeleteOptions, ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 impl World {
@@ -142,7 +143,7 @@ impl World {
     /// Ends the operator and starts a new one with empty caches.
     pub fn restart_operator(&mut self) {
         let clock = self.operator.clock();
-        self.operator = Process::start(Scope::Everything, None, self.setup.hub);
+        self.operator = Process::start(Scope::Everything, None, &self.setup);
         self.operator.set_clock(clock);
         for (repo, source) in &self.sources {
             self.operator.set_source(repo, source.clone(), self.now);
@@ -183,9 +184,36 @@ impl World {
         }
     }
 
+    /// Cuts a cluster off from the hub and restarts its agent, which goes on from the works that it kept.
+    pub fn restart_agent_alone(&mut self, name: &str) {
+        let Some(caches) = self.agent_caches(name) else { return };
+        let kept = caches.list::<ManifestWork>(Query::namespace(name)).unwrap_or_default();
+        self.restart_agent(name);
+        if let Some(spoke) = self.spokes.get_mut(name) {
+            spoke.connected = false;
+            spoke.agent.keep(kept.into_iter().map(Arc::unwrap_or_clone).collect(), self.now);
+        }
+    }
+
+    /// Keeps a backup of the hub.
+    pub fn back_up_hub(&mut self) {
+        self.backup = Some(self.hub.clone());
+    }
+
+    /// Restores the hub from its last backup, if there is one. Every process notices it when it reads the hub.
+    pub fn restore_hub(&mut self) {
+        let Some(backup) = &self.backup else { return };
+        self.hub.go_back(backup);
+        self.was_restored = true;
+        self.checker.restored(&mut self.hub, self.now);
+        self.operator.hub_restored();
+        self.spokes.values_mut().for_each(|spoke| spoke.agent.hub_restored());
+        self.fetch_again();
+    }
+
     fn agent(&self, settings: &AgentSettings) -> Process {
         let cluster = settings.identity.cluster.clone();
-        Process::start(Scope::OneCluster(cluster), Some(settings), self.setup.agent)
+        Process::start(Scope::OneCluster(cluster), Some(settings), &self.setup)
     }
 
     /// Returns a typed object of the hub.

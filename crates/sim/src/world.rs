@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Spoke;
 use super::check::{Checker, Invariant, InvariantViolation, Write};
 use super::execute::{Branches, Execute, Servers, execute};
-use super::process::{Faults, Process};
+use super::process::{Faults, Hear, Process};
 use api::crds;
 use object::duration::later;
 use object::{Key, Random};
@@ -32,6 +32,11 @@ pub struct Setup {
     pub agent: fn(&mut Dispatcher),
     /// Executes one action.
     pub execute: Execute,
+    /// Hands an event of a watch to the dispatcher.
+    pub hear: Hear,
+    /// How long processes gather changes of a key. At zero they plan changes at once, and time moves only when
+    /// nothing is left to do.
+    pub coalesce: SignedDuration,
     /// Whether the hub has a garbage collector, as a Kubernetes API server with its controller manager.
     pub collects_garbage: bool,
 }
@@ -45,11 +50,23 @@ impl Setup {
         };
         Self { hub, ..Self::default() }
     }
+
+    /// Returns processes that gather the changes of a key as long as in production.
+    pub fn coalescing() -> Self {
+        Self { coalesce: SignedDuration::from_millis(50), ..Self::default() }
+    }
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { hub: controllers::hub, agent: controllers::agent, execute, collects_garbage: true }
+        Self {
+            hub: controllers::hub,
+            agent: controllers::agent,
+            execute,
+            hear: Dispatcher::watched,
+            coalesce: SignedDuration::ZERO,
+            collects_garbage: true,
+        }
     }
 }
 
@@ -69,6 +86,10 @@ pub struct World {
     pub faults: Faults,
     /// Whether the clock of a process was ever set ahead, so that objects may name times in the future.
     pub(crate) had_wrong_clock: bool,
+    /// The hub as it was when it was backed up last.
+    pub(crate) backup: Option<Store>,
+    /// Whether the hub was ever restored, so that agents may have lost works.
+    pub(crate) was_restored: bool,
     pub(crate) checker: Checker,
     pub(crate) operator: Process,
     pub(crate) sources: BTreeMap<Key, Source>,
@@ -107,8 +128,10 @@ impl World {
             commit_statuses: Vec::new(),
             faults: Faults::default(),
             had_wrong_clock: false,
+            backup: None,
+            was_restored: false,
             checker,
-            operator: Process::start(Scope::Everything, None, setup.hub),
+            operator: Process::start(Scope::Everything, None, &setup),
             sources: BTreeMap::new(),
             random: Random::new(seed),
             setup,
@@ -211,7 +234,7 @@ impl World {
         for (name, spoke) in spokes.iter_mut() {
             checker.observe(Some(name), &mut spoke.store, None, now);
         }
-        let execute = setup.execute;
+        let (execute, hear) = (setup.execute, setup.hear);
         let faults = *faults;
         let mut sites = Servers {
             hub: Some(hub),
@@ -221,6 +244,7 @@ impl World {
             commit_statuses,
             checker,
             execute,
+            hear,
             faults,
         };
         busy |= operator.round(&mut sites, random, now);
@@ -238,6 +262,7 @@ impl World {
                 commit_statuses,
                 checker,
                 execute,
+                hear,
                 faults,
             };
             busy |= agent.round(&mut sites, random, now);

@@ -92,10 +92,17 @@ impl Store {
 
     /// Drops the writes that `durable` does not have. Their versions and uids are not used again.
     pub fn fall_back(&mut self, durable: &Self) {
-        let (revision, ids) = (self.revision, self.ids.clone());
-        *self = durable.branch();
-        self.ids = ids;
+        let revision = self.revision;
+        self.go_back(durable);
         self.skip_to(revision);
+    }
+
+    /// Returns to an earlier state, as when etcd is restored from a backup: later versions are used again,
+    /// and uids are not.
+    pub fn go_back(&mut self, backup: &Self) {
+        let ids = self.ids.clone();
+        *self = backup.branch();
+        self.ids = ids;
     }
 
     /// Returns a copy that takes writes and keeps a journal of them, while this one [follows](Store::follow)

@@ -22,6 +22,13 @@ impl Checker {
         }
     }
 
+    /// Follows the hub again after it was restored. What was deleted since the backup is there again.
+    pub(crate) fn restored(&mut self, hub: &mut Store, now: Timestamp) {
+        self.follow(None, hub, now);
+        self.pruned.clear();
+        self.removed.clear();
+    }
+
     /// Takes the writes of a store since the last call and checks each; `author` is absent for writes that no
     /// controller made.
     pub(crate) fn observe(

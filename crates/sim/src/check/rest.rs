@@ -16,7 +16,8 @@ const SETTLE: SignedDuration = SignedDuration::from_mins(15);
 /// default, for a rollout under way, for the next one that waits for it, and for the return from that. The
 /// record of a drift expires in half an hour.
 const LAST: SignedDuration = SignedDuration::from_mins(35);
-/// How far a clock is ahead at most, and how long the secret of a cluster stays that left.
+/// How far a clock is ahead at most, and how long the secret of a cluster stays that left, and the objects of
+/// a work that a restored hub does not have.
 const HOUR: SignedDuration = SignedDuration::from_mins(60);
 /// The restarted processes write nothing for this time.
 const WATCH: SignedDuration = SignedDuration::from_mins(4);
@@ -37,7 +38,7 @@ impl World {
         self.run_for(SETTLE)?;
         self.check_restart(SignedDuration::ZERO)?;
         self.run_for(LAST)?;
-        if self.had_wrong_clock || self.checker.has_secrets_of_clusters_that_left() {
+        if self.had_wrong_clock || self.was_restored || self.checker.has_secrets_of_clusters_that_left() {
             self.run_for(HOUR)?;
         }
         let drained = self.checker.drained().and_then(|()| self.checker.has_one_revision());

@@ -29,7 +29,7 @@ pub(super) fn jumps(random: &mut Random, events: &mut Vec<Event>) {
     for _ in 0..=small(random, 4) {
         let cluster = random.chance(500).then(|| small(random, CLUSTERS));
         let ahead = AHEAD.get(usize::from(small(random, 9))).copied().unwrap_or_default();
-        let at = usize::try_from(random.below(events.len() as u64)).unwrap_or_default();
+        let at = place(random, events);
         events.insert(at, Event::Clock { cluster, ahead });
     }
 }
@@ -45,6 +45,33 @@ pub(super) fn sets(random: &mut Random, events: &mut Vec<Event>) {
         events.insert(at, Event::Set(exists.then_some(content)));
         content.change(random);
     }
+}
+
+/// Adds lists that fail and decisions that panic, agents that start without the hub, and, in most histories,
+/// a restore of the hub.
+pub(super) fn outages(random: &mut Random, events: &mut Vec<Event>) {
+    let (unlisted, panics) = (u32::from(small(random, 80)), u32::from(small(random, 40)));
+    events.insert(place(random, events), Event::Faults(Faults::default()));
+    for event in &mut *events {
+        if let Event::Faults(faults) = event {
+            *faults = Faults { unlisted, panics, ..*faults };
+        }
+    }
+    for _ in 0..small(random, 4) {
+        let cluster = small(random, CLUSTERS);
+        events.insert(place(random, events), Event::RestartAgentAlone(cluster));
+    }
+    if random.chance(700) {
+        let mut places = [place(random, events), place(random, events)];
+        places.sort_unstable();
+        let [backup, restore] = places;
+        events.insert(restore, Event::RestoreHub);
+        events.insert(backup, Event::BackUpHub);
+    }
+}
+
+fn place(random: &mut Random, events: &[Event]) -> usize {
+    usize::try_from(random.below(events.len() as u64)).unwrap_or_default()
 }
 
 fn event(random: &mut Random, content: &mut Content) -> Event {
@@ -100,7 +127,7 @@ fn edit(random: &mut Random, cluster: u8) -> Edit {
 
 fn faults(random: &mut Random) -> Faults {
     let mut permille = |below: u64| if random.chance(500) { 0 } else { u32::from(small(random, below)) };
-    Faults { refused: permille(120), answer_lost: permille(120), stale: permille(250) }
+    Faults { refused: permille(120), answer_lost: permille(120), stale: permille(250), ..Faults::default() }
 }
 
 /// Draws a wait: mostly short, so that events overlap; sometimes long enough for a deadline or a lease to

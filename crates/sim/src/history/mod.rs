@@ -84,6 +84,12 @@ pub enum Event {
     RestartOperator,
     /// The agent of a cluster restarts.
     RestartAgent(u8),
+    /// A cluster is cut off from the hub, and its agent restarts from the works that it kept.
+    RestartAgentAlone(u8),
+    /// A person backs up the hub.
+    BackUpHub,
+    /// The hub is restored from its last backup.
+    RestoreHub,
     /// The network changes.
     Faults(Faults),
     /// A wall clock jumps.
@@ -150,5 +156,14 @@ pub fn draw_with_argo_cd(seed: u64) -> Vec<Event> {
 pub fn draw_with_sets(seed: u64) -> Vec<Event> {
     let mut events = draw(seed);
     draw::sets(&mut Random::new(seed ^ 0x5e75_0000), &mut events);
+    events
+}
+
+/// Draws the events of a history with outages: those of [`draw`], and among them lists that fail, decisions
+/// that panic, agents that start without the hub, and a hub that is restored from a backup. They come from a
+/// generator of their own.
+pub fn draw_with_outages(seed: u64) -> Vec<Event> {
+    let mut events = draw(seed);
+    draw::outages(&mut Random::new(seed ^ 0x007a_0000), &mut events);
     events
 }

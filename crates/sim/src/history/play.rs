@@ -109,6 +109,9 @@ impl Player {
             Event::KillOperator(writes) => self.world.kill_operator_after(usize::from(*writes)),
             Event::RestartOperator => self.world.restart_operator(),
             Event::RestartAgent(cluster) => self.world.restart_agent(&name(*cluster)),
+            Event::RestartAgentAlone(cluster) => self.world.restart_agent_alone(&name(*cluster)),
+            Event::BackUpHub => self.world.back_up_hub(),
+            Event::RestoreHub => self.world.restore_hub(),
             Event::Faults(faults) => self.world.faults = *faults,
             Event::Clock { cluster, ahead } => {
                 let ahead = SignedDuration::from_secs((*ahead).into());

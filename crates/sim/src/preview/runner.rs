@@ -189,6 +189,7 @@ fn at_hub<T>(hub: &mut Store, run: impl FnOnce(&mut Servers<'_>) -> T) -> T {
         commit_statuses: &mut Vec::new(),
         checker: &mut checker,
         execute,
+        hear: Dispatcher::watched,
         faults: Faults::default(),
     })
 }

@@ -1,6 +1,7 @@
 //! Controllers and executors with one bug each. The checker must find every bug.
 
 mod access;
+mod outages;
 mod removals;
 mod selected;
 mod sets;

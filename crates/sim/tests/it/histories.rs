@@ -27,6 +27,9 @@ const SEEDS_WITH_SETS: u64 = 40;
 /// Number of seeds of a run with Argo CD; `--argo-cd` plays more.
 const SEEDS_WITH_ARGO_CD: u64 = 24;
 
+/// Number of seeds of a run with outages; `--outages` plays more.
+const SEEDS_WITH_OUTAGES: u64 = 40;
+
 /// Plays seeds on all cores and returns the failures.
 fn play(setup: Setup, seeds: &[u64], draw: fn(u64) -> Vec<Event>) -> Vec<String> {
     let next = AtomicUsize::new(0);
@@ -69,6 +72,13 @@ fn histories_with_sets_keep_every_invariant() {
 fn histories_with_argo_cd_keep_every_invariant() {
     let seeds: Vec<u64> = (0..SEEDS_WITH_ARGO_CD).collect();
     let failures = play(Setup::with_argo_cd(), &seeds, history::draw_with_argo_cd);
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn histories_with_outages_keep_every_invariant() {
+    let seeds: Vec<u64> = (0..SEEDS_WITH_OUTAGES).collect();
+    let failures = play(Setup::coalescing(), &seeds, history::draw_with_outages);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

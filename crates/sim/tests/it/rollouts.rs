@@ -217,7 +217,7 @@ fn a_rollout_survives_faults_and_restarts_and_never_moves_too_many() {
         addon(&mut world, "msa", progressive());
         select_all(&mut world);
         assert!(world.run_until(seconds(200), is_completed).unwrap(), "{:?}", progress(&world));
-        world.faults = Faults { refused: 30, answer_lost: 30, stale: 100 };
+        world.faults = Faults { refused: 30, answer_lost: 30, stale: 100, ..Faults::default() };
         template(&mut world, "msa", "msa:0.4.1");
         let mut round = 0;
         let done = world.run_until(seconds(900), |world| {

@@ -231,3 +231,16 @@ fn a_streaming_list_ends_with_a_bookmark() {
     let mut watch = world.store.watch(&ResourcePath::resource("", "v1", "configmaps"), &options).unwrap();
     assert_eq!(seen(&world, &mut watch), ["ADDED a", "BOOKMARK "]);
 }
+
+#[test]
+fn a_store_that_goes_back_to_a_backup_uses_its_versions_again_and_no_uid() {
+    let mut world = World::new();
+    let backup = world.store.clone();
+    let lost = world.create(config_map("lost", json!({}))).unwrap().object;
+    world.store.go_back(&backup);
+    assert_eq!(world.store.revision(), backup.revision());
+    let new = world.create(config_map("new", json!({}))).unwrap().object;
+    assert_eq!(new.resource_version(), lost.resource_version());
+    assert_ne!(new.uid(), lost.uid());
+    assert_eq!(world.names(&world.target(&config_map("", json!({})))), ["new"]);
+}

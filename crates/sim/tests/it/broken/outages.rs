@@ -1,0 +1,37 @@
+//! Processes that do not go on after an outage.
+
+use std::cell::Cell;
+
+use jiff::Timestamp;
+
+use super::check;
+use reconcile::{Dispatcher, WatchEvent, WatchedKind};
+use sim::history::draw_with_outages;
+use sim::{Invariant, Setup};
+
+/// Does not list ConfigRepos again after they could not be listed for long, so nothing about them is planned
+/// any more.
+fn without_list_after_outage(
+    dispatcher: &mut Dispatcher,
+    kind: &WatchedKind,
+    event: WatchEvent,
+    now: Timestamp,
+) {
+    thread_local! {
+        static IS_STALE: Cell<bool> = const { Cell::new(false) };
+    }
+    if kind.gvk.kind == "ConfigRepo" {
+        match event {
+            WatchEvent::Stale => IS_STALE.set(true),
+            WatchEvent::Listed { .. } if IS_STALE.replace(false) => return,
+            _ => {}
+        }
+    }
+    dispatcher.watched(kind, event, now);
+}
+
+#[test]
+fn a_process_that_does_not_list_a_kind_again_after_an_outage_is_found() {
+    let setup = Setup { hear: without_list_after_outage, ..Setup::coalescing() };
+    check(setup, draw_with_outages, 1_000_000, &[Invariant::NoWriteAtRest]);
+}
