@@ -315,3 +315,46 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     let (code, printed) = json_of(&of("main", &snapshot(&objects)));
     assert_eq!((code, &printed["verdict"]), (11, &json!("needsApproval")), "{printed:#}");
 }
+
+#[test]
+fn a_plan_refuses_a_rewind_that_nobody_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, repository) = (dir.path(), dir.path().join("fleet.git"));
+    commit(&repository, "one");
+    let world = applied(&repository);
+    let (one, _) = tip(&repository);
+    // This branch has a history of its own.
+    commit_report(&repository, &["hub"], &world.branches["wheelwright/status"].last().unwrap().files);
+    commit(&repository, "two");
+    let (two, _) = tip(&repository);
+
+    let (file, now) = (dir.join("hub.json"), world.now.to_string());
+    let hub = ["--snapshot", file.to_str().unwrap(), "--now", &now, "--output", "json"];
+    let write = |objects: &Value| {
+        std::fs::write(&file, json!({"kind": "List", "items": objects}).to_string()).unwrap();
+    };
+    let mut objects = serde_json::to_value(objects_of(&world.hub)).unwrap();
+    write(&objects);
+    let back = [&hub[..], &["--base", "main"]].concat();
+    for (head, args, from) in [("wheelwright/status", &hub[..], &one), (&one, &back, &two)] {
+        let (code, told) = json_of(&plan(dir, head, args));
+        assert_eq!((code, &told["verdict"]), (12, &json!("refused")), "{told:#}");
+        let step = format!("accept-revision={from}..{}", told["commit"].as_str().unwrap());
+        assert!(told["refused"].as_str().unwrap().contains(&step), "{told:#}");
+    }
+    let repo = objects.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
+    repo["metadata"]["annotations"]["gitops.wheelwright.dev/accept-revision"] =
+        json!(format!("{two}..{one}"));
+    write(&objects);
+    let (code, told) = json_of(&plan(dir, &one, &back));
+    assert_eq!((code, &told["verdict"]), (10, &json!("change")), "{told:#}");
+
+    let url = format!("file://{}", repository.display());
+    let mut git = Command::new("git");
+    git.current_dir(dir).args(["clone", "--quiet", "--depth", "1", "--branch", "main", &url, "shallow.git"]);
+    assert!(git.status().unwrap().success());
+    std::fs::rename(&repository, dir.join("full.git")).unwrap();
+    std::fs::rename(dir.join("shallow.git"), &repository).unwrap();
+    let (code, told) = json_of(&plan(dir, "HEAD", &hub));
+    assert_eq!((code, &told["verdict"]), (10, &json!("change")), "a clone without history refuses nothing");
+}

@@ -160,6 +160,23 @@ impl Revisions {
         }
     }
 
+    /// Says why a commit is a rewind of a reference; `None` if it is none.
+    ///
+    /// # Errors
+    /// The repository cannot be read.
+    pub(crate) fn rewind(
+        &self,
+        want: &RefSpec,
+        commit: &str,
+        history: History<'_>,
+    ) -> Result<Option<Error>, CommandError> {
+        match git::check_rewind(&self.directory, want, commit, history) {
+            Ok(()) => Ok(None),
+            Err(error @ Error::Rewound { .. }) => Ok(Some(error)),
+            Err(error) => Err(hinted(error)),
+        }
+    }
+
     /// Reads a revision; returns the error of git. It is an error of the command if no reference can have
     /// that name.
     fn fetch(
@@ -196,9 +213,7 @@ impl Revisions {
 /// Returns a failure of git with the way out that a command has.
 fn hinted(error: Error) -> CommandError {
     match error {
-        Error::Auth { url, why } => {
-            CommandError::hinted(anyhow!("{url} refuses access: {why}"), CREDENTIALS)
-        }
+        Error::Auth { url, why } => CommandError::hinted(anyhow!("{url} refuses access: {why}"), CREDENTIALS),
         Error::Credentials(_) => CommandError::hinted(error, CREDENTIALS),
         Error::MissingRef { .. } => CommandError::hinted(error, REVISION),
         error => error.into(),

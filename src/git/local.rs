@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use git2::{Object, ObjectType, Repository};
+use git2::{Object, ObjectType, Oid, Repository};
 
 use super::mirror::is_sha256;
 use super::read::{Blobs, Bounds, read};
+use super::rewind::guard;
 use super::signature::{self, RefTarget};
-use super::{Cancel, Error, Limits, Verification};
+use super::{Cancel, Error, History, Limits, RefSpec, Verification};
 use object::tree::Checkout;
 
 /// Reads a revision of a repository of this machine: a branch, a tag, a branch of its remote, or what
@@ -36,6 +37,17 @@ pub fn checkout(path: &Path, revision: &str, how: Option<&Verification>) -> Resu
     let bounds = Bounds { limits: &limits, cancel: &cancel, url: &url };
     let tree = read(&repo, commit, &bounds, &mut Blobs::new())?;
     Ok(Arc::new(Checkout { revision: commit.to_string(), tree }))
+}
+
+/// Refuses a commit that does not descend from the accepted one, as a fetch does. A shallow clone lacks older
+/// commits, so nothing is refused there.
+///
+/// # Errors
+/// The repository cannot be read, or [`Error::Rewound`].
+pub fn check_rewind(path: &Path, want: &RefSpec, commit: &str, history: History<'_>) -> Result<(), Error> {
+    let repo = Repository::open(path).map_err(|e| Error::remote(&path.to_string_lossy(), &e))?;
+    let commit = Oid::from_str(commit).map_err(|e| Error::Ref(e.message().to_owned()))?;
+    if repo.is_shallow() { Ok(()) } else { guard(&repo, want, commit, history) }
 }
 
 /// Finds a revision. A clone of a pull request has the branches only as those of its remote.

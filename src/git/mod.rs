@@ -37,7 +37,7 @@ pub use commit::{Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;
-pub use local::checkout;
+pub use local::{check_rewind, checkout};
 pub(crate) use mirror::object_bytes;
 pub use mirror::{Cancel, Mirror};
 pub use notes::Note;

@@ -270,7 +270,7 @@ async fn fetch(mirrors: Arc<Mirrors>, repo: Arc<ConfigRepo>, before: Source) -> 
 }
 
 /// Returns the error, and the hint that needs a name of the hub API.
-fn message(error: &git::Error) -> String {
+pub(crate) fn message(error: &git::Error) -> String {
     match error {
         git::Error::Rewound { from, to, .. } => {
             let (annotation, rewind) = (names::ACCEPT_REVISION_ANNOTATION, git::rewind(from, to));

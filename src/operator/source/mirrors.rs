@@ -366,7 +366,11 @@ pub(crate) fn verification(
     Ok(Verification { keys: Arc::new(Keyring::from_secret(secret)?), part, accepted, now: now() })
 }
 
-fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
+/// Returns the reference that a ConfigRepo follows.
+///
+/// # Errors
+/// No reference has that name.
+pub(crate) fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     match (of.commit.as_str(), of.semver.as_str(), of.tag.as_str(), of.branch.as_str()) {
         ("", "", "", "") => RefSpec::branch("main"),
         ("", "", "", branch) => RefSpec::branch(branch),
@@ -378,7 +382,7 @@ fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
 
 /// Returns the commit that was accepted last from the same reference of the same URL, and the rewind that a
 /// person allowed.
-fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
+pub(crate) fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
     let (url, reference) = (&repo.spec.url, repo.spec.r#ref.name());
     let status = repo.status.as_ref();
     let recorded = status

@@ -16,6 +16,7 @@ mod report_commit;
 mod webhook;
 
 pub use controller::SourceController;
+pub(crate) use controller::message;
 pub use mirrors::SourceOptions;
-pub(crate) use mirrors::verification;
+pub(crate) use mirrors::{history, ref_spec, verification};
 pub(crate) use webhook::Webhooks;

@@ -4,6 +4,7 @@ mod hub;
 mod markdown;
 mod report;
 mod request;
+mod rewind;
 mod signatures;
 pub(super) mod text;
 

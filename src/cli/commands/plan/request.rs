@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use jiff::Timestamp;
 
-use super::signatures::{self, Signatures};
-use super::{Args, report};
+use super::signatures::{self, CommitCheck};
+use super::{Args, report, rewind};
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
 use api::gitops::v1alpha1::ConfigRepo;
@@ -58,13 +58,18 @@ impl Request<'_> {
         let is_it = |object: &&Arc<Object>| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
         let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
         let verified = match &found {
-            Some(found) => signatures::verify(found, secrets, &self.repository, &self.args.head)?,
-            None => Signatures::Valid,
+            Some(found) => {
+                match rewind::refused(found, &self.repository, self.base.as_deref(), &self.head)? {
+                    Some(why) => CommitCheck::Refused(why),
+                    None => signatures::verify(found, secrets, &self.repository, &self.args.head)?,
+                }
+            }
+            None => CommitCheck::Valid,
         };
         let unverified = match verified {
-            Signatures::Valid => None,
-            Signatures::Unverified(secret) => Some(secret),
-            Signatures::Refused(why) => {
+            CommitCheck::Valid => None,
+            CommitCheck::Unverified(secret) => Some(secret),
+            CommitCheck::Refused(why) => {
                 let applied = found.and_then(|repo: ConfigRepo| repo.status?.applied);
                 let applied = applied.map(|applied| applied.commit).unwrap_or_default();
                 let refused = Preview::refused(repo, applied, self.head.revision.clone(), why);

@@ -8,13 +8,13 @@ use crate::operator::source::verification;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Key, Metadata as _, Object};
 
-/// The signatures of a commit.
-pub(super) enum Signatures {
-    /// They count, or none are asked for.
+/// What the operator says to a commit before it renders it.
+pub(super) enum CommitCheck {
+    /// It follows the accepted commit, and is signed as it must be.
     Valid,
-    /// They cannot be verified without this Secret.
+    /// The signatures cannot be verified without this Secret.
     Unverified(Key),
-    /// One does not count.
+    /// It is refused.
     Refused(String),
 }
 
@@ -28,15 +28,15 @@ pub(super) fn verify(
     objects: &[Object],
     repository: &Revisions,
     revision: &str,
-) -> Result<Signatures, CommandError> {
-    let Some(verify) = &repo.spec.verify else { return Ok(Signatures::Valid) };
+) -> Result<CommitCheck, CommandError> {
+    let Some(verify) = &repo.spec.verify else { return Ok(CommitCheck::Valid) };
     let key = verify.secret_ref.key(repo.namespace());
     let is_it = |object: &&Object| object.gvk() == Gvk::of::<Secret>() && object.key() == key;
     let secret = objects.iter().find(is_it).and_then(|object| object.to_typed::<Secret>().ok());
-    let Some(secret) = secret else { return Ok(Signatures::Unverified(key)) };
+    let Some(secret) = secret else { return Ok(CommitCheck::Unverified(key)) };
     let status = repo.status.as_ref();
     let accepted = status.and_then(|status| status.applied.as_ref()).map(|applied| applied.commit.clone());
     let verification = verification(verify, &secret.data.unwrap_or_default(), accepted)?;
     let refused = repository.refused_signature(revision, verification)?;
-    Ok(refused.map_or(Signatures::Valid, Signatures::Refused))
+    Ok(refused.map_or(CommitCheck::Valid, CommitCheck::Refused))
 }
