@@ -29,6 +29,6 @@ pub use play::{Commit, preview};
 pub use reported::of_report;
 pub use results::{
     Approval, Batch, Change, FrozenCommit, HeldObjects, HeldRemoval, ObjectChange, Outcome, PlacementPreview,
-    Preview, RepoPreview, Verdict, WorkChange, WorkloadPreview,
+    Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,
 };
 pub use snapshot::HubSnapshot;
