@@ -87,7 +87,7 @@ impl Request<'_> {
 }
 
 /// Returns the ConfigRepo of that name, or the only one.
-fn config_repo<'a>(
+pub(in crate::cli::commands) fn config_repo<'a>(
     named: Option<&Key>,
     objects: impl Iterator<Item = &'a Object>,
 ) -> Result<Key, CommandError> {
