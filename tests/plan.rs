@@ -343,7 +343,8 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
         assert!(told["refused"].as_str().unwrap().contains(&step), "{told:#}");
     }
     let repo = objects.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
-    repo["metadata"]["annotations"]["gitops.wheelwright.dev/accept-revision"] = json!(format!("{two}..{one}"));
+    repo["metadata"]["annotations"]["gitops.wheelwright.dev/accept-revision"] =
+        json!(format!("{two}..{one}"));
     write(&objects);
     let (code, told) = json_of(&plan(dir, &one, &back));
     assert_eq!((code, &told["verdict"]), (10, &json!("change")), "{told:#}");
@@ -356,4 +357,48 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
     std::fs::rename(dir.join("shallow.git"), &repository).unwrap();
     let (code, told) = json_of(&plan(dir, "HEAD", &hub));
     assert_eq!((code, &told["verdict"]), (10, &json!("change")), "a clone without history refuses nothing");
+}
+
+#[test]
+fn a_rollout_is_simulated_from_a_report_as_it_was_at_a_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, repository) = (dir.path(), dir.path().join("fleet.git"));
+    commit(&repository, "one");
+    let world = applied(&repository);
+    commit_report(&repository, &["hub"], &world.branches["wheelwright/status"].last().unwrap().files);
+    let git = git2::Repository::open(&repository).unwrap();
+    let earlier = git.refname_to_id("refs/heads/wheelwright/status").unwrap().to_string();
+    commit_report(&repository, &["hub"], &BTreeMap::from([("README.md".into(), String::new())]));
+    let strategy = dir.join("strategy.yaml");
+    std::fs::write(&strategy, "type: Progressive\nprogressive: {maxConcurrency: 1}\n").unwrap();
+
+    let now = world.now.to_string();
+    let simulate = |further: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args([
+            "simulate",
+            "rollout",
+            "--report",
+            "wheelwright/status",
+            "--rollout",
+            "bench",
+            "--revision",
+            "v9",
+        ]);
+        command
+            .args(["--until-done", "--now", &now, "--strategy"])
+            .arg(&strategy)
+            .arg("--repo")
+            .arg(&repository);
+        command.args(further).env("HOME", dir).output().unwrap()
+    };
+    let played = simulate(&["--at", &earlier]);
+    let (table, message) = (String::from_utf8_lossy(&played.stdout), String::from_utf8_lossy(&played.stderr));
+    let starts: Vec<_> = table.lines().filter(|line| line.contains("start ")).collect();
+    assert!(
+        starts.len() == 2 && starts[0].contains("start c1") && starts[1].contains("start c2"),
+        "{table}{message}"
+    );
+    let message = String::from_utf8_lossy(&simulate(&[]).stderr).into_owned();
+    assert!(message.contains("wheelwright/status has no directory"), "{message}");
 }

@@ -213,9 +213,7 @@ impl Revisions {
 /// Returns a failure of git with the way out that a command has.
 fn hinted(error: Error) -> CommandError {
     match error {
-        Error::Auth { url, why } => {
-            CommandError::hinted(anyhow!("{url} refuses access: {why}"), CREDENTIALS)
-        }
+        Error::Auth { url, why } => CommandError::hinted(anyhow!("{url} refuses access: {why}"), CREDENTIALS),
         Error::Credentials(_) => CommandError::hinted(error, CREDENTIALS),
         Error::MissingRef { .. } => CommandError::hinted(error, REVISION),
         error => error.into(),

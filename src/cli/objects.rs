@@ -49,17 +49,14 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
     };
     let mut objects = Vec::new();
     for (i, document) in documents.into_iter().enumerate() {
-        let object = Object::from_value(document).with_context(|| format!("document {}", i + 1))?;
-        match object.0.get("items") {
-            Some(Value::Array(items)) if object.kind().ends_with("List") => {
-                let items = items.iter().cloned().map(Object::from_value);
-                objects.extend(
-                    items
-                        .collect::<Result<Vec<_>, _>>()
-                        .with_context(|| format!("items of document {}", i + 1))?,
-                );
-            }
-            _ => objects.push(object),
+        let mut object = Object::from_value(document).with_context(|| format!("document {}", i + 1))?;
+        let is_list = object.kind().ends_with("List");
+        if is_list && let Some(Value::Array(items)) = object.0.get_mut("items") {
+            let items = std::mem::take(items).into_iter().map(Object::from_value);
+            let items = items.collect::<Result<Vec<_>, _>>();
+            objects.extend(items.with_context(|| format!("items of document {}", i + 1))?);
+        } else {
+            objects.push(object);
         }
     }
     Ok(objects)

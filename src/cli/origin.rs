@@ -22,17 +22,25 @@ pub(super) struct Origin {
     snapshot: Option<PathBuf>,
     #[command(flatten)]
     hub: HubArgs,
+    /// Objects that were read before.
+    #[arg(skip)]
+    objects: Option<Vec<Object>>,
 }
 
 impl Origin {
     /// Returns the objects of a file.
     pub(super) fn of_file(file: PathBuf) -> Self {
-        Self { snapshot: Some(file), hub: HubArgs::default() }
+        Self { snapshot: Some(file), hub: HubArgs::default(), objects: None }
     }
 
     /// Returns a hub as it is now.
     pub(super) fn of_hub(hub: HubArgs) -> Self {
-        Self { snapshot: None, hub }
+        Self { snapshot: None, hub, objects: None }
+    }
+
+    /// Returns objects that were read before.
+    pub(super) fn of_objects(objects: Vec<Object>) -> Self {
+        Self { snapshot: None, hub: HubArgs::default(), objects: Some(objects) }
     }
 
     /// Returns whether the objects are those of a file.
@@ -56,9 +64,10 @@ impl Origin {
     /// The file cannot be read, the hub does not answer or does not serve a kind, or an object does not fit
     /// its type.
     pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
-        let snapshot = match &self.snapshot {
-            Some(file) => Snapshot { objects: objects::of_file(file)? },
-            None => block_on(async {
+        let snapshot = match (&self.objects, &self.snapshot) {
+            (Some(objects), _) => Snapshot { objects: objects.clone() },
+            (None, Some(file)) => Snapshot { objects: objects::of_file(file)? },
+            (None, None) => block_on(async {
                 let hub = self.hub.connect().await?;
                 let mut snapshot = Snapshot { objects: Vec::new() };
                 let has_ours = serves_ours(&hub).await?;

@@ -8,6 +8,9 @@ use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 
 use super::explain::rollout::Explained;
+use super::plan::request::config_repo;
+use super::plan::{key, report};
+use crate::cli::checkout::RepositoryArgs;
 use crate::cli::origin::Origin;
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use controllers::hub::addon_config::PlacementRollout;
@@ -15,6 +18,8 @@ use engine::rollout::simulation::{
     Outcomes, Scenario, ScenarioError, decision_json, decision_table, run as play, strategy,
 };
 use engine::rollout::{Input, advance};
+use object::Key;
+use sim::preview::{of_report, with_commit};
 
 /// Simulate decisions of the operator, without a hub and without clusters.
 #[derive(Debug, clap::Args)]
@@ -34,7 +39,7 @@ enum Simulation {
 #[derive(Debug, clap::Args)]
 struct Rollout {
     /// Strategy, groups and clusters, in YAML or JSON.
-    #[arg(long, value_name = "FILE", required_unless_present = "snapshot")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["snapshot", "report"])]
     input: Option<PathBuf>,
     #[command(flatten)]
     recorded: Recorded,
@@ -57,20 +62,59 @@ struct Rollout {
 struct Recorded {
     /// Take groups, clusters and policy from the objects of a hub in this file (YAML documents or a List, as
     /// kubectl prints it).
-    #[arg(long, value_name = "FILE", conflicts_with = "input", requires = "name")]
+    #[arg(long, value_name = "FILE", group = "fleet", conflicts_with = "input", requires = "name")]
     snapshot: Option<PathBuf>,
+    #[command(flatten)]
+    reported: Reported,
     /// The rollout: name of an add-on, or NAMESPACE/NAME of a ManifestWorkReplicaSet.
-    #[arg(long = "rollout", value_name = "ADDON|NAMESPACE/NAME", requires = "snapshot")]
+    #[arg(long = "rollout", value_name = "ADDON|NAMESPACE/NAME", requires = "fleet")]
     name: Option<String>,
     /// The placement, where the rollout has several.
-    #[arg(long, value_name = "NAMESPACE/NAME", requires = "snapshot")]
+    #[arg(long, value_name = "NAMESPACE/NAME", requires = "fleet")]
     placement: Option<String>,
     /// The strategy to play instead of the recorded one, in YAML or JSON.
-    #[arg(long, value_name = "FILE", requires = "snapshot")]
+    #[arg(long, value_name = "FILE", requires = "fleet")]
     strategy: Option<PathBuf>,
     /// Roll this revision out: any name. Default: the recorded rollout goes on.
-    #[arg(long, value_name = "REVISION", requires = "snapshot")]
+    #[arg(long, value_name = "REVISION", requires = "fleet")]
     revision: Option<String>,
+}
+
+/// A fleet as a report has it.
+#[derive(Debug, clap::Args)]
+struct Reported {
+    /// Take them from the report on this branch of the repository, as `wheelwright plan --report` does.
+    #[arg(long, value_name = "BRANCH", group = "fleet", conflicts_with = "input", requires = "name")]
+    report: Option<String>,
+    /// The commit of the branch of the report, for an earlier moment; the newest one unless it is named.
+    #[arg(long, value_name = "COMMIT", requires = "report")]
+    at: Option<String>,
+    /// Directory of the report on the branch, where several hubs report to it.
+    #[arg(long, value_name = "DIR", requires = "report")]
+    report_path: Option<String>,
+    /// The ConfigRepo that follows the repository, where the hub has several.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key, requires = "report")]
+    config_repo: Option<Key>,
+    #[command(flatten)]
+    repository: RepositoryArgs,
+}
+
+impl Reported {
+    /// Returns the objects of the hub at the time of the report: those of the report, and those that only the
+    /// commit has that was applied then.
+    fn read(&self, branch: &str, now: Timestamp) -> Result<Origin, CommandError> {
+        let Self { report: _, at, report_path, config_repo: named, repository } = self;
+        let repository = repository.open()?;
+        let tip = at.as_deref().unwrap_or(branch);
+        let reported = report::read(&repository, tip, report_path.as_deref())?;
+        let repo = config_repo(named.as_ref(), reported.iter())?;
+        let (snapshot, applied) = of_report(reported, &repo, now);
+        let objects = match applied {
+            Some(applied) => with_commit(&snapshot, &repo, &repository.checkout(&applied)?, now)?,
+            None => snapshot.objects,
+        };
+        Ok(Origin::of_objects(objects.into_iter().map(Arc::unwrap_or_clone).collect()))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -91,18 +135,26 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
-    let (file, input) = match (&args.input, &args.recorded.snapshot) {
-        (Some(file), _) => (file, read(file, Scenario::read)?.into_input()),
-        (None, Some(snapshot)) => (snapshot, recorded(&args.recorded, snapshot)?),
-        (None, None) => return Err(anyhow!("name an --input or a --snapshot").into()),
-    };
     let now = args.now.unwrap_or_else(crate::shell::now);
+    let Recorded { snapshot, reported, .. } = &args.recorded;
+    let (source, input) = match (&args.input, snapshot, &reported.report) {
+        (Some(file), _, _) => (file.display().to_string(), read(file, Scenario::read)?.into_input()),
+        (None, Some(file), _) => {
+            let origin = Origin::of_file(file.clone());
+            (file.display().to_string(), recorded(&args.recorded, &origin)?)
+        }
+        (None, None, Some(branch)) => {
+            let origin = reported.read(branch, now)?;
+            (format!("the report on {branch}"), recorded(&args.recorded, &origin)?)
+        }
+        (None, None, None) => return Err(anyhow!("name an --input, a --snapshot or a --report").into()),
+    };
     if args.until_done {
         let outcomes =
             args.outcomes.as_deref().map(|path| read(path, Outcomes::read)).transpose()?.unwrap_or_default();
         let trace = play(input, &outcomes, now).map_err(|error| {
-            let file = args.outcomes.as_deref().unwrap_or(file).display();
-            anyhow::Error::from(error).context(format!("cannot play {file}"))
+            let source = args.outcomes.as_ref().map_or(source, |file| file.display().to_string());
+            anyhow::Error::from(error).context(format!("cannot play {source}"))
         })?;
         match args.output {
             Format::Text => ui.text(trace.table())?,
@@ -126,10 +178,10 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
 }
 
 /// Returns the rollout of a recorded fleet, with another strategy or revision.
-fn recorded(args: &Recorded, snapshot: &Path) -> Result<Input, CommandError> {
-    let Recorded { snapshot: _, name, placement, strategy: file, revision } = args;
+fn recorded(args: &Recorded, origin: &Origin) -> Result<Input, CommandError> {
+    let Recorded { snapshot: _, reported: _, name, placement, strategy: file, revision } = args;
     let name = name.as_deref().unwrap_or_default();
-    let rollouts = Explained::read(name, &Origin::of_file(snapshot.to_owned()))?.rollouts;
+    let rollouts = Explained::read(name, origin)?.rollouts;
     let names: Vec<String> = rollouts.iter().map(|rollout| rollout.placement.to_string()).collect();
     let is_meant = |one: &PlacementRollout| {
         placement.as_ref().map_or(names.len() == 1, |placement| one.placement.to_string() == *placement)
@@ -168,20 +220,26 @@ fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, ScenarioError>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Rollout,
+    }
 
     fn recorded_fleet(strategy: &str, revision: Option<&str>) -> String {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml");
         let dir = tempfile::tempdir().unwrap();
         let strategy_file = dir.path().join("strategy.yaml");
         std::fs::write(&strategy_file, strategy).unwrap();
-        let args = Recorded {
-            snapshot: Some(file.clone()),
-            name: Some("managed-serviceaccount".into()),
-            placement: None,
-            strategy: Some(strategy_file),
-            revision: revision.map(str::to_owned),
-        };
-        let input = recorded(&args, &file).unwrap_or_else(|error| panic!("{:?}", error.error));
+        let [snapshot, strategy] = [&file, &strategy_file].map(|path| path.to_str().unwrap());
+        let mut line = vec!["rollout", "--snapshot", snapshot, "--strategy", strategy];
+        line.extend(["--rollout", "managed-serviceaccount"]);
+        line.extend(revision.into_iter().flat_map(|revision| ["--revision", revision]));
+        let args = Line::parse_from(line).args.recorded;
+        let input = recorded(&args, &Origin::of_file(file.clone()))
+            .unwrap_or_else(|error| panic!("{:?}", error.error));
         let now = "2026-11-21T16:00:00Z".parse().unwrap();
         play(input, &Outcomes::default(), now).unwrap().table()
     }

@@ -26,9 +26,9 @@ mod timeline;
 pub use content::FieldChange;
 pub use error::PreviewError;
 pub use play::{Commit, preview};
-pub use reported::of_report;
+pub use reported::{of_report, with_commit};
 pub use results::{
     Approval, Batch, Change, FrozenCommit, HeldObjects, HeldRemoval, ObjectChange, Outcome, PlacementPreview,
-    Preview, RepoPreview, Verdict, WorkChange, WorkloadPreview,
+    Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,
 };
 pub use snapshot::HubSnapshot;

@@ -155,7 +155,7 @@ struct PreviewRun {
 
 impl PreviewRun {
     fn begin(runner: Runner, mut hub: Store, spokes: Spokes, now: Timestamp) -> Self {
-        let (before, timeline) = (hub.clone(), Timeline::begin(now));
+        let (before, timeline) = (hub.clone(), Timeline::begin(&hub, now));
         hub.keep_journal();
         let (approvals, waiting) = (Vec::new(), BTreeMap::new());
         Self { runner, before, hub, spokes, timeline, approvals, waiting, start: now, now }
@@ -266,6 +266,7 @@ impl PreviewRun {
             replica_sets,
             works: changes::works(before, &self.hub),
             approvals: self.approvals,
+            waits: if has_effect { self.timeline.waits() } else { Vec::new() },
             removals,
             outcomes: if has_effect { changes::outcomes(&self.hub) } else { Vec::new() },
             assumed_kinds: self.spokes.assumed.iter().map(ToString::to_string).collect(),

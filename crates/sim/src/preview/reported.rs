@@ -7,13 +7,18 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 
+use super::error::PreviewError;
+use super::fleet::{all, get};
 use super::play::of_same_source;
+use super::runner::Runner;
 use super::snapshot::{HubSnapshot, SEED};
 use api::crds;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER};
 use engine::sync::{ObjectId, recorded};
+use object::tree::Checkout;
 use object::{Gvk, Key, Object};
+use reconcile::{Source, SourceIdentity};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
 /// Returns the hub of a report, and the commit that was applied. The plan applies that commit first. So an
@@ -47,6 +52,34 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
     let applied =
         found.and_then(|found| Some(found.status?.applied?.commit)).filter(|commit| !commit.is_empty());
     (HubSnapshot { objects: objects.into_iter().map(Arc::new).collect(), kinds: None }, applied)
+}
+
+/// Returns the objects of a hub after a commit was applied, and before another controller has seen it. With
+/// the commit that was applied at the time of a report, it is the hub at that time.
+///
+/// # Errors
+/// There is no such ConfigRepo, or its controller never comes to rest.
+pub fn with_commit(
+    snapshot: &HubSnapshot,
+    repo: &Key,
+    commit: &Arc<Checkout>,
+    now: Timestamp,
+) -> Result<Vec<Arc<Object>>, PreviewError> {
+    let mut hub = snapshot.load(now);
+    let found = get::<ConfigRepo>(&hub, repo).ok_or_else(|| PreviewError::NoRepo(repo.clone()))?;
+    let mut runner = Runner::of_commits();
+    for repo in of_same_source(all::<ConfigRepo>(&hub), &found) {
+        let key = Key::of(&repo);
+        let at_once =
+            json!({"healthTimeout": "0s", "dependsOn": null, "freezeWindows": null, "planApproval": null});
+        let (target, patch) = (ResourcePath::of::<ConfigRepo>(&key), Patch::Merge(json!({"spec": at_once})));
+        let written = hub.patch(&target, &patch, &WriteOptions::manager("preview"), now);
+        debug_assert!(written.is_ok(), "{key}: {written:?}");
+        let (identity, checkout) = (SourceIdentity::of(&repo), Some(Arc::clone(commit)));
+        runner.set_source(&key, Source { identity, checkout, failure: None }, now);
+    }
+    runner.settle(&mut hub, now)?;
+    Ok(HubSnapshot::of(&hub).objects)
 }
 
 /// Makes the ConfigRepo the owner of the fields of an object, because a report holds no managed fields: an

@@ -49,6 +49,9 @@ pub struct Preview {
     pub works: Vec<WorkChange>,
     /// The approvals that rollouts ask for. A preview grants them at once.
     pub approvals: Vec<Approval>,
+    /// The waits that rollout policies ask for, such as freeze windows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<RolloutWait>,
     /// The removals of add-ons that wait for an approval in the end. A preview does not grant it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removals: Vec<HeldRemoval>,
@@ -81,6 +84,7 @@ impl Preview {
             replica_sets: Vec::new(),
             works: Vec::new(),
             approvals: Vec::new(),
+            waits: Vec::new(),
             removals: Vec::new(),
             outcomes: Vec::new(),
             assumed_kinds: Vec::new(),
@@ -88,14 +92,15 @@ impl Preview {
         }
     }
 
-    /// Returns a hash of the effects. It leaves out times, the names of commits, because a merge gives a
-    /// commit another name, and what was assumed.
+    /// Returns a hash of the effects. It leaves out times and waits, the names of commits, because a merge
+    /// gives a commit another name, and what was assumed.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
         effects.applied.clear();
         effects.commit.clear();
         effects.refused = None;
         effects.frozen = None;
+        effects.waits.clear();
         for other in &mut effects.others {
             other.refused = other.refused.take().map(|_| String::new());
         }
@@ -273,6 +278,24 @@ pub struct Approval {
     pub replica_set: String,
     /// The token.
     pub token: String,
+}
+
+/// The wait of a rollout whose next clusters do not start yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutWait {
+    /// Seconds after the commit at which it begins.
+    pub after: i64,
+    /// The add-on; empty if the rollout is that of a ManifestWorkReplicaSet.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub add_on: String,
+    /// The ManifestWorkReplicaSet, as `namespace/name`; empty if the rollout is that of an add-on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub replica_set: String,
+    /// The placement, as `namespace/name`.
+    pub placement: String,
+    /// What it waits for, and until when where that is known.
+    pub why: String,
 }
 
 /// The removal of an add-on from clusters, above the budget of its RolloutPolicy.

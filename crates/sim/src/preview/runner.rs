@@ -49,20 +49,32 @@ struct KindWatch {
     watch: Option<Watch>,
 }
 
-struct Registrar<'a>(&'a mut Dispatcher);
+struct Registrar<'a> {
+    dispatcher: &'a mut Dispatcher,
+    is_run: fn(&str) -> bool,
+}
 
 impl Register for Registrar<'_> {
     fn add<C: Controller>(&mut self) {
-        if !EXCLUDED.contains(&C::NAME) {
-            self.0.add::<C>();
+        if (self.is_run)(C::NAME) {
+            self.dispatcher.add::<C>();
         }
     }
 }
 
 impl Runner {
     pub(super) fn new() -> Self {
+        Self::of(|controller| !EXCLUDED.contains(&controller))
+    }
+
+    /// Returns the controller that applies commits alone.
+    pub(super) fn of_commits() -> Self {
+        Self::of(|controller| controller == APPLIES)
+    }
+
+    fn of(is_run: fn(&str) -> bool) -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, false);
-        controllers::hub(&mut Registrar(&mut dispatcher));
+        controllers::hub(&mut Registrar { dispatcher: &mut dispatcher, is_run });
         Self {
             dispatcher,
             feeds: BTreeMap::new(),

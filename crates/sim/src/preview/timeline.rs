@@ -1,13 +1,16 @@
-//! Records when each cluster is assigned another configuration of an add-on or another template of a set, and
-//! when it runs it.
+//! Records when each cluster gets an add-on, another configuration of it, or another template of a set, when it
+//! runs it, and why rollouts wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::fleet::{Workload, decisions};
-use super::results::Batch;
+use super::fleet::{Workload, all, decisions};
+use super::results::{Batch, RolloutWait};
 use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::Conditions as _;
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::addon_conditions::CONFIGURED;
 use api::work::v1::ManifestWork;
 use engine::addon::config::address;
 use engine::addon::config_refs;
@@ -22,16 +25,22 @@ pub(super) struct Timeline {
     /// The written add-ons and works, by resource and key.
     on_clusters: BTreeMap<(String, Key), OnCluster>,
     starts: Vec<Start>,
+    /// The rollouts that wait now.
+    waiting: BTreeMap<RolloutName, String>,
+    waits: Vec<RolloutWait>,
 }
+
+/// The add-on or the set, the placement and the revision of a rollout.
+type RolloutName = (String, String, String, String);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OnCluster {
-    /// The configurations or the template that it is assigned.
+    /// The configurations or the template that it is assigned; [`NO_CONFIG`] of an add-on without any.
     assigned: Option<String>,
     has_arrived: bool,
 }
 
-/// A cluster is assigned other configurations or another template.
+/// A cluster gets an add-on, other configurations of it, or another template.
 struct Start {
     workload: Workload,
     cluster: String,
@@ -43,16 +52,23 @@ struct Start {
 
 const ADD_ONS: &str = "managedclusteraddons";
 const WORKS: &str = "manifestworks";
+const POLICIES: &str = "rolloutpolicies";
+/// What a cluster is assigned whose add-on has no configuration.
+const NO_CONFIG: &str = "";
 
 impl Timeline {
-    pub(super) fn begin(start: Timestamp) -> Self {
-        Self { start, on_clusters: BTreeMap::new(), starts: Vec::new() }
+    pub(super) fn begin(hub: &Store, start: Timestamp) -> Self {
+        let (on_clusters, waiting) = (BTreeMap::new(), waiting(hub));
+        Self { start, on_clusters, starts: Vec::new(), waiting, waits: Vec::new() }
     }
 
     /// Takes the writes of an instant. `before` is the hub at the start: only the state of written objects is
     /// read.
     pub(super) fn observe(&mut self, entries: &[Entry], before: &Store, hub: &Store, now: Timestamp) {
         let after = now.duration_since(self.start).as_secs();
+        if entries.iter().any(|entry| entry.resource.resource == POLICIES) {
+            self.observe_waits(hub, after);
+        }
         let mut groups: Option<BTreeMap<String, String>> = None;
         for entry in
             entries.iter().filter(|entry| [ADD_ONS, WORKS].contains(&entry.resource.resource.as_str()))
@@ -64,11 +80,17 @@ impl Timeline {
             };
             let cluster = entry.key.namespace.clone();
             let last = self.on_clusters.get(&id).cloned().unwrap_or_else(|| OnCluster::at_start(before, &id));
+            // The rollout of an add-on without configurations is complete with its creation.
+            let is_install = state.assigned.as_deref() == Some(NO_CONFIG)
+                && last.assigned.is_none()
+                && before.get(&path(&id)).is_err();
             self.on_clusters.insert(id, state.clone());
-            if state.assigned.is_some() && state.assigned != last.assigned && !state.has_arrived {
+            if is_install || state.assigned.is_some() && state.assigned != last.assigned && !state.has_arrived
+            {
                 let groups = groups.get_or_insert_with(|| decisions(hub).into_values().flatten().collect());
                 let group = groups.get(&cluster).cloned().unwrap_or_default();
-                self.starts.push(Start { workload, cluster, after, arrived: None, group });
+                let arrived = is_install.then_some(after);
+                self.starts.push(Start { workload, cluster, after, arrived, group });
             } else if state.has_arrived && !last.has_arrived {
                 let is = |start: &&mut Start| start.workload == workload && start.cluster == cluster;
                 if let Some(start) = self.starts.iter_mut().rev().find(is) {
@@ -76,6 +98,21 @@ impl Timeline {
                 }
             }
         }
+    }
+
+    /// Records the rollouts that begin to wait.
+    fn observe_waits(&mut self, hub: &Store, after: i64) {
+        let waiting = waiting(hub);
+        for (rollout, why) in waiting.iter().filter(|(rollout, _)| !self.waiting.contains_key(*rollout)) {
+            let (add_on, replica_set, placement, _) = rollout.clone();
+            self.waits.push(RolloutWait { after, add_on, replica_set, placement, why: why.clone() });
+        }
+        self.waiting = waiting;
+    }
+
+    /// Returns the waits of rollouts, in order.
+    pub(super) fn waits(&self) -> Vec<RolloutWait> {
+        self.waits.clone()
     }
 
     /// Returns the batches of each add-on and set: the clusters that start at the same moment.
@@ -100,6 +137,25 @@ impl Timeline {
     }
 }
 
+/// Returns why rollouts wait that have clusters to start.
+fn waiting(hub: &Store) -> BTreeMap<RolloutName, String> {
+    let rollouts = all::<RolloutPolicy>(hub).flat_map(|policy| policy.status.unwrap_or_default().rollouts);
+    let waiting = rollouts.filter(|rollout| !rollout.hold.is_empty() && rollout.counts.waiting > 0);
+    let named = waiting.map(|rollout| {
+        let placement = Key::namespaced(&rollout.placement_namespace, &rollout.placement_name).to_string();
+        ((rollout.add_on, rollout.replica_set, placement, rollout.revision), rollout.hold)
+    });
+    named.collect()
+}
+
+/// Returns the path of an add-on or a work.
+fn path((resource, key): &(String, Key)) -> ResourcePath {
+    match resource.as_str() {
+        ADD_ONS => ResourcePath::of::<ManagedClusterAddOn>(key),
+        _ => ResourcePath::of::<ManifestWork>(key),
+    }
+}
+
 /// Returns the state of an add-on or of a work of a set; `None` if it is gone, or is neither.
 fn read(resource: &str, object: Option<&Object>) -> Option<(Workload, OnCluster)> {
     let object = object?;
@@ -112,18 +168,17 @@ fn read(resource: &str, object: Option<&Object>) -> Option<(Workload, OnCluster)
 }
 
 impl OnCluster {
-    fn at_start(before: &Store, (resource, key): &(String, Key)) -> Self {
-        let path = match resource.as_str() {
-            ADD_ONS => ResourcePath::of::<ManagedClusterAddOn>(key),
-            _ => ResourcePath::of::<ManifestWork>(key),
-        };
-        let object = before.get(&path).ok();
-        read(resource, object.as_deref()).map(|(_, state)| state).unwrap_or_default()
+    fn at_start(before: &Store, id: &(String, Key)) -> Self {
+        let object = before.get(&path(id)).ok();
+        read(&id.0, object.as_deref()).map(|(_, state)| state).unwrap_or_default()
     }
 
     fn of(add_on: &ManagedClusterAddOn) -> Self {
         let references = add_on.status.as_ref().map(|status| status.config_references.as_slice());
         let references = references.unwrap_or_default();
+        if references.is_empty() && add_on.holds(CONFIGURED) {
+            return Self { assigned: Some(NO_CONFIG.to_owned()), has_arrived: true };
+        }
         let assigned = config_refs::desired(references).filter(|_| !references.is_empty());
         let assigned = assigned.map(|configs| address(&configs));
         let applied = config_refs::applied(references).map(|configs| address(&configs));

@@ -1,6 +1,6 @@
-//! Compares previews with what happens under a RolloutPolicy.
+//! Compares previews with what happens under a RolloutPolicy, and to add-ons without configurations.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::fixtures::put;
@@ -12,7 +12,7 @@ use object::tree::FileTree;
 use object::{Key, Metadata as _};
 use sim::World;
 use sim::history::Content;
-use sim::preview::Verdict;
+use sim::preview::{Preview, Verdict};
 
 fn policy(world: &mut World, spec: Value) {
     put(
@@ -108,10 +108,15 @@ fn a_freeze_window_of_a_policy_delays_the_waves_of_the_plan_as_it_then_does() {
     policy(&mut world, json!({"addOns": ["app"], "freezeWindows": [window]}));
     let second = commit(2, add_on(2).files());
     let told = previewed(&world, &second);
-    let opens = "2027-01-15T09:00:00Z".parse().unwrap();
+    let opens: Timestamp = "2027-01-15T09:00:00Z".parse().unwrap();
     assert!(world.now < opens);
     assert_eq!(told.verdict, Verdict::Change);
     assert_eq!(told.add_ons[0].batches[0].after, opens.duration_since(world.now).as_secs(), "{told:#?}");
+    let [wait] = told.waits.as_slice() else { panic!("{told:#?}") };
+    assert_eq!((wait.after, wait.add_on.as_str(), wait.placement.as_str()), (0, "app", "config/fleet"));
+    assert_eq!(wait.why, format!("waits for the freeze morning to end at {opens}"));
+    let without = Preview { waits: Vec::new(), ..told.clone() };
+    assert_eq!(without.hash(), told.hash(), "a wait is no effect");
 
     let before = look(&world);
     apply(&mut world, &second);
@@ -137,4 +142,25 @@ fn removals_above_the_budget_wait_in_the_plan_as_they_then_do() {
     let held: Vec<_> = status.removals.iter().map(|it| (it.held, it.approval.clone())).collect();
     let shown: Vec<_> = told.removals.iter().map(|it| (it.clusters, it.approval.clone())).collect();
     assert_eq!(shown, held);
+}
+
+#[test]
+fn the_install_of_an_add_on_without_configurations_has_a_time() {
+    let mut world = fleet(3, 3);
+    let mut files = add_on(0).files();
+    let group = "addon.open-cluster-management.io";
+    let strategy = json!({"type": "Placements", "placements": [{"namespace": "config", "name": "fleet"}]});
+    let own = json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "ClusterManagementAddOn",
+        "metadata": {"name": "own"}, "spec": {"installStrategy": strategy}});
+    files.insert("own.yaml", own.to_string().into_bytes());
+    let first = commit(1, files);
+    let told = previewed(&world, &first);
+    let own = told.add_ons.iter().find(|add_on| add_on.name == "own").unwrap();
+    let started: Vec<_> = own.batches.iter().flat_map(|batch| batch.clusters.clone()).collect();
+    assert_eq!((own.enter.len(), &started), (3, &own.enter), "{told:#?}");
+    assert!(own.batches.iter().all(|batch| batch.arrived_after == Some(batch.after)), "{own:#?}");
+    let before = look(&world);
+    apply(&mut world, &first);
+    compare(&told, &before, &look(&world)).unwrap();
+    assert!(previewed(&world, &first).add_ons.is_empty(), "it is there already");
 }

@@ -2,8 +2,8 @@
 
 mod hub;
 mod markdown;
-mod report;
-mod request;
+pub(super) mod report;
+pub(super) mod request;
 mod rewind;
 mod signatures;
 pub(super) mod text;
@@ -103,7 +103,7 @@ struct Hashed<'a> {
     preview: &'a Preview,
 }
 
-fn key(text: &str) -> Result<Key, String> {
+pub(super) fn key(text: &str) -> Result<Key, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
             Ok(Key::namespaced(namespace, name))

@@ -15,7 +15,7 @@ use object::tree::{Entry, FileTree};
 ///
 /// # Errors
 /// The branch cannot be read, or has no snapshot, or it has several and no directory is named.
-pub(super) fn read(
+pub(in crate::cli::commands) fn read(
     repository: &Revisions,
     branch: &str,
     directory: Option<&str>,

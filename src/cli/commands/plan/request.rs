@@ -58,10 +58,12 @@ impl Request<'_> {
         let is_it = |object: &&Arc<Object>| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
         let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
         let verified = match &found {
-            Some(found) => match rewind::refused(found, &self.repository, self.base.as_deref(), &self.head)? {
-                Some(why) => CommitCheck::Refused(why),
-                None => signatures::verify(found, secrets, &self.repository, &self.args.head)?,
-            },
+            Some(found) => {
+                match rewind::refused(found, &self.repository, self.base.as_deref(), &self.head)? {
+                    Some(why) => CommitCheck::Refused(why),
+                    None => signatures::verify(found, secrets, &self.repository, &self.args.head)?,
+                }
+            }
             None => CommitCheck::Valid,
         };
         let unverified = match verified {
@@ -85,7 +87,7 @@ impl Request<'_> {
 }
 
 /// Returns the ConfigRepo of that name, or the only one.
-fn config_repo<'a>(
+pub(in crate::cli::commands) fn config_repo<'a>(
     named: Option<&Key>,
     objects: impl Iterator<Item = &'a Object>,
 ) -> Result<Key, CommandError> {

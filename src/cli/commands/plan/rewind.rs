@@ -25,7 +25,8 @@ pub(super) fn refused(
     }
     let (recorded, allowed) = history(repo, &Source::default());
     let accepted = base.map(|base| base.revision.as_str()).or(recorded.as_deref());
-    let rewound = repository.rewind(&want, &head.revision, History { accepted, allowed: allowed.as_deref() })?;
+    let rewound =
+        repository.rewind(&want, &head.revision, History { accepted, allowed: allowed.as_deref() })?;
     Ok(rewound.map(|error| {
         format!("{}. If the commit is only behind, merge the branch into it, or rebase it", message(&error))
     }))

@@ -11,7 +11,7 @@ use object::duration;
 use object::text::{plain, short_commit};
 use sim::preview::{
     Change, FieldChange, HeldObjects, HeldRemoval, ObjectChange, PlacementPreview, Preview, RepoPreview,
-    Verdict, WorkChange, WorkloadPreview,
+    RolloutWait, Verdict, WorkChange, WorkloadPreview,
 };
 
 /// Most clusters that are named in one place.
@@ -91,6 +91,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     add("Add-ons", preview.add_ons.iter().flat_map(rollout).collect());
     add("ManifestWorkReplicaSets", preview.replica_sets.iter().flat_map(rollout).collect());
     add("Works on clusters", preview.works.iter().flat_map(work).collect());
+    add("Waits", preview.waits.iter().map(wait).collect());
     let plans = preview.others.iter().map(|other| (&other.repo, &other.plan_approval));
     let plans = std::iter::once((&preview.repo, &preview.plan_approval)).chain(plans);
     let plans = plans.filter(|(_, hash)| !hash.is_empty()).map(|(repo, hash)| {
@@ -194,6 +195,11 @@ fn other(RepoPreview { repo, refused, plan_approval: _, held: _ }: &RepoPreview)
         Some(why) => format!("{repo} refuses the commit: {}", plain(why, MESSAGE)),
         None => format!("{repo} applies the commit too"),
     }
+}
+
+fn wait(RolloutWait { after, add_on, replica_set, placement, why }: &RolloutWait) -> String {
+    let (workload, after, why) = (workload(add_on, replica_set), time(*after), plain(why, MESSAGE));
+    format!("from {after}: {workload} in {placement} {why}")
 }
 
 fn held(held: &HeldObjects) -> Vec<String> {

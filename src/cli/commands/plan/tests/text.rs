@@ -74,6 +74,13 @@ pub(in crate::cli::commands::plan) fn example() -> Preview {
             replica_set: String::new(),
             token: "v2/prod".into(),
         }],
+        waits: vec![RolloutWait {
+            after: 36,
+            add_on: "app".into(),
+            replica_set: String::new(),
+            placement: "config/fleet".into(),
+            why: "waits for the freeze night to end at 2026-03-02T08:00:00Z".into(),
+        }],
         removals: vec![HeldRemoval {
             policy: "p".into(),
             add_on: "app".into(),
@@ -124,6 +131,9 @@ Works on clusters
   ~ addon-app-deploy-0 on 2 clusters: c1, c2
       ~ ConfigMap config/a
           data.k: \"1\" to \"2\"
+
+Waits
+  from 36s: app in config/fleet waits for the freeze night to end at 2026-03-02T08:00:00Z
 
 Approvals
   first: the commit waits until ConfigRepo config/fleet has the annotation gitops.wheelwright.dev/approve-plan=c0de
