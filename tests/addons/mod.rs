@@ -4,6 +4,7 @@
 mod framework;
 mod helloworld;
 mod hosted;
+pub(crate) mod hosted_agent;
 pub(crate) mod installed;
 mod resource_score;
 
@@ -36,4 +37,9 @@ async fn an_addon_of_ocms_framework_runs_unchanged_on_kube_apiserver() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hosted_addon_runs_on_two_clusters_and_leaves_both() {
     hosted::lives_and_goes(&mut Hub::kubernetes().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_of_an_addon_beside_a_hosted_agent_has_its_credentials_and_its_lease_there() {
+    hosted_agent::has_what_it_needs_beside_it(&mut Hub::embedded().await).await;
 }
