@@ -81,6 +81,7 @@ pub(super) async fn has_what_it_needs_beside_it(hub: &mut Hub) {
     create(Api::<Namespace>::all(spoke.clone()), namespace).await;
     let installed = Installed { addon: NAME, cluster: "c3", spoke: spoke.clone() };
 
+    eventually("the cluster has its namespace", async || !hub.get(&["namespace", "c3"]).is_null()).await;
     // Without another add-on, credentials stay for an hour, because the hub may have lost them all.
     hub.kubectl.run_with(&["create", "-f", "-"], &addon("other", "c3", "c3"));
     register(&hub.kubectl, "c3", "c3");

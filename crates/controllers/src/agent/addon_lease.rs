@@ -82,7 +82,7 @@ pub fn lease_of(addon: &ManagedClusterAddOn, view: &impl View) -> Read<Option<Ke
     }
     // While the cluster is unknown, the hub writes the status of its add-ons.
     let cluster = view.get::<ManagedCluster>(&Key::cluster(addon.namespace()))?;
-    let is_judged_here = !cluster.is_some_and(|cluster| is_unknown(&cluster));
+    let is_judged_here = cluster.is_none_or(|cluster| !is_unknown(&cluster));
     Ok(is_judged_here.then(|| Key::namespaced(addon.agent_namespace(), addon.name())))
 }
 
