@@ -1,5 +1,5 @@
-//! The health of add-ons whose agents run beside a hosted agent: they renew their leases there, where the shell of
-//! the agent watches nothing.
+//! The health of add-ons whose agents run beside a hosted agent: they renew their leases there, where the
+//! shell of the agent watches nothing.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ impl AddOns<'_> {
         }
     }
 
-    /// Reports whether an add-on is available by its lease. A lease that cannot be read changes nothing, unless
-    /// the agent may not read it.
+    /// Reports whether an add-on is available by its lease. A lease that cannot be read changes nothing,
+    /// unless the agent may not read it.
     async fn report_lease(
         &self,
         addon: &ManagedClusterAddOn,
@@ -65,8 +65,8 @@ impl AddOns<'_> {
             available.message += &format!(" The agent may not read the lease {key}: {refusal}");
         } else if lease.is_none() {
             available.message += &format!(
-                " No lease found on hosting cluster \"{cluster}\"; verify it matches the cluster where this managed \
-                 cluster's klusterlet actually runs."
+                " No lease found on hosting cluster \"{cluster}\"; verify it matches the cluster where this \
+                 managed cluster's klusterlet actually runs."
             );
         }
         let mut conditions = addon.conditions().to_vec();

@@ -1,5 +1,5 @@
-//! The secrets that hold the credentials of add-ons, and when they go. They are on the cluster, and with a hosted
-//! agent, those of add-ons with a hosting cluster are beside the agent.
+//! The secrets that hold the credentials of add-ons, and when they go. They are on the cluster, and with a
+//! hosted agent, those of add-ons with a hosting cluster are beside the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -80,8 +80,9 @@ pub enum JoinError {
     OfAnotherAgent(String),
     /// The secret for the credentials of a hosted add-on is that of another cluster.
     #[error(
-        "the secret {secret} beside this agent has the credentials of the add-on for the cluster {cluster}; give \
-         the add-on another install namespace on one of the clusters, or delete the secret if that cluster is gone"
+        "the secret {secret} beside this agent has the credentials of the add-on for the cluster {cluster}; \
+         give the add-on another install namespace on one of the clusters, or delete the secret if that \
+         cluster is gone"
     )]
     OfAnotherCluster {
         /// The secret.

@@ -53,8 +53,8 @@ fn objects(values: impl IntoIterator<Item = Value>) -> impl Iterator<Item = Obje
     values.into_iter().filter_map(|value| Object::from_value(value).ok())
 }
 
-/// Returns the permissions of a hosted agent on the hosting cluster: the secrets and leases of its namespace. On
-/// the managed cluster it has those of the kubeconfig that names the cluster.
+/// Returns the permissions of a hosted agent on the hosting cluster: the secrets and leases of its namespace.
+/// On the managed cluster it has those of the kubeconfig that names the cluster.
 fn hosted(settings: &KlusterletSettings) -> [Value; 4] {
     let name = format!("open-cluster-management:management:{}-agent", settings.name);
     let metadata = json!({"name": name, "namespace": settings.namespace});
