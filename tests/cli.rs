@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use ::kube::Api;
 use ::kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
@@ -141,6 +142,33 @@ fn people_write(hub: &Cli) {
     assert_eq!(output, "update work w in cluster c1\n");
 }
 
+async fn addons_are_listed_enabled_and_disabled(on_hub: &Cli, hub: &Server) {
+    let names = ["application-manager", "cluster-proxy", "mesh", "policy", "serviceaccounts", "submariner"];
+    let addons: Api<ClusterManagementAddOn> = Api::all(hub.client());
+    for name in names {
+        let addon = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {}})).unwrap();
+        addons.create(&PostParams::default(), &addon).await.unwrap();
+    }
+    let all = names.map(|name| format!("clustermanagementaddon.addon.open-cluster-management.io/{name}\n"));
+    assert_eq!(on_hub.run("get addons -o name"), all.concat());
+    assert!(!on_hub.run("get addons").contains("c1"), "no cluster has one");
+
+    let which = "--names submariner --clusters c1";
+    let output = on_hub.run(&format!("addon enable {which} --namespace mine"));
+    assert_eq!(output, "add-on submariner is enabled on cluster c1\n");
+    let on_cluster: Api<ManagedClusterAddOn> = Api::namespaced(hub.client(), "c1");
+    assert_eq!(on_cluster.get("submariner").await.unwrap().spec.install_namespace, "mine");
+    let output = on_hub.run(&format!("addon enable {which}"));
+    assert_eq!(output, "add-on submariner is already enabled on cluster c1\n");
+    assert!(on_hub.run("get addons submariner").contains("c1"));
+    assert!(!on_hub.run("get addons mesh").contains("c1"));
+    let output = on_hub.run(&format!("addon disable {which}"));
+    assert_eq!(output, "add-on submariner is disabled on cluster c1\n");
+    eventually("it is gone", async || on_cluster.get_opt("submariner").await.unwrap().is_none()).await;
+    let output = on_hub.run(&format!("addon disable {which}"));
+    assert_eq!(output, "add-on submariner is not enabled on cluster c1\n");
+}
+
 fn claim_name() -> String {
     agent_identity::claim_name(&Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET))
 }
@@ -197,6 +225,7 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     let output = on_hub.run("accept --clusters c1");
     assert_eq!(output, "hubAcceptsClient already set for managed cluster c1\n", "it can be repeated");
     people_write(&on_hub);
+    addons_are_listed_enabled_and_disabled(&on_hub, &hub).await;
     eventually("the work arrives", async || is("get works", "configmaps default/m: True")).await;
     a_work_that_the_hub_lost_is_listed_on_the_cluster(&on_spoke, &spoke).await;
 

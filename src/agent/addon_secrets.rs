@@ -1,21 +1,24 @@
-//! The secrets of the cluster that hold the credentials of add-ons, and when they go.
+//! The secrets that hold the credentials of add-ons, and when they go. They are on the cluster, and with a
+//! hosted agent, those of add-ons with a hosting cluster are beside the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::addons::{AddOns, RETRY, Registration, registrations};
+use super::addons::{AddOns, RETRY, Registration};
 use super::join::{JoinError, api};
 use crate::shell::{WallClockWait, now};
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
+use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, DEFAULT_ADDON_NAMESPACE};
 use object::Key;
 use object::duration::later;
 
@@ -25,11 +28,19 @@ const GRACE: Duration = Duration::from_hours(1);
 /// The end of the names of secrets with certificates of other signers than the hub's.
 pub(super) const CUSTOM_SECRET: &str = "-client-cert";
 
-/// The secrets on the cluster that hold credentials of add-ons.
+/// A secret that holds credentials of an add-on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CredentialsSecret {
+    pub(super) key: Key,
+    /// Whether it is beside the agent, away from the cluster.
+    pub(super) is_hosted: bool,
+}
+
+/// The secrets that hold credentials of add-ons.
 #[derive(Default)]
 pub(super) struct StoredSecrets {
     /// The add-ons of the secrets.
-    secrets: BTreeMap<Key, String>,
+    secrets: BTreeMap<CredentialsSecret, String>,
     /// Whether the secrets of earlier processes are among them.
     is_complete: bool,
     /// When the last attempt to remove some of them began.
@@ -50,22 +61,27 @@ impl StoredSecrets {
     /// Returns the secrets that no add-on registers, with their add-ons.
     fn unregistered(
         &mut self,
-        registered: &BTreeSet<Key>,
+        registered: &BTreeSet<CredentialsSecret>,
         lists_any: bool,
         now: Instant,
-    ) -> Vec<(Key, String)> {
+    ) -> Vec<(CredentialsSecret, String)> {
         let since = *self.none_since.get_or_insert(now);
         if lists_any {
             self.none_since = None;
         } else if now.duration_since(since) < GRACE {
             return Vec::new();
         }
-        let unregistered = self.secrets.iter().filter(|(key, _)| !registered.contains(*key));
-        unregistered.map(|(key, addon)| (key.clone(), addon.clone())).collect()
+        let unregistered = self.secrets.iter().filter(|(secret, _)| !registered.contains(*secret));
+        unregistered.map(|(secret, addon)| (secret.clone(), addon.clone())).collect()
     }
 }
 
 impl AddOns<'_> {
+    /// Returns the client of the cluster that has the secrets.
+    fn place(&self, is_hosted: bool) -> &kube::Client {
+        if is_hosted { self.options.home() } else { &self.options.spoke }
+    }
+
     /// Removes the credentials of add-ons that are gone, or that do not register any more, if the hub
     /// confirms it. The first call also looks for credentials that an earlier process kept.
     pub(super) async fn delete_credentials(
@@ -79,40 +95,117 @@ impl AddOns<'_> {
             kept.is_complete = true;
         }
         let secrets = |addon: &ManagedClusterAddOn| {
-            registrations(addon, &self.driver).into_iter().map(|registration| registration.secret())
+            self.registrations(addon).into_iter().map(|registration| registration.secret())
         };
-        let registered: BTreeSet<Key> = addons.iter().flat_map(|addon| secrets(addon)).collect();
-        let on_hub: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
-        for (key, addon) in kept.unregistered(&registered, !addons.is_empty(), Instant::now()) {
+        let registered: BTreeSet<CredentialsSecret> =
+            addons.iter().flat_map(|addon| secrets(addon)).collect();
+        let on_hub: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &self.options.cluster);
+        for (secret, addon) in kept.unregistered(&registered, !addons.is_empty(), Instant::now()) {
             let live = on_hub.get_opt(&addon).await.map_err(api("look for an add-on that may be gone"))?;
-            if live.iter().flat_map(secrets).any(|secret| secret == key) {
+            if live.iter().flat_map(secrets).any(|live| live == secret) {
                 continue;
             }
-            let of_cluster: Api<Secret> = Api::namespaced(self.spoke.clone(), &key.namespace);
-            match of_cluster.delete(&key.name, &DeleteParams::default()).await {
+            let CredentialsSecret { key, is_hosted } = &secret;
+            let beside: Api<Secret> = Api::namespaced(self.place(*is_hosted).clone(), &key.namespace);
+            match beside.delete(&key.name, &DeleteParams::default()).await {
                 Ok(_) => info!(secret = %key, "the add-on is gone, and so are its credentials"),
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 Err(error) => return Err(api("delete the credentials of the add-on")(error)),
             }
-            kept.secrets.remove(&key);
+            kept.secrets.remove(&secret);
         }
         Ok(())
     }
 
     /// Returns the secrets of the add-ons of this cluster on this hub. Agents of other hubs may keep theirs
     /// beside them.
-    async fn kept_before(&self) -> Result<Vec<(Key, String)>, JoinError> {
-        let hub = self.hub.label();
-        let ours = format!("{CLUSTER_NAME_LABEL}={},{ADDON_CREDENTIALS_LABEL}={hub}", self.cluster);
-        let secrets = Api::<Secret>::all(self.spoke.clone());
-        let found = secrets.list_metadata(&ListParams::default().labels(&ours)).await;
-        let found = found.map_err(api("list the credentials of add-ons"))?;
-        let kept = found.items.into_iter().filter_map(|secret| {
-            let addon = secret.metadata.labels?.remove(ADDON_NAME_LABEL)?;
-            let name = secret.metadata.name.filter(|name| is_secret_of(&addon, name))?;
-            Some((Key::namespaced(secret.metadata.namespace?, name), addon))
+    async fn kept_before(&self) -> Result<Vec<(CredentialsSecret, String)>, JoinError> {
+        let (hub, cluster) = (self.hub.label(), &self.options.cluster);
+        let ours = format!("{CLUSTER_NAME_LABEL}={cluster},{ADDON_CREDENTIALS_LABEL}={hub}");
+        let params = ListParams::default().labels(&ours);
+        let mut kept = Vec::new();
+        let places = [false].into_iter().chain(self.options.management.is_some().then_some(true));
+        for is_hosted in places {
+            let place = self.place(is_hosted);
+            let found = match Api::<Secret>::all(place.clone()).list_metadata(&params).await {
+                // The agent of a Klusterlet may list those in its own namespace.
+                Err(kube::Error::Api(refusal)) if refusal.code == 403 && is_hosted => {
+                    let own = Api::<Secret>::namespaced(place.clone(), &self.options.secret.namespace);
+                    own.list_metadata(&params).await
+                }
+                found => found,
+            };
+            let found = found.map_err(api("list the credentials of add-ons"))?;
+            kept.extend(found.items.into_iter().filter_map(|secret| {
+                let addon = secret.metadata.labels?.remove(ADDON_NAME_LABEL)?;
+                let name = secret.metadata.name.filter(|name| is_secret_of(&addon, name))?;
+                let key = Key::namespaced(secret.metadata.namespace?, name);
+                Some((CredentialsSecret { key, is_hosted }, addon))
+            }));
+        }
+        Ok(kept)
+    }
+
+    /// Returns whether a namespace of add-ons exists on the cluster. The agent makes the default one, if it
+    /// may, as OCM's operator does: the manifests of add-ons take it for given. It makes no other.
+    pub(super) async fn has_namespace(&self, is_hosted: bool, name: &str) -> Result<bool, JoinError> {
+        let namespaces: Api<Namespace> = Api::all(self.place(is_hosted).clone());
+        let found = match namespaces.get_opt(name).await {
+            // On its host, an agent has permissions in namespaces alone, and only in those that exist.
+            Err(kube::Error::Api(refusal)) if refusal.code == 403 && is_hosted => return Ok(true),
+            found => found.map_err(api("look for the namespace of the add-on"))?,
+        };
+        if found.is_some() || name != DEFAULT_ADDON_NAMESPACE {
+            return Ok(found.is_some());
+        }
+        let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        match namespaces.create(&PostParams::default(), &namespace).await {
+            Err(kube::Error::Api(refusal)) if refusal.code == 403 => Ok(false),
+            Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => Ok(true),
+            made => made.map(|_| true).map_err(api("create the namespace of add-ons")),
+        }
+    }
+
+    /// Returns the secret with the credentials of the add-on.
+    pub(super) async fn stored(&self, registration: &Registration) -> Result<Option<Secret>, JoinError> {
+        let CredentialsSecret { key, is_hosted } = registration.secret();
+        let secrets: Api<Secret> = Api::namespaced(self.place(is_hosted).clone(), &key.namespace);
+        let held = secrets.get_opt(&key.name).await.map_err(api("read the credentials of the add-on"))?;
+        let of = held.as_ref().and_then(|secret| secret.metadata.labels.as_ref()?.get(CLUSTER_NAME_LABEL));
+        match of.filter(|cluster| is_hosted && **cluster != self.options.cluster) {
+            Some(cluster) => Err(JoinError::OfAnotherCluster { secret: key, cluster: cluster.clone() }),
+            None => Ok(held),
+        }
+    }
+
+    /// Keeps credentials in the secret of the add-on, and nothing beside them.
+    pub(super) async fn store(
+        &self,
+        registration: &Registration,
+        data: &[(&str, &str)],
+    ) -> Result<(), JoinError> {
+        let Registration { addon, namespace, .. } = registration;
+        let data = data.iter().map(|(key, text)| (*key, ByteString(text.as_bytes().to_vec())));
+        let data: BTreeMap<&str, ByteString> = data.collect();
+        let CredentialsSecret { key: Key { name, .. }, is_hosted } = registration.secret();
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {
+                "name": name, "namespace": namespace,
+                "labels": {
+                    ADDON_NAME_LABEL: addon, CLUSTER_NAME_LABEL: self.options.cluster,
+                    ADDON_CREDENTIALS_LABEL: self.hub.label(),
+                },
+            },
+            "data": data,
         });
-        Ok(kept.collect())
+        let secrets: Api<Secret> = Api::namespaced(self.place(is_hosted).clone(), namespace);
+        let params = PatchParams::apply("wheelwright-agent").force();
+        let stored = secrets.patch(&name, &params, &Patch::Apply(secret)).await;
+        stored.map_err(api("keep the credentials of the add-on"))?;
+        info!(addon, namespace, "the add-on has credentials for the hub");
+        Ok(())
     }
 }
 
@@ -132,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_hub_that_lists_no_addon_takes_no_credentials_for_an_hour() {
-        let (gone, other) =
-            (Key::namespaced("n", "a-hub-kubeconfig"), Key::namespaced("n", "b-hub-kubeconfig"));
+        let secret = |name: &str| CredentialsSecret { key: Key::namespaced("n", name), is_hosted: false };
+        let (gone, other) = (secret("a-hub-kubeconfig"), secret("b-hub-kubeconfig"));
         let secrets = BTreeMap::from([(gone.clone(), "a".to_owned()), (other.clone(), "b".to_owned())]);
         let mut kept = StoredSecrets { secrets, ..StoredSecrets::default() };
         let (start, minute) = (Instant::now(), Duration::from_mins(1));

@@ -91,15 +91,15 @@ impl AddOns<'_> {
     /// Writes to the hub how the add-on proves its identity, so that it gets permissions under its name
     /// there.
     pub(super) async fn write_driver(&self, addon: &str) -> Result<Timestamp, JoinError> {
-        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
+        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &self.options.cluster);
         let live = addons.get(addon).await.map_err(api("read the add-on"))?;
         let mut new = live.clone();
         let status = new.status.get_or_insert_default();
-        status.kube_client_driver = Some(self.driver.clone());
+        status.kube_client_driver = Some(self.options.addon_driver.clone());
         let client = status.registrations.iter_mut().find(|asked| asked.signer_name == KUBE_CLIENT_SIGNER);
         if let Some(client) = client {
-            let user = token::user(self.cluster, addon);
-            let is_token = self.driver == KubeClientDriver::Token;
+            let user = token::user(&self.options.cluster, addon);
+            let is_token = self.options.addon_driver == KubeClientDriver::Token;
             client.subject = is_token.then(|| Subject { user, ..Subject::default() });
         }
         let status =
@@ -110,8 +110,8 @@ impl AddOns<'_> {
 
     /// Reports on the hub how fresh the credentials of an add-on are, unless it says so already.
     pub(super) async fn report(&self, addon: &str, observed: Observation) -> Result<(), JoinError> {
-        report(&Api::<ManagedClusterAddOn>::namespaced(self.client.clone(), self.cluster), addon, observed)
-            .await
+        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &self.options.cluster);
+        report(&addons, addon, observed).await
     }
 
     /// Reports that there are no fresh credentials, and why. An add-on that cannot be reported about is logged.

@@ -60,7 +60,7 @@ fn text(secret: &Secret, key: &str) -> Option<String> {
 impl AddOns<'_> {
     /// Makes sure that an add-on has a token of its service account; returns when to check again.
     pub(super) async fn token(&self, registration: &Registration, uid: &str) -> Result<Timestamp, JoinError> {
-        if !self.has_namespace(&registration.namespace).await? {
+        if !self.has_namespace(registration.is_hosted, &registration.namespace).await? {
             return Ok(later(now(), RETRY));
         }
         let held = self.stored(registration).await?;
@@ -71,7 +71,7 @@ impl AddOns<'_> {
         if let Some(fresh) = held.filter(|claims| claims.renew_at() > now()) {
             return Ok(fresh.renew_at());
         }
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), self.cluster);
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.options.cluster);
         let spec =
             TokenRequestSpec { expiration_seconds: Some(LIFETIME.as_secs()), ..TokenRequestSpec::default() };
         let asked = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
@@ -82,7 +82,8 @@ impl AddOns<'_> {
         let claims = Claims::read(&token)
             .ok_or_else(|| JoinError::Certificate("the token is not one of a service account".to_owned()))?;
         let kubeconfig = self.hub.stored_kubeconfig_of_token()?;
-        let data = [("token", token.as_str()), ("kubeconfig", &kubeconfig), ("cluster-name", self.cluster)];
+        let cluster = &self.options.cluster;
+        let data = [("token", token.as_str()), ("kubeconfig", &kubeconfig), ("cluster-name", cluster)];
         self.store(registration, &data).await?;
         let until = Timestamp::from_second(claims.exp).unwrap_or(Timestamp::MAX);
         self.report(&registration.addon, refreshed(until)).await?;

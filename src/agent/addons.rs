@@ -9,26 +9,20 @@ use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::Api;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::addon_secrets::{CUSTOM_SECRET, StoredSecrets, secret_name};
+use super::AgentOptions;
+use super::addon_secrets::{CUSTOM_SECRET, CredentialsSecret, StoredSecrets, secret_name};
 use super::addon_status::{self, Proof};
 use super::hub::Hub;
-use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
+use super::join::{CertificateOwner, Credentials, JoinError, certify};
 use crate::pki;
 use crate::shell::{Handle, WallClockWait, now};
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
-use api::names::{
-    ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, DEFAULT_ADDON_NAMESPACE,
-    KUBE_CLIENT_SIGNER,
-};
+use api::names::{DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER};
+use controllers::agent::addon_lease::hosting_cluster;
 use object::Key;
 use object::duration::{doubled, later};
 use object::text::with_causes;
@@ -47,10 +41,7 @@ const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
 pub(super) struct AddOns<'a> {
     pub(super) hub: &'a Hub,
     pub(super) client: &'a kube::Client,
-    pub(super) spoke: &'a kube::Client,
-    pub(super) cluster: &'a str,
-    /// How add-ons prove their identity to the API server of the hub.
-    pub(super) driver: KubeClientDriver,
+    pub(super) options: &'a AgentOptions,
 }
 
 /// An add-on that asks for an identity on the hub.
@@ -63,6 +54,8 @@ pub(super) struct Registration {
     groups: Vec<String>,
     units: Vec<String>,
     pub(super) proof: Proof,
+    /// Whether the agent of the add-on runs beside this one, away from the cluster.
+    pub(super) is_hosted: bool,
 }
 
 /// The attempts to get the identity of one registration.
@@ -96,12 +89,12 @@ impl AddOns<'_> {
         let mut kept = StoredSecrets::default();
         let mut running: BTreeMap<Registration, CancellationToken> = BTreeMap::new();
         let mut attempts = FuturesUnordered::new();
-        if let Err(error) = self.has_namespace(DEFAULT_ADDON_NAMESPACE).await {
+        if let Err(error) = self.has_namespace(false, DEFAULT_ADDON_NAMESPACE).await {
             let error = with_causes(&error);
             warn!(error, "cannot make sure that the namespace of add-ons exists");
         }
         while !stop.is_cancelled() {
-            let addons = shell.caches().list::<ManagedClusterAddOn>(Query::namespace(self.cluster));
+            let addons = shell.caches().list::<ManagedClusterAddOn>(Query::namespace(&self.options.cluster));
             if let Ok(addons) = &addons
                 && kept.is_due(now())
                 && let Err(error) = self.delete_credentials(&mut kept, addons).await
@@ -132,7 +125,9 @@ impl AddOns<'_> {
                         warn!(addon, error, "cannot get credentials for the add-on yet");
                     }
                     running.remove(&registration);
-                    kept.add(&registration);
+                    if !matches!(result, Err(JoinError::OfAnotherCluster { .. })) {
+                        kept.add(&registration);
+                    }
                     ended.entry(registration).or_default().ended(result.ok(), now());
                 }
                 () = sleep(CHECK_INTERVAL) => {}
@@ -145,7 +140,13 @@ impl AddOns<'_> {
         &self,
         addons: impl Iterator<Item = &'b Arc<ManagedClusterAddOn>>,
     ) -> BTreeSet<Registration> {
-        addons.flat_map(|addon| registrations(addon, &self.driver)).collect()
+        addons.flat_map(|addon| self.registrations(addon)).collect()
+    }
+
+    /// Returns the registrations of an add-on.
+    pub(super) fn registrations(&self, addon: &ManagedClusterAddOn) -> Vec<Registration> {
+        let is_hosted = self.options.management.is_some() && hosting_cluster(addon).is_some();
+        registrations(addon, &self.options.addon_driver, is_hosted)
     }
 
     /// Makes sure that an add-on has credentials; returns when to check again.
@@ -172,8 +173,9 @@ impl AddOns<'_> {
         registration: &Registration,
         stop: &CancellationToken,
     ) -> Result<Timestamp, JoinError> {
-        let Registration { addon, namespace: _, signer, user, groups, units, proof: _ } = registration;
-        if !self.has_namespace(&registration.namespace).await? {
+        let Registration { addon, signer, user, groups, units, namespace: _, proof: _, is_hosted: _ } =
+            registration;
+        if !self.has_namespace(registration.is_hosted, &registration.namespace).await? {
             return Ok(later(now(), RETRY));
         }
         let fresh = self
@@ -193,7 +195,8 @@ impl AddOns<'_> {
         let mut subject = pki::Subject::new(user.clone(), &groups);
         subject.organizational_units.clone_from(units);
         let request = pki::request(&key, &subject, &[&dns_name])?;
-        let owner = CertificateOwner { cluster: self.cluster, addon: Some(addon), signer, seconds: None };
+        let owner =
+            CertificateOwner { cluster: &self.options.cluster, addon: Some(addon), signer, seconds: None };
         let certificate = self.waiting(registration, certify(self.client, owner, request, stop)).await?;
         let kubeconfig = match registration.is_of_the_hub() {
             true => self.hub.stored_kubeconfig()?,
@@ -201,7 +204,7 @@ impl AddOns<'_> {
         };
         let credentials = Credentials::read(certificate, key.to_pem(), kubeconfig)?;
         let mut data = vec![
-            ("cluster-name", self.cluster),
+            ("cluster-name", self.options.cluster.as_str()),
             ("tls.crt", credentials.certificate.as_str()),
             ("tls.key", &credentials.key),
         ];
@@ -216,69 +219,16 @@ impl AddOns<'_> {
         self.report(addon, addon_status::rotated(&credentials)).await?;
         Ok(credentials.renew_at())
     }
-
-    /// Returns whether a namespace of add-ons exists on the cluster. The agent makes the default one, if it
-    /// may, as OCM's operator does: the manifests of add-ons take it for given. It makes no other.
-    pub(super) async fn has_namespace(&self, name: &str) -> Result<bool, JoinError> {
-        let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
-        let found = namespaces.get_opt(name).await.map_err(api("look for the namespace of the add-on"))?;
-        if found.is_some() || name != DEFAULT_ADDON_NAMESPACE {
-            return Ok(found.is_some());
-        }
-        let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
-        let namespace = Namespace { metadata, ..Namespace::default() };
-        match namespaces.create(&PostParams::default(), &namespace).await {
-            Err(kube::Error::Api(refusal)) if refusal.code == 403 => Ok(false),
-            Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => Ok(true),
-            made => made.map(|_| true).map_err(api("create the namespace of add-ons")),
-        }
-    }
-
-    /// Returns the secret with the credentials of the add-on.
-    pub(super) async fn stored(&self, registration: &Registration) -> Result<Option<Secret>, JoinError> {
-        let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), &registration.namespace);
-        let held = secrets.get_opt(&registration.secret().name).await;
-        held.map_err(api("read the credentials of the add-on"))
-    }
-
-    /// Keeps credentials in the secret of the add-on, and nothing beside them.
-    pub(super) async fn store(
-        &self,
-        registration: &Registration,
-        data: &[(&str, &str)],
-    ) -> Result<(), JoinError> {
-        let Registration { addon, namespace, .. } = registration;
-        let data = data.iter().map(|(key, text)| (*key, ByteString(text.as_bytes().to_vec())));
-        let data: BTreeMap<&str, ByteString> = data.collect();
-        let Key { name, .. } = registration.secret();
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-            "metadata": {
-                "name": name, "namespace": namespace,
-                "labels": {
-                    ADDON_NAME_LABEL: addon, CLUSTER_NAME_LABEL: self.cluster,
-                    ADDON_CREDENTIALS_LABEL: self.hub.label(),
-                },
-            },
-            "data": data,
-        });
-        let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
-        let params = PatchParams::apply("wheelwright-agent").force();
-        let stored = secrets.patch(&name, &params, &Patch::Apply(secret)).await;
-        stored.map_err(api("keep the credentials of the add-on"))?;
-        info!(addon, namespace, "the add-on has credentials for the hub");
-        Ok(())
-    }
 }
 
 impl Registration {
     /// Returns the secret that holds the credentials.
-    pub(super) fn secret(&self) -> Key {
+    pub(super) fn secret(&self) -> CredentialsSecret {
         let name = match self.is_of_the_hub() {
             true => secret_name(&self.addon),
             false => format!("{}-{}{CUSTOM_SECRET}", self.addon, self.signer.replace('/', "-")),
         };
-        Key::namespaced(&self.namespace, name)
+        CredentialsSecret { key: Key::namespaced(&self.namespace, name), is_hosted: self.is_hosted }
     }
 
     /// Returns whether a certificate has exactly the names that are asked for.
@@ -297,7 +247,11 @@ impl Registration {
 
 /// Returns the registrations of an add-on, with the defaults of OCM. One that is being deleted keeps its
 /// credentials for its last jobs.
-pub(super) fn registrations(addon: &ManagedClusterAddOn, driver: &KubeClientDriver) -> Vec<Registration> {
+fn registrations(
+    addon: &ManagedClusterAddOn,
+    driver: &KubeClientDriver,
+    is_hosted: bool,
+) -> Vec<Registration> {
     let (Some(name), Some(cluster)) = (&addon.metadata.name, &addon.metadata.namespace) else {
         return Vec::new();
     };
@@ -314,6 +268,7 @@ pub(super) fn registrations(addon: &ManagedClusterAddOn, driver: &KubeClientDriv
             groups,
             units,
             proof: Proof::of(asked, addon, driver),
+            is_hosted,
         }
     };
     // Of two registrations with one signer, which share a secret, the first counts.
@@ -324,13 +279,14 @@ pub(super) fn registrations(addon: &ManagedClusterAddOn, driver: &KubeClientDriv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     #[test]
     fn a_kept_certificate_counts_only_with_the_groups_and_units_that_are_asked_for_now() {
         let asked = json!({"signerName": "example.com/foo", "subject": {"user": "u", "groups": ["g", "h"], "organizationUnit": ["o"]}});
         let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {}, "status": {"registrations": [asked]}});
-        let registration = &registrations(&serde_json::from_value(addon).unwrap(), &KubeClientDriver::Csr)[0];
+        let registration =
+            &registrations(&serde_json::from_value(addon).unwrap(), &KubeClientDriver::Csr, false)[0];
         let names = |groups: &[&str], unit: &str| pki::Subject {
             organizational_units: vec![unit.into()],
             ..pki::Subject::new("u", groups)
@@ -372,6 +328,7 @@ mod tests {
                 &serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status}))
                     .unwrap(),
                 &KubeClientDriver::Csr,
+                false,
             )
             .pop()
         };

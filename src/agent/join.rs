@@ -78,6 +78,18 @@ pub enum JoinError {
          have it"
     )]
     OfAnotherAgent(String),
+    /// The secret for the credentials of a hosted add-on is that of another cluster.
+    #[error(
+        "the secret {secret} beside this agent has the credentials of the add-on for the cluster {cluster}; \
+         give the add-on another install namespace on one of the clusters, or delete the secret if that \
+         cluster is gone"
+    )]
+    OfAnotherCluster {
+        /// The secret.
+        secret: Key,
+        /// The cluster.
+        cluster: String,
+    },
     /// Another client keeps a definition, without the version that the agent needs.
     #[error("the definition {name} is kept by another client and does not serve the version {version}")]
     Definition {

@@ -1,6 +1,7 @@
 //! Wires the agent of a spoke: join the hub, run the agent's controllers, and keep the certificate fresh
 //! beside them.
 
+mod addon_health;
 mod addon_secrets;
 mod addon_status;
 mod addon_token;
@@ -247,13 +248,7 @@ async fn live(
         over.cancel();
         end.unwrap_or(End::Over)
     };
-    let addons = addons::AddOns {
-        hub: &hub,
-        client: &client,
-        spoke: &options.spoke,
-        cluster: &options.cluster,
-        driver: options.addon_driver.clone(),
-    };
+    let addons = addons::AddOns { hub: &hub, client: &client, options };
     let works = kept::KeptWorks::new(options, &hub);
     let write_addresses = async {
         if options.registers()
@@ -269,7 +264,7 @@ async fn live(
     };
     let keep_addons = async {
         if options.registers() {
-            addons.keep(handle.clone(), &over).await;
+            tokio::join!(addons.keep(handle.clone(), &over), addons.report_health(handle.clone(), &over));
         }
     };
     let ((), end, (), (), ()) =

@@ -249,8 +249,12 @@ pub(super) async fn settings(
         is_claimed: false,
     };
     identity.is_claimed = write_claim(options, hub, &identity).await?;
-    let (claims, grace) = (options.claims.clone(), options.eviction_grace);
-    Ok(AgentSettings { identity, claims, eviction_grace: grace.unwrap_or(EVICTION_GRACE) })
+    Ok(AgentSettings {
+        identity,
+        claims: options.claims.clone(),
+        eviction_grace: options.eviction_grace.unwrap_or(EVICTION_GRACE),
+        is_hosted: options.management.is_some(),
+    })
 }
 
 /// Writes the claim with the identity of the agent. One that may not write it, as with the role of OCM's

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use api::addon::v1alpha1::ManagedClusterAddOn;
 use controllers::hub::overview::{Overview, WorkloadSummary};
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use reconcile::{Read, ReadErrorReason};
+use reconcile::{Query, Read, ReadErrorReason, View as _};
 
+use super::addon_metrics;
 use crate::shell::{Handle, now};
 
 /// The prefix of the names of all metrics.
@@ -24,7 +26,10 @@ pub(super) fn of_operator(handle: &Handle) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
     handle.register_leader(&mut registry);
     handle.register_metrics(&mut registry);
-    register_fleet(&mut registry, &Overview::read(&handle.caches(), now()));
+    let caches = handle.caches();
+    register_fleet(&mut registry, &Overview::read(&caches, now()));
+    let addons = caches.list_readable::<ManagedClusterAddOn>(Query::ALL);
+    addon_metrics::register(&mut registry, &addons.unwrap_or_default());
     text(&registry)
 }
 

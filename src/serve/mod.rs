@@ -2,6 +2,7 @@
 //! converts objects for API servers.
 
 mod accept;
+mod addon_metrics;
 pub mod certificate;
 pub mod conversion;
 mod health;

@@ -1,10 +1,19 @@
 //! `examples/helloworld`: ConfigMaps of the hub are copied to the cluster.
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use serde_json::json;
+use std::time::Duration;
 
-use super::installed::{Installed, start_manager};
+use jiff::SignedDuration;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+use wheelwright::pki::{Authority, Certificate, CertificateRequest, KeyPair, Usage, request};
+use wheelwright::shell::now;
+
+use super::hosted_agent::message as message_of;
+use super::installed::{Installed, mount, start_manager};
+use crate::kube::Kubectl;
 use crate::published::hub::Hub;
 use crate::wait::eventually;
 
@@ -56,6 +65,67 @@ async fn has_an_own_configuration(hub: &Hub, installed: &Installed) {
     .await;
 }
 
+/// Checks what OCM's documents show of an add-on on a cluster.
+async fn is_as_in_the_documents(hub: &Hub, installed: &Installed) {
+    let addon = installed.on_hub(hub);
+    let owner = &addon["metadata"]["ownerReferences"][0];
+    let owner = json!([&owner["kind"], &owner["name"], &owner["controller"]]);
+    assert_eq!(owner, json!(["ClusterManagementAddOn", NAME, true]));
+    for (type_, reason, message) in [
+        ("RegistrationApplied", "SetPermissionApplied", "Registration of the addon agent is configured"),
+        ("ManifestApplied", "AddonManifestApplied", "manifests of addon are applied successfully"),
+        ("ClusterCertificateRotated", "ClientCertificateUpdated", "client certificate rotated starting from"),
+        ("Available", "ManagedClusterAddOnLeaseUpdated", "helloworld add-on is available."),
+    ] {
+        installed.says(hub, type_, reason).await;
+        let told = message_of(&installed.on_hub(hub), type_);
+        assert!(told.starts_with(message), "{told}");
+    }
+    let status = &addon["status"];
+    assert_eq!(status["namespace"], NAME);
+    assert_eq!(status["registrations"].as_array().unwrap().len(), 1, "{status}");
+    let config = json!([{"group": "addon.open-cluster-management.io", "resource": "addondeploymentconfigs"}]);
+    assert_eq!(status["supportedConfigs"], config);
+}
+
+/// Returns the identity with another certificate of the same subject, which ends in an hour.
+fn aged(mut identity: Secret) -> Secret {
+    let data = identity.data.as_mut().unwrap();
+    let held = String::from_utf8(data["tls.crt"].0.clone()).unwrap();
+    let (key, made) = (KeyPair::generate().unwrap(), now() - SignedDuration::from_hours(23));
+    let subject = Certificate::from_pem(&held).unwrap().subject;
+    let asked = CertificateRequest::parse(&request(&key, &subject, &[]).unwrap()).unwrap();
+    let authority = Authority::create("hub", made).unwrap();
+    let certificate = authority.sign(&asked, &[Usage::Client], made, Duration::from_hours(24)).unwrap();
+    data.insert("tls.crt".into(), ByteString(certificate.into_bytes()));
+    data.insert("tls.key".into(), ByteString(key.to_pem().into_bytes()));
+    identity
+}
+
+/// Checks that a certificate is renewed before it ends, that the old one counts as long, and what both may.
+async fn renews_its_identity(hub: &mut Hub, installed: &Installed) {
+    let secrets: Api<Secret> = Api::namespaced(installed.spoke.clone(), NAME);
+    let name = format!("{NAME}-hub-kubeconfig");
+    let before = secrets.get(&name).await.unwrap();
+    let aged = aged(before.clone());
+    hub.restart_agent(installed.cluster, &[], async || {
+        secrets.replace(&name, &PostParams::default(), &aged).await.unwrap();
+    })
+    .await;
+    let mut after = aged.clone();
+    eventually("the certificate is renewed", async || {
+        after = secrets.get(&name).await.unwrap();
+        after.data.as_ref().unwrap()["tls.crt"] != aged.data.as_ref().unwrap()["tls.crt"]
+    })
+    .await;
+    for (dir, identity) in [("before", before), ("after", after)] {
+        let agent = Kubectl::new(&mount(hub, dir, identity), hub.path("kubectl-home"));
+        agent.run(&["get", "configmaps", "-n", installed.cluster]);
+        let refused = agent.fails(&["get", "configmaps", "-n", "default"]);
+        assert!(refused.contains("(Forbidden)"), "{refused}");
+    }
+}
+
 pub(super) async fn lives_and_goes(hub: &mut Hub) {
     let installed = Installed::on(hub, NAME, "c3").await;
     hub.apply(HUB);
@@ -69,6 +139,8 @@ pub(super) async fn lives_and_goes(hub: &mut Hub) {
     installed.says(hub, "Progressing", "Completed").await;
     installed.says(hub, "RegistrationApplied", "SetPermissionApplied").await;
     copies(hub, &installed).await;
+    is_as_in_the_documents(hub, &installed).await;
+    renews_its_identity(hub, &installed).await;
 
     let variables = json!([{"name": "IMAGE", "value": "helloworld:2"}]);
     let change = json!({"spec": {"customizedVariables": variables}}).to_string();
@@ -83,7 +155,7 @@ pub(super) async fn lives_and_goes(hub: &mut Hub) {
     .await;
 
     // The next leader takes over where the manager stopped.
-    assert!(manager.terminate(std::time::Duration::from_secs(20)), "the manager ends when it is asked to");
+    assert!(manager.terminate(Duration::from_secs(20)), "the manager ends when it is asked to");
     let values = json!({"IMAGE": "helloworld:3"}).to_string();
     let annotation = format!("addon.open-cluster-management.io/values={values}");
     hub.kubectl.run(&["annotate", "managedclusteraddon", NAME, "-n", installed.cluster, &annotation]);

@@ -78,12 +78,7 @@ impl Installed {
             held.is_some()
         })
         .await;
-        let dir = hub.path(&format!("{}-{}", self.addon, self.cluster));
-        std::fs::create_dir(&dir).unwrap();
-        for (name, bytes) in held.unwrap().data.unwrap() {
-            std::fs::write(dir.join(name), bytes.0).unwrap();
-        }
-        dir.join("kubeconfig")
+        mount(hub, &format!("{}-{}", self.addon, self.cluster), held.unwrap())
     }
 
     /// Starts the agent of an example, as its Deployment says.
@@ -116,6 +111,16 @@ impl Installed {
         })
         .await;
     }
+}
+
+/// Writes a secret as a pod would mount it; returns the path of its kubeconfig.
+pub(super) fn mount(hub: &Hub, name: &str, secret: Secret) -> PathBuf {
+    let dir = hub.path(name);
+    std::fs::create_dir(&dir).unwrap();
+    for (name, bytes) in secret.data.unwrap() {
+        std::fs::write(dir.join(name), bytes.0).unwrap();
+    }
+    dir.join("kubeconfig")
 }
 
 /// Starts the manager of an example as its Deployment on the hub says.

@@ -4,7 +4,9 @@
 mod framework;
 mod helloworld;
 mod hosted;
+pub(crate) mod hosted_agent;
 pub(crate) mod installed;
+mod managed_serviceaccount;
 mod resource_score;
 
 use crate::published::hub::Hub;
@@ -36,4 +38,19 @@ async fn an_addon_of_ocms_framework_runs_unchanged_on_kube_apiserver() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hosted_addon_runs_on_two_clusters_and_leaves_both() {
     hosted::lives_and_goes(&mut Hub::kubernetes().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_of_an_addon_beside_a_hosted_agent_has_its_credentials_and_its_lease_there() {
+    hosted_agent::has_what_it_needs_beside_it(&mut Hub::embedded().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_of_managed_serviceaccount_runs_unchanged_on_the_embedded_hub() {
+    managed_serviceaccount::gives_tokens_of_the_cluster_to_the_hub(&mut Hub::embedded().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_of_managed_serviceaccount_runs_unchanged_on_kube_apiserver() {
+    managed_serviceaccount::gives_tokens_of_the_cluster_to_the_hub(&mut Hub::kubernetes().await).await;
 }

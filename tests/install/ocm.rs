@@ -1,11 +1,14 @@
-//! A hub whose add-on definitions OCM installed, with its conversion webhook.
+//! The definitions of OCM's module of its API: a hub that has them, with OCM's conversion webhook, and what
+//! ours lack.
+
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::run;
-use crate::kube::{Cluster, Kubectl};
+use crate::kube::{Cluster, Kubectl, built};
 
 const KINDS: [&str; 2] = [
     "clustermanagementaddons.addon.open-cluster-management.io",
@@ -26,20 +29,20 @@ fn conversion(hub: &Cluster) -> Value {
     json!({"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1", "v1beta1"]}})
 }
 
-/// Installs the definitions of the add-on kinds as OCM 1.2 and 1.3 do: v1alpha1 is stored, both versions are
-/// served.
+/// Returns OCM's definitions by their names.
+fn definitions() -> BTreeMap<String, Value> {
+    let folder = format!("{}.crds", built("tests/addon-framework/build").display());
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let read = |file| serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    files.map(read).map(|one: Value| (one["metadata"]["name"].as_str().unwrap().to_owned(), one)).collect()
+}
+
+/// Installs the definitions of the add-on kinds as OCM does: v1alpha1 is stored, both versions are served.
 fn install_definitions(kubectl: &Kubectl, conversion: &Value) {
-    for definition in api::crds::hub() {
-        let mut definition = serde_json::to_value(definition).unwrap();
-        if !KINDS.contains(&definition["metadata"]["name"].as_str().unwrap()) {
-            continue;
-        }
+    let mut definitions = definitions();
+    for kind in KINDS {
+        let mut definition = definitions.remove(kind).unwrap();
         definition["spec"]["conversion"] = conversion.clone();
-        for version in definition["spec"]["versions"].as_array_mut().unwrap() {
-            version["served"] = true.into();
-        }
-        definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
-        definition["kind"] = "CustomResourceDefinition".into();
         kubectl.run_with(&["apply", "-f", "-"], &definition.to_string());
     }
     for kind in KINDS {
@@ -58,6 +61,54 @@ fn stored(kubectl: &Kubectl) -> Vec<Value> {
             json!([object["metadata"]["name"], object["metadata"]["uid"], object["spec"], object["status"]])
         })
         .collect()
+}
+
+/// Adds where a schema of ours drops a field of OCM's, takes another type for it, or wants one that OCM's does
+/// not.
+fn differences(path: &str, theirs: &Value, ours: &Value, found: &mut Vec<String>) {
+    if theirs["type"] != ours["type"] {
+        found.push(format!("{path} is {}, and {} here", theirs["type"], ours["type"]));
+    }
+    let wanted = theirs["required"].as_array().cloned().unwrap_or_default();
+    let more = ours["required"].as_array().into_iter().flatten().filter(|field| !wanted.contains(field));
+    found.extend(more.map(|field| format!("{path} wants {field} here")));
+    for (name, field) in theirs["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        match ours["properties"].get(name) {
+            Some(ours) => differences(&path, field, ours, found),
+            None if ours["x-kubernetes-preserve-unknown-fields"] == true => {}
+            None => found.push(format!("{path} is dropped here")),
+        }
+    }
+    for nested in ["items", "additionalProperties"] {
+        if theirs[nested].is_object() {
+            differences(&format!("{path}[]"), &theirs[nested], &ours[nested], found);
+        }
+    }
+}
+
+#[test]
+fn every_field_of_ocms_definitions_is_in_ours() {
+    let ours: BTreeMap<String, Value> = api::crds::all()
+        .iter()
+        .map(|one| (one.metadata.name.clone().unwrap(), serde_json::to_value(one).unwrap()))
+        .collect();
+    let schema = |definition: &Value, version: &Value| {
+        let versions = definition["spec"]["versions"].as_array().cloned().unwrap_or_default();
+        let found = versions.into_iter().find(|one| one["name"] == *version);
+        found.map(|one| one["schema"]["openAPIV3Schema"].clone()).unwrap_or_default()
+    };
+    let theirs = definitions();
+    assert!(theirs.len() > 14, "{:?}", theirs.keys());
+    let mut found = Vec::new();
+    for (name, definition) in &theirs {
+        for version in definition["spec"]["versions"].as_array().unwrap() {
+            let version = &version["name"];
+            let ours = schema(&ours[name], version);
+            differences(&format!("{name} {version} "), &schema(definition, version), &ours, &mut found);
+        }
+    }
+    assert_eq!(found, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,6 +16,7 @@ use wheelwright::shell::now;
 
 use super::pod::{assert_permitted, start_pod};
 use super::{IMAGE, becomes, embedded_hub, exists, start_operator};
+use crate::addons::hosted_agent;
 use crate::drop_in::send_work;
 use crate::e2e::run_nodes;
 use crate::kube::{Cluster, Directory, Kubectl};
@@ -69,6 +70,23 @@ async fn a_hosted_agent_keeps_its_secrets_beside_it_and_leaves_its_cluster_with_
     let kept = |kubectl: &Kubectl| kubectl.run(&["get", "secrets", "-n", "c1", "-o", "name"]);
     eventually("the work is kept", async || kept(&kubectl).lines().count() == 4).await;
     assert!(kept(&kubectl).contains("secret/hub-kubeconfig-secret"));
+    let hub_file = dir.path("hub.kubeconfig");
+    std::fs::write(&hub_file, serde_saphyr::to_string(&bootstrap).unwrap()).unwrap();
+    let of_hub = Kubectl::new(&hub_file, dir.path("kubectl-home"));
+    hosted_agent::register(&of_hub, "c1", "c1");
+    hosted_agent::approve(&of_hub, 1).await;
+    eventually("an add-on beside its agent has credentials", async || {
+        exists(&kubectl, &["secret", hosted_agent::SECRET, "-n", "c1"])
+    })
+    .await;
+    let addon = || {
+        let addon = of_hub.run(&["get", "managedclusteraddon", "helper", "-n", "c1", "-o", "json"]);
+        serde_json::from_str(&addon).unwrap()
+    };
+    eventually("its lease is looked for", async || {
+        hosted_agent::message(&addon(), "Available").contains("No lease found on hosting cluster")
+    })
+    .await;
     let secrets = Api::<Secret>::all(on_managed.clone()).list(&ListParams::default()).await.unwrap().items;
     assert!(secrets.is_empty(), "the managed cluster has no secret: {secrets:?}");
     for kind in ["clusterroles", "clusterrolebindings"] {

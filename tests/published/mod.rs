@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use self::hub::{CLUSTERS, Hub};
 use crate::wait::eventually;
 
-const TEMPLATE: &str = include_str!("managed-serviceaccount-template.yaml");
+pub(crate) const TEMPLATE: &str = include_str!("managed-serviceaccount-template.yaml");
 const MANAGER: &str = include_str!("managed-serviceaccount-manager.yaml");
 const PROXY: &str = include_str!("cluster-proxy-manager.yaml");
 const WORK: &str = "addon-managed-serviceaccount-deploy-0";

@@ -30,7 +30,12 @@ pub(super) fn each_version_shows_what_the_other_wrote(hub: &Hub) {
     let subject = json!({"user": "u", "groups": ["g"]});
     let registrations =
         json!([{"type": "kubeClient", "kubeClient": {"driver": "token", "subject": subject}}]);
-    let status = json!({"status": {"registrations": registrations}}).to_string();
+    let group = "addon.open-cluster-management.io";
+    let supported = json!([
+        {"group": group, "resource": "addondeploymentconfigs"}, {"group": "", "resource": "configmaps"},
+    ]);
+    let status = json!({"registrations": registrations, "supportedConfigs": supported});
+    let status = json!({"status": status}).to_string();
     let patch = ["patch", NEW, "both", "-n", "c2", "--subresource=status", "--type=merge", "-p", &status];
     hub.kubectl.run(&patch);
     let old = read(hub, OLD)["status"].clone();
@@ -40,6 +45,9 @@ pub(super) fn each_version_shows_what_the_other_wrote(hub: &Hub) {
         json!([{"signerName": "kubernetes.io/kube-apiserver-client", "subject": subject}])
     );
     assert_eq!(read(hub, NEW)["status"]["registrations"], registrations);
+    for version in [OLD, NEW] {
+        assert_eq!(read(hub, version)["status"]["supportedConfigs"], supported, "{version}");
+    }
 
     let moved = json!({"spec": {"installNamespace": "other"}}).to_string();
     hub.kubectl.run(&["patch", OLD, "both", "-n", "c2", "--type=merge", "-p", &moved]);

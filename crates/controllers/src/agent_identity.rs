@@ -86,12 +86,14 @@ pub struct AgentSettings {
     pub claims: ClaimOptions,
     /// How long a work may be missing on the hub.
     pub eviction_grace: SignedDuration,
+    /// Whether the agent runs on another cluster than its own.
+    pub is_hosted: bool,
 }
 
 impl AgentSettings {
     /// Returns the settings of an agent without options.
     pub fn new(identity: Identity) -> Self {
-        Self { identity, claims: ClaimOptions::default(), eviction_grace: EVICTION_GRACE }
+        Self { identity, claims: ClaimOptions::default(), eviction_grace: EVICTION_GRACE, is_hosted: false }
     }
 }
 

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::*;
 use crate::golden;
 use controllers::hub::overview::{ClusterSummary, Clusters, Group, PlacementSummary, Repository};
 use engine::rollout::ClusterState;
+use serde_json::{Value, json};
 
 fn fleet() -> Overview {
     let cluster = |name: &str, state| ClusterSummary {
@@ -50,11 +52,32 @@ fn fleet() -> Overview {
     }
 }
 
+/// Returns an add-on on four clusters, one of which it leaves.
+fn addons() -> Vec<Arc<ManagedClusterAddOn>> {
+    let addon = |metadata: Value, available: Option<&str>| {
+        let condition = available.map(|status| {
+            json!({"type": "Available", "status": status, "reason": "R", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        });
+        let status = json!({"conditions": condition.into_iter().collect::<Vec<_>>()});
+        Arc::new(serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": status})).unwrap())
+    };
+    let leaving = json!({"name": "msa", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let named = || json!({"name": "msa"});
+    vec![
+        addon(named(), Some("True")),
+        addon(named(), Some("False")),
+        addon(named(), None),
+        addon(leaving, Some("False")),
+    ]
+}
+
 /// Returns every metric, with values.
 fn all() -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     crate::shell::register_samples(&mut registry);
     register_fleet(&mut registry, &Ok(fleet()));
+    addon_metrics::register(&mut registry, &addons());
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text
@@ -64,6 +87,9 @@ fn all() -> String {
 fn the_state_of_the_fleet_is_exported() {
     let text = all();
     for line in [
+        "wheelwright_addon_clusters{addon=\"msa\",available=\"true\"} 1",
+        "wheelwright_addon_clusters{addon=\"msa\",available=\"false\"} 1",
+        "wheelwright_addon_clusters{addon=\"msa\",available=\"unknown\"} 1",
         "wheelwright_clusters{available=\"false\"} 1",
         "wheelwright_config_repo_ready{config_repo=\"n/fleet\"} 1",
         "wheelwright_config_repo_report_failed{config_repo=\"n/fleet\"} 1",

@@ -5,12 +5,13 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 
-use crate::agent_identity;
+use crate::agent_identity::{self, AgentSettings};
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::{addon_conditions, cluster_conditions};
+use engine::addon::hosting;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
@@ -40,23 +41,19 @@ impl Controller for AddOnLeaseController {
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
-        let Some(addon) = view.get::<ManagedClusterAddOn>(key)?.filter(|addon| !addon.is_terminating())
-        else {
-            return Ok(plan);
-        };
-        // The status names the lease, so the controller waits until the hub has written the status.
-        let Some(mut status) = addon.status.clone() else { return Ok(plan) };
-        if status.health_check.as_ref().is_some_and(|check| check.mode == HealthCheckMode::Customized) {
+        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(plan) };
+        // A hosted agent reads the leases beside it without a watch.
+        let is_hosted = view.settings::<AgentSettings>().is_some_and(|settings| settings.is_hosted);
+        if is_hosted && hosting_cluster(&addon).is_some() {
             return Ok(plan);
         }
-        // While the cluster is unknown, the hub writes the status of its add-ons.
-        let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
-        if cluster.is_some_and(|cluster| is_unknown(&cluster)) {
-            return Ok(plan);
-        }
-        let lease = Key::namespaced(addon.agent_namespace(), &key.name);
+        let Some(lease) = lease_of(&addon, view)? else { return Ok(plan) };
         let lease = view.get_on::<Lease>(Site::Spoke, &lease)?;
-        let available = observe(&key.name, lease.as_deref(), &mut plan, now);
+        let (available, until) = availability(&addon, lease.as_deref(), now);
+        if let Some(until) = until {
+            plan.wake(until);
+        }
+        let mut status = addon.status.clone().unwrap_or_default();
         set_condition(&mut status.conditions, available, now);
         let new = ManagedClusterAddOn { status: Some(status), ..ManagedClusterAddOn::clone(&addon) };
         plan.status = StatusWrite::between(addon.as_ref(), &new);
@@ -68,23 +65,51 @@ fn is_unknown(cluster: &ManagedCluster) -> bool {
     cluster.condition(cluster_conditions::AVAILABLE).is_some_and(|available| available.status == Unknown)
 }
 
-/// Returns the availability of an add-on, in OCM's words; a lease that is valid wakes the key when it
-/// expires.
-fn observe(addon: &str, lease: Option<&Lease>, plan: &mut Plan, now: Timestamp) -> Observation {
-    let observation = |status, reason| Observation::new(addon_conditions::AVAILABLE, status, reason);
+/// Returns the cluster that an add-on names for the agents that run away from theirs. An empty name is none.
+pub fn hosting_cluster(addon: &ManagedClusterAddOn) -> Option<&str> {
+    hosting::hosting_cluster(addon).filter(|name| !name.is_empty())
+}
+
+/// Returns the lease that says whether an add-on is available; `None` if the hub says it.
+///
+/// # Errors
+/// The cluster cannot be read.
+pub fn lease_of(addon: &ManagedClusterAddOn, view: &impl View) -> Read<Option<Key>> {
+    // The status names the lease, so the agent waits until the hub has written the status.
+    let Some(status) = addon.status.as_ref().filter(|_| !addon.is_terminating()) else { return Ok(None) };
+    if status.health_check.as_ref().is_some_and(|check| check.mode == HealthCheckMode::Customized) {
+        return Ok(None);
+    }
+    // While the cluster is unknown, the hub writes the status of its add-ons.
+    let cluster = view.get::<ManagedCluster>(&Key::cluster(addon.namespace()))?;
+    let is_judged_here = cluster.is_none_or(|cluster| !is_unknown(&cluster));
+    Ok(is_judged_here.then(|| Key::namespaced(addon.agent_namespace(), addon.name())))
+}
+
+/// Returns the availability of an add-on, in OCM's words, and the time at which a valid lease expires.
+pub fn availability(
+    addon: &ManagedClusterAddOn,
+    lease: Option<&Lease>,
+    now: Timestamp,
+) -> (Observation, Option<Timestamp>) {
+    let name = addon.name();
+    let observation = |status, reason, message| {
+        Observation::new(addon_conditions::AVAILABLE, status, reason).message(message)
+    };
     let Some(lease) = lease else {
-        return observation(Unknown, "ManagedClusterAddOnLeaseNotFound")
-            .message(format!("The status of {addon} add-on is unknown."));
+        let message = format!("The status of {name} add-on is unknown.");
+        return (observation(Unknown, "ManagedClusterAddOnLeaseNotFound", message), None);
     };
     let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-    match renewed.and_then(|time| time.0.checked_add(GRACE).ok()) {
-        Some(until) if until > now => {
-            plan.wake(until);
-            observation(True, "ManagedClusterAddOnLeaseUpdated")
-                .message(format!("{addon} add-on is available."))
+    match renewed.and_then(|time| time.0.checked_add(GRACE).ok()).filter(|until| *until > now) {
+        Some(until) => {
+            let message = format!("{name} add-on is available.");
+            (observation(True, "ManagedClusterAddOnLeaseUpdated", message), Some(until))
         }
-        Some(_) | None => observation(False, "ManagedClusterAddOnLeaseUpdateStopped")
-            .message(format!("{addon} add-on is not available.")),
+        None => {
+            let message = format!("{name} add-on is not available.");
+            (observation(False, "ManagedClusterAddOnLeaseUpdateStopped", message), None)
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The controllers of the spoke agent, one a file.
 
-pub(crate) mod addon_lease;
+pub mod addon_lease;
 pub(crate) mod cluster_status;
 pub(crate) mod lease;
 pub(crate) mod managed_namespace;

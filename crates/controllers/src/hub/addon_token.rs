@@ -2,7 +2,8 @@
 //! get tokens of it.
 //!
 //! The objects are deleted when the driver changes, when the add-on is gone, and when the hub does not accept
-//! the cluster any more. The binding is deleted last, because it shows that the others exist.
+//! the cluster any more. The binding is made before the account and deleted last, because it shows that the
+//! account exists. Where the API server refuses it, a role stays that nobody is bound to.
 
 use std::sync::Arc;
 
@@ -78,10 +79,9 @@ fn ensure(addon: &ManagedClusterAddOn, view: &impl View, now: Timestamp) -> Read
     let live_account = view.object(&reference(&account))?;
     let live_role = view.object(&reference(&role))?;
     let live_binding = view.get::<RoleBinding>(&Key::of(&binding))?;
-    plan.step(
-        missing(&account, live_account.as_deref()).into_iter().chain(missing(&role, live_role.as_deref())),
-    );
+    plan.step(missing(&role, live_role.as_deref()));
     plan.step(Action::ensure(&binding, live_binding.as_deref()));
+    plan.step(missing(&account, live_account.as_deref()));
     if let Some(account) = live_account {
         let mut new = addon.clone();
         let ready = token::ready(&key, account.uid());

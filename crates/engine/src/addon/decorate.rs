@@ -144,26 +144,30 @@ fn asks(object: &Object) -> bool {
 /// Decorates the pods of a workload; other objects stay as they are.
 ///
 /// # Errors
-/// Fails where there is no room for the additions.
+/// Fails where there is no room for the additions, or where a field is not what Kubernetes defines.
 pub(super) fn workload(
     object: &mut Object,
     decoration: &Decoration,
     room: &mut Room,
 ) -> Result<(), RenderError> {
     let Some(path) = path_of_pods(object) else { return Ok(()) };
-    let lists = if asks(object) { &["containers", "initContainers"][..] } else { &["containers"] };
-    let (resource, name) = (plural(object.kind()), object.name().to_owned());
-    let pod = path.iter().try_fold(&mut object.0, |fields, name| fields.get_mut(*name)?.as_object_mut());
-    let Some(pod) = pod else { return Ok(()) };
+    let lists: &[&'static str] =
+        if asks(object) { &["containers", "initContainers"] } else { &["containers"] };
+    let id = format!("{}:{}", plural(object.kind()), object.name());
+    let mut pod = &mut object.0;
+    for &field in path {
+        let Some(inner) = pod.get_mut(field) else { return Ok(()) };
+        pod = inner.as_object_mut().ok_or_else(|| shape(&id, field, "an object"))?;
+    }
     for volume in &decoration.volumes {
         let volume = json!({"name": volume.name, "secret": {"secretName": volume.secret}});
         room.take(size(&volume))?;
-        list(pod, "volumes").push(volume);
+        list(pod, "volumes", &id)?.push(volume);
     }
     if decoration.mounts_proxy_ca() {
         let config_map =
             json!({"name": PROXY_CA_VOLUME, "configMap": {"name": proxy_ca_name(&decoration.addon)}});
-        list(pod, "volumes").push(config_map);
+        list(pod, "volumes", &id)?.push(config_map);
     }
     if let Some(selector) = &decoration.node_selector {
         room.take(size(selector))?;
@@ -173,15 +177,23 @@ pub(super) fn workload(
         room.take(size(tolerations))?;
         pod.insert("tolerations".into(), tolerations.clone());
     }
-    for list in lists {
-        let containers = pod.get_mut(*list).and_then(Value::as_array_mut).into_iter().flatten();
-        for container in containers.filter_map(Value::as_object_mut) {
-            let container_name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-            let id = format!("{resource}:{name}:{container_name}");
+    for &field in lists {
+        if !pod.contains_key(field) {
+            continue;
+        }
+        for container in list(pod, field, &id)? {
+            let container =
+                container.as_object_mut().ok_or_else(|| shape(&id, field, "a list of objects"))?;
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+            let id = format!("{id}:{name}");
             decorate_container(container, &id, decoration, room)?;
         }
     }
     Ok(())
+}
+
+fn shape(workload: &str, field: &'static str, wanted: &'static str) -> RenderError {
+    RenderError::Shape { workload: workload.to_owned(), field, wanted }
 }
 
 /// Returns the size of the JSON of a value.
@@ -195,25 +207,27 @@ fn decorate_container(
     decoration: &Decoration,
     room: &mut Room,
 ) -> Result<(), RenderError> {
-    let env = list(container, "env");
+    let env = list(container, "env", id)?;
     for (name, value) in decoration.env.iter().chain(&decoration.proxy) {
         let variable = json!({"name": name, "value": value});
         room.take(size(&variable))?;
         env.push(variable);
     }
     if decoration.mounts_proxy_ca() {
-        env.push(json!({"name": "CA_BUNDLE_FILE_PATH", "value": format!("{PROXY_CA_PATH}/{PROXY_CA_KEY}")}));
+        list(container, "env", id)?
+            .push(json!({"name": "CA_BUNDLE_FILE_PATH", "value": format!("{PROXY_CA_PATH}/{PROXY_CA_KEY}")}));
     }
-    if env.is_empty() {
+    if list(container, "env", id)?.is_empty() {
         container.remove("env");
     }
     for volume in &decoration.volumes {
         let mount = json!({"name": volume.name, "mountPath": volume.path});
         room.take(size(&mount))?;
-        list(container, "volumeMounts").push(mount);
+        list(container, "volumeMounts", id)?.push(mount);
     }
     if decoration.mounts_proxy_ca() {
-        list(container, "volumeMounts").push(json!({"name": PROXY_CA_VOLUME, "mountPath": PROXY_CA_PATH}));
+        let mount = json!({"name": PROXY_CA_VOLUME, "mountPath": PROXY_CA_PATH});
+        list(container, "volumeMounts", id)?.push(mount);
     }
     if let Some(image) = container.get("image").and_then(Value::as_str) {
         room.compare(image, decoration.registries.len())?;
@@ -230,12 +244,20 @@ fn decorate_container(
     Ok(())
 }
 
-fn list<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value> {
+/// Returns a list of a workload, which is made if it is absent or null.
+///
+/// # Errors
+/// Fails where something else is there.
+fn list<'a>(
+    fields: &'a mut Map<String, Value>,
+    name: &'static str,
+    id: &str,
+) -> Result<&'a mut Vec<Value>, RenderError> {
     let slot = fields.entry(name).or_insert_with(|| json!([]));
-    if !slot.is_array() {
+    if slot.is_null() {
         *slot = json!([]);
     }
-    slot.as_array_mut().expect("set to a list just above")
+    slot.as_array_mut().ok_or_else(|| shape(id, name, "a list"))
 }
 
 /// Returns the image that the last mirror that has another one serves in place of `image`.
@@ -309,4 +331,33 @@ pub(super) fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]
         "data": {PROXY_CA_KEY: decoration.proxy_ca},
     });
     Object::from_value(config_map).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::template::{TemplateInput, render};
+    use super::*;
+
+    #[test]
+    fn a_workload_of_another_shape_is_refused_and_nothing_of_it_is_replaced() {
+        let pod = |containers: Value, volumes: Value| json!({"containers": containers, "volumes": volumes});
+        for (pod, wanted) in [
+            (pod(json!([{"name": "c", "env": {"A": "b"}}]), json!([])), "env of deployments:d:c"),
+            (pod(json!([{"name": "c", "volumeMounts": "m"}]), json!([])), "volumeMounts of deployments:d:c"),
+            (pod(json!(["c"]), json!([])), "containers of deployments:d"),
+            (pod(json!({"name": "c"}), json!([])), "containers of deployments:d"),
+            (pod(json!([]), json!({})), "volumes of deployments:d"),
+            (json!("pod"), "spec of deployments:d"),
+            (pod(json!([{"name": "c", "env": null}]), json!(null)), ""),
+        ] {
+            let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "d", "namespace": "ns"}, "spec": {"template": {"spec": pod}}});
+            let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [manifest]}},
+                "registration": [{"type": "KubeClient"}]});
+            let template = &serde_json::from_value(template).unwrap();
+            let input = TemplateInput { addon: "a", cluster: "c1", template, config: None, registries: None };
+            let told = render(&input).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(told.starts_with(wanted) && told.is_empty() == wanted.is_empty(), "{told}");
+        }
+    }
 }

@@ -68,6 +68,16 @@ pub enum RenderError {
         "the registries and resource requirements of the configuration take more than {COMPARISONS} comparisons with the containers of the template"
     )]
     TooMuchWork,
+    /// A workload has another shape than Kubernetes gives it, so that additions would replace what is there.
+    #[error("{field} of {workload} in the template is not {wanted}; write it as Kubernetes defines it")]
+    Shape {
+        /// Resource and name, with the container if it is one of a container.
+        workload: String,
+        /// The field.
+        field: &'static str,
+        /// What the field should be.
+        wanted: &'static str,
+    },
     /// A registration of type CustomSigner has no signer.
     #[error("custom signer is nil")]
     NoSigner,

@@ -53,8 +53,8 @@ fn objects(values: impl IntoIterator<Item = Value>) -> impl Iterator<Item = Obje
     values.into_iter().filter_map(|value| Object::from_value(value).ok())
 }
 
-/// Returns the permissions of a hosted agent on the hosting cluster: its secrets. On the managed cluster it has
-/// those of the kubeconfig that names the cluster.
+/// Returns the permissions of a hosted agent on the hosting cluster: the secrets and leases of its namespace.
+/// On the managed cluster it has those of the kubeconfig that names the cluster.
 fn hosted(settings: &KlusterletSettings) -> [Value; 4] {
     let name = format!("open-cluster-management:management:{}-agent", settings.name);
     let metadata = json!({"name": name, "namespace": settings.namespace});
@@ -67,10 +67,14 @@ fn hosted(settings: &KlusterletSettings) -> [Value; 4] {
         account(settings, "work"),
         json!({
             "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata,
-            "rules": [{
-                "apiGroups": [""], "resources": ["secrets"],
-                "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
-            }],
+            "rules": [
+                {
+                    "apiGroups": [""], "resources": ["secrets"],
+                    "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+                },
+                // Those of add-ons that run beside the agent.
+                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]},
+            ],
         }),
         json!({
             "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": metadata,

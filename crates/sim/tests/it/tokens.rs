@@ -113,3 +113,21 @@ fn the_account_goes_with_the_driver_with_the_addon_and_with_the_acceptance_of_th
         assert_eq!((exist(&world), ready(&world)), ([false; 3], None));
     }
 }
+
+/// Executes an action as an API server with a policy against the bindings of token roles.
+fn refuse_binding(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    let target = action.target().filter(|target| target.key.name == format!("{ADDON}-token-role"));
+    match target {
+        Some(target) if target.gvk.kind == "RoleBinding" => {
+            Err(Failure::refused(&target, 403, [].into_iter(), "denied by a policy"))
+        }
+        Some(_) | None => execute(servers, manager, action, now),
+    }
+}
+
+#[test]
+fn no_account_is_made_that_its_deletion_would_not_find() {
+    let world = on(with(Setup { execute: refuse_binding, ..Setup::default() }, 7, 1));
+    assert_eq!(exist(&world), [false, true, false], "the binding shows that there is an account");
+    assert!(ready(&world).unwrap().is_false());
+}

@@ -11,9 +11,17 @@ fn typed<K: object::Kind>(object: Value) -> K {
 
 /// Plans for an add-on with this status, whose cluster is available or unknown and has this lease.
 fn plan(status: &Value, cluster: &str, lease: Option<&Value>) -> Plan {
+    plan_hosted(false, "", status, cluster, lease)
+}
+
+/// Plans in an agent that may be hosted, for an add-on that names this hosting cluster.
+fn plan_hosted(is_hosted: bool, host: &str, status: &Value, cluster: &str, lease: Option<&Value>) -> Plan {
     let mut caches = Caches::default();
-    let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {"installNamespace": "agents"},
-        "status": status});
+    let identity = agent_identity::Identity::parse("c1/a/hash").unwrap();
+    caches.set_settings(AgentSettings { is_hosted, ..AgentSettings::new(identity) });
+    let annotations = json!({"addon.open-cluster-management.io/hosting-cluster-name": host});
+    let metadata = json!({"name": "a", "namespace": "c1", "annotations": annotations});
+    let addon = json!({"metadata": metadata, "spec": {"installNamespace": "agents"}, "status": status});
     caches.replace::<ManagedClusterAddOn>(Site::Hub, vec![typed(addon)], "1");
     let available = json!([{"type": "ManagedClusterConditionAvailable", "status": cluster, "reason": "R",
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
@@ -54,4 +62,14 @@ fn the_hub_judges_other_addons_and_those_of_an_unknown_cluster() {
     assert!(plan(&json!({"healthCheck": {"mode": "Customized"}}), "True", None).is_empty());
     assert!(plan(&json!({}), "Unknown", None).is_empty());
     assert!(plan(&Value::Null, "True", None).is_empty(), "the status names the lease");
+}
+
+#[test]
+fn a_hosted_agent_looks_on_its_cluster_for_the_leases_of_addons_without_a_host_only() {
+    for (is_hosted, host, is_judged) in
+        [(true, "host", false), (true, "", true), (false, "host", true), (false, "", true)]
+    {
+        let plan = plan_hosted(is_hosted, host, &json!({}), "True", None);
+        assert_eq!(plan.status.is_some(), is_judged, "{is_hosted} {host}");
+    }
 }
