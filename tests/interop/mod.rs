@@ -161,7 +161,9 @@ async fn ocms_agents_join_work_and_leave_under_our_hub() {
     }
     fleet.kubectl.run(&["label", "managedcluster", "c2", "canary=true"]);
     fleet.works("c1", "one", "1").await;
+    spokes[0].renew(&cluster).await;
     fleet.works("c1", "one", "2").await;
+    fleet.becomes("managedcluster/c1", "", "ClusterCertificateRotated", "ClientCertificateUpdated").await;
     fleet.kubectl.run(&["delete", "manifestwork", "one", "-n", "c1", "--timeout=60s"]);
     assert!(!exists(&spokes[0].kubectl, &["configmap", "one"]));
 

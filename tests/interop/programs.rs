@@ -254,6 +254,32 @@ impl OcmSpoke {
         self.agents.push(start_pod(&self.cluster, &self.dir, AGENT, AGENTS[1]));
     }
 
+    /// Gives the agents an identity that its hub has signed long ago, and waits until they have a new one.
+    pub(super) async fn renew(&mut self, hub: &Cluster) {
+        self.agents.clear();
+        let name = ["secret", "hub-kubeconfig-secret", "-n", AGENT];
+        let read = |key: &str| {
+            let path = format!("jsonpath={{.data.{key}}}");
+            STANDARD.decode(self.kubectl.run(&[&["get"], &name[..], &["-o", &path]].concat())).unwrap()
+        };
+        let text = |key: &str| String::from_utf8(read(key)).unwrap();
+        let group = format!("system:open-cluster-management:{}", text("cluster-name"));
+        let user = format!("{group}:{}", text("agent-name"));
+        let groups = ["system:open-cluster-management:managed-clusters", &group];
+        let old = hub.old_certificate(&user, &groups);
+        let data =
+            json!({"tls.crt": STANDARD.encode(&old.certificate), "tls.key": STANDARD.encode(&old.key)});
+        let patch = json!({"data": data}).to_string();
+        self.kubectl.run(&[&["patch"], &name[..], &["--type=merge", "-p", &patch]].concat());
+        let agent = start_pod(&self.cluster, &self.dir, AGENT, AGENTS[0]);
+        eventually("the cluster has another certificate", async || {
+            read("tls\\.crt") != old.certificate.as_bytes()
+        })
+        .await;
+        self.agents.push(agent);
+        self.start_work().await;
+    }
+
     /// Gives the Klusterlet to our registration operator, with our image, and starts the agents that it
     /// installs.
     pub(super) async fn hand_over(&mut self) -> Vec<Running> {

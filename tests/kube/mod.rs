@@ -157,6 +157,14 @@ impl Cluster {
         file
     }
 
+    /// Returns the certificate and the key of a user whose certificate has used nine tenths of its life.
+    pub(crate) fn old_certificate(&self, user: &str, groups: &[&str]) -> Identity {
+        let made = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_hours(90)).unwrap();
+        let (subject, lifetime) = (Subject::new(user, groups), Duration::from_hours(100));
+        let profile = Profile { subject, names: &[], usage: Usage::Client, lifetime };
+        self.authority.issue(&profile, made).unwrap()
+    }
+
     /// Returns a file of the control plane, such as `ca.crt`.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path(name)

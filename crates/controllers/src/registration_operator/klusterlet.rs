@@ -88,8 +88,8 @@ impl Agent {
         let secrets = secrets.chain(settings.is_hosted.then(|| MANAGED_SECRET.to_owned()));
         let secrets = secrets.map(|name| secret(&settings, name));
         let pull = access.namespaces.iter().map(Object::name).chain([PULL_SECRET_NAMESPACE]).map(pull_secret);
-        let targets =
-            wanted.chain(deployment_names(&settings)).chain(secrets).chain(pull).chain([claim(&identity)]);
+        let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain(pull);
+        let targets = targets.chain(klusterlet::left_by_ocm(&settings)).chain([claim(&identity)]);
         let live = Live::read(view, targets.collect::<Vec<_>>())?;
         Ok(Self { settings, access, live })
     }
@@ -227,7 +227,9 @@ fn remove(klusterlet: &Klusterlet, view: &impl View, now: Timestamp) -> Read<Pla
     let objects = agent.access.objects.iter().filter_map(|object| live(&object.reference()));
     let copies = agent.access.namespaces.iter().filter_map(|one| live(&pull_secret(one.name())));
     let copies = copies.filter(|secret| klusterlet::is_copy(secret));
-    plan.step(objects.chain(live(&identity)).chain(claim).chain(copies).map(delete));
+    let left = klusterlet::left_by_ocm(&agent.settings);
+    let left = left.iter().filter_map(live);
+    plan.step(objects.chain(left).chain(live(&identity)).chain(claim).chain(copies).map(delete));
     let namespaces = agent.access.namespaces.iter().filter(|one| one.name() == agent.settings.namespace);
     let namespaces = namespaces.filter_map(|one| live(&one.reference()));
     plan.step(namespaces.filter(|one| agent.settings.made(one) && !one.is_terminating()).map(delete));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{KlusterletSettings, PULL_SECRET, with_digest};
 use crate::registration::rbac::RBAC;
 use api::names::DEFAULT_ADDON_NAMESPACE;
-use object::Object;
+use object::{Gvk, Key, Object, ObjectRef};
 
 /// The objects that give an agent its permissions.
 pub struct AccessObjects {
@@ -37,11 +37,11 @@ pub fn access(settings: &KlusterletSettings) -> AccessObjects {
         account(settings, "registration"),
         account(settings, "work"),
         role(settings, "registration:agent", &registration_rules()),
-        binding(settings, "registration:agent", "registration", None),
+        binding(settings, "registration:agent", "registration"),
         role(settings, "registration:addon-management", &addon_rules()),
-        binding(settings, "registration:addon-management", "registration", None),
-        // A work may contain any object, unless it names a service account as its executor.
-        binding(settings, "work:execution-admin", "work", Some("cluster-admin")),
+        binding(settings, "registration:addon-management", "registration"),
+        role(settings, "work:agent", &work_rules()),
+        binding(settings, "work:agent", "work"),
     ];
     AccessObjects {
         namespaces: objects(namespaces).collect(),
@@ -115,16 +115,40 @@ fn role(settings: &KlusterletSettings, part: &str, rules: &Value) -> Value {
     })
 }
 
-fn binding(settings: &KlusterletSettings, part: &str, account: &str, role: Option<&str>) -> Value {
+/// Returns the binding of a role, by its name. OCM's operator gives the same names to its roles and bindings,
+/// and the role of a binding cannot change: so either operator takes over what the other one made.
+fn binding(settings: &KlusterletSettings, part: &str, account: &str) -> Value {
     let name = name(settings, part);
-    let role = role.map_or_else(|| name.clone(), str::to_owned);
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
         "subjects": [
             {"kind": "ServiceAccount", "name": settings.account(account), "namespace": settings.namespace},
         ],
     })
+}
+
+/// Returns the permissions that OCM's operator gives to the work agent beside those with names of ours. They
+/// go with the Klusterlet.
+pub fn left_by_ocm(settings: &KlusterletSettings) -> [ObjectRef; 3] {
+    let target = |kind: &str, part: &str| ObjectRef {
+        gvk: Gvk::new(RBAC, "v1", kind),
+        key: Key::cluster(name(settings, part)),
+    };
+    [
+        target("ClusterRoleBinding", "work:execution-admin"),
+        target("ClusterRoleBinding", "work:aggregate"),
+        target("ClusterRole", "work:aggregate"),
+    ]
+}
+
+/// Returns the rules of a work agent: a work may contain any object, unless it names a service account as its
+/// executor.
+fn work_rules() -> Value {
+    json!([
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ])
 }
 
 /// Returns the rules of a registration agent on its cluster, without add-ons.

@@ -10,7 +10,7 @@ mod deployment;
 mod pull_secret;
 mod settings;
 
-pub use access::{AccessObjects, access};
+pub use access::{AccessObjects, access, left_by_ocm};
 pub use conditions::{Installation, Secrets, conditions, generations, prepared, related};
 pub(crate) use conditions::{fields_ignored, valid_gates};
 pub(crate) use deployment::number;
