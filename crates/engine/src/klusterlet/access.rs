@@ -132,7 +132,7 @@ fn binding(settings: &KlusterletSettings, part: &str, account: &str) -> Value {
 /// go with the Klusterlet.
 pub fn left_by_ocm(settings: &KlusterletSettings) -> [ObjectRef; 3] {
     let target = |kind: &str, part: &str| ObjectRef {
-        gvk: Gvk::new(RBAC, "v1", kind),
+        gvk: Gvk::parse(&format!("{RBAC}/v1"), kind),
         key: Key::cluster(name(settings, part)),
     };
     [
