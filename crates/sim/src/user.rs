@@ -185,7 +185,7 @@ impl World {
     }
 
     /// Cuts a cluster off from the hub and restarts its agent, which goes on from the works that it kept.
-    pub fn restart_agent_alone(&mut self, name: &str) {
+    pub(crate) fn restart_agent_alone(&mut self, name: &str) {
         let Some(caches) = self.agent_caches(name) else { return };
         let kept = caches.list::<ManifestWork>(Query::namespace(name)).unwrap_or_default();
         self.restart_agent(name);
@@ -196,12 +196,12 @@ impl World {
     }
 
     /// Keeps a backup of the hub.
-    pub fn back_up_hub(&mut self) {
+    pub(crate) fn back_up_hub(&mut self) {
         self.backup = Some(self.hub.clone());
     }
 
     /// Restores the hub from its last backup, if there is one. Every process notices it when it reads the hub.
-    pub fn restore_hub(&mut self) {
+    pub(crate) fn restore_hub(&mut self) {
         let Some(backup) = &self.backup else { return };
         self.hub.go_back(backup);
         self.was_restored = true;
