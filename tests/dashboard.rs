@@ -23,6 +23,7 @@ use tokio_rustls::client::TlsStream;
 use crate::cli::server;
 use crate::kube::{Cluster, Directory, Kubectl, helm};
 use crate::rollout::load;
+use crate::sources::write_certificates;
 use crate::wait::eventually;
 
 const ADD_ON: &str = "managed-serviceaccount";
@@ -66,22 +67,30 @@ impl Answer {
     }
 }
 
+/// Starts a dashboard with further arguments, and returns its process and its port.
+fn spawn(kubeconfig: &Path, arguments: &[&str]) -> (Child, u16) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.args(["dashboard", "--listen", "127.0.0.1:0", "--namespace", helm::NAMESPACE]);
+    command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port = line.trim().rsplit(':').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
+    (child, port)
+}
+
+/// Returns a client that trusts an authority.
+fn trusting(authority: &str) -> TlsConnector {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+    let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
+}
+
 impl Dashboard {
     /// Starts the dashboard with an identity, and trusts the authority that it keeps in its Secret.
     pub(crate) async fn start(hub: &Client, kubeconfig: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        command.args([
-            "dashboard",
-            "--listen",
-            "127.0.0.1:0",
-            "--namespace",
-            helm::NAMESPACE,
-            "--kubeconfig",
-        ]);
-        let mut child = command.arg(kubeconfig).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim().rsplit(':').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
+        let (child, port) = spawn(kubeconfig, &[]);
         let secrets: Api<Secret> = Api::namespaced(hub.clone(), helm::NAMESPACE);
         let mut authority = String::new();
         eventually("the certificate is in the Secret", async || {
@@ -92,10 +101,7 @@ impl Dashboard {
             !authority.is_empty()
         })
         .await;
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
-        let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        Self { child, port, tls: TlsConnector::from(Arc::new(config)) }
+        Self { child, port, tls: trusting(&authority) }
     }
 
     async fn connect(&self) -> Option<TlsStream<TcpStream>> {
@@ -348,6 +354,24 @@ async fn visitors_of_the_embedded_hub_see_and_change_what_it_lets_them() {
     .unwrap();
     let kubectl = Kubectl::new(&kubeconfig, dir.path("kubectl-home"));
     check(cluster.server.as_ref().unwrap(), &authority, client, &kubectl, &dir).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dashboard_with_a_certificate_of_ones_own_serves_it_and_makes_none() {
+    let dir = Directory::new("dashboard-certificate");
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
+    let kubeconfig = dir.path("admin.kubeconfig");
+    std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
+    let files = tempfile::tempdir().unwrap();
+    write_certificates(files.path());
+    let file = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    let (child, port) = spawn(&kubeconfig, &["--cert", &file("tls.crt"), "--key", &file("tls.key")]);
+    let authority = std::fs::read_to_string(files.path().join("ca.crt")).unwrap();
+    let dashboard = Dashboard { child, port, tls: trusting(&authority) };
+    assert_eq!(dashboard.send("GET /livez", "", "", "").await.status(), "200");
+    let secrets: Api<Secret> = Api::namespaced(crate::trace::client(&admin).await, helm::NAMESPACE);
+    assert_eq!(secrets.get_opt("wheelwright-dashboard").await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

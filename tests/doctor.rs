@@ -184,21 +184,23 @@ async fn events_about_the_fleet_are_shown_and_others_are_not() {
         event("one", "Normal", ours, "ConfigRepo"),
         event("two", "Warning", cluster, "ManagedCluster"),
         event("three", "Normal", "apps/v1", "Deployment"),
+        event("csr", "Normal", "certificates.k8s.io/v1", "CertificateSigningRequest"),
+        event("klusterlet", "Normal", "operator.open-cluster-management.io/v1", "Klusterlet"),
     ];
     kubectl.run_with(&["create", "-f", "-"], &documents.concat());
     let findings = |arguments: &str| {
         let output = wheelwright(&hub, arguments);
         let text = String::from_utf8(output.stdout).unwrap();
-        ["one", "two", "three"]
+        ["one", "two", "three", "csr", "klusterlet"]
             .into_iter()
             .filter(|name| text.contains(&format!("note of {name}")))
             .collect::<Vec<_>>()
     };
-    assert_eq!(findings("events"), ["one", "two"]);
+    assert_eq!(findings("events"), ["one", "two", "csr", "klusterlet"]);
     assert_eq!(findings("events --warnings"), ["two"]);
     assert_eq!(findings("events --for configrepo/x -o json"), ["one"]);
     assert_eq!(findings("events -n elsewhere"), Vec::<&str>::new());
-    assert_eq!(findings("events -n default"), ["one", "two"]);
+    assert_eq!(findings("events -n default"), ["one", "two", "csr", "klusterlet"]);
     assert!(
         String::from_utf8_lossy(&wheelwright(&hub, "events --for fleet").stderr)
             .contains("hint: for example")

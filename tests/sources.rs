@@ -179,11 +179,11 @@ async fn deliver(port: u16, authority: &Path, path: &str, signature: &str, body:
 }
 
 /// Writes the key and certificate of a server, and the certificate of its authority.
-fn write_certificates(dir: &Path) {
+pub(crate) fn write_certificates(dir: &Path) {
     let authority = Authority::create("test", now()).unwrap();
     let profile = Profile {
         subject: Subject::new("test", &[]),
-        names: &["127.0.0.1"],
+        names: &["127.0.0.1", "localhost"],
         usage: Usage::Server,
         lifetime: Duration::from_secs(3600),
     };

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::rollouts::Rollouts;
 use super::shown::Shown;
-use controllers::hub::overview::{Clusters, HeldObjects, Overview, ReportSummary, Repository};
+use controllers::hub::overview::{Clusters, HeldObjects, ObjectList, Overview, ReportSummary, Repository};
 use object::text::short_commit;
 
 /// Limit of the unavailable clusters that are shown one by one.
@@ -129,6 +129,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         url,
         seen,
         applied,
+        healthy,
         ready,
         reason,
         message,
@@ -136,6 +137,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         suspended,
         held_deletions,
         held_plan: _,
+        objects,
         report,
         report_error,
         reports,
@@ -153,6 +155,9 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
     );
     if seen != applied && !seen.is_empty() {
         let _ = write!(html, "<dt>Fetched</dt><dd><code>{}</code></dd>", escape(short(seen)));
+    }
+    if healthy != applied && !healthy.is_empty() {
+        let _ = write!(html, "<dt>Last healthy</dt><dd><code>{}</code></dd>", escape(short(healthy)));
     }
     if !report.is_empty() {
         let _ = write!(html, "<dt>Last report</dt><dd>{}</dd>", escape(report));
@@ -175,19 +180,32 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         self::held_deletions(html, name, held, has_buttons);
     }
     self::held_plan(html, repository, has_buttons);
+    for ObjectList { what, objects, more } in objects {
+        let _ = write!(html, "<h4>{}</h4>", escape(what));
+        list(html, objects, *more);
+    }
     *html += "</article>";
+}
+
+/// Writes the first objects of a list, and the number of the others.
+fn list(html: &mut String, objects: &[String], more: usize) {
+    if objects.is_empty() {
+        return;
+    }
+    *html += "<ul>";
+    for object in objects {
+        let _ = write!(html, "<li>{}</li>", escape(object));
+    }
+    if more > 0 {
+        let _ = write!(html, "<li>and {more} more</li>");
+    }
+    *html += "</ul>";
 }
 
 /// Shows the deletions that wait.
 fn held_deletions(html: &mut String, name: &str, held: &HeldObjects, has_buttons: bool) {
-    let _ = write!(html, "<p class=\"hold\">{}</p><ul>", escape(&held.summary()));
-    for object in &held.objects {
-        let _ = write!(html, "<li>{}</li>", escape(object));
-    }
-    if held.more > 0 {
-        let _ = write!(html, "<li>and {} more</li>", held.more);
-    }
-    *html += "</ul>";
+    let _ = write!(html, "<p class=\"hold\">{}</p>", escape(&held.summary()));
+    list(html, &held.objects, held.more);
     if has_buttons {
         button(html, "approve-deletions", &format!("Approve the deletions of {name}"), name, &held.approval);
     }

@@ -24,6 +24,7 @@ const PREFIX: &str = "wheelwright";
 /// Never in practice: writing to a string does not fail.
 pub(super) fn of_operator(handle: &Handle) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
+    register_build(&mut registry);
     handle.register_leader(&mut registry);
     handle.register_metrics(&mut registry);
     let caches = handle.caches();
@@ -39,6 +40,7 @@ pub(super) fn of_operator(handle: &Handle) -> Result<String, fmt::Error> {
 /// Never in practice, as above.
 pub(super) fn of_agent(handle: &Handle) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
+    register_build(&mut registry);
     handle.register_metrics(&mut registry);
     text(&registry)
 }
@@ -47,6 +49,17 @@ fn text(registry: &Registry) -> Result<String, fmt::Error> {
     let mut text = String::new();
     encode(&mut text, registry)?;
     Ok(text)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByVersion {
+    version: &'static str,
+}
+
+/// A series of a cluster. A Prometheus of several hubs tells them apart by the label `cluster`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByManagedCluster {
+    managed_cluster: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -79,6 +92,13 @@ fn count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+/// Registers the version of the program.
+fn register_build(registry: &mut Registry) {
+    let build = Family::<ByVersion, Gauge>::default();
+    build.get_or_create(&ByVersion { version: env!("CARGO_PKG_VERSION") }).set(1);
+    registry.register("build_info", "1, with the version of the program", build);
+}
+
 /// Registers the state of a fleet, and whether it could be read.
 fn register_fleet(registry: &mut Registry, overview: &Read<Overview>) {
     let is_unread = match overview {
@@ -103,6 +123,10 @@ fn register(registry: &mut Registry, overview: &Overview) {
     by_available.get_or_create(&ByAvailable { available: "true" }).set(count(clusters.available));
     let away = clusters.total - clusters.available;
     by_available.get_or_create(&ByAvailable { available: "false" }).set(count(away));
+    let unavailable = Family::<ByManagedCluster, Gauge>::default();
+    for cluster in &clusters.troubled {
+        unavailable.get_or_create(&ByManagedCluster { managed_cluster: cluster.name.clone() }).set(1);
+    }
     let ready = Family::<ByConfigRepo, Gauge>::default();
     let held = Family::<ByConfigRepo, Gauge>::default();
     let unreported = Family::<ByConfigRepo, Gauge>::default();
@@ -120,6 +144,8 @@ fn register(registry: &mut Registry, overview: &Overview) {
         satisfied.get_or_create(&labels).set(placement.satisfied.into());
     }
     registry.register("clusters", "Clusters of the hub", by_available);
+    let help = "1 for each cluster that is not available; the others have none";
+    registry.register("cluster_unavailable", help, unavailable);
     registry.register("config_repo_ready", "1 if the hub is as the repository says, else 0", ready);
     registry.register("config_repo_deletions_held", "1 if deletions wait for an approval, else 0", held);
     let help = "1 if the present state cannot be reported, else 0";

@@ -1,10 +1,14 @@
 //! `wheelwright events`.
 
+use std::collections::VecDeque;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use futures::TryStreamExt as _;
+use futures::stream::LocalBoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
+use k8s_openapi::Resource as _;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
@@ -17,7 +21,7 @@ use crate::cli::writer::{Format, failed, print};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
-use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, WORK_GROUP};
+use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, OPERATOR_GROUP, WORK_GROUP};
 use object::text::plain;
 
 /// Longest note that is shown.
@@ -25,7 +29,8 @@ const LONGEST_NOTE: usize = 400;
 /// Longest name that is shown: that of an object.
 const LONGEST_NAME: usize = 253;
 
-/// Show the events about the fleet: repositories, placements, clusters, add-ons and works. The newest is last.
+/// Show the events about the fleet: repositories, placements, clusters, add-ons, works, requests for
+/// certificates and operators of registrations. The newest is last.
 ///
 /// An API server keeps events for an hour, unless it is configured otherwise.
 #[derive(Debug, clap::Args)]
@@ -75,39 +80,91 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         }
         if args.watch {
             let version = list.metadata.resource_version.unwrap_or_default();
-            watch(args, &access, &version, ui).await?;
+            watch(args, &access, version, ui).await?;
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Prints events until a signal comes or the API server ends the watch.
-async fn watch(args: &Args, access: &Api<Event>, version: &str, ui: &mut Ui) -> Result<(), CommandError> {
+/// Prints events until a signal comes.
+async fn watch(args: &Args, access: &Api<Event>, version: String, ui: &mut Ui) -> Result<(), CommandError> {
     let stop = stop_on_signal();
-    let watched = access.watch(&WatchParams::default().timeout(290), version).await;
-    let mut stream = Box::pin(watched.map_err(failed("watch events".into()))?);
-    let mut version = version.to_owned();
-    while let Some(next) = stop.run_until_cancelled(stream.try_next()).await {
-        match next.map_err(failed("watch events".into()))? {
-            Some(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
-                version = event.metadata.resource_version.clone().unwrap_or(version);
-                if args.wants(&event) {
-                    ui.line(line(&event, now(), ui.style()))?;
-                }
-            }
-            Some(WatchEvent::Deleted(_)) => {}
-            Some(WatchEvent::Bookmark(mark)) => version = mark.metadata.resource_version,
-            Some(WatchEvent::Error(status)) => {
-                return Err(failed("watch events".into())(kube::Error::Api(status)));
-            }
-            // An API server ends watches after a while; the next watch starts where this one ended.
-            None => {
-                let again = access.watch(&WatchParams::default().timeout(290), &version).await;
-                stream = Box::pin(again.map_err(failed("watch events".into()))?);
-            }
+    let mut events = NewEvents { access, version, stream: None, listed: VecDeque::new() };
+    while let Some(event) = stop.run_until_cancelled(events.next()).await {
+        let event = event.map_err(failed("watch events".into()))?;
+        if args.wants(&event) {
+            ui.line(line(&event, now(), ui.style()))?;
         }
     }
     Ok(())
+}
+
+/// The events after a version. Where the API server has forgotten the version (410), they are listed.
+struct NewEvents<'a> {
+    access: &'a Api<Event>,
+    version: String,
+    stream: Option<LocalBoxStream<'static, kube::Result<WatchEvent<Event>>>>,
+    listed: VecDeque<Event>,
+}
+
+impl NewEvents<'_> {
+    /// Waits for the next event.
+    async fn next(&mut self) -> kube::Result<Event> {
+        loop {
+            if let Some(event) = self.listed.pop_front() {
+                return Ok(event);
+            }
+            match self.receive().await {
+                Ok(None) => {}
+                Ok(Some(event)) => return Ok(event),
+                Err(kube::Error::Api(status)) if status.code == 410 => self.list().await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits for the next message of the watch. An API server ends watches after a while; the next watch
+    /// starts where this one ended.
+    async fn receive(&mut self) -> kube::Result<Option<Event>> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            none => {
+                let watched = self.access.watch(&WatchParams::default().timeout(290), &self.version).await?;
+                none.insert(watched.boxed_local())
+            }
+        };
+        match stream.try_next().await? {
+            Some(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
+                if let Some(version) = &event.metadata.resource_version {
+                    self.version.clone_from(version);
+                }
+                return Ok(Some(event));
+            }
+            Some(WatchEvent::Deleted(_)) => {}
+            Some(WatchEvent::Bookmark(mark)) => self.version = mark.metadata.resource_version,
+            Some(WatchEvent::Error(status)) => return Err(kube::Error::Api(status)),
+            None => self.stream = None,
+        }
+        Ok(None)
+    }
+
+    /// Lists the events after the version, and ends the watch.
+    async fn list(&mut self) -> kube::Result<()> {
+        let list = self.access.list(&ListParams::default()).await?;
+        let since = number(&self.version);
+        let version = |event: &Event| number(event.metadata.resource_version.as_deref().unwrap_or_default());
+        let mut new: Vec<Event> = list.items.into_iter().filter(|event| version(event) > since).collect();
+        new.sort_by_key(version);
+        self.listed = new.into();
+        self.version = list.metadata.resource_version.unwrap_or_default();
+        self.stream = None;
+        Ok(())
+    }
+}
+
+/// Returns a resource version as a number; 0 if it is none.
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or_default()
 }
 
 impl Args {
@@ -115,7 +172,9 @@ impl Args {
         let about = event.regarding.clone().unwrap_or_default();
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let group = text(&about.api_version).split('/').next().unwrap_or_default().to_owned();
-        let is_ours = [CLUSTER_GROUP, WORK_GROUP, ADDON_GROUP, GITOPS_GROUP].contains(&group.as_str());
+        let groups = [CLUSTER_GROUP, WORK_GROUP, ADDON_GROUP, GITOPS_GROUP, OPERATOR_GROUP];
+        let is_ours = groups.contains(&group.as_str())
+            || about.kind.as_deref() == Some(CertificateSigningRequest::KIND);
         let is_named =
             self.about.as_ref().and_then(|about| about.split_once('/')).is_none_or(|(kind, name)| {
                 let has = text(&about.kind).to_lowercase();
@@ -173,8 +232,52 @@ fn age(time: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
     use serde_json::json;
+
+    #[tokio::test]
+    async fn a_watch_from_a_forgotten_version_shows_the_events_since_then() {
+        let event = |version: &str| {
+            let metadata =
+                json!({"name": format!("e{version}"), "namespace": "n", "resourceVersion": version});
+            json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": metadata, "eventTime": null})
+        };
+        let gone = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "too old",
+            "reason": "Expired", "code": 410});
+        let items = [event("12"), event("9"), event("11"), event("10")];
+        let list = json!({"kind": "EventList", "apiVersion": "events.k8s.io/v1", "items": items,
+            "metadata": {"resourceVersion": "30"}});
+        let answers = [
+            (200, json!({"type": "ADDED", "object": event("10")})),
+            (200, json!({"type": "ERROR", "object": gone})),
+            (200, list.clone()),
+            (410, gone),
+            (200, list),
+            (200, json!({"type": "ADDED", "object": event("31")})),
+        ];
+        let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            seen.lock().unwrap().push(query.contains("resourceVersion=30"));
+            let (status, answer) = answers.lock().unwrap().pop_front().unwrap();
+            let body = Body::from(format!("{answer}\n").into_bytes());
+            async move { Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap()) }
+        });
+        let access: Api<Event> = Api::all(kube::Client::new(service, "default"));
+        let mut events =
+            NewEvents { access: &access, version: "9".into(), stream: None, listed: VecDeque::new() };
+        for name in ["e10", "e11", "e12", "e31"] {
+            assert_eq!(events.next().await.unwrap().name(), name);
+        }
+        assert_eq!(*asked.lock().unwrap(), [false, false, false, true, false, true]);
+    }
 
     #[test]
     fn an_event_is_one_line_with_its_age_and_its_count() {

@@ -3,7 +3,7 @@ use super::shown::Shown;
 use super::visitor::Visitors;
 use super::{LocalDashboard, ReadFleet, page, placement};
 use controllers::hub::overview::{
-    ClusterSummary, Group, HeldObjects, Overview, PlacementSummary, ReportSummary, Repository,
+    ClusterSummary, Group, HeldObjects, ObjectList, Overview, PlacementSummary, ReportSummary, Repository,
     WorkloadSummary,
 };
 use engine::placement::explain::{ClusterExplanation, Explanation, SchedulingState};
@@ -111,6 +111,21 @@ fn a_repository_has_its_last_reports_and_why_the_newest_is_not_pushed() {
     let newest = html.find(&format!("{time}0123</code> it is done on &lt;i&gt;</li>")).unwrap();
     let before = html.find(&format!("{time}abcd</code> every cluster is up to date</li>")).unwrap();
     assert!(refused < newest && newest < before, "{html}");
+}
+
+#[test]
+fn a_repository_has_the_objects_of_its_status() {
+    let mut fleet = fleet(1);
+    let unhealthy = "2 objects not healthy since <i>".to_owned();
+    let listed = ObjectList { what: unhealthy, objects: vec!["Deployment n/<i>".into()], more: 1 };
+    let counted = ObjectList { what: "1 object deleted and created again".into(), more: 1, ..listed.clone() };
+    fleet.repositories[0].objects = vec![listed, ObjectList { objects: Vec::new(), ..counted }];
+    fleet.repositories[0].healthy = "0123456789abcdef".into();
+    let html = content(&fleet);
+    let list = "<h4>2 objects not healthy since &lt;i&gt;</h4><ul><li>Deployment n/&lt;i&gt;</li><li>and 1 more</li></ul>";
+    assert!(html.contains(list), "{html}");
+    assert!(html.contains("<h4>1 object deleted and created again</h4></article>"), "{html}");
+    assert!(html.contains("<dt>Last healthy</dt><dd><code>0123456"), "{html}");
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::golden;
-use controllers::hub::overview::{ClusterSummary, Clusters, Group, PlacementSummary, Repository};
+use controllers::hub::overview::{
+    ClusterSummary, Clusters, Group, PlacementSummary, Repository, UnavailableCluster,
+};
 use engine::rollout::ClusterState;
 use serde_json::{Value, json};
 
@@ -41,7 +43,11 @@ fn fleet() -> Overview {
             report_error: "the server refused it".into(),
             ..Repository::default()
         }],
-        clusters: Clusters { total: 3, available: 2, troubled: Vec::new() },
+        clusters: Clusters {
+            total: 3,
+            available: 2,
+            troubled: vec![UnavailableCluster { name: "c".into(), message: "its lease is old".into() }],
+        },
         placements: vec![PlacementSummary {
             name: "n/aws".into(),
             selected: 3,
@@ -75,6 +81,7 @@ fn addons() -> Vec<Arc<ManagedClusterAddOn>> {
 /// Returns every metric, with values.
 fn all() -> String {
     let mut registry = Registry::with_prefix(PREFIX);
+    register_build(&mut registry);
     crate::shell::register_samples(&mut registry);
     register_fleet(&mut registry, &Ok(fleet()));
     addon_metrics::register(&mut registry, &addons());
@@ -90,6 +97,8 @@ fn the_state_of_the_fleet_is_exported() {
         "wheelwright_addon_clusters{addon=\"msa\",available=\"true\"} 1",
         "wheelwright_addon_clusters{addon=\"msa\",available=\"false\"} 1",
         "wheelwright_addon_clusters{addon=\"msa\",available=\"unknown\"} 1",
+        concat!("wheelwright_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        "wheelwright_cluster_unavailable{managed_cluster=\"c\"} 1",
         "wheelwright_clusters{available=\"false\"} 1",
         "wheelwright_config_repo_ready{config_repo=\"n/fleet\"} 1",
         "wheelwright_config_repo_report_failed{config_repo=\"n/fleet\"} 1",

@@ -1,17 +1,24 @@
 //! The summary of a ConfigRepo.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use super::MESSAGE;
 use api::Condition;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{
-    ConfigRepo, HeldDeletions, InventoryEntry, PushedReport, ReportStatus, Revision,
+    ConfigRepo, ConfigRepoStatus, CorrectedObject, HeldDeletions, InventoryEntry, PushedReport,
+    RecentDeletion, ReportStatus, Revision, UnhealthyObjects,
 };
 use api::names::{APPROVE_DELETION_ANNOTATION, gitops_conditions};
 use engine::plural::counted;
+use engine::sync::ObjectId;
 use object::Key;
 use object::text::{plain, short_commit};
+
+/// Limit of the objects of a list.
+const LISTED: usize = 20;
 
 /// A ConfigRepo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,6 +32,8 @@ pub struct Repository {
     pub seen: String,
     /// The commit that was applied last; empty before the first.
     pub applied: String,
+    /// The last commit whose objects were all healthy; empty before the first.
+    pub healthy: String,
     /// Whether the hub is as the repository says (condition Ready).
     pub ready: bool,
     /// Reason of its condition Ready.
@@ -39,12 +48,88 @@ pub struct Repository {
     pub held_deletions: Option<HeldObjects>,
     /// Hash of the plan that waits for an approval; empty if none waits.
     pub held_plan: String,
+    /// What its status says about objects beside these: unhealthy, corrected, created again and deleted ones.
+    pub objects: Vec<ObjectList>,
     /// Its last report; empty before the first.
     pub report: String,
     /// Why the newest state could not be reported; empty if it was.
     pub report_error: String,
     /// Its last reports, the newest first.
     pub reports: Vec<ReportSummary>,
+}
+
+/// Objects about which the status of a ConfigRepo says the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectList {
+    /// What it says, with their number.
+    pub what: String,
+    /// The first of the objects.
+    pub objects: Vec<String>,
+    /// How many there are beside these.
+    pub more: usize,
+}
+
+impl ObjectList {
+    /// Returns a list of up to [`LISTED`] objects; `None` if there is none at all.
+    fn of(total: usize, objects: impl Iterator<Item = String>, what: &str) -> Option<Self> {
+        let objects: Vec<_> = objects.take(LISTED).map(|object| plain(&object, MESSAGE)).collect();
+        let what = format!("{} {what}", counted(total, "object"));
+        (total > 0).then(|| Self { what, more: total.saturating_sub(objects.len()), objects })
+    }
+
+    /// Returns the lists of a status. Held deletions are not among them.
+    fn all(status: &ConfigRepoStatus) -> Vec<Self> {
+        let unhealthy = status.unhealthy.as_ref().and_then(|unhealthy| {
+            let UnhealthyObjects { digest: _, since, total, objects, unknown: _ } = unhealthy;
+            let since = since.as_ref().map(|since| format!(" since {}", since.0)).unwrap_or_default();
+            let total = usize::try_from(*total).unwrap_or_default();
+            Self::of(total, objects.iter().map(named), &format!("not healthy{since}"))
+        });
+        let corrected = status.drift.iter().flat_map(|drift| &drift.corrected);
+        let mut deleted: Vec<_> = status.recent_deletions.iter().collect();
+        deleted.sort_by_key(|deleted| Reverse(deleted.time.0));
+        let lists = [
+            unhealthy,
+            Self::of(
+                corrected.clone().count(),
+                corrected.map(corrected_object),
+                "changed on the hub by others and corrected",
+            ),
+            Self::of(
+                status.recreate.len(),
+                std::iter::empty(),
+                "deleted and created again, because a field cannot change",
+            ),
+            Self::of(
+                deleted.len(),
+                deleted.iter().copied().map(deleted_object),
+                "deleted lately without an approval, which counts against the budget",
+            ),
+        ];
+        lists.into_iter().flatten().collect()
+    }
+}
+
+fn named(entry: &InventoryEntry) -> String {
+    let InventoryEntry { kind, namespace, name, .. } = entry;
+    format!("{kind} {}", Key::namespaced(namespace.as_str(), name.as_str()))
+}
+
+fn corrected_object(corrected: &CorrectedObject) -> String {
+    let CorrectedObject { object, corrections, last_time, unknown: _ } = corrected;
+    let last = last_time.as_ref().map(|time| format!(", last at {}", time.0)).unwrap_or_default();
+    format!("{}: {}{last}", in_words(object), counted(corrections, "correction"))
+}
+
+fn deleted_object(deleted: &RecentDeletion) -> String {
+    let RecentDeletion { object, time, unknown: _ } = deleted;
+    format!("{} at {}", in_words(object), time.0)
+}
+
+/// Returns the name of an object for people, from `group/Kind/namespace/name`.
+fn in_words(path: &str) -> String {
+    ObjectId::from_path(path).map_or_else(|| path.to_owned(), |id| id.to_string())
 }
 
 /// Deletions that wait.
@@ -65,14 +150,10 @@ impl HeldObjects {
     fn of(held: HeldDeletions) -> Self {
         let HeldDeletions { approval, total, objects, until, unknown: _ } = held;
         let total = usize::try_from(total).unwrap_or_default();
-        let name = |entry: &InventoryEntry| {
-            let InventoryEntry { kind, namespace, name, .. } = entry;
-            plain(&format!("{kind} {}", Key::namespaced(namespace.as_str(), name.as_str())), MESSAGE)
-        };
         Self {
             approval,
             more: total.saturating_sub(objects.len()),
-            objects: objects.iter().map(name).collect(),
+            objects: objects.iter().map(|entry| plain(&named(entry), MESSAGE)).collect(),
             until: until.map(|until| until.0.to_string()).unwrap_or_default(),
         }
     }
@@ -106,12 +187,14 @@ impl Repository {
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
         let commit =
             |revision: &Option<Revision>| revision.as_ref().map(|r| r.commit.clone()).unwrap_or_default();
+        let objects = ObjectList::all(&status);
         let report = status.report.unwrap_or_default();
         Self {
             name: Key::of(repo).to_string(),
             url: repo.spec.url.clone(),
             seen: commit(&status.seen),
             applied: commit(&status.applied),
+            healthy: commit(&status.healthy),
             ready: ready.is_some_and(Condition::is_true),
             reason: ready.map_or_else(|| "Unknown".into(), |ready| ready.reason.clone()),
             message: ready.map_or_else(
@@ -122,6 +205,7 @@ impl Repository {
             suspended: repo.spec.suspend,
             held_deletions: status.held_deletions.map(HeldObjects::of),
             held_plan: status.held_plan,
+            objects,
             report: self::report(&report),
             report_error: plain(&report.error, MESSAGE),
             reports: report.history.iter().map(pushed).collect(),
@@ -164,6 +248,44 @@ fn pushed(report: &PushedReport) -> ReportSummary {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_the_status_says_about_objects_is_listed_and_counted() {
+        let time = "2026-01-02T03:04:05Z";
+        let mut deleted: Vec<_> =
+            (0..25).map(|n| json!({"object": format!("/ConfigMap/n/m{n}"), "time": time})).collect();
+        deleted[7]["time"] = json!("2026-01-02T03:04:06Z");
+        let web = json!({"version": "v1", "kind": "Deployment", "namespace": "n", "name": "web"});
+        let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {
+            "unhealthy": {"digest": "d", "since": time, "total": 2, "objects": [web]},
+            "drift": {"corrected": [{"object": "/ConfigMap/n/m", "corrections": 3, "lastTime": time}], "corrections": 0},
+            "recreate": [{"uid": "u", "digest": "d"}], "recentDeletions": deleted}});
+        let repository = Repository::of(&serde_json::from_value(repo).unwrap());
+        let told: Vec<_> = repository
+            .objects
+            .iter()
+            .map(|list| (list.what.as_str(), list.objects.first().map_or("", String::as_str), list.more))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("2 objects not healthy since 2026-01-02T03:04:05Z", "Deployment n/web", 1),
+                (
+                    "1 object changed on the hub by others and corrected",
+                    "ConfigMap n/m: 3 corrections, last at 2026-01-02T03:04:05Z",
+                    0,
+                ),
+                ("1 object deleted and created again, because a field cannot change", "", 1),
+                (
+                    "25 objects deleted lately without an approval, which counts against the budget",
+                    "ConfigMap n/m7 at 2026-01-02T03:04:06Z",
+                    5,
+                ),
+            ]
+        );
+        let nothing = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}});
+        assert_eq!(Repository::of(&serde_json::from_value(nothing).unwrap()).objects, []);
+    }
 
     #[test]
     fn a_spec_that_no_operator_has_answered_is_told_with_the_time_of_its_last_write() {
