@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             let hint = "an agent with several bootstrap kubeconfigs goes to its next hub when its hub denies the cluster";
             CommandError::hinted(anyhow!("there is no bootstrap kubeconfig in the Secret {secret}"), hint)
         })?;
-        let identity = AgentIdentity::read(writer.client()).await?.ok_or_else(|| {
+        let identity = AgentIdentity::read(writer.client(), AGENT_NAMESPACE).await?.ok_or_else(|| {
             let error = anyhow!("the agent of this cluster has not joined a hub yet");
             CommandError::hinted(error, "wheelwright join")
         })?;
@@ -143,7 +143,7 @@ async fn joined(
     let deadline = deadline(seconds);
     let (mut seen, mut missing) = (None, "joined");
     while Instant::now() < deadline {
-        if let Some(identity) = AgentIdentity::read(spoke).await?
+        if let Some(identity) = AgentIdentity::read(spoke, AGENT_NAMESPACE).await?
             && identity.hub().await? == *hub
         {
             missing = "renewed its lease on";
@@ -163,15 +163,15 @@ async fn joined(
 }
 
 /// The identity of the agent on its hub, as the cluster keeps it.
-struct AgentIdentity {
-    cluster: String,
+pub(super) struct AgentIdentity {
+    pub(super) cluster: String,
     kubeconfig: Kubeconfig,
 }
 
 impl AgentIdentity {
-    /// Reads the identity; `None` where there is none.
-    async fn read(spoke: &kube::Client) -> Result<Option<Self>, CommandError> {
-        let key = Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET);
+    /// Reads the identity of the agent in a namespace; `None` where there is none.
+    pub(super) async fn read(spoke: &kube::Client, namespace: &str) -> Result<Option<Self>, CommandError> {
+        let key = Key::namespaced(namespace, HUB_KUBECONFIG_SECRET);
         let Some(secret) = find::<Secret>(spoke, &key).await? else { return Ok(None) };
         let data = ["cluster-name", "kubeconfig", "tls.crt", "tls.key"].map(|name| text(&secret, name));
         let [Some(cluster), Some(kubeconfig), Some(certificate), Some(private)] = data else {
@@ -189,7 +189,7 @@ impl AgentIdentity {
     }
 
     /// Returns the URL of the hub.
-    async fn hub(&self) -> Result<Uri, CommandError> {
+    pub(super) async fn hub(&self) -> Result<Uri, CommandError> {
         Ok(config(self.kubeconfig.clone()).await?.cluster_url)
     }
 
@@ -210,6 +210,12 @@ impl AgentIdentity {
 /// Returns a text of a secret.
 fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
+}
+
+/// Returns the URL of the hub of a bootstrap kubeconfig.
+pub(super) async fn hub_url(bootstrap: &str) -> Result<Uri, CommandError> {
+    let kubeconfig = Kubeconfig::from_yaml(bootstrap).context("cannot use the kubeconfig")?;
+    Ok(config(kubeconfig).await?.cluster_url)
 }
 
 async fn config(kubeconfig: Kubeconfig) -> Result<kube::Config, CommandError> {
