@@ -199,6 +199,8 @@ async fn a_cluster_of_one_hub_is_not_joined_to_another_in_passing(cli: &Cli, dir
     assert_eq!(pod.image_pull_secrets.unwrap()[0].name, "registry");
     let bindings: Api<ClusterRoleBinding> = Api::all(spoke.client());
     let subjects = async |name: &str| bindings.get_opt(name).await.unwrap().and_then(|held| held.subjects);
+    let switch = format!("switch-hub --hub-kubeconfig {}", dir.join("bootstrap").display());
+    assert!(cli.refused(&format!("{switch} --namespace second")).contains("has not joined a hub yet"));
     let of_second = subjects("wheelwright-agent:second").await.unwrap();
     assert_eq!(of_second[0].namespace.as_deref(), Some("second"));
     let label = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}});

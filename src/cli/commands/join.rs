@@ -102,7 +102,9 @@ async fn refuse_other(spoke: &kube::Client, namespace: &str, bootstrap: &str) ->
     }
     let name = &identity.cluster;
     let error = anyhow!("cannot join {new}: the agent in {namespace} has joined {old} as cluster {name}");
-    let hint = "wheelwright switch-hub hands the cluster over; join --namespace installs a second agent";
+    let hint = format!(
+        "wheelwright switch-hub --namespace {namespace} hands it over; join --namespace NAME adds a second agent"
+    );
     Err(CommandError::hinted(error, hint))
 }
 
