@@ -13,6 +13,8 @@ use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use controllers::agent_identity;
 use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use object::{Key, Object};
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -208,6 +210,44 @@ async fn a_work_that_the_hub_lost_is_listed_on_the_cluster(on_spoke: &Cli, spoke
     eventually("it is gone", async || applied.get_opt(&name).await.unwrap().is_none()).await;
 }
 
+async fn a_cluster_of_one_hub_is_not_joined_to_another_in_passing(cli: &Cli, dir: &Path, spoke: &Server) {
+    let other = dir.join("other-bootstrap");
+    let text = std::fs::read_to_string(dir.join("bootstrap")).unwrap();
+    let mut kubeconfig: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+    kubeconfig["clusters"][0]["cluster"]["server"] = json!("https://other.example.com:6443");
+    std::fs::write(&other, kubeconfig.to_string()).unwrap();
+    let line = format!("join --cluster-name c1 --hub-kubeconfig {}", other.display());
+    let refused = cli.refused(&line);
+    assert!(refused.contains("cannot join https://other.example.com:6443"), "{refused}");
+    assert!(refused.contains("as cluster c1") && refused.contains("switch-hub"), "{refused}");
+
+    cli.run(&format!("{line} --namespace second --image-pull-secret registry"));
+    let agents: Api<Deployment> = Api::namespaced(spoke.client(), "second");
+    let pod = agents.get("wheelwright-agent").await.unwrap().spec.unwrap().template.spec.unwrap();
+    assert_eq!(pod.image_pull_secrets.unwrap()[0].name, "registry");
+    let bindings: Api<ClusterRoleBinding> = Api::all(spoke.client());
+    let subjects = async |name: &str| bindings.get_opt(name).await.unwrap().and_then(|held| held.subjects);
+    let switch = format!("switch-hub --hub-kubeconfig {}", dir.join("bootstrap").display());
+    assert!(cli.refused(&format!("{switch} --namespace second")).contains("has not joined a hub yet"));
+    let of_second = subjects("wheelwright-agent:second").await.unwrap();
+    assert_eq!(of_second[0].namespace.as_deref(), Some("second"));
+    let label = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}});
+    agents.patch("wheelwright-agent", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    assert!(cli.refused(&format!("{line} --namespace second")).contains("belongs to a helm release"));
+
+    // The work on the cluster is of the other agent; this one has a claim of another hub.
+    let secret = Key::namespaced("second", HUB_KUBECONFIG_SECRET);
+    let claim = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
+        "metadata": {"name": agent_identity::claim_name(&secret)}, "spec": {"value": "c1/id/other"},
+    });
+    let claims: Api<ClusterClaim> = Api::all(spoke.client());
+    claims.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
+    cli.run("unjoin --cluster-name c1 --namespace second");
+    assert!(agents.get_opt("wheelwright-agent").await.unwrap().is_none());
+    assert!(subjects("wheelwright-agent:second").await.is_none(), "nothing may use its rights");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -233,6 +273,7 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     let join = format!("join --cluster-name c1 --hub-kubeconfig {}", bootstrap.display());
     let manifests = on_spoke.run(&format!("{join} --dry-run -o yaml"));
     assert!(manifests.contains("--spoke-cluster-name=c1"), "{manifests}");
+    a_cluster_of_one_hub_is_not_joined_to_another_in_passing(&on_spoke, dir.path(), &spoke).await;
     assert!(on_spoke.run(&join).contains("wheelwright accept --clusters c1"));
     assert!(on_spoke.refused("unjoin --cluster-name c1").contains("still has 1 applied work"));
 

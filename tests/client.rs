@@ -17,7 +17,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidirectional};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, copy_bidirectional,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -56,6 +58,7 @@ struct Old {
     url: String,
     authority: Authority,
     serving: Identity,
+    acceptor: TlsAcceptor,
 }
 
 impl Old {
@@ -76,10 +79,11 @@ impl Old {
         let acceptor = TlsAcceptor::from(Arc::new(tls));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
+        let accepting = acceptor.clone();
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let acceptor = acceptor.clone();
+                let acceptor = accepting.clone();
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let answer = tower::service_fn(async |_: Request<hyper::body::Incoming>| {
@@ -92,7 +96,7 @@ impl Old {
                 });
             }
         });
-        Self { url, authority, serving }
+        Self { url, authority, serving, acceptor }
     }
 
     fn kubeconfig(&self, bundle: &str) -> String {
@@ -132,35 +136,47 @@ async fn many_watches_hold_up_no_request() {
 
 /// Starts a proxy that opens tunnels (RFC 9110, 9.3.6); returns its URL and the servers of the tunnels.
 async fn proxy() -> (String, Arc<Mutex<Vec<String>>>) {
+    proxy_of(None, None).await
+}
+
+/// Starts a proxy that speaks TLS, or whose tunnels lead to another server than the client asks for.
+async fn proxy_of(tls: Option<TlsAcceptor>, instead: Option<String>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let url = format!("http://user:p%40ss@{}", listener.local_addr().unwrap());
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://user:p%40ss@{}", listener.local_addr().unwrap());
     let tunnels = Arc::new(Mutex::new(Vec::new()));
     let opened = Arc::clone(&tunnels);
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let opened = Arc::clone(&opened);
+            let (opened, tls, instead) = (Arc::clone(&opened), tls.clone(), instead.clone());
             tokio::spawn(async move {
-                let mut stream = BufReader::new(stream);
-                let (mut request, mut line) = (String::new(), String::new());
-                while stream.read_line(&mut line).await.unwrap() > 2 {
-                    request.push_str(&std::mem::take(&mut line));
+                let Some(tls) = tls else { return tunnel(stream, instead, &opened).await };
+                if let Ok(stream) = tls.accept(stream).await {
+                    tunnel(stream, instead, &opened).await;
                 }
-                let target =
-                    request.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap();
-                // The credentials are "user:p@ss".
-                assert!(
-                    request.to_lowercase().contains("proxy-authorization: basic dxnlcjpwqhnz"),
-                    "{request}"
-                );
-                let mut server = TcpStream::connect(target).await.unwrap();
-                opened.lock().unwrap().push(target.to_owned());
-                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-                let _ = copy_bidirectional(&mut stream, &mut server).await;
             });
         }
     });
     (url, tunnels)
+}
+
+async fn tunnel<S>(stream: S, instead: Option<String>, opened: &Mutex<Vec<String>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut stream = BufReader::new(stream);
+    let (mut request, mut line) = (String::new(), String::new());
+    while stream.read_line(&mut line).await.unwrap() > 2 {
+        request.push_str(&std::mem::take(&mut line));
+    }
+    let target = request.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap();
+    // The credentials are "user:p@ss".
+    assert!(request.to_lowercase().contains("proxy-authorization: basic dxnlcjpwqhnz"), "{request}");
+    let mut server = TcpStream::connect(instead.as_deref().unwrap_or(target)).await.unwrap();
+    opened.lock().unwrap().push(target.to_owned());
+    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    let _ = copy_bidirectional(&mut stream, &mut server).await;
 }
 
 #[tokio::test]
@@ -255,6 +271,41 @@ async fn git_goes_to_its_server_by_the_proxy_of_the_environment_but_for_the_host
     };
     assert_eq!(plan("git.example,127.0.0.1"), (1, vec![target.clone()]), "by a tunnel");
     assert_eq!(plan("git.example,localhost"), (2, vec![target.clone()]), "without one");
+}
+
+/// Adds the authority of a server to the bundle of a configuration.
+fn trust(config: &mut kube::Config, server: &Old) {
+    let certificate = CertificateDer::from_pem_slice(server.authority.certificate_pem().as_bytes()).unwrap();
+    config.root_cert.as_mut().unwrap().push(certificate.to_vec());
+}
+
+#[tokio::test]
+async fn a_proxy_over_https_is_trusted_by_the_bundle_of_the_kubeconfig() {
+    let old = Old::start().await;
+    let (proxy, tunnels) = proxy_of(Some(old.acceptor.clone()), None).await;
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let mut config = config(&hub.admin_kubeconfig_yaml().unwrap()).await;
+    config.proxy_url = Some(proxy.parse().unwrap());
+    let refused = shell::client(config.clone()).unwrap().send(get("/version")).await;
+    assert!(refused.is_err() && tunnels.lock().unwrap().is_empty(), "nobody knows the proxy");
+    trust(&mut config, &old);
+    let target = config.cluster_url.authority().unwrap().to_string();
+    assert_eq!(version(&shell::client(config).unwrap()).await, Version::HTTP_2);
+    assert_eq!(*tunnels.lock().unwrap(), [target]);
+}
+
+#[tokio::test]
+async fn a_proxy_that_ends_tls_is_refused_unless_the_kubeconfig_has_its_authority() {
+    let old = Old::start().await;
+    let (proxy, tunnels) = proxy_of(None, Some(old.url.replace("https://", ""))).await;
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let mut config = config(&hub.admin_kubeconfig_yaml().unwrap()).await;
+    config.proxy_url = Some(proxy.parse().unwrap());
+    let refused = shell::client(config.clone()).unwrap().send(get("/version")).await;
+    assert!(refused.is_err(), "the token of the client would go to the proxy");
+    assert_eq!(tunnels.lock().unwrap().len(), 1, "the proxy was asked");
+    trust(&mut config, &old);
+    assert_eq!(version(&shell::client(config).unwrap()).await, Version::HTTP_11, "the proxy answers");
 }
 
 #[tokio::test]

@@ -6,26 +6,35 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use object::Kind;
+use object::{Key, Kind, Metadata as _};
 use serde_json::{Value, json};
 
 use super::block_on;
+use super::switch_hub::{AgentIdentity, hub_url};
 use crate::cli::bootstrap::BootstrapArgs;
 use crate::cli::connect::is_embedded;
 use crate::cli::output::Ui;
-use crate::cli::writer::{WriteArgs, Writer};
+use crate::cli::writer::{WriteArgs, Writer, find};
 use crate::cli::{CommandError, CommandResult};
 use api::names::AGENT_NAMESPACE;
+use engine::installation::MANAGED_BY;
 
 /// Name of the agent's objects, as in its chart.
 pub(super) const AGENT: &str = "wheelwright-agent";
 /// The secret with the bootstrap kubeconfig, as in OCM.
 pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 
+/// Returns the name of the agent's ClusterRole and its binding, as in its chart. A cluster may have agents of
+/// several hubs, in a namespace each.
+pub(super) fn cluster_role(namespace: &str) -> String {
+    format!("{AGENT}:{namespace}")
+}
+
 /// Join a cluster to a hub: install the agent on it, which asks the hub to be let in.
 ///
 /// `--kubeconfig` names the cluster here. `wheelwright get token` on the hub prints the command. With
-/// `--dry-run -o yaml` the objects are printed for a repository.
+/// `--dry-run -o yaml` the objects are printed for a repository. It refuses where the agent of the namespace
+/// has joined another hub, or belongs to a helm release.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.
@@ -36,6 +45,12 @@ pub(crate) struct Args {
     /// Image of the agent.
     #[arg(long, default_value = concat!("wheelwright:", env!("CARGO_PKG_VERSION")))]
     image: String,
+    /// Secret in the agent's namespace with which its image is pulled. It can be repeated.
+    #[arg(long = "image-pull-secret", value_name = "NAME")]
+    image_pull_secrets: Vec<String>,
+    /// Namespace of the agent. A cluster of several hubs has one for each agent.
+    #[arg(short, long, default_value = AGENT_NAMESPACE)]
+    namespace: String,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -46,9 +61,14 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             anyhow!("--cluster-name: {:?} is not a valid name of a namespace on the hub", args.cluster_name);
         return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
     }
+    if !object::names::is_dns_label(&args.namespace) {
+        let error = anyhow!("--namespace: {:?} is not a valid name of a namespace", args.namespace);
+        return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
+    }
     let kubeconfig = args.bootstrap.kubeconfig()?;
     block_on(async {
         let mut writer = args.write.connect().await?;
+        refuse_other(writer.client(), &args.namespace, &kubeconfig).await?;
         install(&mut writer, args, &kubeconfig).await?;
         let name = &args.cluster_name;
         if is_embedded(writer.client()).await? {
@@ -65,6 +85,29 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
+/// Refuses a namespace whose agent has joined another hub, or belongs to a helm release: the cluster would
+/// leave its hub, and an agent with the few rights of its chart would get all of them.
+async fn refuse_other(spoke: &kube::Client, namespace: &str, bootstrap: &str) -> Result<(), CommandError> {
+    let agent = Key::namespaced(namespace, AGENT);
+    let deployment = find::<Deployment>(spoke, &agent).await?;
+    if deployment.is_some_and(|deployment| deployment.label(MANAGED_BY) == Some("Helm")) {
+        let error = anyhow!("cannot install the agent: Deployment {agent} belongs to a helm release");
+        let hint = "helm upgrade changes the agent, and helm uninstall removes it";
+        return Err(CommandError::hinted(error, hint));
+    }
+    let Some(identity) = AgentIdentity::read(spoke, namespace).await? else { return Ok(()) };
+    let (old, new) = (identity.hub().await?, hub_url(bootstrap).await?);
+    if old == new {
+        return Ok(());
+    }
+    let name = &identity.cluster;
+    let error = anyhow!("cannot join {new}: the agent in {namespace} has joined {old} as cluster {name}");
+    let hint = format!(
+        "wheelwright switch-hub --namespace {namespace} hands it over; join --namespace NAME adds a second agent"
+    );
+    Err(CommandError::hinted(error, hint))
+}
+
 async fn apply<K: Kind>(writer: &mut Writer, object: Value) -> Result<(), CommandError> {
     let object: K = serde_json::from_value(object)?;
     writer.apply(&object).await?;
@@ -73,21 +116,23 @@ async fn apply<K: Kind>(writer: &mut Writer, object: Value) -> Result<(), Comman
 
 /// Applies the objects of the agent's chart.
 async fn install(writer: &mut Writer, args: &Args, kubeconfig: &str) -> Result<(), CommandError> {
-    let metadata = json!({"name": AGENT, "namespace": AGENT_NAMESPACE});
+    let namespace = &args.namespace;
+    let role = cluster_role(namespace);
     let everything = json!([
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["*"]},
     ]);
-    apply::<Namespace>(writer, json!({"metadata": {"name": AGENT_NAMESPACE}})).await?;
-    let secret = json!({"name": BOOTSTRAP_SECRET, "namespace": AGENT_NAMESPACE});
+    apply::<Namespace>(writer, json!({"metadata": {"name": namespace}})).await?;
+    let secret = json!({"name": BOOTSTRAP_SECRET, "namespace": namespace});
     let data = json!({"kubeconfig": STANDARD.encode(kubeconfig)});
     apply::<Secret>(writer, json!({"metadata": secret, "data": data})).await?;
-    apply::<ServiceAccount>(writer, json!({ "metadata": metadata })).await?;
-    apply::<ClusterRole>(writer, json!({"metadata": {"name": AGENT}, "rules": everything})).await?;
+    let account = json!({"metadata": {"name": AGENT, "namespace": namespace}});
+    apply::<ServiceAccount>(writer, account).await?;
+    apply::<ClusterRole>(writer, json!({"metadata": {"name": role}, "rules": everything})).await?;
     let binding = json!({
-        "metadata": {"name": AGENT},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": AGENT},
-        "subjects": [{"kind": "ServiceAccount", "name": AGENT, "namespace": AGENT_NAMESPACE}],
+        "metadata": {"name": role},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": AGENT, "namespace": namespace}],
     });
     apply::<ClusterRoleBinding>(writer, binding).await?;
     apply::<Deployment>(writer, deployment(args)).await
@@ -98,6 +143,7 @@ fn deployment(args: &Args) -> Value {
     let arguments = json!([
         "agent",
         "--bootstrap-kubeconfig=/bootstrap/kubeconfig",
+        format!("--namespace={}", args.namespace),
         format!("--spoke-cluster-name={}", args.cluster_name),
         "--listen=0.0.0.0:8080",
     ]);
@@ -111,14 +157,17 @@ fn deployment(args: &Args) -> Value {
         },
         "volumeMounts": [{"name": "bootstrap", "mountPath": "/bootstrap", "readOnly": true}],
     });
+    let secrets = args.image_pull_secrets.iter();
+    let pull_secrets: Vec<Value> = secrets.map(|name| json!({"name": name})).collect();
     let pod = json!({
         "serviceAccountName": AGENT,
+        "imagePullSecrets": pull_secrets,
         "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
         "volumes": [{"name": "bootstrap", "secret": {"secretName": BOOTSTRAP_SECRET}}],
     });
     json!({
-        "metadata": {"name": AGENT, "namespace": AGENT_NAMESPACE, "labels": labels},
+        "metadata": {"name": AGENT, "namespace": args.namespace, "labels": labels},
         // Two agents of one cluster would undo each other's changes.
         "spec": {
             "replicas": 1, "strategy": {"type": "Recreate"}, "selector": {"matchLabels": labels},

@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Seconds to wait for the agent; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     wait: u64,
+    /// Namespace of the agent.
+    #[arg(short, long, default_value = AGENT_NAMESPACE)]
+    namespace: String,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -58,13 +61,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         // An agent with a bootstrap kubeconfig that the hub refuses has no hub at all.
         may_join(&answering(hub).await?, &new).await?;
         let mut writer = args.write.connect().await?;
-        let secret = Key::namespaced(AGENT_NAMESPACE, BOOTSTRAP_SECRET);
+        let secret = Key::namespaced(&args.namespace, BOOTSTRAP_SECRET);
         let held = find::<Secret>(writer.client(), &secret).await?;
         let held = held.and_then(|held| text(&held, "kubeconfig")).ok_or_else(|| {
             let hint = "an agent with several bootstrap kubeconfigs goes to its next hub when its hub denies the cluster";
             CommandError::hinted(anyhow!("there is no bootstrap kubeconfig in the Secret {secret}"), hint)
         })?;
-        let identity = AgentIdentity::read(writer.client()).await?.ok_or_else(|| {
+        let identity = AgentIdentity::read(writer.client(), &args.namespace).await?.ok_or_else(|| {
             let error = anyhow!("the agent of this cluster has not joined a hub yet");
             CommandError::hinted(error, "wheelwright join")
         })?;
@@ -87,7 +90,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
                 "On the new hub run: wheelwright accept --clusters {cluster} --wait {}",
                 args.wait
             ))?;
-            let identity = joined(writer.client(), &cluster, &new, args.wait).await?;
+            let identity = joined(writer.client(), &cluster, &new, args).await?;
             writer.add_line("The agent has joined it, and renews its lease there.");
             if registered.is_some() && identity.registered().await == registered {
                 writer.add_line("It is the same hub under another URL; there is nothing to clean up.");
@@ -138,12 +141,12 @@ async fn joined(
     spoke: &kube::Client,
     cluster: &str,
     hub: &Uri,
-    seconds: u64,
+    args: &Args,
 ) -> Result<AgentIdentity, CommandError> {
-    let deadline = deadline(seconds);
+    let deadline = deadline(args.wait);
     let (mut seen, mut missing) = (None, "joined");
     while Instant::now() < deadline {
-        if let Some(identity) = AgentIdentity::read(spoke).await?
+        if let Some(identity) = AgentIdentity::read(spoke, &args.namespace).await?
             && identity.hub().await? == *hub
         {
             missing = "renewed its lease on";
@@ -155,7 +158,7 @@ async fn joined(
         }
         sleep(POLL).await;
     }
-    let error = anyhow!("the agent of cluster {cluster} has not {missing} {hub} in {seconds} s");
+    let error = anyhow!("the agent of cluster {cluster} has not {missing} {hub} in {} s", args.wait);
     let hint = format!(
         "on the new hub: wheelwright accept --clusters {cluster}; to go back, run this command with the old hub"
     );
@@ -163,15 +166,15 @@ async fn joined(
 }
 
 /// The identity of the agent on its hub, as the cluster keeps it.
-struct AgentIdentity {
-    cluster: String,
+pub(super) struct AgentIdentity {
+    pub(super) cluster: String,
     kubeconfig: Kubeconfig,
 }
 
 impl AgentIdentity {
-    /// Reads the identity; `None` where there is none.
-    async fn read(spoke: &kube::Client) -> Result<Option<Self>, CommandError> {
-        let key = Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET);
+    /// Reads the identity of the agent in a namespace; `None` where there is none.
+    pub(super) async fn read(spoke: &kube::Client, namespace: &str) -> Result<Option<Self>, CommandError> {
+        let key = Key::namespaced(namespace, HUB_KUBECONFIG_SECRET);
         let Some(secret) = find::<Secret>(spoke, &key).await? else { return Ok(None) };
         let data = ["cluster-name", "kubeconfig", "tls.crt", "tls.key"].map(|name| text(&secret, name));
         let [Some(cluster), Some(kubeconfig), Some(certificate), Some(private)] = data else {
@@ -189,7 +192,7 @@ impl AgentIdentity {
     }
 
     /// Returns the URL of the hub.
-    async fn hub(&self) -> Result<Uri, CommandError> {
+    pub(super) async fn hub(&self) -> Result<Uri, CommandError> {
         Ok(config(self.kubeconfig.clone()).await?.cluster_url)
     }
 
@@ -210,6 +213,12 @@ impl AgentIdentity {
 /// Returns a text of a secret.
 fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
+}
+
+/// Returns the URL of the hub of a bootstrap kubeconfig.
+pub(super) async fn hub_url(bootstrap: &str) -> Result<Uri, CommandError> {
+    let kubeconfig = Kubeconfig::from_yaml(bootstrap).context("cannot use the kubeconfig")?;
+    Ok(config(kubeconfig).await?.cluster_url)
 }
 
 async fn config(kubeconfig: Kubeconfig) -> Result<kube::Config, CommandError> {

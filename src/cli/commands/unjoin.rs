@@ -3,29 +3,32 @@
 use anyhow::anyhow;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 
 use super::block_on;
-use super::join::{AGENT, BOOTSTRAP_SECRET};
+use super::join::{AGENT, BOOTSTRAP_SECRET, cluster_role};
 use crate::cli::output::Ui;
-use crate::cli::writer::{WriteArgs, list};
+use crate::cli::writer::{WriteArgs, find, list};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use api::work::v1::AppliedManifestWork;
-use controllers::agent_identity::claim_name;
+use controllers::agent_identity::{Identity, claim_name};
 use engine::plural::counted;
 use object::Key;
 
 /// Remove the agent from a cluster. The kubeconfig is that of the cluster.
 ///
-/// It refuses while works are applied, because no agent would remove their objects later: delete the
-/// ManagedCluster on the hub first.
+/// It refuses while works of the agent's hub are applied, because no agent would remove their objects later:
+/// delete the ManagedCluster on the hub first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.
     #[arg(long, value_name = "NAME")]
     cluster_name: String,
+    /// Namespace of the agent.
+    #[arg(short, long, default_value = AGENT_NAMESPACE)]
+    namespace: String,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -34,23 +37,33 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
         let name = &args.cluster_name;
-        let works = list::<AppliedManifestWork>(writer.client(), "", "").await?;
+        let own = |name: &str| Key::namespaced(&args.namespace, name);
+        let claim = Key::cluster(claim_name(&own(HUB_KUBECONFIG_SECRET)));
+        let mut works = list::<AppliedManifestWork>(writer.client(), "", "").await?;
+        // Works of another hub have an agent of their own. Without a claim, all works may be of this one.
+        let claimed = find::<ClusterClaim>(writer.client(), &claim).await?;
+        if let Some(identity) = claimed.and_then(|claim| Identity::parse(&claim.spec.value)) {
+            works.retain(|work| identity.has(&work.spec));
+        }
         if !works.is_empty() {
             let error = anyhow!("cluster {name} still has {}", counted(works.len(), "applied work"));
             let hint =
                 format!("on the hub: kubectl delete managedcluster {name}; then wait until it is gone");
             return Err(CommandError::hinted(error, hint));
         }
-        let own = |name: &str| Key::namespaced(AGENT_NAMESPACE, name);
+        let role = Key::cluster(cluster_role(&args.namespace));
         let deleted = [
             writer.delete::<Deployment>(&own(AGENT)).await?,
-            writer.delete::<ClusterRoleBinding>(&Key::cluster(AGENT)).await?,
-            writer.delete::<ClusterRole>(&Key::cluster(AGENT)).await?,
+            writer.delete::<ClusterRoleBinding>(&role).await?,
+            writer.delete::<ClusterRole>(&role).await?,
+            // The chart makes these two beside them.
+            writer.delete::<RoleBinding>(&own(AGENT)).await?,
+            writer.delete::<Role>(&own(AGENT)).await?,
             writer.delete::<ServiceAccount>(&own(AGENT)).await?,
             writer.delete::<Secret>(&own(BOOTSTRAP_SECRET)).await?,
             writer.delete::<Secret>(&own(HUB_KUBECONFIG_SECRET)).await?,
             // Without it, another agent of the hub may come.
-            writer.delete::<ClusterClaim>(&Key::cluster(claim_name(&own(HUB_KUBECONFIG_SECRET)))).await?,
+            writer.delete::<ClusterClaim>(&claim).await?,
         ];
         writer.add_line(if deleted.contains(&true) {
             format!("Removed the agent and its identity from cluster {name}")
