@@ -8,6 +8,7 @@ use std::sync::Arc;
 use api::cluster::v1::ManagedCluster;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
+use git2::Oid;
 use jiff::SignedDuration;
 use kube::Api;
 use object::tree::FileTree;
@@ -192,8 +193,8 @@ fn tip(repository: &Path) -> (String, FileTree) {
     (commit.id().to_string(), files)
 }
 
-/// Makes a first commit on the branch of reports, with the files in each of the directories.
-fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<String, String>) {
+/// Makes a first commit on the branch of reports, with the files in each of the directories; returns its id.
+fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<String, String>) -> Oid {
     let git = git2::Repository::open(repository).unwrap();
     let mut index = git2::Index::new().unwrap();
     for (directory, (name, content)) in
@@ -207,7 +208,7 @@ fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<Strin
         branch.delete().unwrap();
     }
     let author = git2::Signature::now("Test", "test@example.com").unwrap();
-    git.commit(Some("refs/heads/wheelwright/status"), &author, &author, "report", &tree, &[]).unwrap();
+    git.commit(Some("refs/heads/wheelwright/status"), &author, &author, "report", &tree, &[]).unwrap()
 }
 
 /// Returns a hub that has applied the newest commit of main, and reported.
@@ -327,7 +328,6 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
     commit_report(&repository, &["hub"], &world.branches["wheelwright/status"].last().unwrap().files);
     commit(&repository, "two");
     let (two, _) = tip(&repository);
-
     let (file, now) = (dir.join("hub.json"), world.now.to_string());
     let hub = ["--snapshot", file.to_str().unwrap(), "--now", &now, "--output", "json"];
     let write = |objects: &Value| {
@@ -336,7 +336,7 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
     let mut objects = serde_json::to_value(objects_of(&world.hub)).unwrap();
     write(&objects);
     let back = [&hub[..], &["--base", "main"]].concat();
-    for (head, args, from) in [("wheelwright/status", &hub[..], &one), (&one, &back, &two)] {
+    for (head, args, from) in [("wheelwright/status", &hub[..], &one), (&*one, &back[..], &two)] {
         let (code, told) = json_of(&plan(dir, head, args));
         assert_eq!((code, &told["verdict"]), (12, &json!("refused")), "{told:#}");
         let step = format!("accept-revision={from}..{}", told["commit"].as_str().unwrap());
@@ -365,31 +365,17 @@ fn a_rollout_is_simulated_from_a_report_as_it_was_at_a_commit() {
     let (dir, repository) = (dir.path(), dir.path().join("fleet.git"));
     commit(&repository, "one");
     let world = applied(&repository);
-    commit_report(&repository, &["hub"], &world.branches["wheelwright/status"].last().unwrap().files);
-    let git = git2::Repository::open(&repository).unwrap();
-    let earlier = git.refname_to_id("refs/heads/wheelwright/status").unwrap().to_string();
+    let files = &world.branches["wheelwright/status"].last().unwrap().files;
+    let earlier = commit_report(&repository, &["hub"], files).to_string();
     commit_report(&repository, &["hub"], &BTreeMap::from([("README.md".into(), String::new())]));
     let strategy = dir.join("strategy.yaml");
     std::fs::write(&strategy, "type: Progressive\nprogressive: {maxConcurrency: 1}\n").unwrap();
-
     let now = world.now.to_string();
     let simulate = |further: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        command.args([
-            "simulate",
-            "rollout",
-            "--report",
-            "wheelwright/status",
-            "--rollout",
-            "bench",
-            "--revision",
-            "v9",
-        ]);
-        command
-            .args(["--until-done", "--now", &now, "--strategy"])
-            .arg(&strategy)
-            .arg("--repo")
-            .arg(&repository);
+        let line = "simulate rollout --report wheelwright/status --rollout bench --revision v9 --until-done";
+        command.args(line.split(' ')).args(["--now", &now, "--repo"]).arg(&repository);
+        command.arg("--strategy").arg(&strategy);
         command.args(further).env("HOME", dir).output().unwrap()
     };
     let played = simulate(&["--at", &earlier]);

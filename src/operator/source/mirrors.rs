@@ -366,10 +366,7 @@ pub(crate) fn verification(
     Ok(Verification { keys: Arc::new(Keyring::from_secret(secret)?), part, accepted, now: now() })
 }
 
-/// Returns the reference that a ConfigRepo follows.
-///
-/// # Errors
-/// No reference has that name.
+/// Returns the reference that a ConfigRepo follows, unless no reference can have that name.
 pub(crate) fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     match (of.commit.as_str(), of.semver.as_str(), of.tag.as_str(), of.branch.as_str()) {
         ("", "", "", "") => RefSpec::branch("main"),

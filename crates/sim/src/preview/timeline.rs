@@ -1,5 +1,5 @@
-//! Records when each cluster gets an add-on, another configuration of it, or another template of a set, when it
-//! runs it, and why rollouts wait.
+//! Records when each cluster gets an add-on, another configuration of it, or another template of a set, when
+//! it runs it, and why rollouts wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 

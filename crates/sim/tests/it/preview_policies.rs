@@ -1,18 +1,23 @@
-//! Compares previews with what happens under a RolloutPolicy, and to add-ons without configurations.
+//! Compares previews with what happens under a RolloutPolicy and to add-ons without configurations, and the
+//! hub of a report with the one that reported.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::fixtures::put;
-use super::previews::{apply, commit, compare, fleet, look, previewed};
+use super::fixtures::{config_repo, put, repo};
+use super::previews::{apply, commit, compare, fleet, look, previewed, reported};
+use api::addon::v1alpha1::AddOnTemplate;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::GITOPS_GROUP;
 use api::work::v1::ManifestWork;
 use object::tree::FileTree;
-use object::{Key, Metadata as _};
+use object::{Key, Metadata as _, Object};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{Preview, Verdict};
+use sim::preview::{Preview, Verdict, of_report, with_commit};
 
 fn policy(world: &mut World, spec: Value) {
     put(
@@ -163,4 +168,32 @@ fn the_install_of_an_add_on_without_configurations_has_a_time() {
     apply(&mut world, &first);
     compare(&told, &before, &look(&world)).unwrap();
     assert!(previewed(&world, &first).add_ons.is_empty(), "it is there already");
+}
+
+#[test]
+fn the_hub_of_a_report_has_the_objects_of_its_commit_and_no_step_more() {
+    let mut world = fleet(3, 3);
+    let report = json!({"snapshot": true, "interval": "1s"});
+    config_repo(&mut world, &repo(), json!({"url": "https://git.example/fleet", "report": report}));
+    apply(&mut world, &commit(1, add_on(1).files()));
+    policy(&mut world, json!({"addOns": ["app"], "paused": true}));
+    let second = commit(2, add_on(2).files());
+    apply(&mut world, &second);
+    let mut objects = reported(&world);
+    // The canary would start at once.
+    let policies = objects.iter_mut().filter(|object| object.kind() == "RolloutPolicy");
+    policies.for_each(|policy| policy.0["spec"]["paused"] = json!(false));
+    let add_ons = |objects: &[Object]| -> BTreeMap<String, Value> {
+        let all = objects.iter().filter(|object| object.kind() == "ManagedClusterAddOn");
+        all.map(|add_on| (add_on.namespace().to_owned(), add_on.0["status"].clone())).collect()
+    };
+    let before = add_ons(&objects);
+    let (snapshot, applied) = of_report(objects, &repo(), world.now);
+    assert_eq!(applied.as_ref(), Some(&second.head.revision));
+    let hub = with_commit(&snapshot, &repo(), &second.head, world.now).unwrap();
+    let hub: Vec<Object> = hub.into_iter().map(Arc::unwrap_or_clone).collect();
+    let mut templates = hub.iter().filter(|object| object.kind() == "AddOnTemplate");
+    let template: AddOnTemplate = templates.next().unwrap().to_typed().unwrap();
+    assert_eq!(template.spec, world.get::<AddOnTemplate>(&Key::cluster("app")).unwrap().spec);
+    assert_eq!((before.len(), add_ons(&hub)), (3, before));
 }

@@ -214,14 +214,18 @@ fn a_preview_tells_what_a_commit_then_does() {
     assert!(changes > 12, "{changes} commits changed something");
 }
 
-/// Returns the preview from the newest report and the repository alone.
-fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &Commit) -> Preview {
+/// Returns the objects of the newest report.
+pub(crate) fn reported(world: &World) -> Vec<Object> {
     let report = world.branches["wheelwright/status"].last().unwrap();
     let files = report.files.iter().filter(|(path, _)| path.starts_with("snapshot/"));
     let lists = files.map(|(_, text)| serde_json::from_str::<Value>(text).unwrap());
     let items = lists.flat_map(|list| list["items"].as_array().unwrap().clone());
-    let objects = items.map(|item| Object::from_value(item).unwrap()).collect();
-    let (snapshot, applied) = of_report(objects, &commit.repo, world.now);
+    items.map(|item| Object::from_value(item).unwrap()).collect()
+}
+
+/// Returns the preview from the newest report and the repository alone.
+fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &Commit) -> Preview {
+    let (snapshot, applied) = of_report(reported(world), &commit.repo, world.now);
     let base = applied.map(|revision| Arc::new(Checkout { tree: trees[&revision].clone(), revision }));
     preview(&snapshot, &Commit { base, ..commit.clone() }, world.now).unwrap()
 }
