@@ -35,7 +35,7 @@ pub struct OperatorOptions {
     pub webhook: Option<webhook::WebhookOptions>,
     /// The namespace of the operator. It holds the authorities of custom signers that name no other one.
     pub namespace: String,
-    /// Argo CD, if the operator gives it secrets of clusters.
+    /// Argo CD, if the operator serves one on the hub.
     pub argo_cd: Option<ArgoCd>,
     /// The options of fetches.
     pub sources: source::SourceOptions,
@@ -70,8 +70,12 @@ impl OperatorOptions {
 pub struct ArgoCd {
     /// Its namespace.
     pub namespace: String,
+    /// Whether the operator writes the secrets by which it knows clusters.
+    pub cluster_secrets: bool,
     /// The ManagedServiceAccount with whose tokens it reaches clusters; empty if it does not connect.
     pub account: String,
+    /// Whether the operator puts its Applications into works.
+    pub pull_model: bool,
 }
 
 /// One of several operators.
@@ -105,5 +109,6 @@ pub fn controller_names() -> Vec<&'static str> {
     let mut names = Names(Vec::new());
     controllers::hub(&mut names);
     controllers::argo_cd(&mut names);
+    controllers::argo_cd_pull_model(&mut names);
     names.0
 }

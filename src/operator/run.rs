@@ -93,11 +93,18 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
 
 /// Returns the shell with the controllers of the hub, and with those of Argo CD if it is on the hub.
 fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>) -> Shell {
-    let Some(ArgoCd { namespace, account }) = argo_cd else { return Shell::new(options, controllers::hub) };
+    let Some(ArgoCd { namespace, cluster_secrets, account, pull_model }) = argo_cd else {
+        return Shell::new(options, controllers::hub);
+    };
     let scope = Scope::ArgoCd { namespace, account };
     Shell::new(ShellOptions { scope, ..options }, |register| {
         controllers::hub(register);
-        controllers::argo_cd(register);
+        if cluster_secrets {
+            controllers::argo_cd(register);
+        }
+        if pull_model {
+            controllers::argo_cd_pull_model(register);
+        }
     })
 }
 

@@ -364,6 +364,7 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
         ("Role", 3, "argocd.enabled=true", 4),
         ("Role", 3, "argocd.refresh=true", 4),
         ("Role", 3, "argocd.clusterSecrets=true", 4),
+        ("Role", 3, "argocd.pullModel=true", 4),
         ("ClusterRole", 2, "argocd={\"clusterSecrets\":true,\"managedServiceAccount\":\"argocd\"}", 3),
         ("Role", 3, "configNamespaces=[\"team\"]", 4),
         ("Role", 3, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 4),

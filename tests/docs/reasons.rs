@@ -98,6 +98,7 @@ const EVENT_SOURCES: &[&str] = &[
     "crates/controllers/src/agent/cluster_status.rs",
     "crates/controllers/src/hub/addon_config/input.rs",
     "crates/controllers/src/hub/addon_install.rs",
+    "crates/controllers/src/hub/argo_pull/mod.rs",
     "crates/controllers/src/hub/cluster.rs",
     "crates/controllers/src/hub/cluster_decision.rs",
     "crates/controllers/src/hub/cluster_secret.rs",

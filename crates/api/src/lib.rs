@@ -15,6 +15,7 @@ mod lenient;
 mod open_enum;
 
 pub mod addon;
+pub mod argoproj;
 pub mod cluster;
 pub mod condition;
 pub mod crds;

@@ -2,6 +2,8 @@
 //!
 //! A change of one is a breaking change: objects in clusters, OCM's components and users' scripts contain it.
 
+pub mod argo;
+
 /// Clusters, sets, placements, scores, claims.
 pub const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
 /// Works.
@@ -66,6 +68,7 @@ pub const INDEXED_LABELS: &[&str] = &[
     CLUSTER_NAME_LABEL,
     WORK_REPLICA_SET_LABEL,
     WORK_PLACEMENT_LABEL,
+    argo::APPLICATION_UID_LABEL,
 ];
 
 // Annotations.
@@ -140,8 +143,6 @@ pub const CLUSTER_DECISION_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-de
 /// On a Placement with a ClusterDecision, names the ApplicationSets of its namespace that read it. They are
 /// refreshed when the list changes.
 pub const REFRESH_APPLICATION_SETS_ANNOTATION: &str = "gitops.wheelwright.dev/refresh-application-sets";
-/// On an ApplicationSet, asks Argo CD to generate its applications again (`argo-cd/common/common.go`).
-pub const APPLICATION_SET_REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
 /// On a Placement with a ClusterDecision, asks for a secret of Argo CD for each cluster of the list. The value
 /// names the ManagedServiceAccount whose token it has; empty for secrets without credentials.
 pub const CLUSTER_SECRETS_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-secrets";
@@ -149,8 +150,6 @@ pub const CLUSTER_SECRETS_ANNOTATION: &str = "gitops.wheelwright.dev/cluster-sec
 pub const PLACEMENTS_ANNOTATION: &str = "gitops.wheelwright.dev/placements";
 /// On such a secret: since when no placement asks for it.
 pub const LEFT_SINCE_ANNOTATION: &str = "gitops.wheelwright.dev/left-since";
-/// On a Secret, `cluster` makes it one by which Argo CD knows a cluster.
-pub const ARGO_SECRET_TYPE_LABEL: &str = "argocd.argoproj.io/secret-type";
 /// On the Secret with the token of a ManagedServiceAccount.
 pub const MANAGED_SERVICE_ACCOUNT_LABEL: &str =
     "authentication.open-cluster-management.io/is-managed-serviceaccount";

@@ -49,6 +49,11 @@ pub fn argo_cd(register: &mut impl Register) {
     register.add::<hub::cluster_secret::ClusterSecretController>();
 }
 
+/// Registers the controller that puts Applications of Argo CD into works: whoever writes them reaches clusters.
+pub fn argo_cd_pull_model(register: &mut impl Register) {
+    register.add::<hub::argo_pull::ArgoPullController>();
+}
+
 /// Registers the controllers of the spoke agent.
 pub fn agent(register: &mut impl Register) {
     register.add::<agent::lease::LeaseController>();

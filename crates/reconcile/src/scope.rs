@@ -1,7 +1,8 @@
 //! The part of a cluster that a process watches.
 
 use crate::Representation;
-use api::names::{ADDON_NAME_LABEL, ARGO_SECRET_TYPE_LABEL, CLUSTER_NAME_LABEL, WORK_REPLICA_SET_LABEL};
+use api::names::argo::{ARGO_GROUP, ARGO_SECRET_TYPE_LABEL};
+use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, WORK_REPLICA_SET_LABEL};
 use object::Gvk;
 
 /// The part of the hub that a process may watch.
@@ -10,8 +11,8 @@ pub enum Scope {
     /// All of it.
     #[default]
     Everything,
-    /// All of it, but of the Secrets only those by which Argo CD knows clusters, and the tokens for them. A
-    /// permission for these does not allow to list others.
+    /// All of it, but of the Secrets only those by which Argo CD knows clusters, and the tokens for them, and
+    /// of the Applications those of its namespace. A permission for these does not allow to list others.
     ArgoCd {
         /// The namespace of Argo CD.
         namespace: String,
@@ -47,6 +48,12 @@ impl Scope {
                 if (gvk.group.as_str(), gvk.kind.as_str()) == ("", "Secret") =>
             {
                 of_argo_cd(namespace, account, representation)
+            }
+            Self::ArgoCd { namespace, .. }
+                if (gvk.group.as_str(), gvk.kind.as_str(), representation)
+                    == (ARGO_GROUP, "Application", Representation::Typed) =>
+            {
+                Narrowed { namespace: namespace.clone(), ..Narrowed::default() }
             }
             Self::ArgoCd { .. } => Narrowed::default(),
             Self::OneCluster(cluster) => of_cluster(cluster, gvk, namespaced),
@@ -102,6 +109,16 @@ mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
     use super::*;
+    use api::argoproj::v1alpha1::Application;
+
+    #[test]
+    fn of_the_applications_only_those_of_argo_cd_are_watched() {
+        let scope = Scope::ArgoCd { namespace: "argocd".into(), account: String::new() };
+        let narrowed =
+            |representation| scope.narrow(&Gvk::of::<Application>(), representation, true).namespace;
+        assert_eq!(narrowed(Representation::Typed), "argocd");
+        assert_eq!(narrowed(Representation::Whole), "", "a ConfigRepo may apply others");
+    }
 
     #[test]
     fn of_the_secrets_only_those_of_argo_cd_and_the_tokens_for_them_are_watched() {

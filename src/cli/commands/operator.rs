@@ -79,13 +79,19 @@ pub(crate) struct Args {
     /// `https://host:port` at which API servers reach the webhook, instead of the Service.
     #[arg(long, requires = "webhook_listen", value_name = "URL", value_parser = webhook_url)]
     webhook_url: Option<String>,
-    /// Namespace of Argo CD on the hub: write a secret there for each cluster of a placement that asks for
-    /// secrets.
+    /// Namespace of Argo CD on the hub.
     #[arg(long, value_name = "NAMESPACE")]
     argocd_namespace: Option<String>,
+    /// Write a secret of Argo CD for each cluster of a placement that asks for secrets.
+    #[arg(long, requires = "argocd_namespace")]
+    argocd_cluster_secrets: bool,
     /// ManagedServiceAccount of each cluster whose token these secrets may have.
-    #[arg(long, value_name = "NAME", requires = "argocd_namespace", default_value = "")]
+    #[arg(long, value_name = "NAME", requires = "argocd_cluster_secrets", default_value = "")]
     argocd_account: String,
+    /// Put the Applications of that namespace that ask for it into works of their clusters. Whoever writes
+    /// them has the Argo CD of any cluster run them.
+    #[arg(long, requires = "argocd_namespace")]
+    argocd_pull_model: bool,
     /// Directory for mirrors of repositories, for one operator alone [default:
     /// `$XDG_CACHE_HOME/wheelwright/mirrors`, else `~/.cache/wheelwright/mirrors`].
     #[arg(long, value_name = "DIR")]
@@ -113,7 +119,12 @@ impl Args {
     }
 
     fn argo_cd(&self) -> Option<ArgoCd> {
-        Some(ArgoCd { namespace: self.argocd_namespace.clone()?, account: self.argocd_account.clone() })
+        Some(ArgoCd {
+            namespace: self.argocd_namespace.clone()?,
+            cluster_secrets: self.argocd_cluster_secrets,
+            account: self.argocd_account.clone(),
+            pull_model: self.argocd_pull_model,
+        })
     }
 
     fn webhook(&self) -> Option<WebhookOptions> {

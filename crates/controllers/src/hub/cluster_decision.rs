@@ -15,9 +15,10 @@ use crate::placement_reads::{placement_of, selection};
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{ClusterDecision, ClusterDecisionStatus, ConfigRepo};
+use api::names::argo::APPLICATION_SET_REFRESH_ANNOTATION;
 use api::names::{
-    APPLICATION_SET_REFRESH_ANNOTATION, APPROVE_DELETION_ANNOTATION, CLUSTER_DECISION_ANNOTATION,
-    CONFIG_REPO_ANNOTATION, REFRESH_APPLICATION_SETS_ANNOTATION,
+    APPROVE_DELETION_ANNOTATION, CLUSTER_DECISION_ANNOTATION, CONFIG_REPO_ANNOTATION,
+    REFRESH_APPLICATION_SETS_ANNOTATION,
 };
 use engine::addon::selection::Selection;
 use engine::placement::{Entry, decision_list};

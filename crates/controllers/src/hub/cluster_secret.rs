@@ -16,9 +16,8 @@ use super::multimap;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::ClusterDecision;
-use api::names::{
-    ARGO_SECRET_TYPE_LABEL, CLUSTER_SECRETS_ANNOTATION, LEFT_SINCE_ANNOTATION, PLACEMENTS_ANNOTATION,
-};
+use api::names::argo::ARGO_SECRET_TYPE_LABEL;
+use api::names::{CLUSTER_SECRETS_ANNOTATION, LEFT_SINCE_ANNOTATION, PLACEMENTS_ANNOTATION};
 use engine::placement::cluster_secret::{ClusterAccess, cluster_secret_name};
 use object::duration::later;
 use object::{Key, Metadata as _, Object, ObjectRef};

@@ -11,6 +11,7 @@ pub(crate) mod addon_install;
 mod addon_registration;
 pub mod addon_removal;
 pub(crate) mod addon_token;
+pub(crate) mod argo_pull;
 pub(crate) mod bootstrap;
 pub(crate) mod cluster;
 pub(crate) mod cluster_decision;

@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
-use api::names::{ARGO_SECRET_TYPE_LABEL, MANAGED_SERVICE_ACCOUNT_LABEL, PLACEMENTS_ANNOTATION};
+use api::names::argo::ARGO_SECRET_TYPE_LABEL;
+use api::names::{MANAGED_SERVICE_ACCOUNT_LABEL, PLACEMENTS_ANNOTATION};
 use object::{Key, Metadata as _};
 
 /// The address and credentials with which Argo CD reaches a cluster.

@@ -7,12 +7,11 @@
 use serde_json::{Map, Value, json};
 
 use api::names;
+use api::names::argo::TRACKING_ID_ANNOTATION;
 use object::Object;
 use object::fields::fields_v1;
 
-/// The annotation of an object that Argo CD applies: `app:group/Kind:namespace/name`.
-pub(super) const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
-/// The annotation beside it that distinguishes several Argo CDs of one cluster.
+/// The annotation beside the tracking id that distinguishes several Argo CDs of one cluster.
 const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
 /// The labels that name the application: the default, and the one that Argo CD's documentation recommends for
 /// `application.instanceLabelKey`.
@@ -34,7 +33,7 @@ pub(super) enum Tracking {
 /// A tracking id that names another object was copied with its annotations and does not count. Argo CD does
 /// not count a label on an object with an owner either.
 pub(super) fn application(live: &Object) -> Option<(&str, Tracking)> {
-    if let Some(id) = live.annotations().get(TRACKING_ID) {
+    if let Some(id) = live.annotations().get(TRACKING_ID_ANNOTATION) {
         return describes(id, live).map(|app| (app, Tracking::Annotation));
     }
     let has_owner = live.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
@@ -61,9 +60,10 @@ fn describes<'a>(id: &'a str, live: &Object) -> Option<&'a str> {
 
 /// Removes the marks by which an application would own an object of a repository, and prune it.
 pub(super) fn untrack(object: &mut Object) {
-    let is_its_own = object.annotations().get(TRACKING_ID).is_some_and(|id| describes(id, object).is_some());
+    let is_its_own =
+        object.annotations().get(TRACKING_ID_ANNOTATION).is_some_and(|id| describes(id, object).is_some());
     if is_its_own && let Some(Value::Object(annotations)) = object.metadata_mut().get_mut("annotations") {
-        annotations.remove(TRACKING_ID);
+        annotations.remove(TRACKING_ID_ANNOTATION);
         annotations.remove(INSTALLATION_ID);
     }
 }
@@ -104,7 +104,7 @@ impl EndTracking {
     pub(super) fn of(tracked: Option<(Tracking, &Object)>, desired: &Object) -> Option<Self> {
         let (tracking, live) = tracked?;
         let (field, names): (&str, &[&str]) = match &tracking {
-            Tracking::Annotation => ("annotations", &[TRACKING_ID, INSTALLATION_ID]),
+            Tracking::Annotation => ("annotations", &[TRACKING_ID_ANNOTATION, INSTALLATION_ID]),
             Tracking::Label(name) => ("labels", std::slice::from_ref(name)),
         };
         let is_theirs = |name: &&&str| desired.at(&["metadata", field, name]).is_none();

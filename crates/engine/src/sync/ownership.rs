@@ -9,6 +9,7 @@ use super::plan::{Claimant, SyncInput};
 use super::{DesiredObject, ObjectId};
 use api::gitops::v1alpha1::DeletionBudget;
 use api::names;
+use api::names::argo::TRACKING_ID_ANNOTATION;
 use object::fields::{Element, first_difference};
 use object::{Gvk, Key, Object, ObjectRef};
 
@@ -63,7 +64,7 @@ pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Op
     let app = argo::application(live);
     if let (Some((app, tracking)), Takeover::IfNoDiff | Takeover::Never) = (app, takeover) {
         let mark = match tracking {
-            Tracking::Annotation => format!("annotation {}", argo::TRACKING_ID),
+            Tracking::Annotation => format!("annotation {TRACKING_ID_ANNOTATION}"),
             Tracking::Label(label) => format!("label {label}"),
         };
         let hint = format!(

@@ -1,14 +1,17 @@
 //! The pull model of Argo CD: an Application reaches a cluster in a ManifestWork, and its state comes back.
 //!
-//! The work is as argocd-pull-integration makes it. A model of the application controller on the cluster
-//! runs the operation and writes the status.
+//! The work is as argocd-pull-integration makes it, or our operator from an Application of the hub. A model of
+//! the application controller on the cluster runs the operation and writes the status.
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{put, seconds, world};
+use crate::fixtures::{put, seconds, with, world};
+use api::argoproj::v1alpha1::Application;
+use api::names::argo::{PULL_CLUSTER_ANNOTATION, PULL_FINALIZER, PULL_LABEL, SKIP_RECONCILE_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::{Key, Object};
-use sim::World;
+use reconcile::Dispatcher;
+use sim::{Setup, World};
 use store::{Patch, ResourcePath, WriteOptions};
 
 const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
@@ -31,9 +34,8 @@ fn control(world: &mut World, patch: Value) {
     world.run_for(seconds(70)).unwrap();
 }
 
-/// Installs Argo CD on the cluster: its namespace, and the definition of its kind, which has no subresource
-/// for the status.
-fn install(world: &mut World) {
+/// Returns the namespace of Argo CD, and the definition of its kind, which has no subresource for the status.
+fn argo_cd() -> [(ResourcePath, Value); 2] {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -45,12 +47,16 @@ fn install(world: &mut World) {
         },
     });
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
-    let kinds = [
+    [
         (ResourcePath::resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), definition),
         (ResourcePath::resource("", "v1", "namespaces"), namespace),
-    ];
+    ]
+}
+
+/// Installs Argo CD on the cluster.
+fn install(world: &mut World) {
     let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
-    for (kind, object) in kinds {
+    for (kind, object) in argo_cd() {
         let object = Object::from_value(object).unwrap();
         spoke.store.create(&kind, object, &WriteOptions::manager("installer"), now).unwrap();
     }
@@ -147,4 +153,92 @@ fn an_application_in_a_work_is_run_on_its_cluster_and_its_state_comes_back() {
     );
     control(&mut world, json!({"metadata": {"finalizers": null}}));
     assert_eq!((application(&world).is_none(), world.list::<ManifestWork>().len()), (true, 0));
+}
+
+fn key() -> Key {
+    Key::namespaced("argocd", "shop")
+}
+
+/// Returns a field of the Application of the hub.
+fn of_the_hub(world: &World, field: &str) -> Value {
+    world.get::<Application>(&key()).unwrap().field(field).cloned().unwrap_or_default()
+}
+
+/// Has the Application of the hub synchronised, as a person does.
+fn synchronise(world: &mut World) {
+    let target = applications().at(&key());
+    let operation = Patch::Merge(json!({"operation": {"sync": {"revision": "v1"}}}));
+    let now = world.now;
+    world.hub.patch(&target, &operation, &WriteOptions::manager("argocd-server"), now).unwrap();
+    world.run_for(seconds(10)).unwrap();
+}
+
+/// Returns an Application of the hub that a cluster runs.
+fn pulled() -> World {
+    let hub = |process: &mut Dispatcher| {
+        controllers::hub(process);
+        controllers::argo_cd_pull_model(process);
+    };
+    let mut world = with(Setup { hub, ..Setup::default() }, 7, 1);
+    install(&mut world);
+    for (_, object) in argo_cd() {
+        put(&mut world, object);
+    }
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {
+                "name": "shop", "namespace": "argocd", "finalizers": [FINALIZER], "labels": {PULL_LABEL: "true"},
+                "annotations": {PULL_CLUSTER_ANNOTATION: "cluster1", SKIP_RECONCILE_ANNOTATION: "true"},
+            },
+            "spec": {
+                "project": "default", "destination": {"name": "cluster1", "namespace": "shop"},
+                "source": {"repoURL": "https://git.example.com/shop.git", "targetRevision": "main"},
+            },
+        }),
+    );
+    world.run_for(seconds(10)).unwrap();
+    world
+}
+
+#[test]
+fn an_application_of_the_hub_runs_on_its_cluster_and_its_state_comes_back() {
+    let mut world = pulled();
+    let destination = json!({"server": "https://kubernetes.default.svc", "namespace": "shop"});
+    assert_eq!(application(&world).unwrap().0["spec"]["destination"], destination);
+    let state = json!({"phase": "Succeeded", "startedAt": "2026-01-02T03:04:05Z"});
+    let mut status = json!({
+        "health": {"status": "Healthy"}, "sync": {"status": "Synced", "revision": "v1"}, "operationState": state,
+    });
+    control(&mut world, json!({"status": status}));
+    status["operationState"]["operation"] = json!({});
+    assert_eq!(of_the_hub(&world, "status"), status);
+
+    world.keep_history();
+    world.restart_operator();
+    world.run_for(seconds(600)).unwrap();
+    let kinds = ["Application", "ManifestWork"];
+    let written = world.take_history().into_iter().filter(|write| kinds.contains(&write.id.kind.as_str()));
+    assert_eq!(written.count(), 0, "nothing is written at rest");
+
+    for round in ["once", "again"] {
+        synchronise(&mut world);
+        assert_eq!(of_the_hub(&world, "operation"), Value::Null, "{round}");
+        assert_eq!(application(&world).unwrap().0["operation"]["sync"], json!({"revision": "v1"}), "{round}");
+        control(&mut world, json!({"operation": null}));
+        assert_eq!(application(&world).unwrap().0.get("operation"), None, "no operation runs twice");
+    }
+}
+
+#[test]
+fn an_application_of_the_hub_is_there_until_its_cluster_has_removed_it() {
+    let mut world = pulled();
+    world.delete::<Application>(&key()).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    let finalizers = world.get::<Application>(&key()).unwrap().metadata.finalizers;
+    assert_eq!(finalizers.unwrap(), [FINALIZER, PULL_FINALIZER], "Argo CD still removes the objects");
+    control(&mut world, json!({"metadata": {"finalizers": null}}));
+    assert!(application(&world).is_none());
+    assert_eq!((world.list::<ManifestWork>().len(), world.list::<Application>().len()), (0, 0));
 }

@@ -1,0 +1,5 @@
+//! What Argo CD deploys.
+
+mod application;
+
+pub use application::Application;
