@@ -14,6 +14,9 @@ use super::known_hosts::KnownHosts;
 use super::remote::{Remote, Transport};
 use super::transport::Proxy;
 
+/// Fewest bytes of a value that is hidden in texts. A shorter one is part of ordinary words.
+const SHORTEST_SECRET: usize = 6;
+
 /// The secrets that prove our identity to a remote, and the host keys that prove the identity of the remote.
 /// The keys of the Secret are in docs/repositories.md, "Private repositories" and "GitHub Apps".
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -156,9 +159,24 @@ impl Credentials {
 
     /// Returns the value of the header `Authorization`, if there are credentials for https.
     pub(super) fn basic(&self) -> Option<String> {
+        self.login().map(|login| format!("Basic {}", STANDARD.encode(login)))
+    }
+
+    fn login(&self) -> Option<String> {
         let password = self.password.as_deref()?;
-        let login = format!("{}:{password}", self.username.as_deref().unwrap_or("git"));
-        Some(format!("Basic {}", STANDARD.encode(login)))
+        Some(format!("{}:{password}", self.username.as_deref().unwrap_or("git")))
+    }
+
+    /// Hides the tokens, passwords and logins that a server is sent: it may repeat them in its answer.
+    pub(super) fn hide(&self, text: &str) -> String {
+        const HIDDEN: &str = "[redacted]";
+        let app = self.github_app.as_ref();
+        let logins = [self.login(), app.and_then(GithubApp::login)];
+        let tokens = [self.password.clone(), app.and_then(GithubApp::token)];
+        let values = logins.into_iter().chain(tokens).flatten();
+        values.filter(|value| value.len() >= SHORTEST_SECRET).fold(text.to_owned(), |text, value| {
+            text.replace(&STANDARD.encode(&value), HIDDEN).replace(&value, HIDDEN)
+        })
     }
 
     /// Returns the token or password for https.
@@ -265,5 +283,15 @@ mod tests {
         ];
         let shown = format!("{:?}", secret(&parts).unwrap());
         assert!(!shown.contains("hunter22") && shown.contains("proxy: true"), "{shown}");
+    }
+    #[test]
+    fn what_a_server_repeats_of_a_secret_is_hidden() {
+        let credentials = secret(&[("username", "me"), ("password", "hunter22")]).unwrap();
+        let header = credentials.basic().unwrap();
+        let encoded = STANDARD.encode("hunter22");
+        let text = format!("no hunter22 here, me:hunter22, {header}, {encoded}");
+        assert_eq!(credentials.hide(&text), "no [redacted] here, [redacted], Basic [redacted], [redacted]");
+        let short = secret(&[("password", "no")]).unwrap();
+        assert_eq!(short.hide("no note"), "no note");
     }
 }

@@ -339,8 +339,8 @@ impl Mirror {
             remote.push(&[format!("{force}{outbox}:{reference}")], Some(&mut options))
         });
         drop(options);
-        let message = message.into_inner();
-        Ok(match (result, refused.into_inner()) {
+        let message = session.hide(&message.into_inner());
+        Ok(match (result, refused.into_inner().map(|status| session.hide(&status))) {
             _ if stale.get() => PushAnswer::Stale,
             (Ok(()), None) => PushAnswer::Accepted,
             (Ok(()), Some(status)) => {

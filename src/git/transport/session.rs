@@ -144,8 +144,16 @@ impl Session {
         match failure {
             Some(failure) => failure,
             None if self.cancel.is_cancelled() => self.cancelled(),
-            None => Error::remote(self.remote.url(), error),
+            None => {
+                let shown = git2::Error::new(error.code(), error.class(), self.hide(error.message()));
+                Error::remote(self.remote.url(), &shown)
+            }
         }
+    }
+
+    /// Hides the credentials in a text of a server.
+    pub(in crate::git) fn hide(&self, text: &str) -> String {
+        self.credentials.hide(text)
     }
 
     fn cancelled(&self) -> Error {
@@ -186,7 +194,7 @@ impl Session {
 
     /// Returns an error for a server that cannot be reached or understood.
     pub(super) fn unreachable(&self, why: impl std::fmt::Display) -> Error {
-        Error::unreachable(self.remote.url(), &why.to_string())
+        Error::unreachable(self.remote.url(), &self.hide(&why.to_string()))
     }
 
     /// Waits for one step of a connection, within the limits.

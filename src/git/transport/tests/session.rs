@@ -34,3 +34,24 @@ fn a_name_leads_to_no_address_that_is_forbidden_whatever_it_resolves_to() {
     assert_eq!(connected.peer_addr().unwrap(), loopback, "the address that was checked is the one");
     assert!(inside.accept().is_ok());
 }
+
+/// A hook or a proxy may print the headers of a request.
+#[test]
+fn an_error_of_a_server_shows_none_of_the_values_of_the_secret() {
+    let data = [("password".to_owned(), k8s_openapi::ByteString(b"hunter22".to_vec()))].into();
+    let limits = SessionLimits {
+        transport: TransportLimits::default(),
+        egress: Egress::Hosts { names: Vec::new(), loopback: false },
+        arrivals: &Arc::default(),
+    };
+    let remote = Remote::parse("https://git.example.com/a").unwrap();
+    let credentials = Credentials::from_secret(&data).unwrap();
+    let session = Session::new(remote, credentials, limits, Cancel::new()).unwrap();
+    let answers = [
+        session.explain(&git2::Error::from_str("no access for hunter22")).to_string(),
+        session.unreachable("no access for hunter22").to_string(),
+    ];
+    for answer in answers {
+        assert!(answer.contains("no access for [redacted]"), "{answer}");
+    }
+}
