@@ -1,7 +1,7 @@
 //! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed
 //! alone prints its whole history. With `--jumps`, clocks jump in all of them; with `--sets`, all have a
-//! ManifestWorkReplicaSet; with `--argo-cd`, the hub has Argo CD; with `--outages`, lists fail, decisions panic,
-//! and the hub is restored.
+//! ManifestWorkReplicaSet; with `--argo-cd`, the hub has Argo CD; with `--outages`, lists fail, decisions
+//! panic, and the hub is restored.
 
 use std::process::ExitCode;
 

@@ -22,7 +22,8 @@ fn lost_answers_refusals_and_restarts_leave_no_orphan() {
         hub.world = World::new(seed, hub.world.now);
         hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}));
         hub.repo(json!({"deletionBudget": {"objects": 100}}), json!({}));
-        hub.world.faults = sim::Faults { refused: 200, answer_lost: 200, stale: 200, ..sim::Faults::default() };
+        hub.world.faults =
+            sim::Faults { refused: 200, answer_lost: 200, stale: 200, ..sim::Faults::default() };
         for round in 0..6_u64 {
             let files: Vec<_> = (0..6)
                 .filter(|i| (seed * 7 + round * 5 + i * 3) % 4 != 0)
