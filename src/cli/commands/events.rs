@@ -253,7 +253,7 @@ mod tests {
         let list = json!({"kind": "EventList", "apiVersion": "events.k8s.io/v1", "items": items,
             "metadata": {"resourceVersion": "30"}});
         let answers = [
-            (200, json!({"type": "ADDED", "object": event("10")})),
+            (200_u16, json!({"type": "ADDED", "object": event("10")})),
             (200, json!({"type": "ERROR", "object": gone})),
             (200, list.clone()),
             (410, gone),
