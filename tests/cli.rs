@@ -223,7 +223,7 @@ async fn a_cluster_of_one_hub_is_not_joined_to_another_in_passing(cli: &Cli, dir
 
     cli.run(&format!("{line} --namespace second --image-pull-secret registry"));
     let agents: Api<Deployment> = Api::namespaced(spoke.client(), "second");
-    let pod = agents.get("wheelwright-agent").await.unwrap().spec.unwrap().template.spec.unwrap();
+    let pod = agents.get("wheelwright-agent").await.unwrap().spec.template.spec.unwrap();
     assert_eq!(pod.image_pull_secrets.unwrap()[0].name, "registry");
     let bindings: Api<ClusterRoleBinding> = Api::all(spoke.client());
     let subjects = async |name: &str| bindings.get_opt(name).await.unwrap().and_then(|held| held.subjects);

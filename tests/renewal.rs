@@ -147,5 +147,5 @@ async fn an_agent_of_ours_renews_its_certificate_is_denied_and_accepted_again_an
     joined.applies("four").await;
     drop(agent);
     stop.cancel();
-    operator.await.unwrap().unwrap();
+    operator.await.unwrap();
 }
