@@ -183,7 +183,7 @@ impl LiveAddOn {
             let live =
                 |wanted: &ManifestWork| existing.iter().find(|work| work.name() == wanted.name()).copied();
             let write = |wanted| WorkWrite { wanted, live: live(wanted) };
-            works::to_write(&part.works, &live).map(|step| step.into_iter().map(write).collect())
+            works::to_write(&part.works, live).map(|step| step.into_iter().map(write).collect())
         });
         let wanted: BTreeSet<Key> = parts.iter().flat_map(|part| &part.works).map(Key::of).collect();
         let hook = Place::Managed.hook_name(&Key::of(&*self.addon));
