@@ -154,7 +154,7 @@ fn is_word(text: &str) -> bool {
 
 /// Returns the words in the strings of a source file without its tests, and the code before each.
 fn words(source: &str) -> Vec<(String, &str)> {
-    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = source.split("\nmod tests {").next().unwrap_or_default();
     let parts: Vec<&str> = code.split('"').collect();
     let texts = parts.chunks_exact(2).filter(|pair| is_word(pair[1]));
     texts.map(|pair| (pair[0].split_whitespace().collect::<Vec<_>>().join(" "), pair[1])).collect()
