@@ -23,7 +23,7 @@ fn typed<K: Kind>(value: Value) -> K {
 }
 
 /// Returns a work in the namespace of a cluster, with labels.
-fn work(name: &str, namespace: &str, labels: Value) -> ManifestWork {
+fn work(name: &str, namespace: &str, labels: &Value) -> ManifestWork {
     let conditions = [
         condition("Applied", "False", "AppliedManifestWorkFailed", "1 of 2 is forbidden"),
         condition("Available", "True", "ResourcesAvailable", "All resources are available"),
@@ -48,9 +48,9 @@ fn caches() -> Caches {
     };
     let set = json!({"work.open-cluster-management.io/manifestworkreplicaset": "team.settings"});
     let works = vec![
-        work("settings", "edge", set.clone()),
-        work("addon-proxy", "edge", json!({})),
-        work("of-other", "other", set),
+        work("settings", "edge", &set),
+        work("addon-proxy", "edge", &json!({})),
+        work("of-other", "other", &set),
     ];
     let mut caches = Caches::default();
     caches.replace(Site::Hub, vec![edge, other], "0");
