@@ -195,6 +195,7 @@ async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
         ("GET /", "", ""),
         ("GET /events", "", ""),
         ("GET /placement?of=fleet/aws", "", ""),
+        ("GET /cluster?of=aws-1", "", ""),
         ("GET /", "Authorization: Bearer nonsense\r\n", ""),
         ("GET /", "Cookie: __Host-wheelwright=nonsense\r\n", ""),
         ("POST /act", "Sec-Fetch-Site: same-origin\r\n", "verb=pause&subject=managed-serviceaccount"),
@@ -232,6 +233,20 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
     let bearer = format!("Authorization: Bearer {tenant}\r\n");
     let refused = dashboard.send("GET /placement?of=fleet/aws", &bearer, "", "").await;
     assert!(refused.status() == "403" && !refused.has("aws-1"), "{}", refused.0);
+    let cluster =
+        async |name: &str| dashboard.send(&format!("GET /cluster?of={name}"), &bearer, "", "").await;
+    let own = cluster("aws-2").await;
+    assert!(
+        own.status() == "200" && own.has(ADD_ON) && own.has("You may not get this managedcluster"),
+        "{}",
+        own.0
+    );
+    assert!(!own.has("ManagedClusterAvailable"), "{}", own.0);
+    let (foreign, missing) = (cluster("aws-1").await, cluster("aws-9").await);
+    assert_eq!((foreign.status(), missing.status()), ("404", "404"), "{}", foreign.0);
+    assert!(foreign.has("There is no cluster aws-1"), "{}", foreign.0);
+    let page_of = |answer: &Answer| answer.0.split("\r\n\r\n").nth(1).unwrap().to_owned();
+    assert_eq!(page_of(&foreign).replace("aws-1", "aws-9"), page_of(&missing));
     let refused = dashboard.press(tenant, "verb=pause&subject=managed-serviceaccount").await;
     assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
     let refused = dashboard.press(tenant, "verb=suspend-repository&subject=team%2Fapp").await;
@@ -250,6 +265,10 @@ async fn the_roles_of_the_chart_are_enough(dashboard: &Dashboard, viewer: &str, 
         let bearer = format!("Authorization: Bearer {token}\r\n");
         let reasons = dashboard.send("GET /placement?of=fleet/aws", &bearer, "", "").await;
         assert_eq!(reasons.status(), "200", "{}", reasons.0);
+        let cluster = dashboard.send("GET /cluster?of=aws-1", &bearer, "", "").await;
+        assert!(cluster.status() == "200" && cluster.has("ManagedClusterAvailable"), "{}", cluster.0);
+        assert!(cluster.has("Progressing is True") && !cluster.has("ProbeAvailable"), "{}", cluster.0);
+        assert_eq!(cluster.has("You may not list manifestworks"), token == viewer, "{}", cluster.0);
     }
     let changes = [
         "verb=pause&subject=managed-serviceaccount",

@@ -29,7 +29,7 @@ use super::live::{Fleet, Live, ReadFleet};
 use super::rights::Right;
 use super::shown::{Shown, namespace};
 use super::visitor::{Visitor, Visitors};
-use super::{PlacementQuery, document, page, placement, script, style};
+use super::{ClusterQuery, PlacementQuery, cluster, document, page, placement, script, style};
 use crate::serve::https;
 use crate::serve::tls::Serving;
 
@@ -90,6 +90,7 @@ fn routes(site: Arc<PageState>) -> Router {
         .route("/livez", get(|| async { "ok" }))
         .route("/events", get(events))
         .route("/placement", get(reasons))
+        .route("/cluster", get(one_cluster))
         .route("/style.css", get(style))
         .route("/script.js", get(script))
         .route("/login", post(login))
@@ -120,6 +121,8 @@ enum Refusal {
     Unexplained,
     /// There is no such placement.
     NoPlacement(String),
+    /// There is no such cluster, or the visitor may see nothing of it.
+    NoCluster(String),
 }
 
 impl IntoResponse for Refusal {
@@ -147,6 +150,7 @@ impl IntoResponse for Refusal {
                 ),
             ),
             Self::NoPlacement(name) => (StatusCode::NOT_FOUND, page::no_placement(&name)),
+            Self::NoCluster(name) => (StatusCode::NOT_FOUND, page::no_cluster(&name)),
         };
         (code, document(html)).into_response()
     }
@@ -223,6 +227,22 @@ async fn reasons(
     let missing = || Refusal::NoPlacement(query.of.clone());
     let explained = site.live.placement(query.key().ok_or_else(missing)?).await.map_err(Refusal::Hub)?;
     Ok(document(placement::page(&explained.ok_or_else(missing)?)))
+}
+
+/// Returns the page of a cluster, with what the visitor may see of it.
+async fn one_cluster(
+    State(site): State<Arc<PageState>>,
+    Query(query): Query<ClusterQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let (visitor, _) = site.visitor(&headers).await?;
+    let missing = || Refusal::NoCluster(query.of.clone());
+    let name = query.name().ok_or_else(missing)?;
+    let fleet = site.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))?;
+    let overview = fleet.as_ref().as_ref().map_err(|why| Refusal::Hub(why.clone()))?;
+    let rights = visitor.rights_to_cluster(&site.client, overview, name).await.map_err(Refusal::Hub)?;
+    let objects = site.live.cluster(name).await.map_err(Refusal::Hub)?;
+    Ok(document(cluster::page(name, objects, overview, &rights).ok_or_else(missing)?))
 }
 
 /// An open page.

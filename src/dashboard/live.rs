@@ -8,6 +8,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::cluster::ClusterObjects;
 use controllers::hub::overview::Overview;
 use engine::placement::explain::Explanation;
 use object::Key;
@@ -30,6 +31,12 @@ pub trait ReadFleet: Send + Sync {
     /// # Errors
     /// As for [`ReadFleet::overview`].
     fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String>;
+
+    /// Returns the objects about a cluster.
+    ///
+    /// # Errors
+    /// As for [`ReadFleet::overview`].
+    fn cluster(&self, name: &str) -> Result<ClusterObjects, String>;
 }
 
 /// The fleet, or why it could not be read.
@@ -69,6 +76,13 @@ impl Live {
         let reader = Arc::clone(&self.reader);
         let explained = spawn_blocking(move || reader.placement(&placement)).await;
         explained.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// Calls [`ReadFleet::cluster`].
+    pub(super) async fn cluster(&self, name: &str) -> Result<ClusterObjects, String> {
+        let (reader, name) = (Arc::clone(&self.reader), name.to_owned());
+        let read = spawn_blocking(move || reader.cluster(&name)).await;
+        read.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// Reads the fleet repeatedly while a browser shows it.

@@ -18,8 +18,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::live::{Fleet, Live, ReadFleet};
+use super::rights::Rights;
 use super::shown::Shown;
-use super::{PlacementQuery, document, page, placement, script, style};
+use super::{ClusterQuery, PlacementQuery, cluster, document, page, placement, script, style};
 use crate::pki::fill_random;
 use object::hex;
 
@@ -69,6 +70,7 @@ fn routes(secret: &str, live: Live) -> Router {
         .route(&path(""), get(index))
         .route(&path("events"), get(events))
         .route(&path("placement"), get(reasons))
+        .route(&path("cluster"), get(one_cluster))
         .route(&path("style.css"), get(style))
         .route(&path("script.js"), get(script))
         .with_state(live)
@@ -95,8 +97,26 @@ async fn reasons(State(live): State<Live>, Query(query): Query<PlacementQuery>) 
     match live.placement(key).await {
         Ok(Some(explanation)) => document(placement::page(&explanation)),
         Ok(None) => missing(&query.of),
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, document(page::refused(&why))).into_response(),
+        Err(why) => unreadable(&why),
     }
+}
+
+/// Returns the page of a cluster.
+async fn one_cluster(State(live): State<Live>, Query(query): Query<ClusterQuery>) -> Response {
+    let missing = || (StatusCode::NOT_FOUND, document(page::no_cluster(&query.of))).into_response();
+    let (Some(name), Some(fleet)) = (query.name(), live.now().await) else { return missing() };
+    match (fleet.as_ref(), live.cluster(name).await) {
+        (Ok(overview), Ok(objects)) => {
+            let page = cluster::page(name, objects, overview, &Rights::every());
+            page.map_or_else(missing, document)
+        }
+        (Err(why), _) => unreadable(why),
+        (_, Err(why)) => unreadable(&why),
+    }
+}
+
+fn unreadable(why: &str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, document(page::refused(why))).into_response()
 }
 
 fn missing(placement: &str) -> Response {

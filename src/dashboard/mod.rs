@@ -8,6 +8,7 @@
 
 mod action;
 pub mod certificate;
+mod cluster;
 pub mod hub;
 mod live;
 mod local;
@@ -21,8 +22,11 @@ mod visitor;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 
+pub use cluster::ClusterObjects;
 pub use live::ReadFleet;
 pub use local::LocalDashboard;
+
+use object::names::is_dns_subdomain;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -37,6 +41,21 @@ struct PlacementQuery {
 impl PlacementQuery {
     fn key(&self) -> Option<object::Key> {
         self.of.split_once('/').map(|(namespace, name)| object::Key::namespaced(namespace, name))
+    }
+}
+
+/// The query of the page of a cluster.
+#[derive(serde::Deserialize)]
+struct ClusterQuery {
+    /// Its name.
+    of: String,
+}
+
+impl ClusterQuery {
+    /// Returns the name without spaces around it; `None` if it is none, because it becomes a part of questions
+    /// to the hub.
+    fn name(&self) -> Option<&str> {
+        Some(self.of.trim()).filter(|name| is_dns_subdomain(name))
     }
 }
 

@@ -10,6 +10,10 @@ use object::text::short_commit;
 /// Limit of the unavailable clusters that are shown one by one.
 const SHOWN: usize = 200;
 
+/// The form that finds a cluster. It stands beside the content, whose updates would take away what is typed.
+const FIND: &str = "<form role=\"search\" action=\"cluster\"><label for=\"of\">Cluster</label> \
+    <input id=\"of\" name=\"of\" autocomplete=\"off\" autocapitalize=\"none\" required> <button>Show</button></form>";
+
 /// Returns the whole document around the content; with the name of a visitor who may log out.
 pub(super) fn page(content: &str, visitor: Option<&str>) -> String {
     let visitor = visitor.map(|name| {
@@ -26,7 +30,7 @@ pub(super) fn page(content: &str, visitor: Option<&str>) -> String {
             visitor.unwrap_or_default()
         ),
         &format!(
-            "<p id=\"refusal\" class=\"problem\" role=\"alert\"></p><main id=\"fleet\">{content}</main>"
+            "{FIND}<p id=\"refusal\" class=\"problem\" role=\"alert\"></p><main id=\"fleet\">{content}</main>"
         ),
     )
 }
@@ -260,7 +264,7 @@ fn clusters(html: &mut String, clusters: &Clusters) {
             let _ = write!(
                 html,
                 "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
-                escape(&cluster.name),
+                cluster_link("", &cluster.name),
                 escape(&cluster.message)
             );
         }
@@ -292,6 +296,18 @@ fn placements(html: &mut String, overview: &Overview, has_reasons: bool) {
         );
     }
     *html += "</tbody></table></section>";
+}
+
+/// Returns a link to the page of a cluster. `of` is what the cell around it is about, which tells the links of
+/// a page apart, so that the script finds the focused one again after an update.
+pub(super) fn cluster_link(of: &str, cluster: &str) -> String {
+    let (of, cluster) = (escape(of), escape(cluster));
+    format!("<a id=\"cluster:{of}:{cluster}\" href=\"cluster?of={cluster}\">{cluster}</a>")
+}
+
+/// Returns the page about a cluster that does not exist, or of which the visitor may see nothing.
+pub(super) fn no_cluster(name: &str) -> String {
+    refused(&format!("There is no cluster {name} of which you may see something."))
 }
 
 /// Returns the page about a placement that does not exist.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::{document, escape};
+use super::page::{cluster_link, document, escape};
 use engine::placement::explain::Explanation;
 use engine::plural::counted;
 
@@ -65,7 +65,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
             let _ = write!(
                 main,
                 "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
-                escape(&cluster.cluster_name),
+                cluster_link("", &cluster.cluster_name),
                 escape(&cluster.to_string())
             );
         }

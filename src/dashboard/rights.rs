@@ -21,6 +21,8 @@ const AT_ONCE: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Right {
     ListClusters,
+    /// The read of one cluster. The hub is asked about it for the page of the cluster.
+    GetCluster,
     ListAddOns,
     ListPolicies,
     /// The writes of pauses, resumptions and approvals.
@@ -39,6 +41,7 @@ pub(super) enum Right {
 type Access = (&'static str, &'static str, &'static str, &'static str);
 
 impl Right {
+    /// The rights that a visitor may have everywhere.
     const ALL: [Self; 11] = [
         Self::ListClusters,
         Self::ListAddOns,
@@ -57,6 +60,7 @@ impl Right {
     fn accesses(self) -> &'static [Access] {
         match self {
             Self::ListClusters => &[("list", CLUSTER_GROUP, "managedclusters", "")],
+            Self::GetCluster => &[("get", CLUSTER_GROUP, "managedclusters", "")],
             Self::ListAddOns => &[("list", ADDON_GROUP, "clustermanagementaddons", "")],
             Self::ListPolicies => &[("list", GITOPS_GROUP, "rolloutpolicies", "")],
             Self::ChangePolicies => &[
@@ -84,6 +88,7 @@ impl Right {
     fn namespaces(self, overview: &Overview) -> BTreeSet<&str> {
         match self {
             Self::ListClusters
+            | Self::GetCluster
             | Self::ListAddOns
             | Self::ListPolicies
             | Self::ChangePolicies
@@ -148,15 +153,32 @@ impl Rights {
         Ok(Self { everywhere, within, cut })
     }
 
+    /// Returns the rights with those to one cluster and in its namespace, for which the hub is asked.
+    ///
+    /// # Errors
+    /// As for [`Rights::read`].
+    pub(super) async fn with_cluster(
+        &self,
+        hub: &kube::Client,
+        user: &UserInfo,
+        cluster: &str,
+    ) -> Result<Self, String> {
+        let rights = [Right::GetCluster, Right::ListAddOnsOfClusters, Right::ListWorks];
+        let questions = rights.map(|right| (right, cluster.to_owned()));
+        let mut all = self.clone();
+        all.within.extend(granted(hub, user, questions.into()).await?);
+        Ok(all)
+    }
+
+    /// Returns every right, of whoever reads on this machine.
+    pub(super) fn every() -> Self {
+        Self { everywhere: Right::ALL.into(), ..Self::default() }
+    }
+
     #[cfg(test)]
     pub(super) fn of(everywhere: &[Right], within: &[(Right, &str)]) -> Self {
         let within = within.iter().map(|(right, namespace)| (*right, (*namespace).to_owned())).collect();
         Self { everywhere: everywhere.iter().copied().collect(), within, cut: false }
-    }
-
-    #[cfg(test)]
-    pub(super) fn every() -> Self {
-        Self::of(&Right::ALL, &[])
     }
 }
 
@@ -168,7 +190,7 @@ async fn granted(
 ) -> Result<Vec<(Right, String)>, String> {
     let ask = |question: (Right, String)| async {
         for access in question.0.accesses() {
-            if !allows(hub, user, *access, &question.1).await? {
+            if !allows(hub, user, attributes(*access, &question)).await? {
                 return Ok(None);
             }
         }
@@ -178,21 +200,25 @@ async fn granted(
     answers.try_filter_map(|granted| std::future::ready(Ok(granted))).try_collect().await
 }
 
-async fn allows(
-    hub: &kube::Client,
-    user: &UserInfo,
+/// Returns the question about a permission in a namespace, or to a cluster.
+fn attributes(
     (verb, group, resource, subresource): Access,
-    namespace: &str,
-) -> Result<bool, String> {
+    (right, of): &(Right, String),
+) -> ResourceAttributes {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let attributes = ResourceAttributes {
+    let (namespace, name) = if *right == Right::GetCluster { ("", of.as_str()) } else { (of.as_str(), "") };
+    ResourceAttributes {
         verb: text(verb),
         group: text(group),
         resource: text(resource),
         subresource: text(subresource),
         namespace: text(namespace),
+        name: text(name),
         ..ResourceAttributes::default()
-    };
+    }
+}
+
+async fn allows(hub: &kube::Client, user: &UserInfo, attributes: ResourceAttributes) -> Result<bool, String> {
     let UserInfo { username, uid, groups, extra } = user.clone();
     let spec = SubjectAccessReviewSpec {
         resource_attributes: Some(attributes),

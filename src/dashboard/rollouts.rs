@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::page::{button, escape};
+use super::page::{button, cluster_link, escape};
 use controllers::hub::overview::{ClusterSummary, Group, Mark, WorkloadSummary};
 
 /// Limit of the clusters of a page that are shown one by one, over all groups. Clusters with problems come
@@ -109,7 +109,7 @@ fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
     let _ = write!(
         html,
         "<li class=\"{class}\"><b><span aria-hidden=\"true\">{mark}</span> {}</b> <span>{}</span> <span>{}</span>",
-        escape(&cluster.name),
+        cluster_link(workload, &cluster.name),
         escape(if version.is_empty() { "-" } else { version }),
         escape(&cluster.label())
     );
@@ -120,7 +120,7 @@ fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
 }
 
 /// Returns the class of a mark.
-fn class(mark: Mark) -> &'static str {
+pub(super) fn class(mark: Mark) -> &'static str {
     match mark {
         Mark::Bad => "bad",
         Mark::Returned | Mark::Busy => "busy",

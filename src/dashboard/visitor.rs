@@ -64,6 +64,22 @@ impl Visitor {
         *kept = Some((Instant::now(), Arc::clone(&rights)));
         Ok(rights)
     }
+
+    /// Returns the rights of the visitor with those to a cluster and in its namespace, which are not kept.
+    ///
+    /// # Errors
+    /// The hub does not answer.
+    pub(super) async fn rights_to_cluster(
+        &self,
+        hub: &kube::Client,
+        overview: &Overview,
+        cluster: &str,
+    ) -> Result<Rights, String> {
+        let rights = self.rights(hub, overview).await?;
+        // The hub is asked for one page of a visitor at a time.
+        let _turn = self.rights.lock().await;
+        rights.with_cluster(hub, &self.user, cluster).await
+    }
 }
 
 /// The visitors whose tokens the hub has accepted.

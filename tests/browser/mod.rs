@@ -19,7 +19,7 @@ use engine::rollout::ClusterState;
 use object::{Key, Object};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use wheelwright::dashboard::{LocalDashboard, ReadFleet};
+use wheelwright::dashboard::{ClusterObjects, LocalDashboard, ReadFleet};
 
 use crate::cli::server;
 use crate::dashboard::{Dashboard, VISITORS};
@@ -94,6 +94,32 @@ fn updates_take_away_no_click_and_no_selection(page: &mut Chromium, kubectl: &Ku
     page.wait("document.getElementById('state').textContent === 'live'");
 }
 
+/// A person finds a cluster by its name, and by a click on its cell.
+fn clusters_are_found(page: &mut Chromium) {
+    let back = |page: &mut Chromium| {
+        page.press("document.querySelector('main a').click()");
+        page.wait("document.getElementById('state')?.textContent === 'live'");
+    };
+    let find = |name: &str| {
+        let name = json!(name);
+        format!(
+            "document.getElementById('of').value = {name}; document.querySelector('[role=search] button').click()"
+        )
+    };
+    page.press(&find("aws-3"));
+    page.wait_for_text("ManagedClusterAvailable");
+    assert_eq!(page.evaluate("document.querySelector('h2').textContent"), "aws-3");
+    check_accessibility(page);
+    back(page);
+    page.press("document.querySelector('.clusters .bad a').click()");
+    page.wait_for_text("TimedOut 0.4.2");
+    assert_eq!(page.evaluate("document.querySelector('h2').textContent"), "aws-1");
+    back(page);
+    page.press(&find("aws-9"));
+    page.wait_for_text("There is no cluster aws-9");
+    back(page);
+}
+
 /// Changes and refusals do not load the page again.
 fn a_change_keeps_the_place(page: &mut Chromium) {
     let title = page.evaluate("document.title");
@@ -163,6 +189,8 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         check_accessibility(&mut page);
         page.press("document.querySelector('main a').click()");
         page.wait("document.getElementById('state')?.textContent === 'live'");
+
+        clusters_are_found(&mut page);
 
         // A cluster joins.
         let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
@@ -255,6 +283,10 @@ impl ReadFleet for Progress {
 
     fn placement(&self, _: &Key) -> Result<Option<Explanation>, String> {
         Ok(None)
+    }
+
+    fn cluster(&self, _: &str) -> Result<ClusterObjects, String> {
+        Ok(ClusterObjects::default())
     }
 }
 

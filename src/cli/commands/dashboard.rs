@@ -15,7 +15,7 @@ use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::dashboard::certificate::CertificateSource;
 use crate::dashboard::hub::HubDashboard;
-use crate::dashboard::{LocalDashboard, ReadFleet};
+use crate::dashboard::{ClusterObjects, LocalDashboard, ReadFleet};
 use crate::serve::certificate::ServerSecret;
 use crate::shell::{Handle, now, stop_on_signal};
 use controllers::hub::overview::Overview;
@@ -119,5 +119,9 @@ impl ReadFleet for FollowedFleet {
 
     fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
         placement::explain(placement, &self.0.caches(), now()).map_err(|unread| unread.to_string())
+    }
+
+    fn cluster(&self, name: &str) -> Result<ClusterObjects, String> {
+        ClusterObjects::read(name, &self.0.caches()).map_err(|unread| unread.to_string())
     }
 }

@@ -1,7 +1,7 @@
 use super::rights::{Right, Rights};
 use super::shown::Shown;
 use super::visitor::Visitors;
-use super::{LocalDashboard, ReadFleet, page, placement};
+use super::{ClusterObjects, LocalDashboard, ReadFleet, page, placement};
 use controllers::hub::overview::{
     ClusterSummary, Group, HeldObjects, ObjectList, Overview, PlacementSummary, ReportSummary, Repository,
     WorkloadSummary,
@@ -18,6 +18,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
+
+mod cluster;
 
 fn cluster(name: String, state: ClusterState) -> ClusterSummary {
     let runs = "proxy-1.2@0123".to_owned();
@@ -132,7 +134,7 @@ fn a_repository_has_the_objects_of_its_status() {
 fn a_page_of_a_thousand_clusters_stays_small_and_shows_the_failed_ones() {
     let html = page::page(&content(&fleet(1000)), Some("somebody"));
     assert!(html.len() < 100_000, "{} bytes", html.len());
-    assert!(html.contains("> last</b>"), "the cluster in trouble is not among those that are shown");
+    assert!(html.contains(">last</a></b>"), "the cluster in trouble is not among those that are shown");
     assert!(html.contains("and 801 more"), "{html}");
 }
 
@@ -155,7 +157,7 @@ fn a_page_of_many_groups_and_add_ons_stays_small_and_shows_the_failed_ones() {
     let html = page::page(&content(&Overview { add_ons, ..Overview::default() }), Some("somebody"));
     assert!(html.len() < 80_000, "{} bytes", html.len());
     assert_eq!(html.matches("<li class=").count(), 200, "{html}");
-    assert!(html.contains("> last</b>"), "the cluster in trouble is not among those that are shown");
+    assert!(html.contains(">last</a></b>"), "the cluster in trouble is not among those that are shown");
     assert!(html.contains("<h3>fleet/all #9 <small>100 Done"), "{html}");
     let more = "and 1000 more; <code>wheelwright explain rollout add-on-9</code>";
     assert!(html.contains(more), "{html}");
@@ -191,6 +193,11 @@ impl ReadFleet for Fake {
 
     fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
         Ok((*placement == Key::namespaced("fleet", "all")).then(|| explanation(1)))
+    }
+
+    fn cluster(&self, name: &str) -> Result<ClusterObjects, String> {
+        let cluster = (name == "cluster-0").then(|| Err("it is damaged <b>".to_owned()));
+        Ok(ClusterObjects { cluster, ..ClusterObjects::default() })
     }
 }
 
@@ -243,8 +250,22 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
     for name in ["fleet/none", "nonsense", "%3Cb%3E/x"] {
         let missing = answer(&url, &format!("/SECRET/placement?of={name}"), "").await;
         assert!(missing.starts_with("HTTP/1.1 404") && !missing.contains("<b>"), "{missing}");
+        let missing = answer(&url, &format!("/SECRET/cluster?of={name}"), "").await;
+        assert!(missing.starts_with("HTTP/1.1 404") && !missing.contains("<b>"), "{missing}");
+        assert!(missing.contains("There is no cluster"), "{missing}");
     }
-    for foreign in ["/", "/events", "/placement?of=fleet/all", "/0123456789abcdef0123456789abcdef/"] {
+    let link = "<a id=\"cluster:proxy:cluster-0\" href=\"cluster?of=cluster-0\">cluster-0</a>";
+    assert!(index.contains(link) && index.contains("<form role=\"search\" action=\"cluster\">"), "{index}");
+    // A person may type spaces around a name.
+    let cluster = answer(&url, "/SECRET/cluster?of=+cluster-0", "").await;
+    assert!(cluster.starts_with("HTTP/1.1 200") && cluster.contains("it is damaged &lt;b&gt;"), "{cluster}");
+    for foreign in [
+        "/",
+        "/events",
+        "/placement?of=fleet/all",
+        "/cluster?of=cluster-0",
+        "/0123456789abcdef0123456789abcdef/",
+    ] {
         let refused = answer(&url, foreign, "").await;
         assert!(refused.starts_with("HTTP/1.1 404"), "{foreign}: {refused}");
     }

@@ -28,6 +28,7 @@ use store::{ListOptions, ResourcePath, Store};
 
 use crate::cli::fleet;
 use crate::cli::output::Style;
+use crate::dashboard::ClusterObjects;
 
 /// The clusters of the demo, with the state of its add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -193,6 +194,11 @@ pub(super) fn explain_placement(
     caches.replace(Site::Hub, list::<ManagedClusterSetBinding>(hub), "0");
     caches.replace(Site::Hub, list::<AddOnPlacementScore>(hub), "0");
     placement::explain(placement, &caches, now).map_err(|unread| unread.to_string())
+}
+
+/// Returns the objects about a cluster.
+pub(super) fn cluster(hub: &Store, name: &str) -> Result<ClusterObjects, String> {
+    ClusterObjects::read(name, &caches(hub)).map_err(|unread| unread.to_string())
 }
 
 /// Returns the hub's objects as the caches of the controllers.

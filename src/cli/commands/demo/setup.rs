@@ -14,13 +14,13 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use super::clusters;
-use super::progress::{FleetProgress, explain_placement, overview};
+use super::progress::{FleetProgress, cluster, explain_placement, overview};
 use super::repository::ConfigRepository;
 use super::screen::Screen;
 use super::script::REPORTS;
 use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
-use crate::dashboard::{self, ReadFleet};
+use crate::dashboard::{self, ClusterObjects, ReadFleet};
 use crate::operator::{self, Candidate, OperatorOptions};
 use crate::shell::{self, ElectionOptions};
 use api::gitops::v1alpha1::ConfigRepo;
@@ -119,6 +119,10 @@ impl ReadFleet for DemoFleet {
 
     fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
         self.0.with_store(|store, now| explain_placement(store, placement, now))
+    }
+
+    fn cluster(&self, name: &str) -> Result<ClusterObjects, String> {
+        self.0.with_store(|store, _| cluster(store, name))
     }
 }
 

@@ -1,0 +1,149 @@
+use super::super::cluster::{ClusterObjects, page};
+use super::super::rights::{Right, Rights};
+use super::super::visitor::Visitors;
+use super::{cluster, fleet, hub};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::work::v1::ManifestWork;
+use controllers::hub::overview::Overview;
+use engine::rollout::ClusterState;
+use object::Kind;
+use reconcile::{Caches, Site};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const TIME: &str = "2026-01-02T03:04:05Z";
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": TIME})
+}
+
+fn typed<K: Kind>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Returns a work in the namespace of a cluster, with labels.
+fn work(name: &str, namespace: &str, labels: &Value) -> ManifestWork {
+    let conditions = [
+        condition("Applied", "False", "AppliedManifestWorkFailed", "1 of 2 is forbidden"),
+        condition("Available", "True", "ResourcesAvailable", "All resources are available"),
+    ];
+    typed(json!({"metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"workload": {"manifests": [{"kind": "Secret"}]}}, "status": {"conditions": conditions}}))
+}
+
+/// Returns the caches of a hub with the clusters `edge` and `other`.
+fn caches() -> Caches {
+    let down = condition("ManagedClusterConditionAvailable", "Unknown", "LeaseStopped", "no lease <i>");
+    let taint = json!({"key": "down", "value": "yes", "effect": "NoSelect", "timeAdded": TIME});
+    let edge: ManagedCluster = typed(json!({
+        "metadata": {"name": "edge", "labels": {"cluster.open-cluster-management.io/clusterset": "shops"}},
+        "spec": {"hubAcceptsClient": true, "taints": [taint]},
+        "status": {"conditions": [down], "version": {"kubernetes": "v1.36.0"}}}));
+    let other: ManagedCluster = typed(json!({"metadata": {"name": "other"}, "spec": {}}));
+    let stopped = condition("Available", "False", "ProbeUnavailable", "0 of 1 pods <i>");
+    let proxy = |namespace: &str| -> ManagedClusterAddOn {
+        typed(json!({"metadata": {"name": "proxy", "namespace": namespace}, "spec": {},
+            "status": {"conditions": [stopped]}}))
+    };
+    let set = json!({"work.open-cluster-management.io/manifestworkreplicaset": "team.settings"});
+    let works = vec![
+        work("settings", "edge", &set),
+        work("addon-proxy", "edge", &json!({})),
+        work("of-other", "other", &set),
+    ];
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![edge, other], "0");
+    caches.replace(Site::Hub, vec![proxy("edge"), proxy("other")], "0");
+    caches.replace(Site::Hub, works, "0");
+    caches
+}
+
+/// Returns a fleet whose add-on proxy has failed on the cluster `edge`.
+fn failed_on_edge() -> Overview {
+    let mut fleet = fleet(1);
+    fleet.add_ons[0].groups[0].clusters = vec![cluster("edge".into(), ClusterState::TimedOut)];
+    fleet
+}
+
+fn page_for(rights: &Rights, name: &str) -> Option<String> {
+    page(name, ClusterObjects::read(name, &caches()).unwrap(), &failed_on_edge(), rights)
+}
+
+const OF_CLUSTER: [&str; 6] = [
+    "<dd>shops</dd>",
+    "<dd>down=yes:NoSelect</dd>",
+    "v1.36.0",
+    "LeaseStopped: no lease &lt;i&gt;",
+    TIME,
+    "Accepted",
+];
+const OF_ADD_ONS: [&str; 2] =
+    ["\">proxy</th>", "Available is False (ProbeUnavailable: 0 of 1 pods &lt;i&gt;)"];
+const OF_WORKS: [&str; 2] =
+    ["\">settings</th>", "Applied is False (AppliedManifestWorkFailed: 1 of 2 is forbidden)"];
+const ROLLOUT_OF_ADD_ON: &str = "</span> TimedOut 1.2</b>";
+const ROLLOUT_OF_SET: &str = "</span> Done 0123abcd</b>";
+
+#[test]
+fn the_page_of_a_cluster_has_its_set_taints_conditions_add_ons_and_works() {
+    let html = page_for(&Rights::every(), "edge").unwrap();
+    for shown in OF_CLUSTER.iter().chain(&OF_ADD_ONS).chain(&OF_WORKS) {
+        assert!(html.contains(shown), "{shown}: {html}");
+    }
+    assert!(html.contains(ROLLOUT_OF_ADD_ON) && html.contains(ROLLOUT_OF_SET), "{html}");
+    assert!(html.contains("<title>Cluster edge – Wheelwright</title>"), "{html}");
+    for foreign in ["addon-proxy", "of-other", "<i>", "<script", "Secret", "You may not"] {
+        assert!(!html.contains(foreign), "{foreign}: {html}");
+    }
+    assert_eq!(page_for(&Rights::every(), "none"), None);
+}
+
+#[test]
+fn a_visitor_of_a_part_of_a_cluster_sees_that_part_only() {
+    let all: Vec<&str> =
+        [&OF_CLUSTER[..], &OF_ADD_ONS, &OF_WORKS, &[ROLLOUT_OF_ADD_ON, ROLLOUT_OF_SET]].concat();
+    let check = |rights: &Rights, shown: &[&str]| {
+        let html = page_for(rights, "edge").unwrap();
+        for text in &all {
+            assert_eq!(html.contains(text), shown.contains(text), "{text} of {rights:?}: {html}");
+        }
+    };
+    check(&Rights::of(&[Right::ListClusters], &[]), &OF_CLUSTER);
+    check(&Rights::of(&[], &[(Right::GetCluster, "edge")]), &OF_CLUSTER);
+    check(&Rights::of(&[], &[(Right::ListAddOnsOfClusters, "edge")]), &OF_ADD_ONS);
+    let rollout = [&OF_ADD_ONS[..], &[ROLLOUT_OF_ADD_ON]].concat();
+    check(&Rights::of(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "edge")]), &rollout);
+    check(&Rights::of(&[], &[(Right::ListWorks, "edge")]), &OF_WORKS);
+    let rollout = [&OF_WORKS[..], &[ROLLOUT_OF_SET]].concat();
+    check(&Rights::of(&[], &[(Right::ListWorks, "edge"), (Right::ListReplicaSets, "team")]), &rollout);
+
+    let others =
+        [(Right::GetCluster, "other"), (Right::ListWorks, "other"), (Right::ListAddOnsOfClusters, "other")];
+    for nothing in [Rights::default(), Rights::of(&[Right::ListAddOns, Right::ListPolicies], &others)] {
+        for cluster in ["edge", "none"] {
+            assert_eq!(page_for(&nothing, cluster), None, "{nothing:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_hub_is_asked_about_the_cluster_itself_and_its_namespace() {
+    let reviews = Arc::default();
+    let of_edge = |spec: &Value| {
+        let attributes = &spec["resourceAttributes"];
+        (attributes["verb"] == "get" && attributes["name"] == "edge" && attributes["namespace"].is_null())
+            || (attributes["resource"] == "manifestworks" && attributes["namespace"] == "edge")
+    };
+    let hub = hub(of_edge, &reviews);
+    let visitor = Visitors::new(hub.clone()).authenticate("good").await.unwrap().unwrap();
+    let fleet = Overview::default();
+    let rights = visitor.rights_to_cluster(&hub, &fleet, "edge").await.unwrap();
+    let may =
+        [Right::GetCluster, Right::ListWorks, Right::ListAddOnsOfClusters].map(|one| rights.may(one, "edge"));
+    assert_eq!(may, [true, true, false]);
+    let asked = reviews.lock().unwrap().len();
+    let rights = visitor.rights_to_cluster(&hub, &fleet, "other").await.unwrap();
+    assert!(!rights.may(Right::GetCluster, "edge") && !rights.may(Right::GetCluster, "other"));
+    assert_eq!(reviews.lock().unwrap().len(), asked + 3, "the other rights are kept");
+}
