@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
     /// How long to follow it, such as 30m [default: without an end].
-    #[arg(long, value_name = "DURATION", requires = "watch", value_parser = at_least(SignedDuration::from_secs(1)))]
+    #[arg(long, value_name = "DURATION", requires = "watch", value_parser = at_least(SignedDuration::ZERO))]
     timeout: Option<SignedDuration>,
     /// How the rollout is printed.
     #[arg(short, long, value_enum, default_value_t)]
