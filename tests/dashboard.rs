@@ -10,6 +10,8 @@ use ::kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use ::kube::{Api, Client};
 use api::crds;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use object::Object;
 use rustls::pki_types::pem::PemObject as _;
@@ -19,6 +21,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use wheelwright::apiserver::{Credential, kubeconfig_yaml};
 
 use crate::cli::server;
 use crate::kube::{Cluster, Directory, Kubectl, helm};
@@ -27,6 +30,7 @@ use crate::sources::write_certificates;
 use crate::wait::eventually;
 
 const ADD_ON: &str = "managed-serviceaccount";
+const PAUSE: &str = "verb=pause&subject=managed-serviceaccount";
 
 /// A tenant with one namespace, who sees the add-ons of one cluster, and an administrator.
 pub(crate) const VISITORS: &str = include_str!("dashboard/visitors.yaml");
@@ -169,10 +173,8 @@ async fn check(url: &str, authority: &str, client: Client, kubectl: &Kubectl, di
         kubectl.run(&["create", "token", account, "-n", namespace]).trim().to_owned()
     };
     let kubeconfig = dir.path("dashboard.kubeconfig");
-    let credential =
-        wheelwright::apiserver::Credential::Token(token("wheelwright-dashboard", helm::NAMESPACE));
-    std::fs::write(&kubeconfig, wheelwright::apiserver::kubeconfig_yaml(url, authority, &credential))
-        .unwrap();
+    let credential = Credential::Token(token("wheelwright-dashboard", helm::NAMESPACE));
+    std::fs::write(&kubeconfig, kubeconfig_yaml(url, authority, &credential)).unwrap();
     let dashboard = Dashboard::start(&client, &kubeconfig).await;
     let (tenant, admin) = (token("tenant", "team"), token("admin", "team"));
 
@@ -198,7 +200,7 @@ async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
         ("GET /cluster?of=aws-1", "", ""),
         ("GET /", "Authorization: Bearer nonsense\r\n", ""),
         ("GET /", "Cookie: __Host-wheelwright=nonsense\r\n", ""),
-        ("POST /act", "Sec-Fetch-Site: same-origin\r\n", "verb=pause&subject=managed-serviceaccount"),
+        ("POST /act", "Sec-Fetch-Site: same-origin\r\n", PAUSE),
         ("POST /login", "Sec-Fetch-Site: same-origin\r\n", "token=nonsense"),
     ] {
         let answer = dashboard.send(request, headers, body, "").await;
@@ -209,8 +211,7 @@ async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
     // A form of another site, with a cookie that a browser would not send.
     for headers in ["Sec-Fetch-Site: cross-site\r\n", "Origin: https://evil.example\r\n", ""] {
         let headers = format!("{headers}Cookie: __Host-wheelwright={admin}\r\n");
-        let answer =
-            dashboard.send("POST /act", &headers, "verb=pause&subject=managed-serviceaccount", "").await;
+        let answer = dashboard.send("POST /act", &headers, PAUSE, "").await;
         assert_eq!(answer.status(), "403", "{}", answer.0);
     }
 }
@@ -247,7 +248,7 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
     assert!(foreign.has("There is no cluster aws-1"), "{}", foreign.0);
     let page_of = |answer: &Answer| answer.0.split("\r\n\r\n").nth(1).unwrap().to_owned();
     assert_eq!(page_of(&foreign).replace("aws-1", "aws-9"), page_of(&missing));
-    let refused = dashboard.press(tenant, "verb=pause&subject=managed-serviceaccount").await;
+    let refused = dashboard.press(tenant, PAUSE).await;
     assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
     let refused = dashboard.press(tenant, "verb=suspend-repository&subject=team%2Fapp").await;
     assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
@@ -271,7 +272,7 @@ async fn the_roles_of_the_chart_are_enough(dashboard: &Dashboard, viewer: &str, 
         assert_eq!(cluster.has("You may not list manifestworks"), token == viewer, "{}", cluster.0);
     }
     let changes = [
-        "verb=pause&subject=managed-serviceaccount",
+        PAUSE,
         "verb=resume&subject=managed-serviceaccount",
         "verb=suspend-repository&subject=team%2Fapp",
         "verb=resume-repository&subject=team%2Fapp",
@@ -363,14 +364,8 @@ async fn visitors_of_the_embedded_hub_see_and_change_what_it_lets_them() {
     std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
     let client = crate::trace::client(&admin).await;
     let cluster = &admin.clusters[0].cluster.as_ref().unwrap();
-    let authority = String::from_utf8(
-        base64::Engine::decode(
-            &base64::engine::general_purpose::STANDARD,
-            cluster.certificate_authority_data.as_ref().unwrap(),
-        )
-        .unwrap(),
-    )
-    .unwrap();
+    let authority = cluster.certificate_authority_data.as_ref().unwrap();
+    let authority = String::from_utf8(STANDARD.decode(authority).unwrap()).unwrap();
     let kubectl = Kubectl::new(&kubeconfig, dir.path("kubectl-home"));
     check(cluster.server.as_ref().unwrap(), &authority, client, &kubectl, &dir).await;
 }

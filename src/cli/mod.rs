@@ -3,6 +3,7 @@
 
 mod bootstrap;
 mod checkout;
+pub(crate) mod cluster_objects;
 mod commands;
 mod connect;
 mod duration;

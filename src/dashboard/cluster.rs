@@ -15,8 +15,7 @@ use api::names::{CLUSTER_SET_LABEL, WORK_REPLICA_SET_LABEL, addon_conditions, wo
 use api::work::v1::ManifestWork;
 use controllers::hub::overview::{ClusterSummary, Mark, Overview, WorkloadSummary};
 use object::text::plain;
-use object::{Key, Kind, Metadata as _};
-use reconcile::{Query, Read, View};
+use object::{Kind, Metadata as _};
 
 /// Limit of the add-ons, and of the works, that are shown.
 const SHOWN: usize = 200;
@@ -49,21 +48,6 @@ pub struct ClusterObjects {
 }
 
 impl ClusterObjects {
-    /// Reads the objects. Add-ons and works that cannot be read are left out.
-    ///
-    /// # Errors
-    /// A kind has not been read completely.
-    pub fn read(name: &str, view: &impl View) -> Read<Self> {
-        let cluster = match view.get(&Key::cluster(name)) {
-            Err(error) if error.is_unreadable() => Some(Err(error.to_string())),
-            read => read?.map(Ok),
-        };
-        let within = Query::namespace(name);
-        let mut works: Vec<Arc<ManifestWork>> = view.list_readable(within)?;
-        works.retain(|work| work.label(WORK_REPLICA_SET_LABEL).is_some());
-        Ok(Self { cluster, add_ons: view.list_readable(within)?, works })
-    }
-
     /// Returns the objects that a visitor with these rights may read.
     fn readable(self, name: &str, rights: &Rights) -> Self {
         let Self { cluster, add_ons, works } = self;
@@ -79,8 +63,8 @@ fn may_see(name: &str, rights: &Rights) -> bool {
     rights.may(Right::ListClusters, "") || rights.may(Right::GetCluster, name)
 }
 
-/// Returns the page of a cluster for a visitor with these rights; `None` if there is nothing about it that the
-/// visitor may read.
+/// Returns the page of a cluster for a visitor with these rights; `None` if there is nothing about it that
+/// the visitor may read.
 pub(super) fn page(
     name: &str,
     objects: ClusterObjects,
@@ -133,9 +117,9 @@ fn note(html: &mut String, text: &str) {
 }
 
 /// A workload, and its state in the rollout on one cluster.
-type Rollout<'a> = (&'a str, &'a ClusterSummary);
+type WorkloadState<'a> = (&'a str, &'a ClusterSummary);
 
-fn rollout_on<'a>(workload: &'a WorkloadSummary, cluster: &str) -> Option<Rollout<'a>> {
+fn rollout_on<'a>(workload: &'a WorkloadSummary, cluster: &str) -> Option<WorkloadState<'a>> {
     let mut clusters = workload.groups.iter().flat_map(|group| &group.clusters);
     Some((workload.name.as_str(), clusters.find(|one| one.name == cluster)?))
 }
@@ -144,13 +128,17 @@ fn rollout_of_add_on<'a>(
     add_on: &ManagedClusterAddOn,
     overview: &'a Overview,
     rights: &Rights,
-) -> Option<Rollout<'a>> {
+) -> Option<WorkloadState<'a>> {
     let workload = overview.add_ons.iter().find(|one| one.name == add_on.name())?;
     let on_cluster = rollout_on(workload, add_on.namespace());
     on_cluster.filter(|_| rights.may(Right::ListAddOns, ""))
 }
 
-fn rollout_of_work<'a>(work: &ManifestWork, overview: &'a Overview, rights: &Rights) -> Option<Rollout<'a>> {
+fn rollout_of_work<'a>(
+    work: &ManifestWork,
+    overview: &'a Overview,
+    rights: &Rights,
+) -> Option<WorkloadState<'a>> {
     let set = work.label(WORK_REPLICA_SET_LABEL)?;
     let workload = overview.replica_sets.iter().find(|one| one.name.replacen('/', ".", 1) == set)?;
     let on_cluster = rollout_on(workload, work.namespace());
@@ -208,7 +196,7 @@ struct Row<'a> {
     available: bool,
     /// What is not as it should be.
     problems: Vec<String>,
-    rollout: Option<Rollout<'a>>,
+    rollout: Option<WorkloadState<'a>>,
 }
 
 impl<'a> Row<'a> {

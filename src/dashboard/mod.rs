@@ -52,8 +52,8 @@ struct ClusterQuery {
 }
 
 impl ClusterQuery {
-    /// Returns the name without spaces around it; `None` if it is none, because it becomes a part of questions
-    /// to the hub.
+    /// Returns the name without spaces around it; `None` if it is none, because it becomes a part of
+    /// questions to the hub.
     fn name(&self) -> Option<&str> {
         Some(self.of.trim()).filter(|name| is_dns_subdomain(name))
     }

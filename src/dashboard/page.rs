@@ -298,8 +298,8 @@ fn placements(html: &mut String, overview: &Overview, has_reasons: bool) {
     *html += "</tbody></table></section>";
 }
 
-/// Returns a link to the page of a cluster. `of` is what the cell around it is about, which tells the links of
-/// a page apart, so that the script finds the focused one again after an update.
+/// Returns a link to the page of a cluster. `of` is what the cell around it is about, which tells the links
+/// of a page apart, so that the script finds the focused one again after an update.
 pub(super) fn cluster_link(of: &str, cluster: &str) -> String {
     let (of, cluster) = (escape(of), escape(cluster));
     format!("<a id=\"cluster:{of}:{cluster}\" href=\"cluster?of={cluster}\">{cluster}</a>")

@@ -1,5 +1,5 @@
-//! The program of OCM's managed-serviceaccount as the agent of its published template: accounts of the cluster
-//! have tokens on the hub.
+//! The program of OCM's managed-serviceaccount as the agent of its published template: accounts of the
+//! cluster have tokens on the hub.
 
 use std::process::Command;
 

@@ -98,7 +98,7 @@ const EVENT_SOURCES: &[&str] = &[
     "crates/controllers/src/agent/cluster_status.rs",
     "crates/controllers/src/hub/addon_config/input.rs",
     "crates/controllers/src/hub/addon_install.rs",
-    "crates/controllers/src/hub/argo_pull/mod.rs",
+    "crates/controllers/src/hub/argo_pull/cluster.rs",
     "crates/controllers/src/hub/cluster.rs",
     "crates/controllers/src/hub/cluster_decision.rs",
     "crates/controllers/src/hub/cluster_secret.rs",
@@ -154,7 +154,7 @@ fn is_word(text: &str) -> bool {
 
 /// Returns the words in the strings of a source file without its tests, and the code before each.
 fn words(source: &str) -> Vec<(String, &str)> {
-    let code = source.split("\nmod tests {").next().unwrap_or_default();
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let parts: Vec<&str> = code.split('"').collect();
     let texts = parts.chunks_exact(2).filter(|pair| is_word(pair[1]));
     texts.map(|pair| (pair[0].split_whitespace().collect::<Vec<_>>().join(" "), pair[1])).collect()

@@ -1,5 +1,5 @@
-//! The tutorial from `wheelwright install` to a change that has reached the clusters: the operator runs as its
-//! Deployment says, git's own server has the repository, and two agents join.
+//! The tutorial from `wheelwright install` to a change that has reached the clusters: the operator runs as
+//! its Deployment says, git's own server has the repository, and two agents join.
 
 use std::path::Path;
 

@@ -63,8 +63,8 @@ fn stored(kubectl: &Kubectl) -> Vec<Value> {
         .collect()
 }
 
-/// Adds where a schema of ours drops a field of OCM's, takes another type for it, or wants one that OCM's does
-/// not.
+/// Adds where a schema of ours drops a field of OCM's, takes another type for it, or wants one that OCM's
+/// does not.
 fn differences(path: &str, theirs: &Value, ours: &Value, found: &mut Vec<String>) {
     if theirs["type"] != ours["type"] {
         found.push(format!("{path} is {}, and {} here", theirs["type"], ours["type"]));

@@ -293,7 +293,8 @@ impl OcmSpoke {
         [operator].into_iter().chain(agents).collect()
     }
 
-    /// Gives the Klusterlet back to OCM's operator, with its images. `ours` is what [`Self::hand_over`] started.
+    /// Gives the Klusterlet back to OCM's operator, with its images. `ours` is what [`Self::hand_over`]
+    /// started.
     pub(super) async fn take_back(&mut self, ours: Vec<Running>) {
         let mut ours = ours.into_iter();
         drop(ours.next());

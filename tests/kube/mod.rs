@@ -5,6 +5,7 @@
 //! ports, so several run at once. It stops when it is dropped, and keeps its directory when the test fails,
 //! so that the logs can be read.
 
+mod certificates;
 pub(crate) mod helm;
 mod kubectl;
 mod process;
@@ -16,8 +17,9 @@ use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use wheelwright::apiserver::{Credential, kubeconfig_yaml};
-use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
+use wheelwright::pki::Authority;
 
+use certificates::{client_certificate, write_certificates};
 pub(crate) use kubectl::Kubectl;
 pub(crate) use process::{Process, built, free_port};
 
@@ -157,14 +159,6 @@ impl Cluster {
         file
     }
 
-    /// Returns the certificate and the key of a user whose certificate has used nine tenths of its life.
-    pub(crate) fn old_certificate(&self, user: &str, groups: &[&str]) -> Identity {
-        let made = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_hours(90)).unwrap();
-        let (subject, lifetime) = (Subject::new(user, groups), Duration::from_hours(100));
-        let profile = Profile { subject, names: &[], usage: Usage::Client, lifetime };
-        self.authority.issue(&profile, made).unwrap()
-    }
-
     /// Returns a file of the control plane, such as `ca.crt`.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path(name)
@@ -222,31 +216,6 @@ pub(crate) async fn client_of(kubeconfig: &Path) -> kube::Client {
 pub(crate) fn install_crypto() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| drop(rustls::crypto::ring::default_provider().install_default()));
-}
-
-fn client_certificate(authority: &Authority, user: &str, groups: &[&str]) -> Identity {
-    let lifetime = Duration::from_secs(24 * 3600);
-    let profile = Profile { subject: Subject::new(user, groups), names: &[], usage: Usage::Client, lifetime };
-    authority.issue(&profile, jiff::Timestamp::now()).unwrap()
-}
-
-fn write_certificates(dir: &Directory, authority: &Authority) {
-    let write = |name: &str, identity: &Identity| {
-        std::fs::write(dir.path(&format!("{name}.crt")), &identity.certificate).unwrap();
-        std::fs::write(dir.path(&format!("{name}.key")), &identity.key).unwrap();
-    };
-    let profile = Profile {
-        subject: Subject::new("kube-apiserver", &[]),
-        names: &["127.0.0.1", "localhost", "kubernetes.default.svc"],
-        usage: Usage::Server,
-        lifetime: Duration::from_secs(24 * 3600),
-    };
-    let now = jiff::Timestamp::now();
-    write("ca", &authority.identity());
-    write("serving", &authority.issue(&profile, now).unwrap());
-    let front_proxy = client_certificate(authority, "front-proxy", &[]);
-    write("front-proxy", &front_proxy);
-    write("service-accounts", &Authority::create("service-accounts", now).unwrap().identity());
 }
 
 fn start_etcd(dir: &Directory, ports: Ports) -> Process {

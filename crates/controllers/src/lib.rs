@@ -49,7 +49,8 @@ pub fn argo_cd(register: &mut impl Register) {
     register.add::<hub::cluster_secret::ClusterSecretController>();
 }
 
-/// Registers the controller that puts Applications of Argo CD into works: whoever writes them reaches clusters.
+/// Registers the controller that puts Applications of Argo CD into works: whoever writes them reaches
+/// clusters.
 pub fn argo_cd_pull_model(register: &mut impl Register) {
     register.add::<hub::argo_pull::ArgoPullController>();
 }

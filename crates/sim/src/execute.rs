@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::Faults;
 use super::check::{Author, Checker};
-use super::process::Hear;
 use object::{Object, ObjectRef};
 use reconcile::{
-    Action, Answer, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource,
+    Action, Answer, CommitStatus, Dispatcher, Failure, FailureKind, Outcome, Precondition, Push, Site,
+    Subresource, WatchEvent, WatchedKind,
 };
 use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, WriteOptions};
 
@@ -19,6 +19,9 @@ pub type Branches = BTreeMap<String, Vec<Push>>;
 
 /// Executes one action as a field manager.
 pub type Execute = fn(&mut Servers<'_>, &str, &Action, Timestamp) -> Outcome;
+
+/// Hands an event of a watch to the dispatcher of a process.
+pub type Hear = fn(&mut Dispatcher, &WatchedKind, WatchEvent, Timestamp);
 
 /// The servers that a process reaches.
 pub struct Servers<'a> {

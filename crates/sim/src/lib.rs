@@ -14,6 +14,6 @@ mod world;
 
 pub use check::{Invariant, InvariantViolation, Write};
 pub use cluster::{Spoke, run_workloads};
-pub use execute::{Branches, Execute, Servers, execute};
-pub use process::{Faults, Hear};
+pub use execute::{Branches, Execute, Hear, Servers, execute};
+pub use process::Faults;
 pub use world::{Setup, World};

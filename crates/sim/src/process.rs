@@ -12,7 +12,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::check::{Author, CheckedDecision};
 use super::execute::{Servers, unavailable};
-use super::world::Setup;
 use api::cluster::v1beta1::Placement;
 use api::names::SCHEDULING_DISABLED_ANNOTATION;
 use api::work::v1::ManifestWork;
@@ -79,15 +78,17 @@ pub struct Faults {
     pub panics: u32,
 }
 
-/// Hands an event of a watch to the dispatcher of a process.
-pub type Hear = fn(&mut Dispatcher, &WatchedKind, WatchEvent, Timestamp);
-
 impl Process {
-    /// Starts a process with empty caches: an agent if it has settings, else the operator.
-    pub(super) fn start(scope: Scope, agent: Option<&AgentSettings>, setup: &Setup) -> Self {
-        let limits = Limits { coalesce: setup.coalesce, computations: 1 };
-        let mut dispatcher = Dispatcher::new(limits, agent.is_some());
-        (if agent.is_some() { setup.agent } else { setup.hub })(&mut dispatcher);
+    /// Starts a process with empty caches, which gathers the changes of a key for `coalesce`: an agent if it
+    /// has settings, else the operator.
+    pub(super) fn start(
+        scope: Scope,
+        agent: Option<&AgentSettings>,
+        register: fn(&mut Dispatcher),
+        coalesce: SignedDuration,
+    ) -> Self {
+        let mut dispatcher = Dispatcher::new(Limits { coalesce, computations: 1 }, agent.is_some());
+        register(&mut dispatcher);
         if let Some(settings) = agent {
             dispatcher.set_settings(settings.clone());
         }

@@ -143,7 +143,7 @@ impl World {
     /// Ends the operator and starts a new one with empty caches.
     pub fn restart_operator(&mut self) {
         let clock = self.operator.clock();
-        self.operator = Process::start(Scope::Everything, None, &self.setup);
+        self.operator = Process::start(Scope::Everything, None, self.setup.hub, self.setup.coalesce);
         self.operator.set_clock(clock);
         for (repo, source) in &self.sources {
             self.operator.set_source(repo, source.clone(), self.now);
@@ -200,7 +200,8 @@ impl World {
         self.backup = Some(self.hub.clone());
     }
 
-    /// Restores the hub from its last backup, if there is one. Every process notices it when it reads the hub.
+    /// Restores the hub from its last backup, if there is one. Every process notices it when it reads the
+    /// hub.
     pub(crate) fn restore_hub(&mut self) {
         let Some(backup) = &self.backup else { return };
         self.hub.go_back(backup);
@@ -213,7 +214,7 @@ impl World {
 
     fn agent(&self, settings: &AgentSettings) -> Process {
         let cluster = settings.identity.cluster.clone();
-        Process::start(Scope::OneCluster(cluster), Some(settings), &self.setup)
+        Process::start(Scope::OneCluster(cluster), Some(settings), self.setup.agent, self.setup.coalesce)
     }
 
     /// Returns a typed object of the hub.

@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Spoke;
 use super::check::{Checker, Invariant, InvariantViolation, Write};
-use super::execute::{Branches, Execute, Servers, execute};
-use super::process::{Faults, Hear, Process};
+use super::execute::{Branches, Execute, Hear, Servers, execute};
+use super::process::{Faults, Process};
 use api::crds;
 use object::duration::later;
 use object::{Key, Random};
@@ -34,8 +34,8 @@ pub struct Setup {
     pub execute: Execute,
     /// Hands an event of a watch to the dispatcher.
     pub hear: Hear,
-    /// How long processes gather changes of a key. At zero they plan changes at once, and time moves only when
-    /// nothing is left to do.
+    /// How long processes gather changes of a key. At zero they plan changes at once, and time moves only
+    /// when nothing is left to do.
     pub coalesce: SignedDuration,
     /// Whether the hub has a garbage collector, as a Kubernetes API server with its controller manager.
     pub collects_garbage: bool,
@@ -131,7 +131,7 @@ impl World {
             backup: None,
             was_restored: false,
             checker,
-            operator: Process::start(Scope::Everything, None, &setup),
+            operator: Process::start(Scope::Everything, None, setup.hub, setup.coalesce),
             sources: BTreeMap::new(),
             random: Random::new(seed),
             setup,

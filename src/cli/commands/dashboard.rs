@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use kube::config::AuthInfo;
 use tokio::net::TcpListener;
 
+use crate::cli::cluster_objects::cluster_objects;
 use crate::cli::connect::HubArgs;
 use crate::cli::follow::follow_with_placements;
 use crate::cli::output::Ui;
@@ -122,6 +123,6 @@ impl ReadFleet for FollowedFleet {
     }
 
     fn cluster(&self, name: &str) -> Result<ClusterObjects, String> {
-        ClusterObjects::read(name, &self.0.caches()).map_err(|unread| unread.to_string())
+        cluster_objects(name, &self.0.caches()).map_err(|unread| unread.to_string())
     }
 }

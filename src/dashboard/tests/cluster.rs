@@ -1,7 +1,8 @@
-use super::super::cluster::{ClusterObjects, page};
+use super::super::cluster::page;
 use super::super::rights::{Right, Rights};
 use super::super::visitor::Visitors;
 use super::{cluster, fleet, hub};
+use crate::cli::cluster_objects::cluster_objects;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
@@ -67,7 +68,7 @@ fn failed_on_edge() -> Overview {
 }
 
 fn page_for(rights: &Rights, name: &str) -> Option<String> {
-    page(name, ClusterObjects::read(name, &caches()).unwrap(), &failed_on_edge(), rights)
+    page(name, cluster_objects(name, &caches()).unwrap(), &failed_on_edge(), rights)
 }
 
 const OF_CLUSTER: [&str; 6] = [

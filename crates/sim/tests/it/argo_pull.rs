@@ -1,7 +1,7 @@
 //! The pull model of Argo CD: an Application reaches a cluster in a ManifestWork, and its state comes back.
 //!
-//! The work is as argocd-pull-integration makes it, or our operator from an Application of the hub. A model of
-//! the application controller on the cluster runs the operation and writes the status.
+//! The work is as argocd-pull-integration makes it, or our operator from an Application of the hub. A model
+//! of the application controller on the cluster runs the operation and writes the status.
 
 use serde_json::{Value, json};
 

@@ -26,6 +26,7 @@ use object::{Gvk, Key, Kind};
 use reconcile::{Caches, Site};
 use store::{ListOptions, ResourcePath, Store};
 
+use crate::cli::cluster_objects::cluster_objects;
 use crate::cli::fleet;
 use crate::cli::output::Style;
 use crate::dashboard::ClusterObjects;
@@ -198,7 +199,7 @@ pub(super) fn explain_placement(
 
 /// Returns the objects about a cluster.
 pub(super) fn cluster(hub: &Store, name: &str) -> Result<ClusterObjects, String> {
-    ClusterObjects::read(name, &caches(hub)).map_err(|unread| unread.to_string())
+    cluster_objects(name, &caches(hub)).map_err(|unread| unread.to_string())
 }
 
 /// Returns the hub's objects as the caches of the controllers.

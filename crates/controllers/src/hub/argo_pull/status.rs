@@ -7,8 +7,9 @@ use api::argoproj::v1alpha1::Application;
 use api::work::v1::ManifestWork;
 use reconcile::Action;
 
-/// Returns the write that brings the status of an Application up to date, and removes its operation, which the
-/// work has; `None` where there is nothing to write. Argo CD's definition has no subresource for the status.
+/// Returns the write that brings the status of an Application up to date, and removes its operation, which
+/// the work has; `None` where there is nothing to write. Argo CD's definition has no subresource for the
+/// status.
 pub(super) fn write(application: &Application, work: Option<&ManifestWork>) -> Option<Action> {
     let status = work.map(reported).unwrap_or_default();
     let live = application.field("status").unwrap_or(&Value::Null);

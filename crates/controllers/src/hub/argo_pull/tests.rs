@@ -1,8 +1,10 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::cluster::MAX_WORK_NAME;
 use super::*;
 use api::names::argo as names;
+use api::names::argo::{APPLICATION_UID_LABEL, SKIP_RECONCILE_ANNOTATION};
 use object::Kind;
 use reconcile::{Caches, Site};
 

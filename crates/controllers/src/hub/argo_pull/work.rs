@@ -153,9 +153,9 @@ fn spec(application: &Application) -> Value {
     Value::Object(spec)
 }
 
-/// Returns the operation that a person or an ApplicationSet asks for, with the version of the Application that
-/// has it. Without the version, the same operation twice would be the same content, which an agent applies
-/// once.
+/// Returns the operation that a person or an ApplicationSet asks for, with the version of the Application
+/// that has it. Without the version, the same operation twice would be the same content, which an agent
+/// applies once.
 fn operation(application: &Application) -> Option<Value> {
     let mut operation = application.field("operation")?.as_object()?.clone();
     let version = json!({"name": "hub-version", "value": application.metadata.resource_version});
@@ -165,8 +165,8 @@ fn operation(application: &Application) -> Option<Value> {
     Some(Value::Object(operation))
 }
 
-/// Returns the operation of a live work that the next content keeps: until the agent has applied it, and while
-/// nothing else changes. An agent would start a finished operation again with other content.
+/// Returns the operation of a live work that the next content keeps: until the agent has applied it, and
+/// while nothing else changes. An agent would start a finished operation again with other content.
 fn pending(live: &ManifestWork, next: &Manifest) -> Option<Value> {
     let mut rest = live.spec.workload.manifests.first()?.clone();
     let operation = rest.remove("operation")?;

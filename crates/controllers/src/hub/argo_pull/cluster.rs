@@ -1,0 +1,51 @@
+//! The cluster that runs an Application.
+
+use super::work;
+use api::argoproj::v1alpha1::Application;
+use api::cluster::v1::ManagedCluster;
+use api::names::argo::{PULL_CLUSTER_ANNOTATION, PULL_LABEL, SKIP_RECONCILE_ANNOTATION};
+use object::{Key, Metadata as _};
+use reconcile::{Event, EventType, Read, View};
+
+/// Limit of the name of a work: an agent puts the hash of the hub, of 64 bytes, and a hyphen before it.
+pub(super) const MAX_WORK_NAME: usize = 253 - 65;
+
+/// Returns whether the hub gives works to a cluster.
+pub(super) fn takes_works(cluster: &ManagedCluster) -> bool {
+    cluster.spec.hub_accepts_client && !cluster.is_terminating()
+}
+
+/// Returns the cluster that should run an Application, or why its work is not written.
+pub(super) fn cluster_of<'a>(
+    application: &'a Application,
+    view: &impl View,
+) -> Read<Result<&'a str, String>> {
+    if application.label(PULL_LABEL) != Some("true") {
+        let why = format!("it has no label {PULL_LABEL}=true any more; delete it, or set the label again");
+        return Ok(Err(why));
+    }
+    if application.annotation(SKIP_RECONCILE_ANNOTATION) != Some("true") {
+        let why = "the Argo CD of the hub would run it too; set the annotation";
+        return Ok(Err(format!("{why} {SKIP_RECONCILE_ANNOTATION}=true")));
+    }
+    let Some(cluster) = application.annotation(PULL_CLUSTER_ANNOTATION) else {
+        return Ok(Err(format!("no cluster is named; set the annotation {PULL_CLUSTER_ANNOTATION}")));
+    };
+    let name = work::name(application);
+    if name.len() > MAX_WORK_NAME {
+        let why = format!("the name of the work has {} characters, and {MAX_WORK_NAME} fit", name.len());
+        return Ok(Err(format!("{why}; give the Application a shorter name")));
+    }
+    let why = match view.get::<ManagedCluster>(&Key::cluster(cluster))? {
+        Some(live) if takes_works(&live) => return Ok(Ok(cluster)),
+        Some(_) => "is not accepted or is deleted; accept it",
+        None => "does not exist; create it",
+    };
+    Ok(Err(format!("the cluster {cluster:?} {why}, or name another in {PULL_CLUSTER_ANNOTATION}")))
+}
+
+/// Tells that the work of an Application is not written, and stays if there is one.
+pub(super) fn refused(application: &Application, why: String) -> Event {
+    let message = format!("cannot write the work of the Application: {why}");
+    Event::new(application, EventType::Warning, "ApplicationNotPulled", "Pull", message)
+}

@@ -1,0 +1,46 @@
+//! The certificates of a control plane and of its users.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
+
+use super::{Cluster, Directory};
+
+const DAY: Duration = Duration::from_hours(24);
+
+impl Cluster {
+    /// Returns the certificate and the key of a user whose certificate has used nine tenths of its life.
+    pub(crate) fn old_certificate(&self, user: &str, groups: &[&str]) -> Identity {
+        let made = Timestamp::now().checked_sub(SignedDuration::from_hours(90)).unwrap();
+        self.authority.issue(&client_profile(user, groups, Duration::from_hours(100)), made).unwrap()
+    }
+}
+
+pub(super) fn client_certificate(authority: &Authority, user: &str, groups: &[&str]) -> Identity {
+    let profile = client_profile(user, groups, DAY);
+    authority.issue(&profile, Timestamp::now()).unwrap()
+}
+
+fn client_profile(user: &str, groups: &[&str], lifetime: Duration) -> Profile<'static> {
+    Profile { subject: Subject::new(user, groups), names: &[], usage: Usage::Client, lifetime }
+}
+
+pub(super) fn write_certificates(dir: &Directory, authority: &Authority) {
+    let write = |name: &str, identity: &Identity| {
+        std::fs::write(dir.path(&format!("{name}.crt")), &identity.certificate).unwrap();
+        std::fs::write(dir.path(&format!("{name}.key")), &identity.key).unwrap();
+    };
+    let profile = Profile {
+        subject: Subject::new("kube-apiserver", &[]),
+        names: &["127.0.0.1", "localhost", "kubernetes.default.svc"],
+        usage: Usage::Server,
+        lifetime: DAY,
+    };
+    let now = Timestamp::now();
+    write("ca", &authority.identity());
+    write("serving", &authority.issue(&profile, now).unwrap());
+    let front_proxy = client_certificate(authority, "front-proxy", &[]);
+    write("front-proxy", &front_proxy);
+    write("service-accounts", &Authority::create("service-accounts", now).unwrap().identity());
+}
