@@ -78,7 +78,8 @@ impl Joined {
     async fn set_accepted(&self, accepted: bool) {
         let patch = Patch::Merge(json!({"spec": {"hubAcceptsClient": accepted}}));
         self.clusters.patch("c1", &PatchParams::default(), &patch).await.unwrap();
-        let asks = ["auth", "can-i", "update", "leases", "-n", "c1", "--as=agent"];
+        let lease = "leases.coordination.k8s.io/managed-cluster-lease";
+        let asks = ["auth", "can-i", "update", lease, "-n", "c1", "--as=agent"];
         let group = "--as-group=system:open-cluster-management:c1";
         eventually("the hub has taken the decision in", async || {
             let mut command = self.hub.kubectl().command(&[&asks[..], &[group]].concat());
@@ -113,6 +114,9 @@ async fn an_agent_of_ours_renews_its_certificate_is_denied_and_accepted_again_an
 
     let agent = start();
     accept(&on_hub, "c1").await;
+    // Short, so that renewals come soon, and long enough for a restart on a busy machine.
+    let lease = Patch::Merge(json!({"spec": {"leaseDurationSeconds": 20}}));
+    joined.clusters.patch("c1", &PatchParams::default(), &lease).await.unwrap();
     joined.applies("one").await;
     let (since, requests) = (joined.available_since().await, joined.requests().await);
     agent.kill_9();
