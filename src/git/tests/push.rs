@@ -125,13 +125,12 @@ fn a_deleted_or_replaced_branch_is_gone_on_from() {
 fn no_writer_loses_an_update() {
     on_both(|forge, open| {
         const WRITERS: usize = 5;
-        // `make chaos` asks for 200.
-        let updates = std::env::var("PUSHES").map_or(8, |text| text.parse().expect("PUSHES is a number"));
+        const UPDATES: usize = 8;
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
                 let mirror = open(&format!("cache-{writer}"));
                 scope.spawn(move || {
-                    for update in 0..updates {
+                    for update in 0..UPDATES {
                         let content = format!("{update}");
                         mirror
                             .push(&files(&format!("hub-{writer}"), &[("state", &content)]), &QUICK)
@@ -141,9 +140,9 @@ fn no_writer_loses_an_update() {
                 });
             }
         });
-        assert_eq!(forge.history(BRANCH).len(), WRITERS * updates, "linear, one commit each");
+        assert_eq!(forge.history(BRANCH).len(), WRITERS * UPDATES, "linear, one commit each");
         for writer in 0..WRITERS {
-            assert_eq!(forge.file(BRANCH, &format!("hub-{writer}/state")), Some(format!("{}", updates - 1)));
+            assert_eq!(forge.file(BRANCH, &format!("hub-{writer}/state")), Some(format!("{}", UPDATES - 1)));
         }
     });
 }
