@@ -146,11 +146,7 @@ fn rollout_of_work<'a>(
 }
 
 fn cluster(html: &mut String, cluster: &ManagedCluster) {
-    let taint = |taint: &Taint| {
-        let Taint { key, value, effect, .. } = taint;
-        if value.is_empty() { format!("{key}:{effect}") } else { format!("{key}={value}:{effect}") }
-    };
-    let taints: Vec<String> = cluster.spec.taints.iter().map(taint).collect();
+    let taints: Vec<String> = cluster.spec.taints.iter().map(Taint::to_string).collect();
     let kubernetes = cluster.status.as_ref().map(|status| status.version.kubernetes.as_str());
     let facts = [
         ("Cluster set", cluster.label(CLUSTER_SET_LABEL).unwrap_or("none")),

@@ -141,13 +141,9 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
     plan.events.push(event.of_cluster());
 }
 
-/// Returns the event about new taints, each as `kubectl taint` writes it.
+/// Returns the event about new taints.
 fn taints_event(cluster: &ManagedCluster, taints: &[Taint]) -> Event {
-    let written = |Taint { key, value, effect, .. }: &Taint| match value.is_empty() {
-        true => format!("{key}:{effect}"),
-        false => format!("{key}={value}:{effect}"),
-    };
-    let taints: Vec<String> = taints.iter().map(written).collect();
+    let taints: Vec<String> = taints.iter().map(Taint::to_string).collect();
     let message = format!("Update the original taints to the [{}]", taints.join(" "));
     let reason = "ManagedClusterConditionAvailableUpdated";
     Event::new(cluster, EventType::Normal, reason, "Taint", message).of_cluster()

@@ -23,11 +23,7 @@ pub(super) async fn clusters(
 fn cluster(cluster: &ManagedCluster) -> Tree {
     let conditions = cluster.conditions();
     let status = cluster.status.clone().unwrap_or_default();
-    let taint = |taint: &Taint| match taint.value.as_str() {
-        "" => format!("{}:{}", taint.key, taint.effect),
-        value => format!("{}={value}:{}", taint.key, taint.effect),
-    };
-    let taints: Vec<String> = cluster.spec.taints.iter().map(taint).collect();
+    let taints: Vec<String> = cluster.spec.taints.iter().map(Taint::to_string).collect();
     let capacity =
         |name: &str| status.capacity.get(name).map(|quantity| quantity.0.as_str()).unwrap_or_default();
     let mut fields = vec![

@@ -1,6 +1,7 @@
 //! ManagedCluster: a spoke as the hub knows it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -99,6 +100,17 @@ pub struct Taint {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
+}
+
+/// A taint is written as `kubectl taint` writes it: `key=value:effect`, or `key:effect` without a value.
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, effect, .. } = self;
+        match value.is_empty() {
+            true => write!(f, "{key}:{effect}"),
+            false => write!(f, "{key}={value}:{effect}"),
+        }
+    }
 }
 
 open_enum! {
