@@ -11,11 +11,11 @@ use reconcile::Action;
 /// the work has; `None` where there is nothing to write. Argo CD's definition has no subresource for the
 /// status.
 pub(super) fn write(application: &Application, work: Option<&ManifestWork>) -> Option<Action> {
-    let status = work.map(reported).unwrap_or_default();
+    let status = Value::Object(work.map(reported).unwrap_or_default());
     let live = application.field("status").unwrap_or(&Value::Null);
     let mut patch = Map::new();
-    if !status.iter().all(|(name, value)| live.get(name).is_some_and(|live| has(live, value))) {
-        patch.insert("status".into(), Value::Object(status));
+    if !has(live, &status) {
+        patch.insert("status".into(), status);
     }
     if application.field("operation").is_some() {
         patch.insert("operation".into(), Value::Null);
