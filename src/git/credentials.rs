@@ -284,6 +284,7 @@ mod tests {
         let shown = format!("{:?}", secret(&parts).unwrap());
         assert!(!shown.contains("hunter22") && shown.contains("proxy: true"), "{shown}");
     }
+
     #[test]
     fn what_a_server_repeats_of_a_secret_is_hidden() {
         let credentials = secret(&[("username", "me"), ("password", "hunter22")]).unwrap();

@@ -25,7 +25,8 @@ use controllers::agent_identity::ClaimOptions;
 use engine::klusterlet::CLUSTER_LABELS_VARIABLE;
 use object::Key;
 
-const NAME_HINT: &str = "use at most 63 lower-case letters, digits and '-'";
+/// What the name of a cluster, a namespace or an agent may contain.
+pub(super) const NAME_HINT: &str = "use at most 63 lower-case letters, digits and '-'";
 /// The file in which a pod finds its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// The controllers of OCM's work agent.

@@ -9,6 +9,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use object::{Key, Kind, Metadata as _};
 use serde_json::{Value, json};
 
+use super::agent::NAME_HINT;
 use super::block_on;
 use super::switch_hub::{AgentIdentity, hub_url};
 use crate::cli::bootstrap::BootstrapArgs;
@@ -59,11 +60,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if !object::names::is_dns_label(&args.cluster_name) {
         let error =
             anyhow!("--cluster-name: {:?} is not a valid name of a namespace on the hub", args.cluster_name);
-        return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
+        return Err(CommandError::hinted(error, NAME_HINT));
     }
     if !object::names::is_dns_label(&args.namespace) {
         let error = anyhow!("--namespace: {:?} is not a valid name of a namespace", args.namespace);
-        return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
+        return Err(CommandError::hinted(error, NAME_HINT));
     }
     let kubeconfig = args.bootstrap.kubeconfig()?;
     block_on(async {
