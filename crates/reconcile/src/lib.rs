@@ -10,6 +10,7 @@ mod caches;
 mod controller;
 mod dispatcher;
 mod event;
+mod git;
 mod index;
 mod kind;
 mod lookup;
@@ -28,14 +29,13 @@ pub use dispatcher::{
     Act, Acted, Command, ControllerInfo, Decided, Decision, Dispatcher, Limits, Planning, ReconcileResult,
 };
 pub use event::{Event, EventType};
+pub use git::{CommitStatus, Push, ReportTakeover};
 pub use index::{Index, Observes};
 pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};
 pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth};
 pub use memo::{Cancel, Computation, Computed, Memo};
 pub use outcome::{Answer, Executed, Failure, FailureKind, Outcome};
-pub use plan::{
-    Action, CommitStatus, Plan, Precondition, Push, ReportTakeover, Site, StatusWrite, Subresource,
-};
+pub use plan::{Action, Plan, Precondition, Site, StatusWrite, Subresource};
 pub use queue::Backoff;
 pub(crate) use queue::{Cause, Priority, Wake, WorkQueue};
 pub use scope::{Narrowed, Scope};

@@ -1,13 +1,11 @@
 //! Plans: the writes of a controller, as data.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Event;
-use api::gitops::v1alpha1::{BranchDeletedPolicy, CommitAuthor, CommitState, ProviderType, RewrittenPolicy};
+use super::git::{CommitStatus, Push};
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
 /// The writes that a controller plans for one key, and the time of its next plan.
@@ -275,17 +273,17 @@ pub struct StatusWrite {
 impl StatusWrite {
     /// Returns the write that turns the status of `old` into that of `new`; `None` when they are equal.
     ///
-    /// Both are the whole object; only their `status` is compared. Fields the type does not know are left as
-    /// they are.
+    /// Both are the whole object; only their `status` is compared, and one that is absent is equal to an empty
+    /// one. Fields the type does not know are left as they are.
     pub fn between<K: Kind + PartialEq>(old: &K, new: &K) -> Option<Self> {
         if old == new {
             return None;
         }
         let before = Object::from_typed(old);
         let after = Object::from_typed(new);
-        let none = Value::Null;
+        let empty = Value::Object(Map::new());
         let (before, after) =
-            (before.0.get("status").unwrap_or(&none), after.0.get("status").unwrap_or(&none));
+            (before.0.get("status").unwrap_or(&empty), after.0.get("status").unwrap_or(&empty));
         let patch = object::merge_diff(before, after)?;
         Some(Self {
             site: Site::Hub,
@@ -294,6 +292,12 @@ impl StatusWrite {
             patch: Map::from_iter([("status".to_owned(), patch)]),
             events: Vec::new(),
         })
+    }
+
+    /// Returns the same write, with events that tell of it.
+    #[must_use]
+    pub fn with_events(self, events: Vec<Event>) -> Self {
+        Self { events, ..self }
     }
 
     /// Returns the same write, to the spoke.
@@ -316,81 +320,21 @@ impl StatusWrite {
     }
 }
 
-/// Files to commit to a branch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Push {
-    /// The `ConfigRepo` it reports on.
-    pub repo: Key,
-    /// URL of the remote.
-    pub url: String,
-    /// The Secret with credentials that may write, if any are needed.
-    pub secret: Option<Key>,
-    /// Branch to push to; created as an orphan where it does not exist.
-    pub branch: String,
-    /// Directory of the branch; empty for the root.
-    pub directory: String,
-    /// The hub and the ConfigRepo of the report. Files of another owner stay.
-    pub owner: String,
-    /// Name of the commit that was pushed to the branch last; empty before the first push.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub last: String,
-    /// Name of the commit that was pushed before that one; empty if there is none.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub previous: String,
-    /// The rule for a branch that is gone although a commit was pushed to it.
-    pub on_branch_deleted: BranchDeletedPolicy,
-    /// The rule for a branch that does not hold the last commit.
-    pub on_rewritten: RewrittenPolicy,
-    /// Most commits of the branch.
-    pub history_limit: i32,
-    /// When it replaces the report of another process with the same owner.
-    pub takes_over: ReportTakeover,
-    /// All files of the owner below that directory.
-    pub files: BTreeMap<String, String>,
-    /// Commit message with its trailers.
-    pub message: String,
-    /// Time of the commit: the time of the last change in the report, so that the same report gives the same
-    /// commit.
-    pub time: Timestamp,
-    /// Author and committer; `None` for Wheelwright.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub author: Option<CommitAuthor>,
-    /// The Secret with the key that signs the commit, if it is signed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signing: Option<Key>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
+    use serde_json::json;
 
-/// When a push replaces the report of another process with the same owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum ReportTakeover {
-    /// It does not.
-    Never,
-    /// A process that has pushed no such report yet replaces the one that was pushed last, and the next one
-    /// after it. A process that ends may not have recorded that one.
-    Continued,
-    /// A person decided that this hub is the writer.
-    Always,
-}
-
-/// A status of a commit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CommitStatus {
-    /// The `ConfigRepo` it is about.
-    pub repo: Key,
-    /// The API of the service.
-    pub provider: ProviderType,
-    /// Address of the API; empty for the usual one on the host of the repository.
-    pub address: String,
-    /// URL of the repository.
-    pub url: String,
-    /// The Secret with the token.
-    pub secret: Key,
-    /// Name of the commit.
-    pub commit: String,
-    /// Name of the status. Statuses of one commit with other names stay.
-    pub context: String,
-    /// State.
-    pub state: CommitState,
-    /// A line for people.
-    pub description: String,
+    #[test]
+    fn an_absent_status_is_equal_to_an_empty_one() {
+        let old = Namespace::default();
+        let with = |phase: Option<&str>| {
+            let status = NamespaceStatus { phase: phase.map(str::to_owned), ..NamespaceStatus::default() };
+            Namespace { status: Some(status), ..Namespace::default() }
+        };
+        assert_eq!(StatusWrite::between(&old, &with(None)), None);
+        let written = StatusWrite::between(&old, &with(Some("Active"))).unwrap();
+        assert_eq!(Value::Object(written.patch), json!({"status": {"phase": "Active"}}));
+    }
 }

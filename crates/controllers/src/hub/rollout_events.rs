@@ -121,7 +121,7 @@ impl RolloutChange<'_> {
 /// Drafts a status, with the events that tell of it.
 pub(super) fn draft(plan: &mut Plan, status: Option<StatusWrite>, events: Vec<Event>) {
     match status {
-        Some(write) => plan.status = Some(StatusWrite { events, ..write }),
+        Some(write) => plan.status = Some(write.with_events(events)),
         // An approval is remembered in the RolloutPolicy, and the status may stay as it is.
         None => plan.events.extend(events),
     }

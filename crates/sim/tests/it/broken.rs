@@ -38,7 +38,8 @@ fn check(setup: Setup, events: fn(u64) -> Vec<Event>, seed: u64, expected: &[Inv
         broken.as_ref().is_some_and(|broken| expected.contains(&broken.invariant))
     };
     let broken = play(seed);
-    let other = || (0..SEARCHED).find(|other| shows(&play(*other)));
+    let from: u64 = std::env::var("FROM").map_or(0, |s| s.parse().unwrap());
+    let other = || (from..from + SEARCHED).find(|other| shows(&play(*other)));
     assert!(shows(&broken), "seed {seed} shows {broken:?}, and {:?} shows {expected:?}", other());
 }
 
@@ -354,7 +355,7 @@ fn an_executor_that_drops_own_writes_is_found() {
     // A watch without delay shows every write before the next plan.
     let late = |seed| with_faults(history::draw(seed), Faults { stale: 700, ..Faults::default() });
     let setup = Setup { execute: without_feedback, ..Setup::default() };
-    check(setup, late, 26, &[Invariant::OwnWritesAreSeen]);
+    check(setup, late, 3, &[Invariant::OwnWritesAreSeen]);
 }
 
 #[test]
@@ -363,5 +364,5 @@ fn an_executor_that_goes_on_after_a_failure_is_found() {
     // counts as done is also still wanted when the fleet is at rest.
     let refused = |seed| with_faults(history::draw(seed), Faults { refused: 300, ..Faults::default() });
     let setup = Setup { execute: without_failures, ..Setup::default() };
-    check(setup, refused, 6, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);
+    check(setup, refused, 170, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);
 }

@@ -64,7 +64,7 @@ fn hanging(deadline: &str) -> World {
 /// Returns two clusters, of which the first was assigned another version of an add-on. It works there in
 /// three seconds.
 fn arriving() -> World {
-    let mut world = with(Setup { execute: execute_unless_away, ..Setup::default() }, 7, 2);
+    let mut world = with(Setup { execute: execute_unless_away, ..Setup::default() }, 1, 2);
     policy(&mut world, json!({"onBreach": "Rollback"}));
     fixtures::template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", strategy("10m"));

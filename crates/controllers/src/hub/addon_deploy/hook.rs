@@ -53,7 +53,7 @@ impl Deployment {
         plan.wake_at = wake;
         let warn = |(reason, message)| Event::new(addon, EventType::Warning, reason, "Delete", message);
         let events = warning.map(warn).into_iter().collect();
-        plan.status = StatusWrite::between(addon, &told).map(|write| StatusWrite { events, ..write });
+        plan.status = StatusWrite::between(addon, &told).map(|write| write.with_events(events));
         plan
     }
 }
