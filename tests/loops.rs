@@ -70,11 +70,14 @@ struct Endless;
 
 impl Memo for Endless {
     const NAME: &'static str = "endless";
-    const DEADLINE: SignedDuration = SignedDuration::from_hours(1);
     type Output = ();
 
     fn input(&self) -> String {
         String::new()
+    }
+
+    fn deadline(&self) -> SignedDuration {
+        SignedDuration::from_hours(1)
     }
 
     fn compute(&self, _: Option<&()>, _: &Cancel) {

@@ -21,13 +21,14 @@ use object::duration::later;
 pub trait Memo: PartialEq + Send + Sync + 'static {
     /// Name in logs, errors and metrics.
     const NAME: &'static str;
-    /// Time limit from when it runs; the dispatcher cancels a longer computation, and counts it as failed.
-    const DEADLINE: SignedDuration;
     /// The result of the computation.
     type Output: Send + Sync + 'static;
 
     /// Identifies the input, in this process and in later ones.
     fn input(&self) -> String;
+
+    /// Time limit from when it runs; the dispatcher cancels a longer computation, and counts it as failed.
+    fn deadline(&self) -> SignedDuration;
 
     /// Computes the result. `last` is the newest result for any input of the key, so that equal parts can be
     /// reused. A long computation checks `cancel` now and then; the result of a cancelled one is dropped.
@@ -65,7 +66,7 @@ pub struct Computation {
     pub key: Key,
     /// [`Memo::input`].
     pub input: String,
-    /// [`Memo::DEADLINE`]: who runs it calls [`Dispatcher::overdue`](crate::Dispatcher::overdue) when it has
+    /// [`Memo::deadline`]: who runs it calls [`Dispatcher::overdue`](crate::Dispatcher::overdue) when it has
     /// run for longer. A wall clock that is set, or a machine that is suspended, says nothing about that.
     pub deadline: SignedDuration,
     cancel: Cancel,
@@ -150,6 +151,7 @@ pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> MemoResult<M::Output> 
         return MemoResult::Ready(output);
     }
     let name_of_input = memo.input();
+    let deadline = memo.deadline();
     let (memo, last) = (Arc::new(memo), kept.and_then(|kept| kept.last.clone()));
     let input = Arc::clone(&memo);
     let request = MemoRequest {
@@ -157,7 +159,7 @@ pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> MemoResult<M::Output> 
         type_id,
         name: M::NAME,
         input: name_of_input,
-        deadline: M::DEADLINE,
+        deadline,
         is_same: |a, b| a.downcast_ref::<M>() == b.downcast_ref::<M>(),
         run: Box::new(move |cancel| {
             let last = last.as_ref().and_then(|last| last.downcast_ref::<M::Output>());

@@ -18,7 +18,7 @@ use render::{Closure, RenderError, RenderMemo, render_again};
 /// 100 MB for 5,000 objects of 10 kB.
 const MAX_OBJECTS: usize = 5000;
 
-/// Time limit of a rendering: 5,000 objects render in seconds, and a repository that takes minutes is a
+/// Time limit of the rendering of a ConfigRepo: 5,000 objects render in seconds, and a repository that takes minutes is a
 /// mistake.
 const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
 
@@ -87,12 +87,15 @@ struct Completions(Vec<Completion>);
 
 impl Memo for Completions {
     const NAME: &'static str = "rendered commits of other ConfigRepos";
-    const DEADLINE: SignedDuration = DEADLINE;
     type Output = Wanted;
 
     fn input(&self) -> String {
         let inputs: Vec<String> = self.0.iter().map(Memo::input).collect();
         inputs.join(", ")
+    }
+
+    fn deadline(&self) -> SignedDuration {
+        self.0.iter().map(Memo::deadline).fold(SignedDuration::ZERO, SignedDuration::saturating_add)
     }
 
     fn compute(&self, _: Option<&Self::Output>, cancel: &Cancel) -> Self::Output {
@@ -107,12 +110,15 @@ impl Memo for Completions {
 
 impl Memo for Completion {
     const NAME: &'static str = "rendered commit";
-    const DEADLINE: SignedDuration = DEADLINE;
     type Output = CompletedCommit;
 
     fn input(&self) -> String {
         let Self { repo, path, is_confined, checkout } = self;
         format!("{repo} {path} {is_confined} {}", checkout.revision)
+    }
+
+    fn deadline(&self) -> SignedDuration {
+        DEADLINE
     }
 
     /// Completes the commit, unless the last completion of the ConfigRepo depends on the same inputs.
@@ -248,6 +254,12 @@ mod tests {
         let confined = Completion { is_confined: true, ..first.completion.clone() }
             .compute(Some(&first), &Cancel::default());
         assert!(!Arc::ptr_eq(first.completed.as_ref().unwrap(), confined.completed.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn several_config_repos_have_the_time_of_each_to_render() {
+        let one = completion("prod", &[]);
+        assert_eq!(Completions(vec![one.clone(), one]).deadline(), DEADLINE * 2);
     }
 
     #[test]

@@ -15,11 +15,14 @@ static COMPUTED: AtomicUsize = AtomicUsize::new(0);
 
 impl Memo for Double {
     const NAME: &'static str = "double";
-    const DEADLINE: SignedDuration = SignedDuration::from_secs(100);
     type Output = (usize, Option<usize>);
 
     fn input(&self) -> String {
         self.0.to_string()
+    }
+
+    fn deadline(&self) -> SignedDuration {
+        SignedDuration::from_secs(100)
     }
 
     fn compute(&self, last: Option<&Self::Output>, cancel: &Cancel) -> Self::Output {
