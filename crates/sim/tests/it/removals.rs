@@ -1,9 +1,10 @@
 //! A budget of clusters over a window of time holds the removal of add-ons.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, cluster, config_repo, is_completed, join, merged, progress, progressive, put, repo,
+    ADDON, addon, cluster, config_repo, images, is_completed, join, merged, progress, progressive, put, repo,
     seconds, select_all, template, with, world,
 };
 use crate::replica_sets;
@@ -17,7 +18,8 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::tree::FileTree;
 use object::{Key, Metadata as _};
-use sim::{Setup, World};
+use reconcile::{Action, Failure, Outcome};
+use sim::{Servers, Setup, World, execute};
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Returns a fleet in which all `clusters` have the add-on.
@@ -355,4 +357,28 @@ fn an_approved_removal_leaves_in_batches() {
     let gone = world.run_until(seconds(120), |world| world.list::<ManifestWork>().is_empty());
     assert!(gone.unwrap(), "{} add-ons are left", have(&world));
     assert_eq!(most_leaving(&mut world), 1, "one of four is the budget");
+}
+
+/// Executes an action as an API server that refuses the add-on of the fourth cluster.
+fn refuse(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    match action {
+        Action::Create { object, .. }
+            if object.kind() == "ManagedClusterAddOn" && object.namespace() == cluster(3) =>
+        {
+            Err(Failure::refused(&object.reference(), 403, [].into_iter(), "denied by a policy"))
+        }
+        action => execute(servers, manager, action, now),
+    }
+}
+
+#[test]
+fn an_addon_that_cannot_be_created_on_one_cluster_holds_back_no_version_on_others() {
+    for roll_out in ["Content", "InstallAndContent"] {
+        let mut world = installed(Setup { execute: refuse, ..Setup::default() }, 3);
+        policy(&mut world, json!({ "rollOut": roll_out }));
+        join(&mut world, 3, true, seconds(1));
+        template(&mut world, "msa", "msa:0.4.1");
+        world.run_for(seconds(60)).unwrap();
+        assert_eq!(images(&world), ["0.4.1"; 3], "{roll_out}: {:?}", progress(&world));
+    }
 }

@@ -146,11 +146,12 @@ impl AddOnInput {
         let mut valid = strategies.filter_map(|wire| Strategy::read(wire, None).ok());
         let needs_policy = policy.is_none() && valid.any(|strategy| strategy.stops_on_failures());
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
-        let installed = installed.iter().map(|cluster| install(&self.cma, cluster, view));
-        plan.step(installed.collect::<Read<Vec<_>>>()?.into_iter().flatten());
         let clusters: BTreeSet<&String> =
             assigned.keys().chain(self.incomplete.keys()).chain(&ready).chain(&waiting).collect();
-        let mut writes = Vec::new();
+        // One step: what the API server refuses to create holds back no other cluster.
+        let installed = installed.iter().map(|cluster| install(&self.cma, cluster, view));
+        let mut writes: Vec<Action> = installed.filter_map(Read::transpose).collect::<Read<_>>()?;
+        writes.extend(needs_policy.then(rollout_policy::create_default));
         for (cluster, addon) in clusters.into_iter().filter_map(|name| self.fleet.addons.get_key_value(name))
         {
             let mut new = ManagedClusterAddOn::clone(addon);
@@ -174,7 +175,6 @@ impl AddOnInput {
             writes.extend(StatusWrite::between(addon.as_ref(), &new).map(|write| write.action()));
         }
         plan.step(writes);
-        plan.step(needs_policy.then(rollout_policy::create_default));
         Ok(())
     }
 }
