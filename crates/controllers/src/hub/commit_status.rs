@@ -171,6 +171,8 @@ fn plan(
         plan.status = limit_reached(repo, now);
         return Ok(plan);
     }
+    // A cluster that fails is told although others go on to change.
+    let changed = changed.filter(|_| status.state == CommitState::Success);
     let held = held_until(repo, changed, now).filter(|_| status.state != CommitState::Pending);
     match held.max(retry_at(repo, &last, now)).filter(|at| *at > now) {
         Some(at) => plan.wake(at),

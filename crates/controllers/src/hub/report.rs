@@ -17,7 +17,7 @@ use super::config_repo::RepoIdentity;
 use super::followed::{follows, url_of};
 use api::Condition;
 use api::condition::ConditionStatus::{False, True};
-use api::condition::{Observation, find_condition, set_condition};
+use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, PushedReport, Report, ReportStatus, SecretRef};
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
@@ -92,6 +92,7 @@ impl Controller for ReportController {
         let is_flush = not_before(&repo, now).is_some_and(|at| at > now);
         let flushed = if is_flush { Some(Time(seconds)) } else { before.flushed.clone() };
         let tried = ReportStatus { time: Some(Time(seconds)), flushed, ..before };
+        let mut events = Vec::new();
         let (report, observed) = match outcome {
             Ok(answer) => {
                 let commit =
@@ -106,12 +107,13 @@ impl Controller for ReportController {
             Err(failure) => {
                 let error = text::plain(&failure.message, 600);
                 let observed = Observation::new(REPORTED, False, reason(failure)).message(error.clone());
+                events.extend(not_reported(&repo, &observed));
                 (ReportStatus { error, ..tried }, observed)
             }
         };
         status.report = Some(report);
         set_condition(&mut status.conditions, observed.at(generation), now);
-        Ok(StatusWrite::between(&*repo, &new))
+        Ok(StatusWrite::between(&*repo, &new).map(|write| write.with_events(events)))
     }
 }
 
@@ -334,10 +336,21 @@ fn followed_by(repo: &ConfigRepo, follower: &ConfigRepo, now: Timestamp) -> Opti
         follower.name()
     );
     let observed = Observation::new(REPORTED, False, MISCONFIGURED).message(message);
+    let events = not_reported(repo, &observed).into_iter().collect();
     let mut new = repo.clone();
     let conditions = &mut new.status.get_or_insert_default().conditions;
     set_condition(conditions, observed.at(repo.metadata.generation.unwrap_or_default()), now);
-    StatusWrite::between(repo, &new)
+    StatusWrite::between(repo, &new).map(|write| write.with_events(events))
+}
+
+/// Returns the event that no report arrives until a person acts. One that waits for the git server, or for other
+/// writers, has none, and neither has one that was told already.
+fn not_reported(repo: &ConfigRepo, observed: &Observation) -> Option<Event> {
+    let Observation { reason, message, .. } = observed;
+    let is_new = repo.condition(REPORTED).is_none_or(|before| before.reason != *reason);
+    let needs_a_person = [REJECTED, MISCONFIGURED, FENCED, STOPPED].contains(&reason.as_str());
+    let event = || Event::new(repo, EventType::Warning, reason, "Report", message.clone());
+    (is_new && needs_a_person).then(event)
 }
 
 /// Returns the event that a report arrived after one that did not.

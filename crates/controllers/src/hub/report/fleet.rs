@@ -14,7 +14,7 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::{ConditionStatus, Conditions as _, find_condition};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, RolloutPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
 use api::names::addon_conditions::PROGRESSING;
 use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
 use api::names::{self, ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL};
@@ -22,7 +22,8 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
 use engine::report::{self, FleetReport, PlacementState, Workload};
-use object::{Key, Kind, Metadata as _};
+use engine::sync::{Inventory, ObjectId, recorded};
+use object::{Gvk, Key, Kind, Metadata as _};
 use reconcile::{Index, Observes, Plan, Query, Read, View, Watches};
 
 /// Registers the kinds that a fleet is read from. Their changes wake every repository that reports.
@@ -51,6 +52,7 @@ pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
     // The states of clusters depend on these too; the status of the add-on changes with them.
     watches.read::<PlacementDecision>();
     watches.read::<Namespace>();
+    watches.read::<ConfigRepoInventory>();
     watches.keep::<AddOnFleets>();
     watches.keep::<PlainWorks>();
     watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
@@ -105,13 +107,14 @@ impl<'a> Workloads<'a> {
         let plain = view.index(|plain: &mut PlainWorks| plain.0.clone())?;
         let works = plain.iter().map(|work| view.get_readable::<ManifestWork>(work));
         let works = works.filter_map(Read::transpose).collect::<Read<Vec<_>>>()?;
+        let reported = Reported::read(repo, identity, view)?;
         Ok(Self {
             repo,
             identity,
-            add_ons: reported(repo, identity, view.list(Query::ALL)?),
-            sets: reported(repo, identity, view.list_readable(Query::ALL)?),
-            works: reported(repo, identity, works),
-            placements: reported(repo, identity, view.list_readable(Query::ALL)?),
+            add_ons: reported.among(view.list(Query::ALL)?),
+            sets: reported.among(view.list_readable(Query::ALL)?),
+            works: reported.among(works),
+            placements: reported.among(view.list_readable(Query::ALL)?),
         })
     }
 
@@ -167,8 +170,9 @@ pub(in crate::hub) fn rollouts_ended(
     identity: &RepoIdentity,
     view: &impl View,
 ) -> Read<Option<Timestamp>> {
-    let add_ons: Vec<Arc<ClusterManagementAddOn>> = reported(repo, identity, view.list(Query::ALL)?);
-    let sets: Vec<Arc<ManifestWorkReplicaSet>> = reported(repo, identity, view.list_readable(Query::ALL)?);
+    let reported = Reported::read(repo, identity, view)?;
+    let add_ons: Vec<Arc<ClusterManagementAddOn>> = reported.among(view.list(Query::ALL)?);
+    let sets: Vec<Arc<ManifestWorkReplicaSet>> = reported.among(view.list_readable(Query::ALL)?);
     let progressions = add_ons.iter().flat_map(|cma| cma.status.iter());
     let progressions = progressions.flat_map(|status| &status.install_progressions);
     let of_add_ons = progressions.filter_map(|it| find_condition(&it.conditions, PROGRESSING));
@@ -185,13 +189,36 @@ pub(in crate::hub) fn rollouts_ended(
     Ok(ended)
 }
 
-/// Returns the objects of a kind that are in a report: those that the repository applies, or all of them if
-/// another tool applies and the ConfigRepo acts as the operator.
-fn reported<K: Kind>(repo: &ConfigRepo, identity: &RepoIdentity, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
-    let mark = Key::of(repo).to_string();
-    let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == RepoIdentity::Operator;
-    all.retain(|object| reports_all || object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(&mark));
-    all
+/// The objects that are in the report of a ConfigRepo: those that it applies, or all of them if another tool
+/// applies and it acts as the operator.
+enum Reported {
+    All,
+    /// With the annotation of the objects that a ConfigRepo applies.
+    Listed(Key, Inventory),
+}
+
+impl Reported {
+    /// Reads what a ConfigRepo applies. The annotation of an object is not enough, because a tenant or the
+    /// agent of a cluster can write it too.
+    fn read(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View) -> Read<Self> {
+        if repo.spec.mode == ConfigRepoMode::Observe && *identity == RepoIdentity::Operator {
+            return Ok(Self::All);
+        }
+        let parts = view.list::<ConfigRepoInventory>(Query::namespace(repo.namespace()))?;
+        Ok(Self::Listed(Key::of(repo), recorded(repo, parts.iter().map(Arc::as_ref))))
+    }
+
+    /// Returns the objects of a kind among `all` that are in the report.
+    fn among<K: Kind>(&self, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
+        let Self::Listed(repo, inventory) = self else { return all };
+        let (mark, Gvk { group, kind, .. }) = (repo.to_string(), Gvk::of::<K>());
+        all.retain(|object| {
+            let (group, kind, key) = (group.clone(), kind.clone(), Key::of(object.as_ref()));
+            object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(&mark)
+                && inventory.contains_key(&ObjectId { group, kind, key })
+        });
+        all
+    }
 }
 
 /// Returns whether a work is reported as such: no add-on and no set made it, or the repository applies it.

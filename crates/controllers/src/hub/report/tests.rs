@@ -4,13 +4,15 @@ use super::*;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
-use api::gitops::v1alpha1::RolloutPolicy;
+use api::gitops::v1alpha1::{ConfigRepoInventory, RolloutPolicy};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::Object;
 use object::tree::FileTree;
 use reconcile::{Answer, Caches, Delta, Outcome, ReportTakeover, Site};
 use sim::World;
+
+mod foreign;
 
 const BRANCH: &str = "wheelwright/status";
 
@@ -164,35 +166,6 @@ fn changes_that_keep_coming_are_reported_once_an_interval() {
     assert!((8..=20).contains(&pushes), "{pushes} in ten minutes");
 }
 
-#[test]
-fn a_report_to_the_branch_that_a_neighbour_follows_is_refused() {
-    let follow = |world: &mut World, namespace: &str, branch: &str| {
-        let spec = json!({"url": "https://git.example/other", "ref": {"branch": branch}});
-        let metadata = json!({"namespace": namespace, "name": "other"});
-        let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec});
-        world.apply(object(repo)).unwrap();
-    };
-    for url in ["https://git.example/other.git", "git@GIT.example:other"] {
-        let mut world = world(json!({"url": url}));
-        follow(&mut world, "config", BRANCH);
-        commit(&mut world, '1', "msa");
-        run(&mut world, 60);
-        assert_eq!(reported(&world), ("False".into(), "StatusPushMisconfigured".into()), "{url}");
-        assert!(!world.branches.contains_key(BRANCH), "{url}");
-        follow(&mut world, "config", "main");
-        run(&mut world, 900);
-        assert_eq!(reported(&world), ("True".into(), "Pushed".into()), "{url}");
-    }
-    // A tenant does not stop the reports of others.
-    let mut world = world(json!({"url": "https://git.example/other"}));
-    let tenant = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}});
-    world.apply(object(tenant)).unwrap();
-    follow(&mut world, "tenant", BRANCH);
-    commit(&mut world, '1', "msa");
-    run(&mut world, 60);
-    assert_eq!(reported(&world), ("True".into(), "Pushed".into()));
-}
-
 /// Returns the conclusion from a push, and the plan after it at a later time.
 fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     let (caches, repo, now) = concluded(outcome);
@@ -213,6 +186,7 @@ fn concluded(outcome: Outcome) -> (Caches, ConfigRepo, Timestamp) {
     caches.replace(Site::Hub, Vec::<ManagedClusterAddOn>::new(), "1");
     caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWorkReplicaSet>::new(), "1");
+    caches.replace(Site::Hub, Vec::<ConfigRepoInventory>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWork>::new(), "1");
     caches.replace(Site::Hub, Vec::<Placement>::new(), "1");
     caches.replace(Site::Hub, world.list::<Namespace>(), "1");

@@ -6,7 +6,7 @@ use crate::hub::tests::work::{advance_a_second, hub_with};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
-use api::gitops::v1alpha1::RolloutPolicy;
+use api::gitops::v1alpha1::{ConfigRepoInventory, RolloutPolicy};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use k8s_openapi::api::core::v1::Namespace;
@@ -62,6 +62,7 @@ fn planned(world: &World, repo: &ConfigRepo, source: Source, later: SignedDurati
     caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWorkReplicaSet>::new(), "1");
     caches.replace(Site::Hub, Vec::<ManifestWork>::new(), "1");
+    caches.replace(Site::Hub, world.list::<ConfigRepoInventory>(), "1");
     caches.replace(Site::Hub, Vec::<Placement>::new(), "1");
     caches.replace(Site::Hub, world.list::<Namespace>(), "1");
     caches.set_source(key(), source);
@@ -166,9 +167,11 @@ fn pending() -> MemoryHub {
         },
         "spec": {"workload": {"manifests": []}},
     });
+    let mut inventory = Object::from_typed(&world.list::<ConfigRepoInventory>()[0]).into_value();
+    inventory["spec"]["objects"]["work.open-cluster-management.io/ManifestWork/c1/settings"] = json!("v1");
     let mut hub = hub_with(
         Dispatcher::add::<CommitStatusController>,
-        vec![repo.into_value(), namespace.into_value(), work],
+        vec![repo.into_value(), namespace.into_value(), inventory, work],
     );
     hub.now = world.now;
     hub.patch("ConfigRepo", &key(), &json!({"status": {"commitStatus": null}}));
@@ -183,6 +186,15 @@ fn pending() -> MemoryHub {
 
 /// Changes the progress of the work.
 fn progresses(hub: &mut MemoryHub, status: &str, reason: &str) {
+    reports(hub, "True", (status, reason));
+}
+
+/// Changes the progress of the work, which cannot be applied.
+fn fails(hub: &mut MemoryHub, reason: &str) {
+    reports(hub, "False", ("True", reason));
+}
+
+fn reports(hub: &mut MemoryHub, applied: &str, (status, reason): (&str, &str)) {
     let now = hub.now.to_string();
     let condition = |type_: &str, status: &str, reason: &str| {
         json!({
@@ -190,7 +202,7 @@ fn progresses(hub: &mut MemoryHub, status: &str, reason: &str) {
         })
     };
     let conditions = [
-        condition("Applied", "True", "Applied"),
+        condition("Applied", applied, "Applied"),
         condition("Available", "True", "Available"),
         condition("Progressing", status, reason),
     ];
@@ -220,4 +232,14 @@ fn the_fleet_is_looked_at_once_in_five_seconds_and_a_final_state_is_told_when_it
     }
     assert_eq!(state(&hub), "success");
     assert_eq!((hub.now - ended).get_seconds(), 5);
+}
+
+#[test]
+fn a_failure_is_told_while_others_go_on_to_change() {
+    let mut hub = pending();
+    for second in 0..20 {
+        fails(&mut hub, &format!("Step{second}"));
+        advance_a_second(&mut hub);
+    }
+    assert_eq!(state(&hub), "failure");
 }
