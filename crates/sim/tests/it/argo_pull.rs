@@ -242,3 +242,16 @@ fn an_application_of_the_hub_is_there_until_its_cluster_has_removed_it() {
     assert!(application(&world).is_none());
     assert_eq!((world.list::<ManifestWork>().len(), world.list::<Application>().len()), (0, 0));
 }
+
+#[test]
+fn an_application_that_is_deleted_without_cascade_waits_for_no_objects() {
+    let mut world = pulled();
+    let target = applications().at(&key());
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": [PULL_FINALIZER]}}));
+    let now = world.now;
+    world.hub.patch(&target, &patch, &WriteOptions::manager("argocd-server"), now).unwrap();
+    world.delete::<Application>(&key()).unwrap();
+    world.run_for(seconds(70)).unwrap();
+    assert!(application(&world).is_none(), "its Argo CD has nothing to remove");
+    assert_eq!((world.list::<ManifestWork>().len(), world.list::<Application>().len()), (0, 0));
+}

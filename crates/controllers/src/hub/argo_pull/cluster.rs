@@ -3,16 +3,26 @@
 use super::work;
 use api::argoproj::v1alpha1::Application;
 use api::cluster::v1::ManagedCluster;
-use api::names::argo::{PULL_CLUSTER_ANNOTATION, PULL_LABEL, SKIP_RECONCILE_ANNOTATION};
+use api::names::argo::{
+    PULL_CLUSTER_ANNOTATION, PULL_LABEL, PULL_NAMESPACE_ANNOTATION, SKIP_RECONCILE_ANNOTATION,
+};
 use object::{Key, Metadata as _};
 use reconcile::{Event, EventType, Read, View};
 
 /// Limit of the name of a work: an agent puts the hash of the hub, of 64 bytes, and a hyphen before it.
 pub(super) const MAX_WORK_NAME: usize = 253 - 65;
 
+/// On a ManagedCluster, `true` says that it is the hub itself.
+const LOCAL_CLUSTER_LABEL: &str = "local-cluster";
+
 /// Returns whether the hub gives works to a cluster.
 pub(super) fn takes_works(cluster: &ManagedCluster) -> bool {
     cluster.spec.hub_accepts_client && !cluster.is_terminating()
+}
+
+/// Returns whether a cluster is the hub itself.
+pub(super) fn is_hub(cluster: &ManagedCluster) -> bool {
+    cluster.label(LOCAL_CLUSTER_LABEL) == Some("true")
 }
 
 /// Returns the cluster that should run an Application, or why its work is not written.
@@ -36,9 +46,14 @@ pub(super) fn cluster_of<'a>(
         let why = format!("the name of the work has {} characters, and {MAX_WORK_NAME} fit", name.len());
         return Ok(Err(format!("{why}; give the Application a shorter name")));
     }
+    let is_in_place = work::namespace(application) == application.namespace();
     let why = match view.get::<ManagedCluster>(&Key::cluster(cluster))? {
-        Some(live) if takes_works(&live) => return Ok(Ok(cluster)),
-        Some(_) => "is not accepted or is deleted; accept it",
+        Some(live) if !takes_works(&live) => "is not accepted or is deleted; accept it",
+        Some(live) if is_in_place && is_hub(&live) => {
+            let why = format!("the cluster {cluster:?} is the hub, where the Application overwrites itself");
+            return Ok(Err(format!("{why}; name another namespace in {PULL_NAMESPACE_ANNOTATION}")));
+        }
+        Some(_) => return Ok(Ok(cluster)),
         None => "does not exist; create it",
     };
     Ok(Err(format!("the cluster {cluster:?} {why}, or name another in {PULL_CLUSTER_ANNOTATION}")))

@@ -6,6 +6,7 @@
 //! or whose cluster is gone, keeps its work and gets an event.
 
 mod cluster;
+mod leave;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -16,10 +17,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use self::cluster::{cluster_of, refused, takes_works};
+use self::cluster::{cluster_of, is_hub, refused, takes_works};
+use self::leave::leave;
 use api::argoproj::v1alpha1::Application;
 use api::cluster::v1::ManagedCluster;
-use api::names::argo::{PULL_CLUSTER_ANNOTATION, PULL_FINALIZER, PULL_LABEL, RESOURCES_FINALIZERS};
+use api::names::argo::{PULL_CLUSTER_ANNOTATION, PULL_FINALIZER, PULL_LABEL};
 use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Plan, Query, Read, View, Watches};
@@ -33,7 +35,7 @@ impl Controller for ArgoPullController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManifestWork>(|change, _| change.sides().filter_map(work::application_of).collect());
         watches.on::<ManagedCluster>(|change, view| {
-            if !change.differs_in(takes_works) {
+            if !change.differs_in(|cluster| (takes_works(cluster), is_hub(cluster))) {
                 return Vec::new();
             }
             let clusters: Vec<Key> = change.sides().map(Key::of).collect();
@@ -76,25 +78,12 @@ fn keep(plan: &mut Plan, application: &Application, cluster: &str, view: &impl V
         return Ok(());
     }
     if live.as_ref().is_some_and(|live| live.is_terminating()) {
+        plan.step(status::write_unknown(application));
         return Ok(());
     }
     plan.step(work::write(application, cluster, live.as_deref()));
     let works = works::list(application, view)?;
     plan.step(works::deletions(works.iter().filter(|work| work.namespace() != cluster)));
     plan.step(status::write(application, live.as_deref()));
-    Ok(())
-}
-
-/// Plans the deletion of the works of an Application, then that of the finalizers.
-fn leave(plan: &mut Plan, application: &Application, view: &impl View) -> Read<()> {
-    let works = works::list(application, view)?;
-    if works.is_empty() && !works::has_unlisted(application, view)? {
-        // The Argo CD of the hub leaves the Application alone, so nobody else removes these.
-        let mut finalizers = RESOURCES_FINALIZERS.to_vec();
-        finalizers.push(PULL_FINALIZER);
-        plan.step(Action::remove_finalizers(application, &finalizers));
-    } else {
-        plan.step(works::deletions(works.iter()));
-    }
     Ok(())
 }

@@ -2,25 +2,45 @@
 
 use serde_json::{Map, Value, json};
 
-use super::work::{HEALTH, PHASE, REVISION, STARTED_AT, SYNC};
+use super::work::{self, HEALTH, PHASE, REVISION, STARTED_AT, SYNC};
 use api::argoproj::v1alpha1::Application;
 use api::work::v1::ManifestWork;
 use reconcile::Action;
 
 /// Returns the write that brings the status of an Application up to date, and removes its operation, which
-/// the work has; `None` where there is nothing to write. Argo CD's definition has no subresource for the
-/// status.
+/// the work has; `None` where there is nothing to write. What an agent reports counts once it has applied the
+/// work. Argo CD's definition has no subresource for the status.
 pub(super) fn write(application: &Application, work: Option<&ManifestWork>) -> Option<Action> {
-    let status = Value::Object(work.map(reported).unwrap_or_default());
+    let status = work.filter(|work| work::is_applied(work)).map_or_else(unknown, reported);
+    let mut patch = difference(application, status);
+    if application.field("operation").is_some() {
+        patch.insert("operation".into(), Value::Null);
+    }
+    (!patch.is_empty()).then(|| Action::patch(application, patch))
+}
+
+/// Returns the write that says that nothing is known, and leaves the operation to the next work; `None` where
+/// the status says so.
+pub(super) fn write_unknown(application: &Application) -> Option<Action> {
+    let patch = difference(application, unknown());
+    (!patch.is_empty()).then(|| Action::patch(application, patch))
+}
+
+/// Returns the patch of an Application that lacks a part of a status; an empty one if it has all.
+fn difference(application: &Application, status: Map<String, Value>) -> Map<String, Value> {
+    let status = Value::Object(status);
     let live = application.field("status").unwrap_or(&Value::Null);
     let mut patch = Map::new();
     if !has(live, &status) {
         patch.insert("status".into(), status);
     }
-    if application.field("operation").is_some() {
-        patch.insert("operation".into(), Value::Null);
-    }
-    (!patch.is_empty()).then(|| Action::patch(application, patch))
+    patch
+}
+
+/// Returns the part of a status that says that its cluster has not applied the Application yet.
+fn unknown() -> Map<String, Value> {
+    let fields = [("health", "Progressing"), ("sync", "Unknown")];
+    fields.into_iter().map(|(name, status)| (name.to_owned(), json!({"status": status}))).collect()
 }
 
 /// Returns whether a value has all fields of another.

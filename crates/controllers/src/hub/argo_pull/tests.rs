@@ -1,10 +1,12 @@
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::cluster::MAX_WORK_NAME;
 use super::*;
+use api::names::WORK_FINALIZER;
 use api::names::argo as names;
-use api::names::argo::{APPLICATION_UID_LABEL, SKIP_RECONCILE_ANNOTATION};
+use api::names::argo::{APPLICATION_UID_LABEL, RESOURCES_FINALIZERS, SKIP_RECONCILE_ANNOTATION};
 use object::Kind;
 use reconcile::{Caches, Site};
 
@@ -31,13 +33,17 @@ fn application(patch: &Value) -> Application {
     typed(application)
 }
 
-/// Returns what is planned for the Application, with two accepted clusters and one that is not.
+/// Returns what is planned for the Application, with two accepted clusters, one that is not, and the hub.
 fn plan(application: &Application, works: Vec<ManifestWork>) -> Plan {
     let mut caches = Caches::default();
     let cluster = |name: &str, accepted: bool| {
         typed(json!({"metadata": {"name": name, "uid": name}, "spec": {"hubAcceptsClient": accepted}}))
     };
-    let clusters = vec![cluster("c1", true), cluster("c2", true), cluster("c3", false)];
+    let hub = typed(json!({
+        "metadata": {"name": "hub", "uid": "hub", "labels": {"local-cluster": "true"}},
+        "spec": {"hubAcceptsClient": true},
+    }));
+    let clusters = vec![cluster("c1", true), cluster("c2", true), cluster("c3", false), hub];
     caches.replace::<ManagedCluster>(Site::Hub, clusters, "7");
     caches.replace::<ManifestWork>(Site::Hub, works, "7");
     caches.replace::<Application>(Site::Hub, vec![application.clone()], "7");
@@ -61,6 +67,22 @@ fn reported(mut work: ManifestWork, status: Value) -> ManifestWork {
     work
 }
 
+/// Returns a status with conditions that the agent reports of the first generation.
+fn conditions(conditions: &[(&str, &str)]) -> Value {
+    let condition = |(type_, status): &(&str, &str)| {
+        json!({
+            "type": type_, "status": status, "reason": "", "message": "", "observedGeneration": 1,
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        })
+    };
+    json!({"conditions": conditions.iter().map(condition).collect::<Vec<_>>()})
+}
+
+/// Returns the work as the agent has applied it.
+fn applied(work: ManifestWork) -> ManifestWork {
+    reported(work, conditions(&[("Applied", "True")]))
+}
+
 fn json_of(plan: &Plan) -> Value {
     serde_json::to_value(plan).unwrap()
 }
@@ -78,9 +100,14 @@ fn an_application_has_its_finalizer_before_it_has_a_work() {
 #[test]
 fn the_cluster_gets_the_application_without_what_is_for_the_hub() {
     let patch = json!({
-        "metadata": {"annotations": {
-            "argocd.argoproj.io/refresh": "hard", "apps.open-cluster-management.io/x": "y",
-        }},
+        "metadata": {
+            "labels": {"app.kubernetes.io/instance": "root", "argocd.argoproj.io/application-set-name": "s"},
+            "annotations": {
+                "argocd.argoproj.io/refresh": "hard", "apps.open-cluster-management.io/x": "y",
+                "gitops.wheelwright.dev/config-repo": "config/fleet",
+                "gitops.wheelwright.dev/applied-digest": "d",
+            },
+        },
     });
     let work = work(&application(&patch));
     assert_eq!((work.namespace(), work.name()), ("c1", WORK));
@@ -112,6 +139,27 @@ fn the_cluster_gets_the_application_without_what_is_for_the_hub() {
 }
 
 #[test]
+fn a_null_in_the_values_of_a_chart_reaches_the_cluster() {
+    let mut asking = json!(application(&json!({})));
+    let values = json!({"limits": {"cpu": null}});
+    asking["spec"]["source"] = json!({"helm": {"valuesObject": values}});
+    let asking = typed(asking);
+    let mut live = json!(work(&application(&json!({}))));
+    let others = json!({"labels": {"a": "b"}, "annotations": {"c": "d"}});
+    json_patch::merge(&mut live, &json!({"metadata": others}));
+    let planned = json_of(&plan(&asking, vec![typed(live)]));
+    let replace = &planned["steps"][0][0];
+    assert_eq!((&replace["action"], &replace["site"]), (&json!("replace"), &json!("Hub")));
+    let (metadata, spec) = (&replace["object"]["metadata"], &replace["object"]["spec"]);
+    assert_eq!((&metadata["uid"], &metadata["resourceVersion"]), (&json!("w"), &json!("7")));
+    assert_eq!((&metadata["labels"]["a"], &metadata["annotations"]["c"]), (&json!("b"), &json!("d")));
+    let source = &spec["workload"]["manifests"][0]["spec"]["source"];
+    assert_eq!(source["helm"]["valuesObject"].to_string(), values.to_string());
+    let written = applied(typed(replace["object"].clone()));
+    assert_eq!(plan(&asking, vec![written]), Plan::nothing(), "it is written once");
+}
+
+#[test]
 fn an_application_that_no_cluster_can_run_keeps_what_it_has_and_says_why() {
     let annotation = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
     let live = work(&application(&json!({})));
@@ -121,6 +169,7 @@ fn an_application_that_no_cluster_can_run_keeps_what_it_has_and_says_why() {
         (annotation(PULL_CLUSTER_ANNOTATION, Value::Null), "no cluster is named"),
         (annotation(PULL_CLUSTER_ANNOTATION, json!("")), "\"\" does not exist"),
         (annotation(PULL_CLUSTER_ANNOTATION, json!("c3")), "is not accepted"),
+        (annotation(PULL_CLUSTER_ANNOTATION, json!("hub")), "overwrites itself; name another namespace"),
         (json!({"metadata": {"name": "a".repeat(183)}}), "has 189 characters, and 188 fit"),
     ] {
         let plan = plan(&application(&patch), vec![live.clone()]);
@@ -130,6 +179,10 @@ fn an_application_that_no_cluster_can_run_keeps_what_it_has_and_says_why() {
     }
     let fits = application(&json!({"metadata": {"name": "a".repeat(182)}}));
     assert_eq!(work(&fits).name().len(), MAX_WORK_NAME);
+    let elsewhere = json!({"metadata": {"annotations": {
+        PULL_CLUSTER_ANNOTATION: "hub", names::PULL_NAMESPACE_ANNOTATION: "apps",
+    }}});
+    assert_eq!(work(&application(&elsewhere)).namespace(), "hub");
 }
 
 #[test]
@@ -181,21 +234,18 @@ fn an_operation_moves_to_the_work_and_starts_once() {
     let operation = |work: &ManifestWork| work.spec.workload.manifests[0].get("operation").cloned();
     let version = json!({"name": "hub-version", "value": "7"});
     assert_eq!(operation(&live), Some(json!({"sync": {"revision": "v1"}, "info": [version]})));
-    let removed = json_of(&plan(&asking, vec![live.clone()]));
+    let removed = json_of(&plan(&asking, vec![applied(live.clone())]));
     assert_eq!(removed["steps"][0][0]["patch"], json!({"operation": null}), "the hub's one goes last");
-    assert_eq!(plan(&application(&json!({})), vec![live.clone()]), Plan::nothing(), "it stays in the work");
+    let idle = plan(&application(&json!({})), vec![applied(live.clone())]);
+    assert_eq!(idle, Plan::nothing(), "it stays in the work");
 
     let changed = application(&json!({"spec": {"project": "other"}}));
     let manifests = |live: ManifestWork| {
         let planned = json_of(&plan(&changed, vec![live]));
-        planned["steps"][0][0]["patch"]["spec"]["workload"]["manifests"][0].clone()
+        planned["steps"][0][0]["object"]["spec"]["workload"]["manifests"][0].clone()
     };
     assert!(manifests(live.clone())["operation"].is_object(), "the agent may not have seen it");
-    let applied = json!({"conditions": [{
-        "type": "Applied", "status": "True", "reason": "", "message": "", "observedGeneration": 1,
-        "lastTransitionTime": "1970-01-01T00:00:00Z",
-    }]});
-    let next = manifests(reported(live, applied));
+    let next = manifests(applied(live));
     assert_eq!((&next["spec"]["project"], next.get("operation")), (&json!("other"), None));
 }
 
@@ -214,9 +264,11 @@ fn the_status_has_what_the_agent_reports_and_is_written_where_it_differs() {
             json!({"name": name, "fieldValue": field})
         };
         let values: Vec<_> = values.iter().map(value).collect();
-        json!({"resourceStatus": {"manifests": [{
+        let mut status = conditions(&[("Applied", "True")]);
+        status["resourceStatus"] = json!({"manifests": [{
             "resourceMeta": {"ordinal": 0}, "conditions": [], "statusFeedback": {"values": values},
-        }]}})
+        }]});
+        status
     };
     let idle = application(&json!({}));
     let patch = |live: &Value, values: &[(&str, &str)]| {
@@ -239,4 +291,86 @@ fn the_status_has_what_the_agent_reports_and_is_written_where_it_differs() {
     assert_eq!(patch(&Value::Null, &[]), None);
     let partly = [("syncRevision", "v1"), ("operationStatePhase", "Running")];
     assert_eq!(patch(&Value::Null, &partly), None, "Argo CD's definition would refuse it");
+}
+
+#[test]
+fn the_status_is_unknown_until_the_agent_has_applied_the_work() {
+    let status = |health: &str, sync: &str| json!({"health": {"status": health}, "sync": {"status": sync}});
+    let with = |status: Value| application(&json!({"status": status, "operation": {"sync": {}}}));
+    let (old, unknown) = (with(status("Healthy", "Synced")), with(status("Progressing", "Unknown")));
+    let live = work(&old);
+    let mut terminating = applied(live.clone());
+    terminating.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let mut changed = applied(live.clone());
+    changed.metadata.generation = Some(2);
+    let patch = |application: &Application, works: Vec<ManifestWork>| {
+        let planned = json_of(&plan(application, works));
+        let last = planned["steps"].as_array().and_then(|steps| steps.last());
+        last.map(|step| step[0]["patch"].clone())
+    };
+    let whole = json!({"status": status("Progressing", "Unknown"), "operation": null});
+    for works in [vec![], vec![live], vec![changed]] {
+        assert_eq!(patch(&old, works.clone()), Some(whole.clone()), "{works:?}");
+        assert_eq!(patch(&unknown, works), Some(json!({"operation": null})), "it is written once");
+    }
+    let kept = json!({"status": status("Progressing", "Unknown")});
+    assert_eq!(patch(&old, vec![terminating.clone()]), Some(kept), "the next work has the operation");
+    assert_eq!(patch(&unknown, vec![terminating]), None);
+}
+
+/// Returns an Application that is deleted with some finalizers beside our own.
+fn deleted(finalizers: &[&str]) -> Application {
+    let finalizers: Vec<&str> = [PULL_FINALIZER].iter().chain(finalizers).copied().collect();
+    let at = "1970-01-01T00:00:00Z";
+    application(&json!({"metadata": {"deletionTimestamp": at, "finalizers": finalizers}}))
+}
+
+/// Returns the work of an Application that an agent has seen.
+fn seen() -> ManifestWork {
+    let mut work = work(&application(&json!({})));
+    work.metadata.finalizers = Some(vec![WORK_FINALIZER.to_owned()]);
+    work
+}
+
+#[test]
+fn the_cluster_gets_the_finalizers_of_a_deletion_before_the_work_goes() {
+    for (finalizers, wanted) in [
+        (vec![], Value::Null),
+        (vec![RESOURCES_FINALIZERS[1]], json!([RESOURCES_FINALIZERS[1]])),
+        (vec!["foregroundDeletion"], Value::Null),
+    ] {
+        let deleted = deleted(&finalizers);
+        let planned = json_of(&plan(&deleted, vec![applied(seen())]));
+        assert_eq!(planned["steps"].as_array().unwrap().len(), 1, "{planned}");
+        let replace = &planned["steps"][0][0];
+        assert_eq!(replace["action"], "replace", "{planned}");
+        let payload = &replace["object"]["spec"]["workload"]["manifests"][0];
+        assert_eq!(payload["metadata"]["finalizers"], wanted, "{planned}");
+        assert_eq!(payload["metadata"]["labels"], json!({"team": "a"}), "nothing else changes");
+
+        let mut written: ManifestWork = typed(replace["object"].clone());
+        written.metadata.generation = Some(2);
+        assert_eq!(plan(&deleted, vec![written.clone()]), Plan::nothing(), "the agent has the old ones");
+        written.metadata.generation = Some(1);
+        let planned = json_of(&plan(&deleted, vec![written.clone()]));
+        assert_eq!(planned["steps"][0][0]["action"], "delete", "{planned}");
+        let refused = plan(&deleted, vec![reported(written, conditions(&[("Applied", "False")]))]);
+        assert!(refused.steps.is_empty(), "{refused:?}");
+        assert!(refused.events[0].message.contains("delete the work c1/shop-1a2b3"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_deletion_waits_for_no_cluster_that_cannot_have_the_application() {
+    let absent = conditions(&[("Applied", "False"), ("Available", "False")]);
+    let on = |cluster: &str| {
+        let mut work = seen();
+        work.metadata.namespace = Some(cluster.to_owned());
+        work
+    };
+    let unseen = work(&application(&json!({})));
+    for work in [on("c3"), on("gone"), unseen, reported(seen(), absent)] {
+        let planned = json_of(&plan(&deleted(&[]), vec![work]));
+        assert_eq!(planned["steps"][0][0]["action"], "delete", "{planned}");
+    }
 }

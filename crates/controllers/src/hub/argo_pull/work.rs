@@ -5,21 +5,24 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use api::argoproj::v1alpha1::Application;
-use api::condition::find_condition;
+use api::condition::{Condition, Conditions as _};
 use api::names::argo::{
     APPLICATION_REFRESH_ANNOTATION, APPLICATION_UID_LABEL, ARGO_GROUP, HUB_APPLICATION_NAME_ANNOTATION,
     HUB_APPLICATION_NAMESPACE_ANNOTATION, PULL_DESTINATION_NAME_ANNOTATION,
     PULL_DESTINATION_SERVER_ANNOTATION, PULL_FINALIZER, PULL_LABEL, PULL_NAMESPACE_ANNOTATION, PULL_PREFIX,
     SKIP_RECONCILE_ANNOTATION, TRACKING_ID_ANNOTATION,
 };
-use api::names::{WORK_AGENT_MANAGER, work_conditions::APPLIED};
+use api::names::work_conditions::APPLIED;
+use api::names::{
+    APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, LAST_APPLIED_ANNOTATION, WORK_AGENT_MANAGER,
+};
 use api::work::v1::{
     FeedbackRule, FeedbackType, IgnoreField, IgnoreFieldsCondition, JsonPath, ManifestConfigOption,
     ManifestWork, ResourceIdentifier, ServerSideApplyConfig, UpdateStrategy, UpdateStrategyType,
 };
 use api::{Manifest, Unknown};
-use object::{Key, Metadata as _, Object, merge_diff};
-use reconcile::Action;
+use object::{Key, Metadata as _, Object};
+use reconcile::{Action, Site};
 
 /// The values that an agent reports about an Application, and where it finds them.
 const FEEDBACK: [(&str, &str); 5] = [
@@ -45,12 +48,20 @@ pub(super) const REVISION: &str = "syncRevision";
 const OWN_CLUSTER: &str = "https://kubernetes.default.svc";
 
 /// Annotations for tools of the hub alone.
-const OF_THE_HUB: [&str; 4] = [
+const OF_THE_HUB: [&str; 6] = [
     SKIP_RECONCILE_ANNOTATION,
     APPLICATION_REFRESH_ANNOTATION,
     TRACKING_ID_ANNOTATION,
-    "kubectl.kubernetes.io/last-applied-configuration",
+    LAST_APPLIED_ANNOTATION,
+    CONFIG_REPO_ANNOTATION,
+    APPLIED_DIGEST_ANNOTATION,
 ];
+
+/// The label by which an Argo CD finds the objects of an application. That of the cluster would take the
+/// Application for an object of its own, and prune it.
+const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+/// The beginning of labels that the Argo CD of the hub sets.
+const ARGO_LABEL_PREFIX: &str = "argocd.argoproj.io/";
 
 /// Returns the name of the works of an Application. Of its uid it has five characters, so an Application that
 /// is made again does not get the old work.
@@ -76,12 +87,14 @@ pub(super) fn is_of(work: &ManifestWork, application: &Application) -> bool {
 pub(super) fn write(application: &Application, cluster: &str, live: Option<&ManifestWork>) -> Option<Action> {
     let wanted = wanted(application, cluster, live);
     let Some(live) = live else { return Some(Action::create(Object::from_typed(&wanted))) };
-    let content = |work: &ManifestWork| {
-        let (labels, annotations) = (&work.metadata.labels, &work.metadata.annotations);
-        json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": work.spec})
-    };
-    let patch = merge_diff(&content(live), &content(&wanted))?;
-    Some(Action::patch(live, patch.as_object().cloned().unwrap_or_default()))
+    (Object::from_typed(live) != Object::from_typed(&wanted)).then(|| replace(&wanted))
+}
+
+/// Returns the write of a whole work. An API server removes the nulls from the lists of a merge patch
+/// ([json-patch](https://github.com/evanphx/json-patch/blob/v4.12.0/merge.go)), and a null in the values of
+/// Helm removes a default.
+pub(super) fn replace(work: &ManifestWork) -> Action {
+    Action::Replace { site: Site::Hub, object: Object::from_typed(work) }
 }
 
 /// Returns the work of an Application. It keeps what other clients wrote to the live work.
@@ -102,15 +115,20 @@ fn wanted(application: &Application, cluster: &str, live: Option<&ManifestWork>)
     work
 }
 
-fn namespace(application: &Application) -> &str {
+/// Returns the namespace of an Application on its cluster.
+pub(super) fn namespace(application: &Application) -> &str {
     application.annotation(PULL_NAMESPACE_ANNOTATION).unwrap_or(application.namespace())
+}
+
+fn is_label_of_the_hub(name: &str) -> bool {
+    name == INSTANCE_LABEL || name.starts_with(ARGO_LABEL_PREFIX)
 }
 
 /// Returns the Application as its cluster gets it.
 fn payload(application: &Application, live: Option<&ManifestWork>) -> Manifest {
-    let kept = |of_the_hub: &[&str], values: Option<&BTreeMap<String, String>>| {
+    let kept = |values: Option<&BTreeMap<String, String>>, is_of_the_hub: fn(&str) -> bool| {
         let values = values.into_iter().flatten().filter(|(name, _)| !name.starts_with(PULL_PREFIX));
-        let values = values.filter(|(name, _)| !of_the_hub.contains(&name.as_str()));
+        let values = values.filter(|(name, _)| !is_of_the_hub(name));
         Value::from_iter(values.map(|(name, value)| (name.clone(), value.clone())))
     };
     let metadata = &application.metadata;
@@ -118,8 +136,8 @@ fn payload(application: &Application, live: Option<&ManifestWork>) -> Manifest {
     let fields = [
         ("name", json!(application.name())),
         ("namespace", json!(namespace(application))),
-        ("labels", kept(&[], metadata.labels.as_ref())),
-        ("annotations", kept(&OF_THE_HUB, metadata.annotations.as_ref())),
+        ("labels", kept(metadata.labels.as_ref(), is_label_of_the_hub)),
+        ("annotations", kept(metadata.annotations.as_ref(), |name| OF_THE_HUB.contains(&name))),
         ("finalizers", finalizers.map(String::as_str).collect()),
     ];
     let is_given = |value: &Value| *value != json!({}) && *value != json!([]);
@@ -173,10 +191,14 @@ fn pending(live: &ManifestWork, next: &Manifest) -> Option<Value> {
     (rest == *next || !is_applied(live)).then_some(operation)
 }
 
-fn is_applied(work: &ManifestWork) -> bool {
-    let conditions = work.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    find_condition(conditions, APPLIED)
-        .is_some_and(|applied| applied.is_true() && applied.observed_generation == work.metadata.generation)
+/// Returns whether the agent has applied a work as it is.
+pub(super) fn is_applied(work: &ManifestWork) -> bool {
+    observed(work, APPLIED).is_some_and(Condition::is_true)
+}
+
+/// Returns a condition that the agent has reported of a work as it is.
+pub(super) fn observed<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
+    work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
 }
 
 /// Returns how the agent applies the Application, and what it reports of it. The status and a finished
