@@ -61,6 +61,11 @@ async fn a_cluster_manager_installs_the_hub_side_in_the_place_of_ocms_and_the_fl
         kubectl
             .run_with(&["create", "--field-manager=registration-operator", "-f", "-"], &object.to_string());
     }
+    let service = json!({"name": "cluster-manager-addon-webhook", "namespace": NAMESPACE});
+    let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": {"service": service}});
+    let conversion = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}}).to_string();
+    let definition = ["crd", "managedclusteraddons.addon.open-cluster-management.io"];
+    kubectl.run(&[&["patch"], &definition[..], &["--type=merge", "-p", &conversion]].concat());
     kubectl.run_with(&["create", "-f", "-"], &left().to_string());
     let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c1"}});
     eventually("the webhook of OCM's hub side, which nobody serves, refuses every write", async || {
@@ -91,6 +96,9 @@ async fn a_cluster_manager_installs_the_hub_side_in_the_place_of_ocms_and_the_fl
     becomes("FieldsIgnored", "True FieldsWithoutEffect").await;
     assert!(!exists(&kubectl, &["deployment", "cluster-manager-registration-controller", "-n", NAMESPACE]));
     kubectl.run_with(&["create", "-f", "-"], &cluster.to_string());
+    let path = "jsonpath={.spec.conversion.webhook.clientConfig.service.name}";
+    let converted_by = kubectl.run(&[&["get", "-o", path], &definition[..]].concat());
+    assert_eq!(converted_by, "wheelwright-webhook", "nobody serves OCM's any more");
     let deployment: Value =
         serde_json::from_str(&kubectl.run(&[&["get", "-o", "json"], &ours[..]].concat())).unwrap();
     let pod = &deployment["spec"]["template"]["spec"];

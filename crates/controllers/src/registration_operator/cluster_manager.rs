@@ -104,7 +104,13 @@ impl Hub {
         } else {
             // After their pods have ended nothing serves these webhooks, and every write would fail.
             let (_, webhooks) = cluster_manager::replaced(&self.settings.name);
-            plan.step(webhooks.iter().filter_map(|target| self.live.get(target)).map(delete));
+            let deleted = webhooks.iter().filter_map(|target| self.live.get(target)).map(delete);
+            let definitions =
+                of("CustomResourceDefinition").filter_map(|one| self.live.get(&one.reference()));
+            let name = &self.settings.name;
+            let converted =
+                definitions.filter_map(|one| Some(merge(one, cluster_manager::with_our_webhook(name, one)?)));
+            plan.step(deleted.chain(converted));
             plan.step(theirs.into_iter().filter_map(drain));
         }
         plan

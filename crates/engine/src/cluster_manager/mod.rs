@@ -7,7 +7,7 @@ mod objects;
 mod settings;
 
 pub use conditions::conditions;
-pub use objects::{OWNER, objects, replaced, without_webhook};
+pub use objects::{OWNER, objects, replaced, with_our_webhook, without_webhook};
 pub use settings::{ClusterManagerRefusal, ClusterManagerSettings};
 
 /// The namespace of the hub side, as in OCM.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{ClusterManagerSettings, NAMESPACE};
-use crate::installation::{self, InstallationError, MANAGED_BY};
+use crate::installation::{self, InstallationError, MANAGED_BY, WEBHOOK};
 use crate::klusterlet::with_digest;
 use crate::registration::rbac::{BOOTSTRAP_ROLE, RBAC};
 use api::names::AUTO_APPROVE_BINDING;
@@ -100,6 +100,17 @@ pub fn replaced(name: &str) -> (Vec<ObjectRef>, Vec<ObjectRef>) {
         ),
     ];
     (PARTS.into_iter().map(deployment).collect(), webhooks)
+}
+
+/// Returns a merge patch that names our conversion webhook in a definition that names the one of OCM's hub
+/// side, which ends. Until our operator serves it and enters its authority, requests for versions that are
+/// not stored fail; without a webhook they would lose fields.
+pub fn with_our_webhook(name: &str, definition: &Object) -> Option<Map<String, Value>> {
+    let service = definition.at(&["spec", "conversion", "webhook", "clientConfig", "service"])?;
+    let is_theirs = service["namespace"] == NAMESPACE && service["name"] == format!("{name}-addon-webhook");
+    let client = json!({"service": {"name": WEBHOOK}});
+    let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}});
+    is_theirs.then(|| patch.as_object().cloned()).flatten()
 }
 
 /// Returns a merge patch that removes the conversion webhook of the hub side from a definition. Without it

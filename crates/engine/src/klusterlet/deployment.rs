@@ -260,10 +260,12 @@ pub fn is_available(deployment: &Object) -> bool {
     number(deployment, &["status", "availableReplicas"]) > 0
 }
 
-/// Returns whether a Deployment has no pods left, as its controller has reported it.
+/// Returns whether a Deployment has no pods left, as its controller has reported it. Pods that end count too,
+/// where the API server reports them (KEP-3973).
 pub fn is_drained(deployment: &Object) -> bool {
     number(deployment, &["spec", "replicas"]) == 0
         && number(deployment, &["status", "replicas"]) == 0
+        && number(deployment, &["status", "terminatingReplicas"]) == 0
         && number(deployment, &["status", "observedGeneration"]) >= deployment.generation()
 }
 

@@ -103,6 +103,22 @@ fn only_our_webhook_is_taken_out_of_a_definition() {
 }
 
 #[test]
+fn only_the_webhook_of_ocms_hub_side_is_replaced_by_ours() {
+    let named = |namespace: &str, name: &str| {
+        let service = json!({"namespace": namespace, "name": name, "path": "/convert"});
+        let conversion = json!({"webhook": {"clientConfig": {"service": service}}});
+        let definition =
+            Object::from_value(json!({"kind": "K", "spec": {"conversion": conversion}})).unwrap();
+        with_our_webhook("cluster-manager", &definition).map(Value::Object)
+    };
+    let patch = named(NAMESPACE, "cluster-manager-addon-webhook").unwrap();
+    let client = &patch["spec"]["conversion"]["webhook"]["clientConfig"];
+    assert_eq!(*client, json!({"service": {"name": crate::installation::WEBHOOK}}));
+    assert_eq!(named(NAMESPACE, "wheelwright-webhook"), None);
+    assert_eq!(named("other", "cluster-manager-addon-webhook"), None);
+}
+
+#[test]
 fn conditions_follow_the_deployment() {
     let observed = |deployment: Option<Value>| -> Vec<String> {
         let deployment = deployment.map(|value| Object::from_value(value).unwrap());
