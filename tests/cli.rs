@@ -220,6 +220,10 @@ async fn a_cluster_of_one_hub_is_not_joined_to_another_in_passing(cli: &Cli, dir
     let refused = cli.refused(&line);
     assert!(refused.contains("cannot join https://other.example.com:6443"), "{refused}");
     assert!(refused.contains("as cluster c1") && refused.contains("switch-hub"), "{refused}");
+    let bootstrap = dir.join("bootstrap");
+    let refused = cli.refused(&format!("join --cluster-name c2 --hub-kubeconfig {}", bootstrap.display()));
+    assert!(refused.contains("as cluster c2") && refused.contains("--cluster-name c1 again"), "{refused}");
+    assert!(cli.refused("unjoin --cluster-name c2").contains("is that of cluster c1"));
 
     cli.run(&format!("{line} --namespace second --image-pull-secret registry"));
     let agents: Api<Deployment> = Api::namespaced(spoke.client(), "second");

@@ -35,7 +35,7 @@ pub(super) fn cluster_role(namespace: &str) -> String {
 ///
 /// `--kubeconfig` names the cluster here. `wheelwright get token` on the hub prints the command. With
 /// `--dry-run -o yaml` the objects are printed for a repository. It refuses where the agent of the namespace
-/// has joined another hub, or belongs to a helm release.
+/// has joined another hub or as another cluster, or belongs to a helm release.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let kubeconfig = args.bootstrap.kubeconfig()?;
     block_on(async {
         let mut writer = args.write.connect().await?;
-        refuse_other(writer.client(), &args.namespace, &kubeconfig).await?;
+        refuse_other(writer.client(), args, &kubeconfig).await?;
         install(&mut writer, args, &kubeconfig).await?;
         let name = &args.cluster_name;
         if is_embedded(writer.client()).await? {
@@ -86,9 +86,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Refuses a namespace whose agent has joined another hub, or belongs to a helm release: the cluster would
-/// leave its hub, and an agent with the few rights of its chart would get all of them.
-async fn refuse_other(spoke: &kube::Client, namespace: &str, bootstrap: &str) -> Result<(), CommandError> {
+/// Refuses a namespace whose agent has joined another hub or has another name there, or belongs to a helm
+/// release: the cluster would leave its hub, what it runs would be deleted as the work of a cluster that is
+/// gone, and an agent with the few rights of its chart would get all of them.
+async fn refuse_other(spoke: &kube::Client, args: &Args, bootstrap: &str) -> Result<(), CommandError> {
+    let namespace = args.namespace.as_str();
     let agent = Key::namespaced(namespace, AGENT);
     let deployment = find::<Deployment>(spoke, &agent).await?;
     if deployment.is_some_and(|deployment| deployment.label(MANAGED_BY) == Some("Helm")) {
@@ -98,13 +100,19 @@ async fn refuse_other(spoke: &kube::Client, namespace: &str, bootstrap: &str) ->
     }
     let Some(identity) = AgentIdentity::read(spoke, namespace).await? else { return Ok(()) };
     let (old, new) = (identity.hub().await?, hub_url(bootstrap).await?);
-    if old == new {
-        return Ok(());
-    }
     let name = &identity.cluster;
-    let error = anyhow!("cannot join {new}: the agent in {namespace} has joined {old} as cluster {name}");
-    let hint = format!(
-        "wheelwright switch-hub --namespace {namespace} hands it over; join --namespace NAME adds a second agent"
+    let hint = match (old == new, *name == args.cluster_name) {
+        (true, true) => return Ok(()),
+        (true, false) => format!(
+            "is this the cluster that you mean? join with --cluster-name {name} again, or take it from the hub with wheelwright unjoin first"
+        ),
+        (false, _) => format!(
+            "wheelwright switch-hub --namespace {namespace} hands it over; join --namespace NAME adds a second agent"
+        ),
+    };
+    let wanted = &args.cluster_name;
+    let error = anyhow!(
+        "cannot join {new} as cluster {wanted}: the agent in {namespace} has joined {old} as cluster {name}"
     );
     Err(CommandError::hinted(error, hint))
 }

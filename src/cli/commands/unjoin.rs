@@ -20,7 +20,7 @@ use object::Key;
 /// Remove the agent from a cluster. The kubeconfig is that of the cluster.
 ///
 /// It refuses while works of the agent's hub are applied, because no agent would remove their objects later:
-/// delete the ManagedCluster on the hub first.
+/// delete the ManagedCluster on the hub first. It refuses an agent of a cluster with another name, too.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.
@@ -43,6 +43,15 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         // Works of another hub have an agent of their own. Without a claim, all works may be of this one.
         let claimed = find::<ClusterClaim>(writer.client(), &claim).await?;
         if let Some(identity) = claimed.and_then(|claim| Identity::parse(&claim.spec.value)) {
+            let other = &identity.cluster;
+            if other != name {
+                let error = anyhow!(
+                    "cannot remove the agent of cluster {name}: the one in {} is that of cluster {other}",
+                    args.namespace
+                );
+                let hint = format!("look whether the kubeconfig is that of {name}");
+                return Err(CommandError::hinted(error, hint));
+            }
             works.retain(|work| identity.has(&work.spec));
         }
         if !works.is_empty() {
