@@ -74,12 +74,9 @@ impl StatusRequest {
         let arrivals = Arc::default();
         let transport = TransportLimits::default();
         let limits = SessionLimits { transport, egress, arrivals: &arrivals };
-        let secret = credentials.token().map(str::to_owned);
         let session = Session::new(endpoint.clone(), credentials, limits, cancel)?;
         let mut answer = post(&session, &self.body(), |token| self.headers(token))?;
-        if let Some(secret) = secret {
-            answer.body = String::from_utf8_lossy(&answer.body).replace(&secret, "[redacted]").into();
-        }
+        answer.body = session.hide(&String::from_utf8_lossy(&answer.body)).into();
         self.judge(&endpoint, &answer, now)
     }
 

@@ -1,15 +1,20 @@
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
 use ring::signature::{KeyPair as _, RsaKeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use super::forge::Forge;
+use super::recorder::Recorder;
 use super::web::{App, Behaviour, Web};
-use crate::git::{Credentials, Error, History, Mirror, RefSpec};
+use crate::git::{
+    Cancel, Credentials, Egress, Error, History, Mirror, Provider, RefSpec, Remote, StatusRequest,
+};
 
 /// Returns a new key, as GitHub lets it be downloaded, and its public half.
 fn key(forge: &Forge, name: &str) -> (String, Vec<u8>) {
@@ -105,4 +110,36 @@ fn another_key_of_the_app_gets_no_token_and_the_message_says_what_to_check() {
     );
     assert!(!error.contains("PRIVATE KEY"), "{error}");
     assert!(server.fetch(&mut mirror, &server.key, server.now).is_ok());
+}
+
+#[test]
+fn a_service_that_repeats_the_token_of_an_app_does_not_bring_it_into_a_message() {
+    let issued = r#"{"token": "ghs_hunter22", "expires_at": "2026-01-02T04:04:05Z"}"#;
+    let answers = [
+        format!("201 Created\n\n{issued}"),
+        "422 Unprocessable\n\n{\"message\": \"bad ghs_hunter22\"}".to_owned(),
+    ];
+    let server = Recorder::start(&answers.each_ref().map(String::as_str));
+    let address = format!("http://{}/api", server.address);
+    let (key, _) = key(&Forge::new(), "app-key");
+    let keys = [
+        ("githubAppID", "7"),
+        ("githubAppInstallationID", "42"),
+        ("githubAppPrivateKey", &key),
+        ("githubAppBaseURL", &address),
+    ];
+    let data = keys.map(|(name, value)| (name.to_owned(), ByteString(value.into())));
+    let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    let credentials = Credentials::from_secret(&BTreeMap::from(data)).unwrap().at(now);
+    let request = StatusRequest {
+        provider: Provider::GitHub,
+        address: address.clone(),
+        repository: Remote::parse("https://git.example/acme/fleet").unwrap(),
+        commit: "0123456789abcdef0123456789abcdef01234567".into(),
+        context: "wheelwright".into(),
+        state: "success".into(),
+        description: String::new(),
+    };
+    let error = request.send(credentials, Egress::Anywhere, Cancel::new(), now).unwrap_err().to_string();
+    assert!(error.contains("422") && error.contains("bad [redacted]"), "{error}");
 }
