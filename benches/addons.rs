@@ -37,8 +37,7 @@ const QUIET: Duration = Duration::from_secs(3);
 /// The cost of one change of the whole fleet, until all is quiet.
 struct Cost {
     took: Duration,
-    writes: f64,
-    refused: f64,
+    writes: Requests,
     cpu: f64,
     resident: f64,
 }
@@ -102,8 +101,12 @@ impl Bench {
         wait_for(&works, self.clusters, word).await;
         let took = begin.elapsed();
         let after = self.rest().await;
-        let (writes, refused) = (after.writes - before.writes, after.refused - before.refused);
-        Cost { took, writes, refused, cpu: usage(pid).0 - used, resident: memory(pid, "VmRSS:") }
+        Cost {
+            took,
+            writes: after.since(&before).writes(),
+            cpu: usage(pid).0 - used,
+            resident: memory(pid, "VmRSS:"),
+        }
     }
 
     /// Waits until nothing is written; returns the requests so far.
@@ -112,7 +115,7 @@ impl Bench {
         loop {
             tokio::time::sleep(QUIET).await;
             let now = requests(&self.client).await;
-            if now.writes <= last.writes {
+            if now.since(&last).writes().total() == 0.0 {
                 return now;
             }
             last = now;
@@ -120,15 +123,16 @@ impl Bench {
     }
 
     fn print(&self, name: &str, cost: &Cost) {
-        let Cost { took, writes, refused, cpu, resident } = cost;
+        let Cost { took, writes, cpu, resident } = cost;
         let clusters = self.clusters as f64;
         println!(
             "{name}: {:.2} s to the last work; {:.2} writes per cluster, {:.2} refused; {:.2} CPU-ms per cluster; {resident:.0} MB",
             took.as_secs_f64(),
-            writes / clusters,
-            refused / clusters,
+            writes.total() / clusters,
+            writes.refused().total() / clusters,
             cpu * 1000.0 / clusters,
         );
+        println!("    {writes:?}");
     }
 }
 

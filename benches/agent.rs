@@ -28,7 +28,7 @@ use api::condition::Conditions as _;
 use api::crds;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use futures::{StreamExt as _, stream};
-use hub::{AT_ONCE, memory, usage};
+use hub::{AT_ONCE, memory, requests, usage};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -115,7 +115,8 @@ async fn main() {
     tokio::time::sleep(Duration::from_secs(idle as u64)).await;
     println!("at rest with {AT_REST} works of 2 objects: {}", agent.memory());
     println!("at rest for {idle} s: {:.3} CPU-s", agent.cpu() - cpu);
-    print_requests(&on_spoke, &sent).await;
+    let meanwhile = requests(&on_spoke).await.since(&sent);
+    println!("requests to its API server meanwhile, of all clients: {meanwhile:?}");
     drop(agent);
 
     println!("works: {works} of {OBJECTS} objects");
@@ -145,7 +146,8 @@ async fn main() {
     agent.rests().await;
     let (cpu, peak) = usage(agent.0.id());
     println!("agent when all is quiet: {cpu:.2} CPU-s, at most {peak:.1} MB, now {}", agent.memory());
-    print_requests(&on_spoke, &sent).await;
+    let meanwhile = requests(&on_spoke).await.since(&sent);
+    println!("requests to its API server meanwhile, of all clients: {meanwhile:?}");
     drop(agent);
 
     let (before, sent) = (versions(&on_spoke, &on_hub).await, requests(&on_spoke).await);
@@ -154,7 +156,8 @@ async fn main() {
     assert!(versions(&on_spoke, &on_hub).await == before, "a start with nothing to do wrote something");
     println!("start with nothing to do: no object, AppliedManifestWork or work is written");
     println!("the same: {:.2} CPU-s, {}", agent.cpu(), agent.memory());
-    print_requests(&on_spoke, &sent).await;
+    let meanwhile = requests(&on_spoke).await.since(&sent);
+    println!("requests to its API server meanwhile, of all clients: {meanwhile:?}");
 
     latency(&on_spoke, &on_hub).await;
     server.stop().await;
@@ -274,34 +277,6 @@ async fn versions(spoke: &Client, hub: &Client) -> BTreeMap<String, String> {
         all.into_iter().map(move |(name, version)| (format!("{kind} {name}"), version))
     });
     all.collect()
-}
-
-/// Returns the requests that the API server has answered, by verb and resource. It counts a watch when it
-/// ends.
-async fn requests(client: &Client) -> BTreeMap<String, f64> {
-    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
-    let text = client.request_text(request).await.unwrap();
-    let mut counts = BTreeMap::new();
-    for line in text.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
-        let (labels, count) = line.rsplit_once(' ').unwrap();
-        let value = |label: &str| {
-            labels.split_once(&format!("{label}=\"")).unwrap().1.split('"').next().unwrap().to_owned()
-        };
-        let resource = value("resource");
-        if !["", "leases"].contains(&resource.as_str()) {
-            *counts.entry(format!("{} {resource}", value("verb"))).or_default() +=
-                count.parse::<f64>().unwrap();
-        }
-    }
-    counts
-}
-
-/// Prints the requests since an earlier count.
-async fn print_requests(client: &Client, before: &BTreeMap<String, f64>) {
-    let after = requests(client).await;
-    let new = after.iter().map(|(what, count)| (what, count - before.get(what).unwrap_or(&0.0)));
-    let new: BTreeMap<_, _> = new.filter(|(_, count)| *count > 0.0).collect();
-    println!("requests to its API server meanwhile, of all clients: {new:?}");
 }
 
 /// Measures how long the hub needs to know a status of the cluster.

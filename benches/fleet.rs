@@ -23,7 +23,7 @@ use ::kube::api::{Api, ListParams, Patch, PatchParams};
 use api::work::v1::ManifestWork;
 use fleet_commit::commit;
 use futures::{StreamExt as _, stream};
-use hub::{AT_ONCE, Operator, install, join, requests, usage, wait_for};
+use hub::{AT_ONCE, Operator, Requests, install, join, requests, usage, wait_for};
 use kube::Cluster;
 use serde_json::{Value, json};
 
@@ -46,16 +46,16 @@ async fn main() {
     let begin = Instant::now();
     wait_for(&works, clusters, "one").await;
     let install = begin.elapsed();
-    let before = (usage(operator.0.id()), requests(&client).await.writes);
+    let before = (usage(operator.0.id()), requests(&client).await);
 
     let begin = Instant::now();
     commit(&repository, "two");
     wait_for(&works, clusters, "two").await;
     let update = begin.elapsed();
-    let (used, wrote) = (usage(operator.0.id()), requests(&client).await.writes);
+    let (used, wrote) = (usage(operator.0.id()), requests(&client).await);
     // Status writes that follow the last work belong to the update.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let settled = (usage(operator.0.id()), requests(&client).await.writes);
+    let settled = (usage(operator.0.id()), requests(&client).await);
     let bare = bare_loop(&client, &works).await;
 
     println!("clusters: {clusters}");
@@ -65,8 +65,8 @@ async fn main() {
     println!("ratio: {:.2}", update.as_secs_f64() / bare.as_secs_f64());
     println!(
         "API writes per cluster: {:.2} until the last work, {:.2} when all is quiet",
-        per(wrote - before.1, clusters),
-        per(settled.1 - before.1, clusters)
+        per(&wrote.since(&before.1), clusters),
+        per(&settled.1.since(&before.1), clusters)
     );
     println!(
         "operator CPU: {:.2} s until the last work, {:.2} s when all is quiet",
@@ -76,8 +76,8 @@ async fn main() {
     println!("operator peak memory: {:.0} MB", settled.0.1);
 }
 
-fn per(writes: f64, clusters: usize) -> f64 {
-    writes / clusters as f64
+fn per(sent: &Requests, clusters: usize) -> f64 {
+    sent.writes().total() / clusters as f64
 }
 
 /// Writes as many patches as there are works, of the same size.

@@ -1,11 +1,12 @@
 //! A hub with a fleet, and the operator as a process.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::kube::Client;
-use ::kube::api::{Api, ListParams, PostParams};
+use ::kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
 use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
 use futures::{StreamExt as _, stream};
@@ -67,24 +68,47 @@ pub(crate) async fn join(client: &Client, clusters: usize) {
     stream::iter(0..clusters).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
 }
 
-/// Waits until every cluster's work carries a value.
+/// Waits until every cluster's work carries a value. It follows the works with a watch, because lists of the
+/// whole fleet would keep the API server busy.
 pub(crate) async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
-    let deadline = Instant::now() + WITHIN;
-    loop {
-        // A kind whose definition is new may not be listable yet.
-        let items = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-        let there = items
-            .iter()
-            .filter(|work| {
-                serde_json::to_string(&work.spec).unwrap().contains(&format!("\"word\":\"{word}\""))
-            })
-            .count();
-        if there == clusters {
-            return;
+    let word = format!("\"word\":\"{word}\"");
+    let carries = |work: &ManifestWork| serde_json::to_string(&work.spec).unwrap().contains(&word);
+    let mut with = BTreeSet::new();
+    let followed = async {
+        loop {
+            // A kind whose definition is new may not be listable yet.
+            let Ok(list) = works.list(&ListParams::default()).await else {
+                tokio::time::sleep(POLL).await;
+                continue;
+            };
+            with = list
+                .items
+                .iter()
+                .filter(|work| carries(work))
+                .map(|work| work.metadata.uid.clone())
+                .collect();
+            let version = list.metadata.resource_version.unwrap_or_default();
+            let mut events = works.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+            while with.len() < clusters {
+                let Some(Ok(event)) = events.next().await else { break };
+                match event {
+                    WatchEvent::Added(work) | WatchEvent::Modified(work) if carries(&work) => {
+                        with.insert(work.metadata.uid);
+                    }
+                    WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Bookmark(_) => {}
+                    WatchEvent::Deleted(work) => {
+                        with.remove(&work.metadata.uid);
+                    }
+                    WatchEvent::Error(_) => break,
+                }
+            }
+            if with.len() == clusters {
+                return;
+            }
         }
-        assert!(Instant::now() < deadline, "only {there} of {clusters} works carry {word:?}");
-        tokio::time::sleep(POLL).await;
-    }
+    };
+    let is_in_time = tokio::time::timeout(WITHIN, followed).await.is_ok();
+    assert!(is_in_time, "only {} of {clusters} works carry {word}", with.len());
 }
 
 /// Reads the CPU seconds and the peak resident megabytes of a process.
@@ -102,26 +126,65 @@ pub(crate) fn memory(pid: u32, field: &str) -> f64 {
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1000.0
 }
 
-/// The writes of custom resources that the API server has counted since it began.
-#[derive(Clone, Copy)]
-pub(crate) struct Requests {
-    pub(crate) writes: f64,
-    /// Those among them that were refused.
-    pub(crate) refused: f64,
-}
+/// How many requests an API server has answered, by verb and resource, with the code of those that it refused.
+/// Leases are left out, and a watch counts when it ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests(BTreeMap<String, f64>);
 
 /// Reads the API server's metric of requests.
 pub(crate) async fn requests(client: &Client) -> Requests {
     let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
     let metrics = client.request_text(request).await.unwrap();
-    let is_write = |line: &&str| {
-        let verbs = ["POST", "PUT", "PATCH", "APPLY", "DELETE"];
-        line.starts_with("apiserver_request_total{")
-            && line.contains("open-cluster-management.io")
-            && verbs.iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")))
-    };
-    let number = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok());
-    let lines: Vec<&str> = metrics.lines().filter(is_write).collect();
-    let refused = lines.iter().filter(|line| line.contains("code=\"4")).filter_map(|line| number(line));
-    Requests { writes: lines.iter().filter_map(|line| number(line)).sum(), refused: refused.sum() }
+    let mut counts = BTreeMap::new();
+    for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+        let (labels, count) = line.rsplit_once(' ').unwrap();
+        let value = |label: &str| {
+            labels.split_once(&format!("{label}=\"")).unwrap().1.split('"').next().unwrap().to_owned()
+        };
+        let resource = value("resource");
+        if ["", "leases"].contains(&resource.as_str()) {
+            continue;
+        }
+        let parts = [value("group"), value("subresource"), value("code")];
+        let [group, subresource, code] = parts;
+        let mut name = format!("{} {resource}", value("verb"));
+        name += &if group.is_empty() { String::new() } else { format!(".{group}") };
+        name += &if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
+        name += if value("dry_run").is_empty() { "" } else { " (dry run)" };
+        name +=
+            &if code.starts_with('4') || code.starts_with('5') { format!(" {code}") } else { String::new() };
+        *counts.entry(name).or_default() += count.parse::<f64>().unwrap();
+    }
+    Requests(counts)
+}
+
+impl Requests {
+    /// Returns the requests since an earlier count.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let new =
+            self.0.iter().map(|(name, count)| (name.clone(), count - before.0.get(name).unwrap_or(&0.0)));
+        Self(new.filter(|(_, count)| *count > 0.0).collect())
+    }
+
+    pub(crate) fn total(&self) -> f64 {
+        self.0.values().sum()
+    }
+
+    /// Returns the writes of OCM's kinds.
+    pub(crate) fn writes(&self) -> Self {
+        let is_write = |name: &str| {
+            let verbs = ["POST ", "PUT ", "PATCH ", "APPLY ", "DELETE "];
+            name.contains("open-cluster-management.io") && verbs.iter().any(|verb| name.starts_with(verb))
+        };
+        self.only(is_write)
+    }
+
+    /// Returns the requests that the API server refused.
+    pub(crate) fn refused(&self) -> Self {
+        self.only(|name| name.rsplit(' ').next().is_some_and(|code| code.parse::<u16>().is_ok()))
+    }
+
+    fn only(&self, is: impl Fn(&str) -> bool) -> Self {
+        Self(self.0.iter().filter(|(name, _)| is(name)).map(|(name, count)| (name.clone(), *count)).collect())
+    }
 }

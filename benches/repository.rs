@@ -17,7 +17,6 @@ mod hub;
 #[path = "../tests/kube/mod.rs"]
 mod kube;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ use ::kube::Client;
 use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use api::gitops::v1alpha1::ConfigRepo;
 use futures::{StreamExt as _, stream};
-use hub::{AT_ONCE, Operator, install, usage};
+use hub::{AT_ONCE, Operator, install, requests, usage};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Cluster;
 use object::tree::FileTree;
@@ -79,7 +78,7 @@ async fn main() {
 
     tokio::time::sleep(SETTLES).await;
     println!("operator when all is quiet: {:.2} CPU-s", usage(pid).0);
-    println!("requests to the API server until then: {:?}", since(&sent, &requests(&client).await));
+    println!("requests to the API server until then: {:?}", requests(&client).await.since(&sent));
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "team-0");
     let (mut times, before) = (Vec::new(), usage(pid).0);
     for change in 0..CHANGES {
@@ -100,38 +99,16 @@ async fn main() {
     tokio::time::sleep(minute).await;
     println!("nothing changes for {idle} s: {:.2} CPU-s", usage(pid).0 - before);
     println!("operator, peak memory in the end: {:.0} MB", usage(pid).1);
-    let with = since(&sent, &requests(&client).await);
+    let with = requests(&client).await.since(&sent);
     drop(operator);
     tokio::time::sleep(SETTLES).await;
     let sent = requests(&client).await;
     tokio::time::sleep(minute).await;
-    let without = since(&sent, &requests(&client).await);
+    let without = requests(&client).await.since(&sent);
     println!("requests meanwhile: {with:?}, and as long without the operator: {without:?}");
-    let calls = with.values().sum::<f64>() - without.values().sum::<f64>();
+    let calls = with.total() - without.total();
     let object_hours = objects.len() as f64 * minute.as_secs_f64() / 3600.0;
     println!("API calls per object-hour: {:.3}", calls / object_hours);
-}
-
-/// Returns the requests that the API server has answered, by verb. It counts a watch when it ends.
-async fn requests(client: &Client) -> BTreeMap<String, f64> {
-    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
-    let text = client.request_text(request).await.unwrap();
-    let mut counts = BTreeMap::new();
-    for line in text.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
-        let (labels, count) = line.rsplit_once(' ').unwrap();
-        let value = |label: &str| {
-            labels.split_once(&format!("{label}=\"")).unwrap().1.split('"').next().unwrap().to_owned()
-        };
-        let dry_run = if value("dry_run").is_empty() { "" } else { " (dry run)" };
-        *counts.entry(value("verb") + dry_run).or_default() += count.parse::<f64>().unwrap();
-    }
-    counts
-}
-
-/// Returns the requests since an earlier count, without the counts of themselves.
-fn since(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
-    let new = after.iter().map(|(verb, count)| (verb.clone(), count - before.get(verb).unwrap_or(&0.0)));
-    new.filter(|(_, count)| *count > 0.0).collect()
 }
 
 /// Returns a root of overlays, with more files than they need; the first one may have another value.
