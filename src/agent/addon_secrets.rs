@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
@@ -27,6 +27,7 @@ use object::duration::later;
 const GRACE: Duration = Duration::from_hours(1);
 /// The end of the names of secrets with certificates of other signers than the hub's.
 pub(super) const CUSTOM_SECRET: &str = "-client-cert";
+const READ_CREDENTIALS: &str = "read the credentials of the add-on";
 
 /// A secret that holds credentials of an add-on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,16 +106,36 @@ impl AddOns<'_> {
             if live.iter().flat_map(secrets).any(|live| live == secret) {
                 continue;
             }
-            let CredentialsSecret { key, is_hosted } = &secret;
-            let beside: Api<Secret> = Api::namespaced(self.place(*is_hosted).clone(), &key.namespace);
-            match beside.delete(&key.name, &DeleteParams::default()).await {
-                Ok(_) => info!(secret = %key, "the add-on is gone, and so are its credentials"),
-                Err(kube::Error::Api(status)) if status.is_not_found() => {}
-                Err(error) => return Err(api("delete the credentials of the add-on")(error)),
-            }
+            self.delete_secret(&secret).await?;
             kept.secrets.remove(&secret);
         }
         Ok(())
+    }
+
+    /// Deletes a secret, unless another client has written it since, as the agent of another hub does.
+    async fn delete_secret(
+        &self,
+        CredentialsSecret { key, is_hosted }: &CredentialsSecret,
+    ) -> Result<(), JoinError> {
+        let beside: Api<Secret> = Api::namespaced(self.place(*is_hosted).clone(), &key.namespace);
+        let held = beside.get_metadata_opt(&key.name).await.map_err(api(READ_CREDENTIALS))?;
+        let Some(held) = held.map(|held| held.metadata).filter(|held| self.has_written(held)) else {
+            return Ok(());
+        };
+        let preconditions = Preconditions { uid: held.uid, resource_version: held.resource_version };
+        match beside.delete(&key.name, &DeleteParams::default().preconditions(preconditions)).await {
+            Ok(_) => info!(secret = %key, "the add-on is gone, and so are its credentials"),
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(api("delete the credentials of the add-on")(error)),
+        }
+        Ok(())
+    }
+
+    /// Returns whether a secret has the labels that the agent of this cluster and this hub writes.
+    fn has_written(&self, secret: &ObjectMeta) -> bool {
+        let label = |name: &str| secret.labels.as_ref()?.get(name);
+        label(CLUSTER_NAME_LABEL) == Some(&self.options.cluster)
+            && label(ADDON_CREDENTIALS_LABEL) == Some(&self.hub.label())
     }
 
     /// Returns the secrets of the add-ons of this cluster on this hub. Agents of other hubs may keep theirs
@@ -171,7 +192,7 @@ impl AddOns<'_> {
     pub(super) async fn stored(&self, registration: &Registration) -> Result<Option<Secret>, JoinError> {
         let CredentialsSecret { key, is_hosted } = registration.secret();
         let secrets: Api<Secret> = Api::namespaced(self.place(is_hosted).clone(), &key.namespace);
-        let held = secrets.get_opt(&key.name).await.map_err(api("read the credentials of the add-on"))?;
+        let held = secrets.get_opt(&key.name).await.map_err(api(READ_CREDENTIALS))?;
         let of = held.as_ref().and_then(|secret| secret.metadata.labels.as_ref()?.get(CLUSTER_NAME_LABEL));
         match of.filter(|cluster| is_hosted && **cluster != self.options.cluster) {
             Some(cluster) => Err(JoinError::OfAnotherCluster { secret: key, cluster: cluster.clone() }),
@@ -220,24 +241,5 @@ fn is_secret_of(addon: &str, name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hub_that_lists_no_addon_takes_no_credentials_for_an_hour() {
-        let secret = |name: &str| CredentialsSecret { key: Key::namespaced("n", name), is_hosted: false };
-        let (gone, other) = (secret("a-hub-kubeconfig"), secret("b-hub-kubeconfig"));
-        let secrets = BTreeMap::from([(gone.clone(), "a".to_owned()), (other.clone(), "b".to_owned())]);
-        let mut kept = StoredSecrets { secrets, ..StoredSecrets::default() };
-        let (start, minute) = (Instant::now(), Duration::from_mins(1));
-        let none = BTreeSet::new();
-        assert_eq!(kept.unregistered(&none, false, start), []);
-        assert_eq!(kept.unregistered(&none, false, start + GRACE - minute), []);
-        // One add-on that is gone from among others is no accident of the hub.
-        let registered = BTreeSet::from([other.clone()]);
-        assert_eq!(kept.unregistered(&registered, true, start + GRACE), [(gone.clone(), "a".to_owned())]);
-        assert_eq!(kept.unregistered(&none, false, start + GRACE + minute), [], "the hour begins again");
-        let all = [(gone, "a".to_owned()), (other, "b".to_owned())];
-        assert_eq!(kept.unregistered(&none, false, start + GRACE * 2 + minute), all);
-    }
-}
+#[path = "tests/addon_secrets.rs"]
+mod tests;

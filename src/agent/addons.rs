@@ -36,6 +36,9 @@ pub(super) const RETRY: SignedDuration = SignedDuration::from_secs(10);
 /// Longest wait after failed attempts. Each of them may make a certificate request, which the hub keeps for
 /// an hour when it is denied.
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
+/// Longest wait after a success. The renewal may be months ahead, and somebody may delete the credentials
+/// before; a look reads one secret.
+const LONGEST_WAIT_TO_LOOK: SignedDuration = SignedDuration::from_mins(5);
 
 /// Keeps the identities of a cluster's add-ons.
 pub(super) struct AddOns<'a> {
@@ -63,6 +66,8 @@ pub(super) struct Registration {
 struct RegistrationAttempts {
     /// How many have failed in a row.
     failures: u32,
+    /// The wait for the renewal after a success.
+    renewal: Option<WallClockWait>,
     /// The wait for the next one.
     wait: Option<WallClockWait>,
 }
@@ -73,7 +78,9 @@ impl RegistrationAttempts {
         self.failures = if again.is_some() { 0 } else { self.failures.saturating_add(1) };
         // With a clock that is ahead, new credentials are due for renewal at once.
         let earliest = later(now, doubled(RETRY, LONGEST_RETRY, self.failures));
-        let until = again.map_or(earliest, |again| again.max(earliest));
+        let latest = later(now, LONGEST_WAIT_TO_LOOK);
+        let until = again.map_or(earliest, |again| again.min(latest).max(earliest));
+        self.renewal = again.map(|until| WallClockWait { since: now, until });
         self.wait = Some(WallClockWait { since: now, until });
     }
 
@@ -115,7 +122,8 @@ impl AddOns<'_> {
                 {
                     let over = stop.child_token();
                     running.insert(registration.clone(), over.clone());
-                    attempts.push(self.ensure(registration, over));
+                    let renewal = ended.get(&registration).and_then(|attempts| attempts.renewal);
+                    attempts.push(self.ensure(registration, renewal, over));
                 }
             }
             tokio::select! {
@@ -149,12 +157,20 @@ impl AddOns<'_> {
         registrations(addon, &self.options.addon_driver, is_hosted)
     }
 
-    /// Makes sure that an add-on has credentials; returns when to check again.
+    /// Makes sure that an add-on has credentials; returns when to renew them. Until `renewal` is over, it
+    /// replaces none: two agents with one secret would replace those of each other without end.
     async fn ensure(
         &self,
         registration: Registration,
+        renewal: Option<WallClockWait>,
         stop: CancellationToken,
     ) -> (Registration, Result<Timestamp, JoinError>) {
+        // A secret that cannot be read now is not gone.
+        if let Some(renewal) = renewal.filter(|renewal| !renewal.is_over(now()))
+            && !matches!(self.stored(&registration).await, Ok(None))
+        {
+            return (registration, Ok(renewal.until));
+        }
         let result = match &registration.proof {
             Proof::OtherDriver => self.write_driver(&registration.addon).await,
             Proof::Certificate => self.credentials(&registration, &stop).await,
@@ -277,68 +293,5 @@ fn registrations(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    #[test]
-    fn a_kept_certificate_counts_only_with_the_groups_and_units_that_are_asked_for_now() {
-        let asked = json!({"signerName": "example.com/foo", "subject": {"user": "u", "groups": ["g", "h"], "organizationUnit": ["o"]}});
-        let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {}, "status": {"registrations": [asked]}});
-        let registration =
-            &registrations(&serde_json::from_value(addon).unwrap(), &KubeClientDriver::Csr, false)[0];
-        let names = |groups: &[&str], unit: &str| pki::Subject {
-            organizational_units: vec![unit.into()],
-            ..pki::Subject::new("u", groups)
-        };
-        for (subject, wanted) in [
-            (names(&["g", "h"], "o"), true),
-            (names(&["h", "g"], "o"), true),
-            (names(&["g"], "o"), false),
-            (names(&["g", "h", "i"], "o"), false),
-            (names(&["g", "h"], "p"), false),
-        ] {
-            assert_eq!(registration.is_named_by(&subject), wanted, "{subject:?}");
-        }
-    }
-
-    #[test]
-    fn a_request_that_is_denied_again_and_again_is_made_less_and_less_often() {
-        let (mut attempts, mut at) = (RegistrationAttempts::default(), Timestamp::UNIX_EPOCH);
-        let mut made = 0;
-        while at.as_second() < 3600 {
-            made += 1;
-            attempts.ended(None, at);
-            at = attempts.wait.unwrap().until;
-            assert!(attempts.is_due(at) && !attempts.is_due(at - SignedDuration::from_secs(1)));
-        }
-        assert_eq!(made, 11, "with a flat wait, each cluster makes 360 an hour");
-
-        attempts.ended(Some(at), at);
-        assert_eq!(attempts.wait.unwrap().until, later(at, RETRY), "no clock makes it faster");
-        attempts.ended(None, at);
-        assert_eq!(attempts.wait.unwrap().until, later(at, RETRY), "a success ends the row of failures");
-    }
-
-    #[test]
-    fn what_a_registration_does_not_say_is_as_in_ocm() {
-        let registered = |spec: Value, status: Value| {
-            let metadata = json!({"name": "a", "namespace": "c1"});
-            registrations(
-                &serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status}))
-                    .unwrap(),
-                &KubeClientDriver::Csr,
-                false,
-            )
-            .pop()
-        };
-        let asked = json!([{"signerName": KUBE_CLIENT_SIGNER}]);
-        let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
-        let found = registered(json!({"installNamespace": "mine"}), json!({"registrations": asked})).unwrap();
-        assert_eq!((found.namespace.as_str(), found.user), ("mine", format!("{of_cluster}:agent:a")));
-        assert_eq!(found.groups, [of_cluster]);
-        let found = registered(json!({}), json!({"registrations": asked, "namespace": "theirs"})).unwrap();
-        assert_eq!(found.namespace, "theirs");
-        assert_eq!(registered(json!({}), json!({"registrations": []})), None);
-    }
-}
+#[path = "tests/addons.rs"]
+mod tests;

@@ -198,14 +198,17 @@ impl IdentityUse<'_> {
         spoke::store(self.options, &new, self.hub).await
     }
 
-    /// Returns when the hub has refused the identity several times in a row.
+    /// Returns when the hub has refused the identity several times in a row. The refusal of an expired one
+    /// does not count: the agent joins anew already, and the end of this use would drop that request.
     async fn refused(&self) {
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
         let mut refusals = 0;
         while refusals < REFUSALS {
             sleep(CHECK_PERIOD).await;
             match clusters.get_metadata_opt(&self.options.cluster).await {
-                Err(kube::Error::Api(status)) if status.code == 401 => refusals += 1,
+                Err(kube::Error::Api(status)) if status.code == 401 && now() < self.credentials.expires() => {
+                    refusals += 1;
+                }
                 Ok(_) | Err(_) => refusals = 0,
             }
         }

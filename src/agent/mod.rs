@@ -156,8 +156,16 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
             }
         });
     }
-    switch::to_kept(&mut options).await;
     let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
+    // Without its identity, the agent does not know the hub that it is registered at.
+    while let Err(error) = switch::to_kept(&mut options).await {
+        let error = with_causes(&error);
+        warn!(cluster = options.cluster, error, "cannot read the identity yet; the agent tries again");
+        if stop.run_until_cancelled(sleep(wait.take())).await.is_none() {
+            return;
+        }
+    }
+    wait.next = FIRST_WAIT;
     // A certificate that the hub refuses is not used again, however long it is valid.
     let mut refused = String::new();
     while !stop.is_cancelled() {

@@ -292,4 +292,4 @@ async fn write_claim(options: &AgentOptions, hub: &Hub, identity: &Identity) -> 
 
 #[cfg(test)]
 #[path = "tests/spoke.rs"]
-mod tests;
+pub(super) mod tests;

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::info;
 
 use super::hub::Hub;
+use super::join::JoinError;
 use super::{AgentOptions, spoke};
 use crate::shell::{Handle, is_away, now};
 use api::cluster::v1::ManagedCluster;
@@ -80,17 +81,21 @@ fn is_denied(cluster: &ManagedCluster) -> bool {
 }
 
 /// Makes the hub of the kept identity the one of the agent, if it is among its hubs.
-pub(super) async fn to_kept(options: &mut AgentOptions) {
-    let Some(held) = spoke::load(options).await.ok().flatten().filter(|_| !options.other_hubs.is_empty())
-    else {
-        return;
-    };
+///
+/// # Errors
+/// The agent has several hubs, and its identity cannot be read.
+pub(super) async fn to_kept(options: &mut AgentOptions) -> Result<(), JoinError> {
+    if options.other_hubs.is_empty() {
+        return Ok(());
+    }
+    let Some(held) = spoke::load(options).await? else { return Ok(()) };
     for _ in 0..=options.other_hubs.len() {
         if Hub::read(&options.bootstrap).is_ok_and(|hub| hub.has_name_of(&held.kubeconfig)) {
-            return;
+            break;
         }
         rotate(options);
     }
+    Ok(())
 }
 
 /// Moves the agent to the first hub that takes the cluster, beginning with the present one. If none takes it,

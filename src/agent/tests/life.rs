@@ -254,6 +254,15 @@ async fn an_identity_that_the_hub_refuses_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hub_that_refuses_an_expired_identity_does_not_end_the_attempt_to_join_again() {
+    let (hub, client) = (hub(KUBECONFIG), client(|_| refusal(401)));
+    let (mut credentials, options) = (due(&hub), options(client.clone()));
+    credentials.until = now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap();
+    let life = unclaimed(&options, &hub, &client, &credentials);
+    assert!(timeout(Duration::from_hours(1), life.refused()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_time_that_has_passed_is_not_waited_for() {
     let started = tokio::time::Instant::now();
     until(now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap()).await;
@@ -340,6 +349,27 @@ async fn an_agent_leaves_a_hub_that_dies_or_denies_it_before_the_certificate_and
     let why = lost_in_an_hour(200, cluster(denied)).await;
     assert_eq!(why.as_deref(), Some("the hub has denied the cluster"));
     assert_eq!(lost_in_an_hour(200, cluster(json!([]))).await, None, "nobody has approved the cluster yet");
+}
+
+/// Returns the hub that an agent of two begins with if its cluster answers so.
+async fn begins_with((code, body): (u16, Value)) -> Result<String, JoinError> {
+    let mut options = options(client(move |_| (code, body.clone())));
+    let other = kube::config::Kubeconfig::from_yaml(&KUBECONFIG.replace("hub:6443", "other:6443")).unwrap();
+    options.other_hubs.push(Bootstrap::Given(Box::new(other)));
+    switch::to_kept(&mut options).await?;
+    Ok(Hub::read(&options.bootstrap).unwrap().server)
+}
+
+#[tokio::test]
+async fn an_agent_begins_with_the_hub_of_its_identity_once_that_can_be_read() {
+    let kept = due(&hub(&KUBECONFIG.replace("hub:6443", "other:6443")));
+    let [certificate, key, kubeconfig] =
+        [kept.certificate, kept.key, kept.kubeconfig].map(|text| BASE64_STANDARD.encode(text));
+    let data = json!({"tls.crt": certificate, "tls.key": key, "kubeconfig": kubeconfig});
+    let secret = json!({"metadata": {"name": "identity"}, "data": data});
+    assert_eq!(begins_with((200, secret)).await.unwrap(), "https://other:6443");
+    assert_eq!(begins_with(refusal(404)).await.unwrap(), "https://hub:6443");
+    assert!(begins_with(refusal(503)).await.is_err());
 }
 
 #[test]

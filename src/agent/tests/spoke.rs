@@ -22,7 +22,7 @@ async fn cluster() -> Server {
 }
 
 /// Returns the agent of a hub that keeps its identity in a namespace.
-fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Identity) {
+pub(in crate::agent) fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Identity) {
     let kubeconfig = format!(
         "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: h, user: u}}}}],
           clusters: [{{name: h, cluster: {{server: '{hub}'}}}}], users: [{{name: u, user: {{token: t}}}}]}}"

@@ -1,0 +1,94 @@
+use super::*;
+use crate::agent::life::tests::{client, refusal};
+use crate::agent::spoke::tests::agent;
+use crate::apiserver::{Options, Server};
+use serde_json::{Value, json};
+
+#[test]
+fn a_kept_certificate_counts_only_with_the_groups_and_units_that_are_asked_for_now() {
+    let asked = json!({"signerName": "example.com/foo", "subject": {"user": "u", "groups": ["g", "h"], "organizationUnit": ["o"]}});
+    let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {}, "status": {"registrations": [asked]}});
+    let registration =
+        &registrations(&serde_json::from_value(addon).unwrap(), &KubeClientDriver::Csr, false)[0];
+    let names = |groups: &[&str], unit: &str| pki::Subject {
+        organizational_units: vec![unit.into()],
+        ..pki::Subject::new("u", groups)
+    };
+    for (subject, wanted) in [
+        (names(&["g", "h"], "o"), true),
+        (names(&["h", "g"], "o"), true),
+        (names(&["g"], "o"), false),
+        (names(&["g", "h", "i"], "o"), false),
+        (names(&["g", "h"], "p"), false),
+    ] {
+        assert_eq!(registration.is_named_by(&subject), wanted, "{subject:?}");
+    }
+}
+
+#[test]
+fn a_request_that_is_denied_again_and_again_is_made_less_and_less_often() {
+    let (mut attempts, mut at) = (RegistrationAttempts::default(), Timestamp::UNIX_EPOCH);
+    let mut made = 0;
+    while at.as_second() < 3600 {
+        made += 1;
+        attempts.ended(None, at);
+        at = attempts.wait.unwrap().until;
+        assert!(attempts.is_due(at) && !attempts.is_due(at - SignedDuration::from_secs(1)));
+    }
+    assert_eq!(made, 11, "with a flat wait, each cluster makes 360 an hour");
+
+    attempts.ended(Some(at), at);
+    assert_eq!(attempts.wait.unwrap().until, later(at, RETRY), "no clock makes it faster");
+    attempts.ended(None, at);
+    assert_eq!(attempts.wait.unwrap().until, later(at, RETRY), "a success ends the row of failures");
+}
+
+#[test]
+fn credentials_are_looked_at_long_before_their_renewal() {
+    let (mut attempts, now) = (RegistrationAttempts::default(), Timestamp::UNIX_EPOCH);
+    for (renewal, look) in [(60, 60), (300, 300), (90 * 24 * 3600, 300)] {
+        attempts.ended(Some(later(now, SignedDuration::from_secs(renewal))), now);
+        let until = later(now, SignedDuration::from_secs(look));
+        assert_eq!(attempts.wait.unwrap().until, until, "{renewal}");
+    }
+}
+
+#[tokio::test]
+async fn before_the_renewal_only_credentials_that_are_gone_are_made_again() {
+    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let (options, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
+    let addons = AddOns { hub: &hub, client: &client(|_| refusal(503)), options: &options };
+    let asked = json!({"registrations": [{"signerName": KUBE_CLIENT_SIGNER}]});
+    let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {}, "status": asked});
+    let registration = addons.registrations(&serde_json::from_value(addon).unwrap()).remove(0);
+    assert!(addons.has_namespace(false, &registration.namespace).await.unwrap());
+    let renewal = WallClockWait { since: now(), until: later(now(), SignedDuration::from_hours(1)) };
+    let ensured = async || {
+        let stop = CancellationToken::new();
+        addons.ensure(registration.clone(), Some(renewal), stop).await.1.ok()
+    };
+    assert_eq!(ensured().await, None, "it asks the hub, which does not answer");
+    addons.store(&registration, &[("tls.crt", "of another agent")]).await.unwrap();
+    assert_eq!(ensured().await, Some(renewal.until));
+}
+
+#[test]
+fn what_a_registration_does_not_say_is_as_in_ocm() {
+    let registered = |spec: Value, status: Value| {
+        let metadata = json!({"name": "a", "namespace": "c1"});
+        registrations(
+            &serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap(),
+            &KubeClientDriver::Csr,
+            false,
+        )
+        .pop()
+    };
+    let asked = json!([{"signerName": KUBE_CLIENT_SIGNER}]);
+    let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
+    let found = registered(json!({"installNamespace": "mine"}), json!({"registrations": asked})).unwrap();
+    assert_eq!((found.namespace.as_str(), found.user), ("mine", format!("{of_cluster}:agent:a")));
+    assert_eq!(found.groups, [of_cluster]);
+    let found = registered(json!({}), json!({"registrations": asked, "namespace": "theirs"})).unwrap();
+    assert_eq!(found.namespace, "theirs");
+    assert_eq!(registered(json!({}), json!({"registrations": []})), None);
+}
