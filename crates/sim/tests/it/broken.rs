@@ -38,8 +38,7 @@ fn check(setup: Setup, events: fn(u64) -> Vec<Event>, seed: u64, expected: &[Inv
         broken.as_ref().is_some_and(|broken| expected.contains(&broken.invariant))
     };
     let broken = play(seed);
-    let from: u64 = std::env::var("FROM").map_or(0, |s| s.parse().unwrap());
-    let other = || (from..from + SEARCHED).find(|other| shows(&play(*other)));
+    let other = || (0..SEARCHED).find(|other| shows(&play(*other)));
     assert!(shows(&broken), "seed {seed} shows {broken:?}, and {:?} shows {expected:?}", other());
 }
 

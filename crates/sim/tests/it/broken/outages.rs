@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use jiff::Timestamp;
 
-use super::check;
+use super::{check, with_faults};
 use reconcile::{Dispatcher, WatchEvent, WatchedKind};
 use sim::history::draw_with_outages;
-use sim::{Invariant, Setup};
+use sim::{Faults, Invariant, Setup};
 
 /// Does not list ConfigRepos again after they could not be listed for long, so nothing about them is planned
 /// any more.
@@ -33,5 +33,6 @@ fn without_list_after_outage(
 #[test]
 fn a_process_that_does_not_list_a_kind_again_after_an_outage_is_found() {
     let setup = Setup { hear: without_list_after_outage, ..Setup::coalescing() };
-    check(setup, draw_with_outages, 59, &[Invariant::NoWriteAtRest]);
+    let unlisted = |seed| with_faults(draw_with_outages(seed), Faults { unlisted: 300, ..Faults::default() });
+    check(setup, unlisted, 35, &[Invariant::NoWriteAtRest]);
 }
