@@ -167,7 +167,7 @@ impl Requests {
     }
 
     pub(crate) fn total(&self) -> f64 {
-        self.0.values().sum()
+        self.0.values().fold(0.0, |sum, count| sum + count)
     }
 
     /// Returns the writes of OCM's kinds.
