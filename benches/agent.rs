@@ -28,7 +28,7 @@ use api::condition::Conditions as _;
 use api::crds;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use futures::{StreamExt as _, stream};
-use hub::{AT_ONCE, memory, requests, usage};
+use hub::{AT_ONCE, Requests, memory, requests, usage};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -115,8 +115,7 @@ async fn main() {
     tokio::time::sleep(Duration::from_secs(idle as u64)).await;
     println!("at rest with {AT_REST} works of 2 objects: {}", agent.memory());
     println!("at rest for {idle} s: {:.3} CPU-s", agent.cpu() - cpu);
-    let meanwhile = requests(&on_spoke).await.since(&sent);
-    println!("requests to its API server meanwhile, of all clients: {meanwhile:?}");
+    print_requests(&on_spoke, &sent).await;
     drop(agent);
 
     println!("works: {works} of {OBJECTS} objects");
@@ -146,8 +145,7 @@ async fn main() {
     agent.rests().await;
     let (cpu, peak) = usage(agent.0.id());
     println!("agent when all is quiet: {cpu:.2} CPU-s, at most {peak:.1} MB, now {}", agent.memory());
-    let meanwhile = requests(&on_spoke).await.since(&sent);
-    println!("requests to its API server meanwhile, of all clients: {meanwhile:?}");
+    print_requests(&on_spoke, &sent).await;
     drop(agent);
 
     let (before, sent) = (versions(&on_spoke, &on_hub).await, requests(&on_spoke).await);
@@ -156,8 +154,7 @@ async fn main() {
     assert!(versions(&on_spoke, &on_hub).await == before, "a start with nothing to do wrote something");
     println!("start with nothing to do: no object, AppliedManifestWork or work is written");
     println!("the same: {:.2} CPU-s, {}", agent.cpu(), agent.memory());
-    let meanwhile = requests(&on_spoke).await.since(&sent);
-    println!("requests to its API server meanwhile, of all clients: {meanwhile:?}");
+    print_requests(&on_spoke, &sent).await;
 
     latency(&on_spoke, &on_hub).await;
     server.stop().await;
@@ -277,6 +274,12 @@ async fn versions(spoke: &Client, hub: &Client) -> BTreeMap<String, String> {
         all.into_iter().map(move |(name, version)| (format!("{kind} {name}"), version))
     });
     all.collect()
+}
+
+/// Prints the requests since an earlier count.
+async fn print_requests(client: &Client, before: &Requests) {
+    let meanwhile = requests(client).await.since(before);
+    println!("requests to its API server meanwhile, of all clients: {meanwhile:?}");
 }
 
 /// Measures how long the hub needs to know a status of the cluster.

@@ -128,7 +128,7 @@ pub(crate) fn memory(pid: u32, field: &str) -> f64 {
 
 /// How many requests an API server has answered, by verb and resource, with the code of those that it refused.
 /// Leases are left out, and a watch counts when it ends.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Requests(BTreeMap<String, f64>);
 
 /// Reads the API server's metric of requests.
@@ -145,14 +145,20 @@ pub(crate) async fn requests(client: &Client) -> Requests {
         if ["", "leases"].contains(&resource.as_str()) {
             continue;
         }
-        let parts = [value("group"), value("subresource"), value("code")];
-        let [group, subresource, code] = parts;
-        let mut name = format!("{} {resource}", value("verb"));
-        name += &if group.is_empty() { String::new() } else { format!(".{group}") };
-        name += &if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
-        name += if value("dry_run").is_empty() { "" } else { " (dry run)" };
-        name +=
-            &if code.starts_with('4') || code.starts_with('5') { format!(" {code}") } else { String::new() };
+        let part = |mark: &str, label: &str| {
+            Some(value(label))
+                .filter(|text| !text.is_empty())
+                .map_or_else(String::new, |text| mark.to_owned() + &text)
+        };
+        let dry_run = if value("dry_run").is_empty() { "" } else { " (dry run)" };
+        let code = value("code");
+        let refused = if code.starts_with(['4', '5']) { format!(" {code}") } else { String::new() };
+        let name = format!(
+            "{} {resource}{}{}{dry_run}{refused}",
+            value("verb"),
+            part(".", "group"),
+            part("/", "subresource"),
+        );
         *counts.entry(name).or_default() += count.parse::<f64>().unwrap();
     }
     Requests(counts)
