@@ -92,7 +92,6 @@ impl Controller for ReportController {
         let is_flush = not_before(&repo, now).is_some_and(|at| at > now);
         let flushed = if is_flush { Some(Time(seconds)) } else { before.flushed.clone() };
         let tried = ReportStatus { time: Some(Time(seconds)), flushed, ..before };
-        let mut events = Vec::new();
         let (report, observed) = match outcome {
             Ok(answer) => {
                 let commit =
@@ -107,11 +106,11 @@ impl Controller for ReportController {
             Err(failure) => {
                 let error = text::plain(&failure.message, 600);
                 let observed = Observation::new(REPORTED, False, reason(failure)).message(error.clone());
-                events.extend(not_reported(&repo, &observed));
                 (ReportStatus { error, ..tried }, observed)
             }
         };
         status.report = Some(report);
+        let events = not_reported(&repo, &observed).into_iter().collect();
         set_condition(&mut status.conditions, observed.at(generation), now);
         Ok(StatusWrite::between(&*repo, &new).map(|write| write.with_events(events)))
     }

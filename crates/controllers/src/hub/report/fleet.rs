@@ -22,7 +22,7 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
 use engine::report::{self, FleetReport, PlacementState, Workload};
-use engine::sync::{Inventory, ObjectId, recorded};
+use engine::sync::{Inventory, ObjectId, owner, recorded};
 use object::{Gvk, Key, Kind, Metadata as _};
 use reconcile::{Index, Observes, Plan, Query, Read, View, Watches};
 
@@ -193,8 +193,13 @@ pub(in crate::hub) fn rollouts_ended(
 /// applies and it acts as the operator.
 enum Reported {
     All,
-    /// With the annotation of the objects that a ConfigRepo applies.
-    Listed(Key, Inventory),
+    Listed {
+        /// The annotation of the objects that the ConfigRepo applies.
+        mark: String,
+        /// What an earlier version recorded in its status.
+        inline: Inventory,
+        parts: Vec<Arc<ConfigRepoInventory>>,
+    },
 }
 
 impl Reported {
@@ -204,18 +209,25 @@ impl Reported {
         if repo.spec.mode == ConfigRepoMode::Observe && *identity == RepoIdentity::Operator {
             return Ok(Self::All);
         }
-        let parts = view.list::<ConfigRepoInventory>(Query::namespace(repo.namespace()))?;
-        Ok(Self::Listed(Key::of(repo), recorded(repo, parts.iter().map(Arc::as_ref))))
+        let mut parts = view.list::<ConfigRepoInventory>(Query::namespace(repo.namespace()))?;
+        parts.retain(|part| owner(part).map(|owner| &owner.uid) == repo.metadata.uid.as_ref());
+        Ok(Self::Listed { mark: Key::of(repo).to_string(), inline: recorded(repo, []), parts })
     }
 
     /// Returns the objects of a kind among `all` that are in the report.
     fn among<K: Kind>(&self, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
-        let Self::Listed(repo, inventory) = self else { return all };
-        let (mark, Gvk { group, kind, .. }) = (repo.to_string(), Gvk::of::<K>());
+        let Self::Listed { mark, inline, parts } = self else { return all };
+        let is_listed = |object: &K| {
+            let Gvk { group, kind, .. } = Gvk::of::<K>();
+            let id = ObjectId { group, kind, key: Key::of(object) };
+            let path = id.path();
+            inline.contains_key(&id)
+                || parts.iter().any(|part| {
+                    part.spec.objects.contains_key(&path) || part.spec.requested.contains_key(&path)
+                })
+        };
         all.retain(|object| {
-            let (group, kind, key) = (group.clone(), kind.clone(), Key::of(object.as_ref()));
-            object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(&mark)
-                && inventory.contains_key(&ObjectId { group, kind, key })
+            object.annotation(names::CONFIG_REPO_ANNOTATION) == Some(mark) && is_listed(object)
         });
         all
     }
