@@ -1,7 +1,6 @@
 # The two commands of the README, and the checks CI runs beside them.
 .DEFAULT_GOAL := help
 CARGO ?= cargo
-MUSL ?= $(shell uname -m)-unknown-linux-musl
 
 .PHONY: help
 help: ## Print this list
@@ -45,9 +44,9 @@ sbom: ## Write the software bill of materials of the binary (CycloneDX) to sbom.
 	@tools/sbom.py > sbom.json && echo "sbom.json written"
 
 .PHONY: image
-image: ## Make the container image without a daemon, as an OCI layout in target/image; needs musl-gcc and the musl target of rustup
-	$(CARGO) build --release --locked --bin wheelwright --target $(MUSL)
-	tools/image $${CARGO_TARGET_DIR:-target}/$(MUSL)/release/wheelwright target/image
+image: ## Make the container image without a daemon, as an OCI layout in target/image
+	$(CARGO) rustc --release --locked --bin wheelwright -- -C target-feature=+crt-static
+	tools/image $${CARGO_TARGET_DIR:-target}/release/wheelwright target/image
 
 .PHONY: bless
 bless: ## Rewrite the golden files and everything generated; read the difference before you commit it
