@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy};
 use api::names::{
-    APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
+    APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY, GITOPS_GROUP, INSTALLED_BY_ANNOTATION,
+    REMOVAL_DECIDED_ANNOTATION,
 };
 use engine::rollout::Policy;
 use engine::sync::{self, ObjectId};
@@ -52,6 +54,10 @@ impl Checker {
             return Ok(());
         };
         let pruned = self.pruned.entry((*key).clone()).or_default();
+        // A clock that was ahead recorded a time to come: it counts as the present, from the first plan after.
+        for (at, _) in pruned.values_mut() {
+            *at = (*at).min(*now);
+        }
         for applied in plan.steps.iter().flatten().filter(|it| matches!(it, Action::Apply { .. })) {
             pruned.retain(|id, _| applied.target().is_none_or(|target| *id != ObjectId::of(&target)));
         }
@@ -87,6 +93,15 @@ impl Checker {
         }
         let why = format!("{} deletions within the window, and {allowed} are allowed", pruned.len());
         Err(Violation::new(Invariant::DeletionBudget, key, why))
+    }
+
+    /// Returns whether deletions wait for the end of a window or for a person.
+    pub(super) fn has_held_deletions(&self) -> bool {
+        let mut repos = self.hub.of_kind(GITOPS_GROUP, "ConfigRepo");
+        repos.any(|repo| {
+            let conditions = repo.at(&["status", "conditions"]).and_then(Value::as_array);
+            conditions.into_iter().flatten().any(|condition| condition["reason"] == "DeletionsHeld")
+        })
     }
 
     /// Checks that an add-on leaves no more clusters within the window than its policy allows, and none under

@@ -16,8 +16,8 @@ const SETTLE: SignedDuration = SignedDuration::from_mins(15);
 /// default, for a rollout under way, for the next one that waits for it, and for the return from that. The
 /// record of a drift expires in half an hour.
 const LAST: SignedDuration = SignedDuration::from_mins(35);
-/// How far a clock is ahead at most, and how long the secret of a cluster stays that left, and the objects of
-/// a work that a restored hub does not have.
+/// How far a clock is ahead at most, how long the secret of a cluster stays that left, and the objects of a
+/// work that a restored hub does not have, and how long a deletion counts, for which others wait.
 const HOUR: SignedDuration = SignedDuration::from_mins(60);
 /// The restarted processes write nothing for this time.
 const WATCH: SignedDuration = SignedDuration::from_mins(4);
@@ -38,7 +38,8 @@ impl World {
         self.run_for(SETTLE)?;
         self.check_restart(SignedDuration::ZERO)?;
         self.run_for(LAST)?;
-        if self.had_wrong_clock || self.was_restored || self.checker.has_secrets_of_clusters_that_left() {
+        let waits = self.checker.has_secrets_of_clusters_that_left() || self.checker.has_held_deletions();
+        if self.had_wrong_clock || self.was_restored || waits {
             self.run_for(HOUR)?;
         }
         let drained = self.checker.drained().and_then(|()| self.checker.has_one_revision());
