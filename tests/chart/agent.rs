@@ -21,15 +21,56 @@ use crate::wait::eventually;
 
 const NAMESPACE: &str = "open-cluster-management-agent";
 
+fn render(values: &[&str]) -> Vec<Value> {
+    helm::render("wheelwright-agent", &[&["clusterName=\"c1\""][..], values].concat()).unwrap()
+}
+
 #[test]
-fn the_agent_of_the_chart_has_the_given_environment() {
-    let environment = |values: &[&str]| {
-        let values = [&["clusterName=\"c1\""][..], values].concat();
-        let objects = helm::render("wheelwright-agent", &values).unwrap();
-        find(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["env"].clone()
-    };
-    let proxy = json!([{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}]);
-    assert_eq!((environment(&[]), environment(&[&format!("env={proxy}")])), (Value::Null, proxy));
+fn what_values_of_the_agent_ask_for_is_rendered_and_nothing_else() {
+    let defaults = render(&[]);
+    for (kind, value) in [
+        ("NetworkPolicy", "networkPolicy.enabled=true"),
+        ("Service", "serviceMonitor.enabled=true"),
+        ("ServiceMonitor", "serviceMonitor.enabled=true"),
+    ] {
+        let count = |objects: &[Value]| objects.iter().filter(|object| object["kind"] == kind).count();
+        assert_eq!((count(&defaults), count(&render(&[value]))), (0, 1), "{kind} with {value}");
+    }
+    let proxy = json!({"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"});
+    let volume = json!({"name": "authority", "configMap": {"name": "authority"}});
+    let mount = json!({"name": "authority", "mountPath": "/authority", "readOnly": true});
+    let (node, tolerated) = (json!({"disk": "ssd"}), json!([{"operator": "Exists"}]));
+    let affinity = json!({"podAntiAffinity": {}});
+    for (name, value, at, rendered) in [
+        ("env", json!([proxy]), "containers/0/env/0", proxy),
+        ("extraVolumes", json!([volume]), "volumes/1", volume),
+        ("extraVolumeMounts", json!([mount]), "containers/0/volumeMounts/1", mount),
+        ("extraArgs", json!(["--a=b c"]), "containers/0/args/5", json!("--a=b c")),
+        ("log.format", json!("json"), "containers/0/args/5", json!("--log-format=json")),
+        ("log.verbosity", json!(1), "containers/0/args/5", json!("-v")),
+        ("priorityClassName", json!("high"), "priorityClassName", json!("high")),
+        ("nodeSelector", node.clone(), "nodeSelector", node),
+        ("tolerations", tolerated.clone(), "tolerations", tolerated),
+        ("affinity", affinity.clone(), "affinity", affinity),
+    ] {
+        let at = format!("/spec/template/spec/{at}");
+        let found = |objects: &[Value]| find(objects, "Deployment").pointer(&at).cloned();
+        let with = render(&[&format!("{name}={value}")]);
+        assert_eq!((found(&defaults), found(&with)), (None, Some(rendered)), "{name}");
+    }
+}
+
+#[test]
+fn metrics_are_read_and_guarded_at_the_port_where_the_agent_serves_them() {
+    let values = ["listen=\"0.0.0.0:9000\"", "networkPolicy.enabled=true", "serviceMonitor.enabled=true"];
+    let objects = render(&values);
+    let named = &find(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"][0];
+    let service = &find(&objects, "Service")["spec"]["ports"][0];
+    assert_eq!((&named["containerPort"], &service["targetPort"]), (&json!(9000), &named["name"]));
+    let monitor = &find(&objects, "ServiceMonitor")["spec"]["endpoints"][0];
+    assert_eq!(monitor["port"], service["name"]);
+    let ports = json!([{"port": 9000, "protocol": "TCP"}]);
+    assert_eq!(find(&objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"], ports);
 }
 
 #[test]
@@ -48,7 +89,7 @@ fn agents_of_two_namespaces_share_no_object() {
 
 #[test]
 fn an_agent_without_rules_has_those_that_it_needs_itself() {
-    let objects = helm::render("wheelwright-agent", &["clusterName=\"c1\"", "rules=[]"]).unwrap();
+    let objects = render(&["rules=[]"]);
     let rules = find(&objects, "ClusterRole")["rules"].as_array().unwrap();
     assert!(rules.iter().all(|rule| rule["apiGroups"] != json!(["*"])), "{rules:?}");
     assert!(rules.iter().any(|rule| rule["resources"] == json!(["clusterclaims"])), "{rules:?}");
@@ -70,7 +111,8 @@ async fn the_agent_runs_as_the_chart_says_on_a_read_only_root() {
     // The example of values.yaml.
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "create", "patch", "delete"]}]);
-    let values = ["clusterName=\"c1\"", &format!("listen=\"127.0.0.1:{port}\""), &format!("rules={rules}")];
+    let (listen, rules) = (format!("listen=\"127.0.0.1:{port}\""), format!("rules={rules}"));
+    let values = ["clusterName=\"c1\"", &listen, &rules, "networkPolicy.enabled=true"];
     let objects = helm::render_in(NAMESPACE, "wheelwright-agent", &values).unwrap();
     let documents: Vec<String> = objects.iter().chain([&bootstrap]).map(ToString::to_string).collect();
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));

@@ -1,22 +1,50 @@
 //! The container of a chart's Deployment as a process, started as a kubelet would start it.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::find;
 use crate::kube::{Cluster, Directory, Process};
 
+/// Returns a command that runs another one as in a pod; its volumes, `--` and the other command follow.
+fn as_in_a_pod(root: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.arg("-rm").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chart/read-only-root")).arg(root);
+    command
+}
+
+#[test]
+fn a_container_of_these_tests_is_not_root_and_gets_no_capability() {
+    let root = tempfile::tempdir().unwrap();
+    let output = as_in_a_pod(root.path()).args(["--", "cat", "/proc/self/status"]).output().unwrap();
+    let status = String::from_utf8_lossy(&output.stdout);
+    let none = "0000000000000000";
+    for (field, value) in
+        [("Uid", "65532"), ("Gid", "65532"), ("CapPrm", none), ("CapBnd", none), ("NoNewPrivs", "1")]
+    {
+        let found = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        let found = found.unwrap_or_else(|| panic!("there is no {field}: {output:?}"));
+        assert_eq!(found.split_whitespace().next(), Some(value), "{field}");
+    }
+}
+
 /// Starts the container of a rendered Deployment: with its arguments, environment, volumes and service
-/// account, on a read-only root.
+/// account, on a read-only root, as the user of the image and without capabilities. Its seccomp profile is
+/// left out, because each runtime has its own.
 pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, dir: &Directory) -> Process {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    let security = json!({
+        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+    });
+    assert_eq!(container["securityContext"], security);
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     let make = |name: &str| {
         let path = dir.path(name);
         fs::create_dir(&path).unwrap();
@@ -30,9 +58,7 @@ pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, d
     fs::write(account.join("namespace"), namespace).unwrap();
     fs::write(account.join("ca.crt"), cluster.ca_pem()).unwrap();
 
-    let mut command = Command::new("unshare");
-    command.arg("-rm").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chart/read-only-root"));
-    command.arg(make("root"));
+    let mut command = as_in_a_pod(&make("root"));
     command.arg(format!("ro:{}:/var/run/secrets/kubernetes.io/serviceaccount", account.display()));
     for mount in container["volumeMounts"].as_array().into_iter().flatten() {
         let path = make(mount["name"].as_str().unwrap());

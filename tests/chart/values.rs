@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::find;
 use crate::kube::helm;
 
 #[test]
@@ -25,11 +26,25 @@ fn values_that_the_schema_does_not_know_are_refused() {
         ("wheelwright-agent", "clustername=\"c1\"", "clustername"),
         ("wheelwright-agent", "clusterName=\"C_1\"", "clusterName"),
         ("wheelwright-agent", "rules=[{\"resources\":[\"pods\"]}]", "verbs"),
+        ("wheelwright-agent", "log.format=\"xml\"", "format"),
+        ("wheelwright-agent", "networkPolicy={\"enable\":true}", "enable"),
+        ("wheelwright-agent", "serviceMonitor.interval=\"30\"", "interval"),
         ("wheelwright-registration-operator", "component=\"agent\"", "component"),
         ("wheelwright-registration-operator", "image={\"tag\":\"1\",\"repository\":\"\"}", "repository"),
     ] {
         let refused = helm::render(chart, &[value]).unwrap_err();
         assert!(refused.contains(why), "{chart} {value}: {refused}");
+    }
+}
+
+#[test]
+fn a_network_policy_that_names_nobody_lets_nobody_in() {
+    let nobody = "networkPolicy={\"enabled\":true,\"from\":[]}";
+    for (chart, value) in
+        [("wheelwright", "conversionWebhook.enabled=false"), ("wheelwright-agent", "clusterName=\"c1\"")]
+    {
+        let objects = helm::render(chart, &[nobody, value]).unwrap();
+        assert_eq!(find(&objects, "NetworkPolicy")["spec"]["ingress"], json!([]), "{chart}");
     }
 }
 

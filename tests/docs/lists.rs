@@ -45,15 +45,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/tutorial.md", "cargo install", "no test runs it; the tests have built the program"),
     ("docs/how-to.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
     ("docs/how-to.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
-    (
-        "docs/how-to.md",
-        "etcdctl",
-        "etcdctl is not part of the tests; faults:: restores a copy of etcd's files",
-    ),
+    ("docs/how-to.md", "etcdctl", "it needs the address of an etcd; faults::restore:: runs it"),
     (
         "docs/how-to.md",
         "kubectl scale deployment wheelwright-operator",
-        "etcdutl is not part of the tests; faults:: restores a copy of etcd's files",
+        "this hub is not restored; faults::restore:: runs it",
     ),
     ("docs/operating.md", "podman build", "no daemon and no registry; image:: makes the image"),
     ("docs/operating.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
@@ -83,7 +79,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "wheelwright get token --output kubeconfig > new-hub",
         "there is one hub; switch_hub:: goes to another one",
     ),
-    ("docs/simulate.md", "kinds=$(kubectl", "the add-on of the fleet here has no template"),
+    (
+        "docs/simulate.md",
+        "kinds=$(kubectl",
+        "the add-on of the fleet here has no template; cli::commands::simulate:: plays a fleet of a file",
+    ),
     ("docs/plan.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
     (
         "docs/repositories.md",
@@ -98,7 +98,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     (
         "docs/repositories.md",
         "wheelwright operator",
-        "helm has installed nothing here; helm:: runs helm, and chart:: the operator",
+        "helm has installed nothing here; helm:: runs helm, and sources:: an operator with webhooks",
     ),
 ];
 

@@ -34,10 +34,10 @@ const PLANS_OF_CHANGES_SUCCEED: &str =
 const SETTINGS: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\ndata: {a: b}\n";
 
-struct Block {
+pub(crate) struct Block {
     page: String,
     language: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Block {
@@ -56,7 +56,8 @@ impl Block {
     }
 }
 
-fn blocks(page: &str) -> Vec<Block> {
+/// Returns the code blocks of a page.
+pub(crate) fn blocks(page: &str) -> Vec<Block> {
     let text = std::fs::read_to_string(format!("{ROOT}/{page}")).unwrap();
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
@@ -146,12 +147,12 @@ async fn run_pods(client: kube::Client) {
     }
 }
 
-fn link(from: &Path, dir: &Path, name: &str) {
+pub(crate) fn link(from: &Path, dir: &Path, name: &str) {
     std::os::unix::fs::symlink(from, dir.join(name)).unwrap();
 }
 
 /// Makes the directory of the programs that blocks call, below `dir`.
-fn link_programs(dir: &Path) {
+pub(crate) fn link_programs(dir: &Path) {
     std::fs::create_dir(dir.join("bin")).unwrap();
     link(Path::new(env!("CARGO_BIN_EXE_wheelwright")), dir, "bin/wheelwright");
     link(&assets().join("kubectl"), dir, "bin/kubectl");
@@ -254,7 +255,8 @@ fn outcome(hub: &Cluster, dir: &Path, below: &str, block: &Block) -> (bool, Stri
     (output.status.success(), printed)
 }
 
-fn run(hub: &Cluster, dir: &Path, below: &str, block: &Block) {
+/// Runs a block as [`outcome`] does; fails the test where the block fails.
+pub(crate) fn run(hub: &Cluster, dir: &Path, below: &str, block: &Block) {
     let (succeeds, printed) = outcome(hub, dir, below, block);
     assert!(succeeds, "{}:\n{}\n{printed}", block.page, block.text);
 }

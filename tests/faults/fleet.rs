@@ -102,9 +102,14 @@ impl Fleet {
         fleet
     }
 
+    /// Kills the operator as `kill -9` does.
+    pub(super) fn stop_operator(&mut self) {
+        drop(self.operator.take());
+    }
+
     /// Kills the operator as `kill -9` does, and starts another.
     pub(super) fn restart_operator(&mut self) {
-        drop(self.operator.take());
+        self.stop_operator();
         self.operator = Some(self.run("operator", &self.args[0]));
     }
 

@@ -6,4 +6,5 @@ mod fleet;
 mod kills;
 mod leaders;
 mod proxy;
+mod restore;
 mod stream;

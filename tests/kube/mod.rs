@@ -60,6 +60,13 @@ struct Ports {
     apiserver: u16,
 }
 
+impl Ports {
+    /// Returns the URLs of etcd for clients and for its other members.
+    fn etcd_urls(self) -> [String; 2] {
+        [self.etcd, self.etcd_peer].map(|port| format!("http://127.0.0.1:{port}"))
+    }
+}
+
 impl Cluster {
     /// Starts a control plane and waits until it serves.
     pub(crate) async fn start(name: &str) -> Self {
@@ -136,6 +143,11 @@ impl Cluster {
     /// Returns the certificate of the authority, in PEM.
     pub(crate) fn ca_pem(&self) -> String {
         self.authority.certificate_pem()
+    }
+
+    /// Returns the URLs of etcd for clients and for its other members.
+    pub(crate) fn etcd_urls(&self) -> [String; 2] {
+        self.ports.etcd_urls()
     }
 
     /// Returns kubectl as the administrator.
@@ -219,8 +231,7 @@ pub(crate) fn install_crypto() {
 }
 
 fn start_etcd(dir: &Directory, ports: Ports) -> Process {
-    let client = format!("http://127.0.0.1:{}", ports.etcd);
-    let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
+    let [client, peer] = ports.etcd_urls();
     let mut command = Command::new(assets().join("etcd"));
     command.arg("--data-dir").arg(dir.path("etcd")).args([
         "--unsafe-no-fsync",
