@@ -3,9 +3,13 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
 
+use ::kube::Api;
+use ::kube::api::PostParams;
+use api::gitops::v1alpha1::ConfigRepo;
 use serde_json::{Value, json};
 
 use crate::kube::{Cluster, helm};
+use crate::sources;
 
 fn wheelwright(hub: &Cluster, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
@@ -54,8 +58,9 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
     );
 
     let placements = "cluster.open-cluster-management.io/v1beta1";
+    let tracked = format!("a:cluster.open-cluster-management.io/Placement:{}/p", helm::NAMESPACE);
     let marks =
-        json!({"argocd.argoproj.io/tracking-id": "a:b", "gitops.wheelwright.dev/config-repo": "n/fleet"});
+        json!({"argocd.argoproj.io/tracking-id": tracked, "gitops.wheelwright.dev/config-repo": "n/fleet"});
     let pod =
         json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": pod});
@@ -73,6 +78,13 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
             "ConfigRepo",
             "fleet",
             json!({"spec": {"url": "https://git.example.com/f.git", "secretRef": {"name": "fleet-read"}}}),
+        ),
+        object(
+            "gitops.wheelwright.dev/v1alpha1",
+            "ConfigRepo",
+            "elsewhere",
+            json!({"metadata": {"namespace": "default"},
+                "spec": {"url": "https://git.example.com/f.git", "secretRef": {"name": "read"}}}),
         ),
     ];
     kubectl.run_with(&["apply", "-f", "-"], &documents.concat());
@@ -92,6 +104,7 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
         ["patch", "deployment", "wheelwright-operator", "-n", helm::NAMESPACE, "--type=json", "-p"];
     kubectl.run(&[&of_operator[..], &[&volume.to_string()]].concat());
     kubectl.run(&["delete", "validatingadmissionpolicy", "wheelwright-manifestworks"]);
+    kubectl.run(&["delete", "role", "wheelwright-election", "-n", helm::NAMESPACE]);
     kubectl.run(&[
         "patch",
         "clusterrole",
@@ -110,6 +123,8 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
         "certificates: the certificate of the dashboard cannot be read",
         "certificates: there is no Secret git-tls for the git webhook",
         "permissions: the operator may not get managedclusters.cluster.open-cluster-management.io,",
+        "the operator may not update leases.coordination.k8s.io wheelwright-operator in wheelwright-system,",
+        "permissions: the operator may not get secrets read in default",
         "ocm: both cluster-manager-placement-controller and this operator decide the same",
         "argo cd: both Argo CD and a ConfigRepo apply Placement wheelwright-system/p",
         "repositories: wheelwright-system/fleet: there is no Secret wheelwright-system/fleet-read",
@@ -121,12 +136,38 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
         "{advice:?}"
     );
     // The advice corrects the problem.
-    assert!(wheelwright(&hub, "upgrade --wait 0 --controllers=*,-placement").status.success());
+    let upgrade = "upgrade --wait 0 --controllers=*,-placement --config-namespaces=default";
+    assert!(wheelwright(&hub, upgrade).status.success());
     let (findings, _) = problems(&hub);
     let all = findings.join("\n");
     for part in ["spec.verify", "admission", "permissions", "ocm"] {
         assert!(!all.contains(part), "{part}\n{all}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_git_server_of_each_repository_is_asked_for_its_reference() {
+    let hub = sources::Hub::start().await;
+    let url = hub.repository("config");
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), "default");
+    for (name, branch) in [("fleet", "main"), ("gone", "prod")] {
+        let spec = json!({"url": url, "ref": {"branch": branch}, "serviceAccountName": "tenant"});
+        let repo = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
+        repos.create(&PostParams::default(), &repo).await.unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.args(["doctor", "-o", "json", "--kubeconfig"]).arg(hub.dir.path().join("kubeconfig"));
+    let output = command.output().unwrap();
+    assert!(!output.status.success(), "a branch is missing");
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let asked: Vec<_> = findings.iter().filter(|finding| finding["check"] == "git servers").collect();
+    let of = |number: usize, field: &str| asked[number][field].as_str().unwrap();
+    assert_eq!(asked.len(), 2, "{findings:?}");
+    assert_eq!(of(0, "health"), "Good");
+    assert!(of(0, "message").starts_with("default/fleet: its git server has branch main at "), "{asked:?}");
+    assert_eq!(of(1, "health"), "Bad");
+    assert!(of(1, "message").contains("branch prod does not exist in "), "{asked:?}");
+    assert_eq!(of(1, "advice"), "correct spec.ref, or push what it names");
 }
 
 #[tokio::test(flavor = "multi_thread")]

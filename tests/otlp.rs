@@ -5,14 +5,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::Condition;
+use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
+use api::condition::Conditions as _;
 use api::crds;
+use api::work::v1::ManifestWork;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::post;
-use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
 use object::Object;
 use serde_json::json;
 use wheelwright::apiserver::{Options, Server};
@@ -141,6 +146,31 @@ impl Collector {
     }
 }
 
+/// Reports, as the agent of a cluster does, that all objects of its works exist.
+async fn report(hub: &Client, cluster: &str) {
+    let works: Api<ManifestWork> = Api::namespaced(hub.clone(), cluster);
+    for work in works.list(&ListParams::default()).await.unwrap() {
+        let condition = |type_: &str| {
+            json!({
+                "type": type_, "status": "True", "reason": "Test", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": work.metadata.generation,
+            })
+        };
+        let status = json!({"status": {"conditions": [condition("Applied"), condition("Available")]}});
+        let name = work.metadata.name.as_deref().unwrap();
+        works.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    }
+}
+
+/// Returns whether spans show that the health of an add-on on a cluster was written.
+fn has_health(spans: &[Span], addon: &str) -> bool {
+    let deploys: Vec<_> = spans.iter().filter(|span| span.name == "reconcile addon-deploy").collect();
+    let object = ("wheelwright.object".to_owned(), addon.to_owned());
+    let patches = spans.iter().filter(|span| span.name == "patch ManagedClusterAddOn");
+    let mut ours = patches.filter(|span| span.attributes.contains(&object));
+    ours.any(|span| deploys.iter().any(|deploy| deploy.id == span.parent))
+}
+
 fn tip(repository: &Path) -> String {
     let git = git2::Repository::open_bare(repository).unwrap();
     git.refname_to_id("refs/heads/main").unwrap().to_string()
@@ -158,7 +188,7 @@ fn is_one_tree(spans: &[Span], commit: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_is_one_trace_from_its_fetch_to_its_last_work_and_across_a_restart() {
+async fn a_commit_is_one_trace_from_its_fetch_to_the_health_of_its_last_cluster_and_across_a_restart() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let objects = crds::hub().iter().map(Object::from_typed).collect();
     let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
@@ -211,6 +241,19 @@ async fn a_commit_is_one_trace_from_its_fetch_to_its_last_work_and_across_a_rest
     let second = tip(&repository);
     let fleet = ["c1", "c2", "c3"];
     eventually("the next commit has a trace of its own", async || reaches(&second, &fleet)).await;
+    for cluster in fleet {
+        let addons: Api<ManagedClusterAddOn> = Api::namespaced(server.client(), cluster);
+        let before = collector.of(&second);
+        report(&server.client(), cluster).await;
+        eventually("the trace has the health of the cluster", async || {
+            let addon = addons.get("bench").await.unwrap();
+            let spans = collector.of(&second).into_iter().filter(|span| !before.contains(span));
+            let spans: Vec<_> = spans.collect();
+            addon.condition("Available").is_some_and(Condition::is_true)
+                && has_health(&spans, &format!("{cluster}/bench"))
+        })
+        .await;
+    }
     let traces: BTreeSet<_> = collector.0.lock().unwrap().iter().map(|span| span.trace.clone()).collect();
     assert_eq!(traces, [&first[..32], &second[..32]].map(str::to_owned).into());
 }

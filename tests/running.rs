@@ -47,7 +47,8 @@ impl Running {
     pub(crate) fn spawn(command: &mut Command, name: &str, dir: &Path, home: &Path) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-        command.env("HOME", home).env("XDG_CACHE_HOME", dir.join("cache")).stdin(Stdio::null());
+        command.env("HOME", home).env("XDG_CACHE_HOME", dir.join("cache")).env_remove("NO_COLOR");
+        command.stdin(Stdio::null());
         let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         Self { name: name.into(), child, log }
     }

@@ -1,4 +1,4 @@
-//! The demo on a terminal, with an emulator that keeps the screen and what has scrolled out of it.
+//! Commands on a terminal, with an emulator that keeps the screen and what has scrolled out of it.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,6 +11,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use vt100::Parser;
 
 use crate::kube::Directory;
+use crate::sources::Hub;
 use crate::wait::eventually;
 
 /// More lines than the demo prints.
@@ -99,6 +100,22 @@ fn wheelwright(arguments: &[&str]) -> Command {
     command.args(["--ctty", env!("CARGO_BIN_EXE_wheelwright")]).args(arguments);
     command.env("TERM", "xterm").env_remove("NO_COLOR");
     command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watched_status_leaves_what_stands_above_it_and_follows_the_height_of_the_terminal() {
+    let hub = Hub::start().await;
+    let kubeconfig = hub.dir.path().join("kubeconfig");
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "sh", "-c", "echo above; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_wheelwright")]);
+    command.args(["status", "--watch", "--kubeconfig"]).arg(kubeconfig).env("TERM", "xterm");
+    let terminal = Terminal::start(command, 5, 120);
+    terminal.wait_for(" more lines").await;
+    terminal.resize(24, 120);
+    terminal.wait_for("0 of 0 available").await;
+    let all = <[Vec<String>; 2]>::from(terminal.lines()).concat();
+    assert_eq!(all[0], "above", "{all:#?}");
+    assert_eq!(all.iter().filter(|line| line.contains("no operator has a lease")).count(), 1, "{all:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::addons::AddOns;
+use super::addon_registration::AddOns;
 use crate::shell::{Handle, now};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::{Conditions as _, set_condition};

@@ -14,28 +14,20 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::addons::{AddOns, RETRY, Registration};
-use super::join::{JoinError, api};
+use super::addon_registration::{AddOns, CredentialsSecret, RETRY, Registration, is_secret_of};
+use super::error::{JoinError, api};
 use crate::shell::{WallClockWait, now};
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::names::{ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, DEFAULT_ADDON_NAMESPACE};
+use api::names::{
+    ADDON_CREDENTIALS_LABEL, ADDON_NAME_LABEL, AGENT, CLUSTER_NAME_LABEL, DEFAULT_ADDON_NAMESPACE,
+};
 use object::Key;
 use object::duration::later;
 
 /// How long credentials stay while the hub lists no add-on of the cluster, because it may have been restored
 /// without them.
 const GRACE: Duration = Duration::from_hours(1);
-/// The end of the names of secrets with certificates of other signers than the hub's.
-pub(super) const CUSTOM_SECRET: &str = "-client-cert";
 const READ_CREDENTIALS: &str = "read the credentials of the add-on";
-
-/// A secret that holds credentials of an add-on.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct CredentialsSecret {
-    pub(super) key: Key,
-    /// Whether it is beside the agent, away from the cluster.
-    pub(super) is_hosted: bool,
-}
 
 /// The secrets that hold credentials of add-ons.
 #[derive(Default)]
@@ -222,22 +214,12 @@ impl AddOns<'_> {
             "data": data,
         });
         let secrets: Api<Secret> = Api::namespaced(self.place(is_hosted).clone(), namespace);
-        let params = PatchParams::apply("wheelwright-agent").force();
+        let params = PatchParams::apply(AGENT).force();
         let stored = secrets.patch(&name, &params, &Patch::Apply(secret)).await;
         stored.map_err(api("keep the credentials of the add-on"))?;
         info!(addon, namespace, "the add-on has credentials for the hub");
         Ok(())
     }
-}
-
-pub(super) fn secret_name(addon: &str) -> String {
-    format!("{addon}-hub-kubeconfig")
-}
-
-fn is_secret_of(addon: &str, name: &str) -> bool {
-    let is_custom =
-        name.strip_prefix(addon).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(CUSTOM_SECRET));
-    name == secret_name(addon) || is_custom
 }
 
 #[cfg(test)]

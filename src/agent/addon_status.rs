@@ -13,58 +13,18 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::addons::{AddOns, RETRY, Registration};
-use super::join::{Credentials, JoinError, api};
+use super::addon_registration::{AddOns, Proof, RETRY, Registration};
+use super::credentials::Credentials;
+use super::error::{JoinError, api};
 use super::wait::Wait;
 use crate::shell::now;
 use api::addon::token;
-use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
+use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, Subject};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions, Observation, set_condition};
 use api::names::KUBE_CLIENT_SIGNER;
-use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
 use object::duration::later;
 use object::text::with_causes;
-
-/// How an add-on proves its identity.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Proof {
-    /// The status names another driver than the agent uses.
-    OtherDriver,
-    /// By a certificate.
-    Certificate,
-    /// By a token, for which the hub has no service account yet.
-    NoAccount,
-    /// By a token of the service account with this uid.
-    Token(String),
-}
-
-impl Proof {
-    /// Returns the proof that an add-on asks for. Only the API server of the hub takes tokens.
-    pub(super) fn of(
-        asked: &RegistrationConfig,
-        addon: &ManagedClusterAddOn,
-        driver: &KubeClientDriver,
-    ) -> Self {
-        let reported = addon.status.as_ref().and_then(|status| status.kube_client_driver.as_ref());
-        let is_of_the_hub = asked.signer_name == KUBE_CLIENT_SIGNER;
-        match driver {
-            KubeClientDriver::Token if is_of_the_hub => {
-                if reported != Some(&KubeClientDriver::Token) {
-                    return Self::OtherDriver;
-                }
-                let ready = addon.condition(TOKEN_INFRASTRUCTURE_READY).filter(|ready| ready.is_true());
-                let uid = ready.and_then(|ready| token::uid_in(&ready.message));
-                uid.map_or(Self::NoAccount, |uid| Self::Token(uid.to_owned()))
-            }
-            // Without a driver in the status, managers take it for a certificate.
-            KubeClientDriver::Csr | KubeClientDriver::Token | KubeClientDriver::Other(_) => {
-                let is_other = reported.is_some_and(|reported| *reported != KubeClientDriver::Csr);
-                if is_of_the_hub && is_other { Self::OtherDriver } else { Self::Certificate }
-            }
-        }
-    }
-}
 
 /// Returns the condition after a new certificate, in OCM's words.
 pub(super) fn rotated(credentials: &Credentials) -> Observation {
@@ -205,40 +165,4 @@ where
     let name = live.meta().name.as_deref().unwrap_or_default();
     let written = objects.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     written.map(drop).map_err(api("write a status on the hub"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn proof(status: Value, driver: &KubeClientDriver, signer: &str) -> Proof {
-        let metadata = json!({"name": "a", "namespace": "c1"});
-        let addon = json!({"metadata": metadata, "spec": {}, "status": status});
-        let asked = RegistrationConfig { signer_name: signer.into(), ..RegistrationConfig::default() };
-        Proof::of(&asked, &serde_json::from_value(addon).unwrap(), driver)
-    }
-
-    #[test]
-    fn a_token_waits_for_the_driver_and_for_the_account() {
-        let (token, csr) = (&KubeClientDriver::Token, &KubeClientDriver::Csr);
-        let ready = |status: &str| {
-            let message = "ServiceAccount c1/a-agent (UID: u) is ready";
-            json!({"kubeClientDriver": "token", "conditions": [{
-                "type": "TokenInfrastructureReady", "status": status, "reason": "x", "message": message,
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }]})
-        };
-        let of_token = json!({"kubeClientDriver": "token"});
-        for (status, driver, signer, wanted) in [
-            (json!({}), token, KUBE_CLIENT_SIGNER, Proof::OtherDriver),
-            (of_token.clone(), token, KUBE_CLIENT_SIGNER, Proof::NoAccount),
-            (ready("False"), token, KUBE_CLIENT_SIGNER, Proof::NoAccount),
-            (ready("True"), token, KUBE_CLIENT_SIGNER, Proof::Token("u".into())),
-            (ready("True"), token, "example.com/foo", Proof::Certificate),
-            (json!({}), csr, KUBE_CLIENT_SIGNER, Proof::Certificate),
-            (of_token, csr, KUBE_CLIENT_SIGNER, Proof::OtherDriver),
-        ] {
-            assert_eq!(proof(status.clone(), driver, signer), wanted, "{status} {driver:?} {signer}");
-        }
-    }
 }

@@ -9,9 +9,9 @@ use kube::Api;
 use kube::api::PostParams;
 use serde::Deserialize;
 
+use super::addon_registration::{AddOns, RETRY, Registration};
 use super::addon_status::refreshed;
-use super::addons::{AddOns, RETRY, Registration};
-use super::join::{JoinError, api};
+use super::error::{JoinError, api};
 use crate::shell::now;
 use api::addon::token;
 use object::duration::later;

@@ -13,53 +13,28 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::AgentOptions;
-use super::addon_secrets::{CUSTOM_SECRET, CredentialsSecret, StoredSecrets, secret_name};
-use super::addon_status::{self, Proof};
-use super::hub::Hub;
-use super::join::{CertificateOwner, Credentials, JoinError, certify};
+use super::addon_registration::{AddOns, Proof, RETRY, Registration};
+use super::addon_secrets::StoredSecrets;
+use super::addon_status::rotated;
+use super::credentials::Credentials;
+use super::error::JoinError;
+use super::join::{CertificateOwner, certify};
 use crate::pki;
 use crate::shell::{Handle, WallClockWait, now};
-use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
-use api::names::{DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER};
-use controllers::agent::addon_lease::hosting_cluster;
-use object::Key;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::duration::{doubled, later};
 use object::text::with_causes;
 use reconcile::{Query, View as _};
 
 /// Time between two checks for add-ons without credentials.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Least time between two attempts, and the wait after the first that failed: the namespace of the add-on may
-/// not exist yet.
-pub(super) const RETRY: SignedDuration = SignedDuration::from_secs(10);
 /// Longest wait after failed attempts. Each of them may make a certificate request, which the hub keeps for
 /// an hour when it is denied.
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
 /// Longest wait after a success. The renewal may be months ahead, and somebody may delete the credentials
 /// before; a look reads one secret.
 const LONGEST_WAIT_TO_LOOK: SignedDuration = SignedDuration::from_mins(5);
-
-/// Keeps the identities of a cluster's add-ons.
-pub(super) struct AddOns<'a> {
-    pub(super) hub: &'a Hub,
-    pub(super) client: &'a kube::Client,
-    pub(super) options: &'a AgentOptions,
-}
-
-/// An add-on that asks for an identity on the hub.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Registration {
-    pub(super) addon: String,
-    pub(super) namespace: String,
-    pub(super) signer: String,
-    user: String,
-    groups: Vec<String>,
-    units: Vec<String>,
-    pub(super) proof: Proof,
-    /// Whether the agent of the add-on runs beside this one, away from the cluster.
-    pub(super) is_hosted: bool,
-}
 
 /// The attempts to get the identity of one registration.
 #[derive(Default)]
@@ -151,12 +126,6 @@ impl AddOns<'_> {
         addons.flat_map(|addon| self.registrations(addon)).collect()
     }
 
-    /// Returns the registrations of an add-on.
-    pub(super) fn registrations(&self, addon: &ManagedClusterAddOn) -> Vec<Registration> {
-        let is_hosted = self.options.management.is_some() && hosting_cluster(addon).is_some();
-        registrations(addon, &self.options.addon_driver, is_hosted)
-    }
-
     /// Makes sure that an add-on has credentials; returns when to renew them. Until `renewal` is over, it
     /// replaces none: two agents with one secret would replace those of each other without end.
     async fn ensure(
@@ -232,64 +201,9 @@ impl AddOns<'_> {
             return Err(JoinError::Stopped);
         }
         self.store(registration, &data).await?;
-        self.report(addon, addon_status::rotated(&credentials)).await?;
+        self.report(addon, rotated(&credentials)).await?;
         Ok(credentials.renew_at())
     }
-}
-
-impl Registration {
-    /// Returns the secret that holds the credentials.
-    pub(super) fn secret(&self) -> CredentialsSecret {
-        let name = match self.is_of_the_hub() {
-            true => secret_name(&self.addon),
-            false => format!("{}-{}{CUSTOM_SECRET}", self.addon, self.signer.replace('/', "-")),
-        };
-        CredentialsSecret { key: Key::namespaced(&self.namespace, name), is_hosted: self.is_hosted }
-    }
-
-    /// Returns whether a certificate has exactly the names that are asked for.
-    fn is_named_by(&self, subject: &pki::Subject) -> bool {
-        let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
-        subject.common_name == self.user
-            && set(&subject.organizations) == set(&self.groups)
-            && set(&subject.organizational_units) == set(&self.units)
-    }
-
-    /// Returns whether the certificate is one of a client of the hub.
-    fn is_of_the_hub(&self) -> bool {
-        self.signer == KUBE_CLIENT_SIGNER
-    }
-}
-
-/// Returns the registrations of an add-on, with the defaults of OCM. One that is being deleted keeps its
-/// credentials for its last jobs.
-fn registrations(
-    addon: &ManagedClusterAddOn,
-    driver: &KubeClientDriver,
-    is_hosted: bool,
-) -> Vec<Registration> {
-    let (Some(name), Some(cluster)) = (&addon.metadata.name, &addon.metadata.namespace) else {
-        return Vec::new();
-    };
-    let asked = addon.status.iter().flat_map(|status| &status.registrations);
-    let registration = |asked: &RegistrationConfig| {
-        let Subject { user, groups, organization_units: units, unknown: _ } =
-            asked.subject.clone().unwrap_or_default().completed(cluster, name);
-        let namespace = addon.agent_namespace().to_owned();
-        Registration {
-            addon: name.clone(),
-            namespace,
-            signer: asked.signer_name.clone(),
-            user,
-            groups,
-            units,
-            proof: Proof::of(asked, addon, driver),
-            is_hosted,
-        }
-    };
-    // Of two registrations with one signer, which share a secret, the first counts.
-    let mut seen = BTreeSet::new();
-    asked.filter(|asked| seen.insert(&asked.signer_name)).map(registration).collect()
 }
 
 #[cfg(test)]

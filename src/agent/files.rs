@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::join::{Credentials, JoinError};
+use super::credentials::Credentials;
+use super::error::JoinError;
 
 /// Returns the identity in a directory; `None` where it has none that can be read.
 pub(super) fn load(directory: &Path) -> Option<Credentials> {

@@ -2,6 +2,7 @@
 //! the agent.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +10,16 @@ use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
 use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
 
-use super::join::{Credentials, JoinError};
+use super::credentials::Credentials;
+use super::error::JoinError;
 use crate::shell;
 use object::hex;
+
+/// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a
+/// pod.
+const READ_PERIOD: Duration = Duration::from_secs(10);
 
 /// How the hub is reached before the agent has an identity of its own.
 #[derive(Clone, Debug)]
@@ -73,6 +80,11 @@ impl Hub {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         let name = |hub: &Self| (hub.server.clone(), hub.entry.clone());
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| name(&kept) == name(self))
+    }
+
+    /// Returns whether an identity is of an agent of this cluster on this hub.
+    pub(super) fn has_issued(&self, identity: &Credentials, cluster: &str) -> bool {
+        identity.is_of(cluster) && self.has_name_of(&identity.kubeconfig)
     }
 
     /// Returns whether a newer reading of the bootstrap kubeconfig has the same hub and bootstrap identity.
@@ -195,6 +207,16 @@ impl Hub {
     }
 }
 
+/// Returns when the bootstrap kubeconfig has another content. One that cannot be read now does not count.
+pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &Hub) {
+    loop {
+        sleep(READ_PERIOD).await;
+        if Hub::read(bootstrap).is_ok_and(|read| !read.is_same(hub)) {
+            return;
+        }
+    }
+}
+
 async fn connect(kubeconfig: Kubeconfig) -> Result<kube::Client, JoinError> {
     let refused = |error: kube::config::KubeconfigError| JoinError::Kubeconfig(error.to_string());
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
@@ -210,7 +232,6 @@ mod tests {
     use k8s_openapi::api::core::v1::Secret;
 
     use super::*;
-    use crate::agent::join::Credentials;
 
     const BOOTSTRAP: &str = "apiVersion: v1
 kind: Config

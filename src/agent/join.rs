@@ -1,13 +1,10 @@
 //! The handshake with the hub: creates the cluster, asks for a certificate, and waits until both are granted.
 
-use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
-use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta, PostParams};
 use sha2::{Digest as _, Sha256};
@@ -16,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::AgentOptions;
-use super::hub::Hub;
+use super::credentials::{Credentials, user};
+use super::error::{JoinError, api};
 use super::requests::{own_user, undecided};
 use super::wait::Wait;
 use crate::pki;
@@ -24,7 +22,7 @@ use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
 use api::names::{
     ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
-use object::{Key, hex};
+use object::hex;
 
 /// The first wait between two reads of a pending request; it doubles each time, up to
 /// [`MAX_POLL_INTERVAL`].
@@ -34,169 +32,6 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: i32 = 60;
 /// The number of own undecided requests on the hub at which the agent makes no more; that of OCM's agent.
 const MAX_REQUESTS: usize = 10;
-
-/// The reason why the agent has no identity on the hub yet.
-#[derive(Debug, thiserror::Error)]
-pub enum JoinError {
-    /// The bootstrap kubeconfig is unusable.
-    #[error("the kubeconfig of the hub cannot be used: {0}")]
-    Kubeconfig(String),
-    /// An API server refused or could not be reached.
-    #[error("cannot {attempt}")]
-    Api {
-        /// The attempt.
-        attempt: &'static str,
-        /// The error.
-        source: kube::Error,
-    },
-    /// A key or certificate could not be made or read.
-    #[error("cannot make a certificate request")]
-    Pki(#[from] pki::Error),
-    /// The certificate is not for the key.
-    #[error("the hub did not issue a certificate: {0}")]
-    Certificate(String),
-    /// The request was denied, or signing failed.
-    #[error("the certificate request {name} was denied: {message}")]
-    Denied {
-        /// The request.
-        name: String,
-        /// The reason.
-        message: String,
-    },
-    /// The hub has too many open requests of the cluster.
-    #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
-    TooManyRequests(usize),
-    /// The hub is lost before it issued a certificate.
-    #[error("the hub is lost before it issued a certificate: {0}")]
-    Lost(String),
-    /// Another agent makes the identity, and has not finished.
-    #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
-    NoIdentity(Key),
-    /// Another agent of the hub runs on the cluster.
-    #[error(
-        "another agent of this hub has this cluster; stop it and delete the ClusterClaim {0} to let this one \
-         have it"
-    )]
-    OfAnotherAgent(String),
-    /// The secret for the credentials of a hosted add-on is that of another cluster.
-    #[error(
-        "the secret {secret} beside this agent has the credentials of the add-on for the cluster {cluster}; \
-         give the add-on another install namespace on one of the clusters, or delete the secret if that \
-         cluster is gone"
-    )]
-    OfAnotherCluster {
-        /// The secret.
-        secret: Key,
-        /// The cluster.
-        cluster: String,
-    },
-    /// Another client keeps a definition, without the version that the agent needs.
-    #[error("the definition {name} is kept by another client and does not serve the version {version}")]
-    Definition {
-        /// The definition.
-        name: String,
-        /// The version.
-        version: String,
-    },
-    /// A definition is not served in time.
-    #[error("the definition {0} is not established")]
-    NotEstablished(String),
-    /// The directory of the identity cannot be written.
-    #[error("cannot write the identity to {directory}")]
-    Files {
-        /// The directory.
-        directory: PathBuf,
-        /// The error.
-        source: std::io::Error,
-    },
-    /// The bootstrap kubeconfig changed while the agent was joining.
-    #[error("the bootstrap kubeconfig has changed")]
-    Moved,
-    /// The agent stops.
-    #[error("stopped while waiting for a certificate")]
-    Stopped,
-}
-
-/// Makes the error of an attempt from an API server's answer.
-pub(super) fn api(attempt: &'static str) -> impl FnOnce(kube::Error) -> JoinError {
-    move |source| JoinError::Api { attempt, source }
-}
-
-/// The identity of an agent: certificate and key, in PEM.
-#[derive(Clone)]
-pub(super) struct Credentials {
-    /// Distinguishes two agents of one cluster.
-    pub(super) agent: String,
-    /// The certificate.
-    pub(super) certificate: String,
-    /// The key; never logged.
-    pub(super) key: String,
-    /// The kubeconfig that it was stored with; empty if it is new.
-    pub(super) kubeconfig: String,
-    pub(super) subject: pki::Subject,
-    from: Timestamp,
-    pub(super) until: Timestamp,
-}
-
-impl Credentials {
-    /// Reads a certificate with its key.
-    pub(super) fn read(certificate: String, key: String, kubeconfig: String) -> Result<Self, JoinError> {
-        let pki::Certificate { subject, names: _, not_before: from, not_after: until } =
-            pki::Certificate::from_pem(&certificate)?;
-        let agent = subject.common_name.rsplit(':').next().unwrap_or_default().to_owned();
-        Ok(Self { agent, certificate, key, kubeconfig, subject, from, until })
-    }
-
-    /// Reads the identity in a secret; `None` where there is none.
-    pub(super) fn of_secret(secret: &Secret) -> Option<Self> {
-        let data = secret.data.as_ref()?;
-        let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
-        Self::read(text("tls.crt")?, text("tls.key")?, text("kubeconfig")?).ok()
-    }
-
-    /// Reads a certificate that is no identity on the hub; `None` where there is none.
-    pub(super) fn of_certificate(secret: &Secret) -> Option<Self> {
-        let data = secret.data.as_ref()?;
-        let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
-        Self::read(text("tls.crt")?, text("tls.key")?, String::new()).ok()
-    }
-
-    /// Returns whether this is an identity of this cluster on this hub.
-    pub(super) fn is_for(&self, cluster: &str, hub: &Hub) -> bool {
-        let named = self.subject.common_name == user(cluster, &self.agent) && !self.agent.is_empty();
-        named && hub.has_name_of(&self.kubeconfig)
-    }
-
-    /// Returns the cluster that it is for.
-    pub(super) fn cluster(&self) -> &str {
-        let named = self.subject.common_name.strip_prefix(SUBJECT_PREFIX).unwrap_or_default();
-        named.split(':').next().unwrap_or_default()
-    }
-
-    /// Returns the start and the end of its validity.
-    pub(super) fn validity(&self) -> (Timestamp, Timestamp) {
-        (self.from, self.until)
-    }
-
-    /// Returns the time at which it expires.
-    pub(super) fn expires(&self) -> Timestamp {
-        self.until
-    }
-
-    /// Returns the time to renew it: 20 to 25 % of its life before the end, different for each agent.
-    pub(super) fn renew_at(&self) -> Timestamp {
-        let life = self.from.duration_until(self.until);
-        let spread = self.agent.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 50);
-        let left = SignedDuration::from_millis_i128(
-            life.as_millis().saturating_mul(i128::from(200 + spread)) / 1000,
-        );
-        self.until.saturating_sub(left).unwrap_or(self.until)
-    }
-}
-
-fn user(cluster: &str, agent: &str) -> String {
-    format!("{SUBJECT_PREFIX}{cluster}:{agent}")
-}
 
 /// Creates the cluster, asks for a certificate, and waits for it.
 ///

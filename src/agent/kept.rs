@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::AgentOptions;
+use super::error::{JoinError, api};
 use super::hub::Hub;
-use super::join::{JoinError, api};
 use crate::shell::{Handle, is_away};
-use api::names::{KEPT_WORK_LABEL, KEPT_WORK_TYPE};
+use api::names::{AGENT, KEPT_WORK_LABEL, KEPT_WORK_TYPE};
 use api::work::v1::ManifestWork;
 use object::text::with_causes;
 use object::{Metadata as _, hex};
@@ -175,7 +175,7 @@ impl KeptWorks {
             "metadata": {"name": name, "labels": {KEPT_WORK_LABEL: self.hub}},
             "data": {"work": ByteString(packed(work))},
         });
-        let params = PatchParams::apply("wheelwright-agent").force();
+        let params = PatchParams::apply(AGENT).force();
         let written = self.secrets.patch(name, &params, &Patch::Apply(secret)).await;
         written.map(drop).map_err(api("keep a work on the cluster"))
     }

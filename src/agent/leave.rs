@@ -8,9 +8,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::join::{Credentials, JoinError, api};
+use super::credentials::Credentials;
+use super::error::{JoinError, api};
+use super::run::{FIRST_WAIT, LONGEST_WAIT};
 use super::wait::Wait;
-use super::{FIRST_WAIT, LONGEST_WAIT};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::APPLIED_WORK_FINALIZER;
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec};

@@ -16,10 +16,12 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::hub::{Bootstrap, Hub};
-use super::join::{self, Credentials, JoinError};
+use super::credentials::Credentials;
+use super::error::JoinError;
+use super::hub::{Hub, bootstrap_changes};
+use super::identity::join_anew;
 use super::wait::Wait;
-use super::{AgentOptions, addon_status, join_anew, spoke, switch};
+use super::{AgentOptions, addon_status, join, spoke, switch};
 use crate::shell::{Handle, now};
 use object::text::with_causes;
 use object::{Key, Metadata};
@@ -33,8 +35,7 @@ const LONGEST_WAIT_TO_RENEW: Duration = Duration::from_mins(10);
 const LONGEST_WAIT_TO_JOIN: Duration = Duration::from_secs(30);
 /// Longest time between two readings of the clock that a certificate ends by.
 const LONGEST_WAIT_FOR_CLOCK: Duration = Duration::from_mins(1);
-/// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a
-/// pod.
+/// How often the kept identity and the claim are read.
 const READ_PERIOD: Duration = Duration::from_secs(10);
 /// Interval of the checks whether the hub knows the identity, and the number of refusals in a row that end
 /// its use.
@@ -274,16 +275,6 @@ impl Answers {
 async fn is_absent(bootstrap: &kube::Client, cluster: &str) -> bool {
     let clusters: Api<ManagedCluster> = Api::all(bootstrap.clone());
     clusters.get_metadata_opt(cluster).await.is_ok_and(|found| found.is_none())
-}
-
-/// Returns when the bootstrap kubeconfig has another content. One that cannot be read now does not count.
-pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &Hub) {
-    loop {
-        sleep(READ_PERIOD).await;
-        if Hub::read(bootstrap).is_ok_and(|read| !read.is_same(hub)) {
-            return;
-        }
-    }
 }
 
 /// Waits until a time, which may be in the past.

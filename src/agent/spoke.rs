@@ -14,24 +14,24 @@ use serde_json::json;
 use tokio::time::sleep;
 use tracing::warn;
 
+use super::credentials::Credentials;
+use super::error::{JoinError, api};
 use super::hub::Hub;
-use super::join::{Credentials, JoinError, api};
 use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::{AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
+use api::names::{AGENT, AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
 use controllers::agent_identity::{AgentSettings, EVICTION_GRACE, Identity, claim_name};
 use object::{Key, Metadata as _};
 
-const MANAGER: &str = "wheelwright-agent";
 /// The interval of checks whether a definition is served, and their time limit.
 const POLL: Duration = Duration::from_millis(200);
 const POLLS: u32 = 150;
 const READ_DEFINITIONS: &str = "read the definitions of the cluster";
 
 fn params() -> PatchParams {
-    PatchParams::apply(MANAGER).force()
+    PatchParams::apply(AGENT).force()
 }
 
 /// Installs definitions and waits until they are served. A definition that another client keeps stays as it is:
@@ -82,7 +82,7 @@ fn is_of_another(definition: &CustomResourceDefinition) -> bool {
     let entries = definition.metadata.managed_fields.as_deref().unwrap_or_default();
     let has_spec = |fields: &FieldsV1| fields.0.get("f:spec").is_some();
     entries.iter().any(|entry| {
-        entry.manager.as_deref() != Some(MANAGER) && entry.fields_v1.as_ref().is_some_and(has_spec)
+        entry.manager.as_deref() != Some(AGENT) && entry.fields_v1.as_ref().is_some_and(has_spec)
     })
 }
 

@@ -8,8 +8,8 @@ use kube::Api;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::info;
 
+use super::error::JoinError;
 use super::hub::Hub;
-use super::join::JoinError;
 use super::{AgentOptions, spoke};
 use crate::shell::{Handle, is_away, now};
 use api::cluster::v1::ManagedCluster;

@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::authn;
 use super::hub::Hub;
 use super::request::{ApiRequest, Verb};
-use super::signer::CLIENT_SIGNER;
 use crate::pki::CertificateRequest;
+use api::names::KUBE_CLIENT_SIGNER;
 use store::rbac::{Attributes, MASTERS};
 use store::{ApiError, ResourcePath, Store, User, WriteOptions, Written};
 
@@ -136,8 +136,8 @@ pub(super) fn admitted(
         let spec = |field: &str| {
             outcome.object.at(&["spec", field]).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        if spec("signerName") == CLIENT_SIGNER && names_masters_group(&spec("request")) {
-            let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
+        if spec("signerName") == KUBE_CLIENT_SIGNER && names_masters_group(&spec("request")) {
+            let why = format!("use of {KUBE_CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
             return Err(ApiError::forbidden(target, &why));
         }
     }

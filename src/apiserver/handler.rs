@@ -98,7 +98,7 @@ fn paths(hub: &Hub, request: &ApiRequest) -> HandlerResult {
         )),
         path => discovery::answer(hub, request)
             .map(Ok)
-            .or_else(|| openapi::answer(hub, path))
+            .or_else(|| hub.documents.answer(path, || hub.read(openapi::by_path)))
             .unwrap_or_else(|| Err(ApiError::no_such_path())),
     }
 }

@@ -1,7 +1,7 @@
 //! The state that all requests share: the stores with their locks, the open watches, and the keys.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rustls::server::danger::ClientCertVerifier;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::journal::{Durable, Journal, Stores};
 use super::openapi::Documents;
 use super::places::{Place, Places};
+use super::signals::Signals;
 use super::token::TokenKey;
 use crate::pki::Authority;
 use store::{ApiError, Entry, GroupResource, Store, User};
@@ -81,31 +82,6 @@ pub(super) struct Parts {
     pub(super) static_tokens: BTreeMap<[u8; 32], Arc<User>>,
 }
 
-/// Wakes the watches of a resource.
-#[derive(Debug, Default)]
-pub(super) struct Signals {
-    by_resource: Mutex<BTreeMap<GroupResource, watch::Sender<u64>>>,
-    all: watch::Sender<u64>,
-}
-
-impl Signals {
-    /// Returns a receiver that every later change of the resource wakes.
-    pub(super) fn subscribe(&self, resource: &GroupResource) -> watch::Receiver<u64> {
-        lock(&self.by_resource).entry(resource.clone()).or_default().subscribe()
-    }
-
-    /// Announces that these writes are visible.
-    pub(super) fn notify<'a>(&self, written: impl Iterator<Item = (&'a GroupResource, u64)>) {
-        let senders = lock(&self.by_resource);
-        for (resource, revision) in written {
-            self.all.send_replace(revision);
-            if let Some(sender) = senders.get(resource) {
-                sender.send_replace(revision);
-            }
-        }
-    }
-}
-
 impl Hub {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens } = parts;
@@ -170,15 +146,11 @@ impl Hub {
 
     /// Wakes at every change.
     pub(super) fn subscribe_all(&self) -> watch::Receiver<u64> {
-        self.signals.all.subscribe()
+        self.signals.subscribe_all()
     }
 
     /// Returns why the last write was refused, if the disk refused it.
     pub(super) fn failure(&self) -> Option<String> {
         self.journal.as_ref().and_then(Journal::failure)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,10 +7,37 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use super::start_error::StartError;
-
 /// The permissions that only the owner may have, in the mode of a file.
 const OTHERS: u32 = 0o077;
+
+/// A data directory that cannot be locked for one server.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// The data directory cannot be used.
+    #[error("cannot use {path}")]
+    Data {
+        /// The directory, or a file in it.
+        path: String,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// Another server uses the data directory.
+    #[error("another server uses {path}: process {process}")]
+    InUse {
+        /// The directory.
+        path: String,
+        /// The id of its process.
+        process: String,
+    },
+    /// Users other than the owner may read the data.
+    #[error("{path} is open to other users: its mode is {mode:o}")]
+    Exposed {
+        /// The directory, or a file in it.
+        path: String,
+        /// Its permissions.
+        mode: u32,
+    },
+}
 
 /// The lock of a data directory. The operating system releases it when it is dropped or the process ends for
 /// any reason.
@@ -23,11 +50,11 @@ impl DirectoryLock {
     /// Locks a directory, which is created where it does not exist.
     ///
     /// # Errors
-    /// [`StartError::InUse`] if another server holds the lock, [`StartError::Exposed`] if other users may
-    /// read the directory or a file in it, [`StartError::Data`] if it cannot be used.
-    pub(super) fn acquire(dir: &Path) -> Result<Self, StartError> {
+    /// [`LockError::InUse`] if another server holds the lock, [`LockError::Exposed`] if other users may
+    /// read the directory or a file in it, [`LockError::Data`] if it cannot be used.
+    pub(super) fn acquire(dir: &Path) -> Result<Self, LockError> {
         let path = dir.join("lock");
-        let refused = |source| StartError::Data { path: path.display().to_string(), source };
+        let refused = |source| LockError::Data { path: path.display().to_string(), source };
         create_private(dir).map_err(refused)?;
         check_private(dir)?;
         let mut options = OpenOptions::new();
@@ -38,7 +65,7 @@ impl DirectoryLock {
             Err(TryLockError::WouldBlock) => {
                 let mut process = String::new();
                 file.read_to_string(&mut process).map_err(refused)?;
-                return Err(StartError::InUse { path: dir.display().to_string(), process });
+                return Err(LockError::InUse { path: dir.display().to_string(), process });
             }
             Err(TryLockError::Error(source)) => return Err(refused(source)),
         }
@@ -59,14 +86,14 @@ fn create_private(dir: &Path) -> std::io::Result<()> {
 
 /// Refuses a directory that other users may list, or that holds a file that other users may read. What a link
 /// leads to counts.
-fn check_private(dir: &Path) -> Result<(), StartError> {
-    let refused = |source| StartError::Data { path: dir.display().to_string(), source };
+fn check_private(dir: &Path) -> Result<(), LockError> {
+    let refused = |source| LockError::Data { path: dir.display().to_string(), source };
     let inside = fs::read_dir(dir).map_err(refused)?.map(|entry| entry.map(|entry| entry.path()));
     for path in std::iter::once(Ok(dir.to_owned())).chain(inside) {
         let path = path.map_err(refused)?;
         let mode = fs::metadata(&path).map_err(refused)?.permissions().mode() & 0o777;
         if mode & OTHERS != 0 {
-            return Err(StartError::Exposed { path: path.display().to_string(), mode });
+            return Err(LockError::Exposed { path: path.display().to_string(), mode });
         }
     }
     Ok(())

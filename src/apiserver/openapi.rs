@@ -10,7 +10,6 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::hub::Hub;
 use super::respond::{self, HandlerResult};
 use store::{self, ApiError, ApiResource, Store, Version};
 
@@ -26,34 +25,18 @@ struct Document {
     hash: String,
 }
 
-/// Answers `/openapi/v3` and what is below it; `None` for every other path.
-pub(super) fn answer(hub: &Hub, path: &str) -> Option<HandlerResult> {
-    let below = path.strip_prefix("/openapi/v3")?;
-    let served = hub.read(by_path);
-    match below.trim_matches('/') {
-        "" => {
-            let paths = served.into_iter().map(|(path, sources)| {
-                let (_, hash) = hub.documents.get(&path, sources);
-                (path.clone(), json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}") }))
-            });
-            Some(Ok(respond::json(StatusCode::OK, &json!({ "paths": paths.collect::<Map<_, _>>() }))))
-        }
-        path => match served.get(path) {
-            None => Some(Err(ApiError::no_such_path())),
-            Some(sources) => Some(Ok(document_answer(&hub.documents.get(path, sources.clone()).0))),
-        },
-    }
-}
-
 fn document_answer(text: &Arc<Vec<u8>>) -> Response {
     let mut response = Response::new(Body::from(text.to_vec()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// Returns resources by the path of their group version, such as `apis/apps/v1`.
-fn by_path(store: &Store) -> BTreeMap<String, Vec<Arc<ApiResource>>> {
-    let mut paths: BTreeMap<String, Vec<Arc<ApiResource>>> = BTreeMap::new();
+/// Resources by the path of their group version, such as `apis/apps/v1`.
+type ByPath = BTreeMap<String, Vec<Arc<ApiResource>>>;
+
+/// Returns the resources that a store serves.
+pub(super) fn by_path(store: &Store) -> ByPath {
+    let mut paths = ByPath::new();
     for resource in store.resources() {
         for version in resource.versions.iter().filter(|v| v.served) {
             paths.entry(group_path(resource, &version.name)).or_default().push(resource.clone());
@@ -71,6 +54,25 @@ fn group_path(resource: &ApiResource, version: &str) -> String {
 }
 
 impl Documents {
+    /// Answers `/openapi/v3` and what is below it; `None` for every other path.
+    pub(super) fn answer(&self, path: &str, served: impl FnOnce() -> ByPath) -> Option<HandlerResult> {
+        let below = path.strip_prefix("/openapi/v3")?;
+        let served = served();
+        match below.trim_matches('/') {
+            "" => {
+                let paths = served.into_iter().map(|(path, sources)| {
+                    let (_, hash) = self.get(&path, sources);
+                    (path.clone(), json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}") }))
+                });
+                Some(Ok(respond::json(StatusCode::OK, &json!({ "paths": paths.collect::<Map<_, _>>() }))))
+            }
+            path => match served.get(path) {
+                None => Some(Err(ApiError::no_such_path())),
+                Some(sources) => Some(Ok(document_answer(&self.get(path, sources.clone()).0))),
+            },
+        }
+    }
+
     fn get(&self, path: &str, sources: Vec<Arc<ApiResource>>) -> (Arc<Vec<u8>>, String) {
         let mut documents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &Document| {

@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 
 use super::hub::Hub;
 use crate::pki::{Authority, CertificateRequest, Usage};
+use api::names::KUBE_CLIENT_SIGNER;
 use object::{Key, Object};
 use store::rbac::MASTERS;
 use store::{DeleteOptions, ListOptions, Patch, ResourcePath, WriteOptions};
 
-/// The signer whose certificates this server accepts from clients.
-pub(super) const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// `--cluster-signing-duration` of kube-controller-manager.
 const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Decided requests are kept for an hour, undecided ones for a day (kube-controller-manager, csrcleaner).
@@ -76,7 +75,7 @@ fn is_old(request: &Object, now: Timestamp) -> bool {
 /// reason why there is none.
 fn issue(authority: &Authority, request: &Object, now: Timestamp) -> Option<Value> {
     let spec = |field: &str| request.at(&["spec", field]);
-    let is_ours = spec("signerName")?.as_str() == Some(CLIENT_SIGNER);
+    let is_ours = spec("signerName")?.as_str() == Some(KUBE_CLIENT_SIGNER);
     let is_done = request.at(&["status", "certificate"]).is_some()
         || ["Denied", "Failed"].iter().any(|c| has_condition(request, c));
     if !is_ours || is_done || !has_condition(request, "Approved") {
@@ -127,7 +126,7 @@ mod tests {
 
     fn csr(usages: Value, conditions: Value) -> Object {
         let text = request(&KeyPair::generate().unwrap(), &Subject::new("user", &["a", "b"]), &[]).unwrap();
-        let spec = json!({ "request": STANDARD.encode(text), "signerName": CLIENT_SIGNER, "usages": usages, "expirationSeconds": 600 });
+        let spec = json!({ "request": STANDARD.encode(text), "signerName": KUBE_CLIENT_SIGNER, "usages": usages, "expirationSeconds": 600 });
         Object::from_value(
             json!({ "metadata": { "creationTimestamp": "2026-01-01T00:00:00Z" }, "spec": spec, "status": { "conditions": conditions } }),
         )

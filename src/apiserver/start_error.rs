@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::journal::JournalError;
+use super::lock::LockError;
 use crate::pki;
 use store::ApiError;
 
@@ -17,29 +18,16 @@ pub enum StartError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The data directory cannot be used.
+    /// The data directory cannot be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A file of the data directory cannot be used.
     #[error("cannot use {path}")]
     Data {
-        /// The directory, or a file in it.
+        /// The file.
         path: String,
         /// The error of the operating system.
         source: std::io::Error,
-    },
-    /// Another server uses the data directory.
-    #[error("another server uses {path}: process {process}")]
-    InUse {
-        /// The directory.
-        path: String,
-        /// The id of its process.
-        process: String,
-    },
-    /// Users other than the owner may read the data.
-    #[error("{path} is open to other users: its mode is {mode:o}")]
-    Exposed {
-        /// The directory, or a file in it.
-        path: String,
-        /// Its permissions.
-        mode: u32,
     },
     /// The data directory holds a journal that cannot be read or extended.
     #[error(transparent)]

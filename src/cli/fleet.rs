@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use controllers::hub::overview::{ClusterSummary, Clusters, Group, Mark, Overview, WorkloadSummary};
+use controllers::hub::overview::{
+    ClusterSummary, Clusters, Group, Mark, ObjectList, Overview, WorkloadSummary,
+};
 
 use super::output::Style;
 use engine::plural::counted;
@@ -70,12 +72,7 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
         }
         if let Some(held) = &repository.held_deletions {
             let _ = writeln!(page, "  {}", held.summary());
-            for object in &held.objects {
-                let _ = writeln!(page, "    {object}");
-            }
-            if held.more > 0 {
-                let _ = writeln!(page, "    and {} more", held.more);
-            }
+            objects(page, "    ", &held.objects, held.more);
         }
         if !repository.held_plan.is_empty() {
             let _ = writeln!(
@@ -83,7 +80,21 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
                 "  the plan waits for the annotation gitops.wheelwright.dev/approve-plan={}",
                 repository.held_plan
             );
+            for ObjectList { what, objects: listed, more } in &repository.held_changes {
+                let _ = writeln!(page, "    {what}");
+                objects(page, "      ", listed, *more);
+            }
         }
+    }
+}
+
+/// Writes the first objects of a list, and the number of the others.
+fn objects(page: &mut String, indent: &str, objects: &[String], more: usize) {
+    for object in objects {
+        let _ = writeln!(page, "{indent}{object}");
+    }
+    if more > 0 {
+        let _ = writeln!(page, "{indent}and {more} more");
     }
 }
 
@@ -220,5 +231,21 @@ mod tests {
         };
         assert!(text(refused).contains("\n  the present state is not reported: the server refused it\n"));
         assert!(!text(fleet).contains("not reported"));
+    }
+
+    #[test]
+    fn what_a_held_plan_does_stands_below_its_approval() {
+        let objects = vec!["ConfigMap n/a".into(), "ConfigMap n/b".into()];
+        let changed = ObjectList { what: "3 objects to change".into(), objects, more: 1 };
+        let held = Repository {
+            name: "n/fleet".into(),
+            held_plan: "c0de".into(),
+            held_changes: vec![changed],
+            ..Repository::default()
+        };
+        let page = page(&Overview { repositories: vec![held], ..Overview::default() }, Style::PLAIN);
+        let told = "\n  the plan waits for the annotation gitops.wheelwright.dev/approve-plan=c0de\n    \
+                    3 objects to change\n      ConfigMap n/a\n      ConfigMap n/b\n      and 1 more\n";
+        assert!(page.contains(told), "{page}");
     }
 }

@@ -16,6 +16,7 @@ mod local_tree;
 mod objects;
 mod origin;
 pub mod output;
+mod runtime;
 mod tree;
 mod writer;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 
-use super::commands::block_on;
 use super::connect::HubArgs;
+use super::runtime::block_on;
 use super::{CommandError, objects, writer};
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
 use api::names::GITOPS_GROUP;

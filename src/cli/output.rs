@@ -9,6 +9,8 @@ use serde::Serialize;
 pub struct Ui {
     out: Box<dyn Write + Send>,
     terminal: bool,
+    /// The text that [`Ui::draw`] has drawn last.
+    drawn: String,
     /// The file of the log lines; without one they go to standard error.
     pub log_file: Option<PathBuf>,
 }
@@ -49,7 +51,7 @@ impl Style {
     }
 
     /// Returns the number of rows that a text takes.
-    pub fn height(self, text: &str) -> usize {
+    fn height(self, text: &str) -> usize {
         text.lines().map(|line| self.rows_of(line)).sum()
     }
 
@@ -58,24 +60,28 @@ impl Style {
         shown_width(line).div_ceil(self.columns.max(1)).max(1)
     }
 
-    /// Cuts the lines of a text to the width of the screen, so that each is one row of it. When the screen
+    /// Breaks the lines of a text at the width of the screen, so that each is one row of it. When the screen
     /// becomes wider, some terminals join the rows of a line, and others do not.
-    pub fn cut(self, text: &str) -> String {
-        let cut = |line| {
-            let mut left = self.columns;
-            let shown = characters(line).filter(move |(_, is_shown)| {
-                let fits = !is_shown || left > 0;
-                left = left.saturating_sub(usize::from(*is_shown));
-                fits
-            });
-            shown.map(|(character, _)| character).chain(['\n']).collect::<String>()
-        };
-        text.lines().map(cut).collect()
+    fn fold(self, text: &str) -> String {
+        let mut folded = String::new();
+        for line in text.lines() {
+            let mut column = 0;
+            for (character, is_shown) in characters(line) {
+                if is_shown && column == self.columns.max(1) {
+                    folded.push('\n');
+                    column = 0;
+                }
+                column += usize::from(is_shown);
+                folded.push(character);
+            }
+            folded.push('\n');
+        }
+        folded
     }
 
     /// Cuts a text that is overwritten later to the screen, because nothing above it can be overwritten. The
     /// last row is for the cursor.
-    pub fn fit(self, text: &str) -> String {
+    fn fit(self, text: &str) -> String {
         if self.height(text) < self.rows {
             return text.to_owned();
         }
@@ -114,7 +120,7 @@ impl Ui {
     pub fn stdio() -> Self {
         let terminal =
             io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        Self { out: Box::new(io::stdout()), terminal, log_file: None }
+        Self { out: Box::new(io::stdout()), terminal, drawn: String::new(), log_file: None }
     }
 
     /// Returns whether the output is a terminal, which shows colours and can be overwritten.
@@ -136,13 +142,31 @@ impl Ui {
         Style { colour, columns, rows }
     }
 
-    /// Replaces the content of a terminal by a page. Another output gets the page after the one before it.
+    /// Draws a text at the end of a terminal, in place of the one that was drawn before. Another output gets
+    /// it after the one before. A text that is there already is not drawn again.
     ///
     /// # Errors
     /// Fails when the output is closed.
-    pub fn redraw(&mut self, page: &str) -> io::Result<()> {
-        let clear = if self.terminal { "\u{1b}[H\u{1b}[2J" } else { "" };
-        self.text(format!("{clear}{}", self.style().fit(page)))
+    pub fn draw(&mut self, text: &str) -> io::Result<()> {
+        let style = self.style();
+        let text = if self.terminal { style.fit(&style.fold(text)) } else { text.to_owned() };
+        if text == self.drawn {
+            return Ok(());
+        }
+        self.erase()?;
+        self.text(&text)?;
+        self.drawn = text;
+        Ok(())
+    }
+
+    /// Removes the text that is drawn on a terminal. One that has become narrower shows a line of it in
+    /// several rows.
+    ///
+    /// # Errors
+    /// Fails when the output is closed.
+    pub fn erase(&mut self) -> io::Result<()> {
+        let rows = self.style().height(&std::mem::take(&mut self.drawn));
+        if self.terminal && rows > 0 { self.text(format!("\u{1b}[{rows}A\u{1b}[J")) } else { Ok(()) }
     }
 
     /// Prints text as it is.
@@ -200,7 +224,20 @@ mod tests {
         let style = Style { colour: true, columns: 80, rows: 3 };
         assert_eq!(style.fit(&text), format!("{line}\nand 39 more lines\n"));
         assert_eq!(Style::PLAIN.fit(&text), text);
-        let style = Style { colour: true, columns: 3, rows: 3 };
-        assert_eq!(style.cut(&format!("{line}\n")), "\u{1b}[32m✓\u{1b}[0m c\n");
+    }
+
+    #[test]
+    fn a_line_that_is_wider_than_the_screen_is_broken_into_rows() {
+        let line = "\u{1b}[32m✓\u{1b}[0m cluster-1\n\nv1\n";
+        for (columns, folded) in [
+            (11, line),
+            (10, "\u{1b}[32m✓\u{1b}[0m cluster-\n1\n\nv1\n"),
+            (4, "\u{1b}[32m✓\u{1b}[0m cl\nuste\nr-1\n\nv1\n"),
+        ] {
+            let style = Style { colour: true, columns, rows: 24 };
+            assert_eq!(style.fold(line), folded);
+            assert_eq!(style.height(folded), folded.lines().count(), "each is one row");
+        }
+        assert_eq!(Style { columns: 0, ..Style::PLAIN }.fold("ab\n"), "a\nb\n");
     }
 }

@@ -12,10 +12,9 @@ use super::connect::HubArgs;
 use super::output::Ui;
 use super::{CommandError, CommandResult};
 use crate::shell;
+use api::names::CLI;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 
-/// The field manager of the commands.
-const MANAGER: &str = "wheelwright-cli";
 /// Times between the attempts of a change that meets conflicts, as in client-go's `DefaultBackoff`, which is
 /// for objects that controllers write.
 const CONFLICT_WAITS: [Duration; 3] =
@@ -190,7 +189,7 @@ impl Writer {
     /// Applies an object; fields of other managers stay.
     pub(super) async fn apply<K: Kind>(&mut self, object: &K) -> Result<K, CommandError> {
         let key = Key::of(object);
-        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(MANAGER).force() };
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(CLI).force() };
         let patch = Object::from_typed(object);
         let applied =
             api::<K>(&self.client, &key.namespace).patch(&key.name, &params, &Patch::Apply(&patch)).await;
@@ -202,7 +201,7 @@ impl Writer {
         &self,
         object: &K,
     ) -> Result<kube::Result<DynamicObject>, CommandError> {
-        let params = PostParams { dry_run: self.dry_run, field_manager: Some(MANAGER.into()) };
+        let params = PostParams { dry_run: self.dry_run, field_manager: Some(CLI.into()) };
         let access = api::<K>(&self.client, &Key::of(object).namespace);
         let object: DynamicObject = serde_json::from_value(Object::from_typed(object).into_value())?;
         Ok(access.create(&params, &object).await)

@@ -7,16 +7,15 @@ use kube::config::AuthInfo;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::shown::namespace;
+use super::rights::namespace;
 use crate::shell::{client, message};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
-use api::names::{APPROVE_DELETION_ANNOTATION, APPROVE_PLAN_ANNOTATION};
+use api::names::{APPROVE_DELETION_ANNOTATION, APPROVE_PLAN_ANNOTATION, DASHBOARD};
 use controllers::hub::policy_change::{PolicyChange, PolicyScope, change};
 use object::Metadata as _;
 
 /// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
 const ATTEMPTS: usize = 5;
-const MANAGER: &str = "wheelwright-dashboard";
 
 /// A button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -117,7 +116,7 @@ fn status(error: &ActionError) -> StatusCode {
 }
 
 fn params() -> PatchParams {
-    PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() }
+    PatchParams { field_manager: Some(DASHBOARD.into()), ..PatchParams::default() }
 }
 
 fn is_conflict(error: &kube::Error) -> bool {
@@ -160,7 +159,7 @@ async fn try_change(
             access.patch(policy.name(), &params(), &Patch::Merge(patch)).await?;
         }
         PolicyChange::Create { policy, record } => {
-            let create = PostParams { dry_run: false, field_manager: Some(MANAGER.into()) };
+            let create = PostParams { dry_run: false, field_manager: Some(DASHBOARD.into()) };
             let created = access.create(&create, &policy).await?;
             if !record.is_empty() {
                 remember(&access, created.name(), &record).await?;

@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::page::{document, escape};
-use super::rights::{Right, Rights};
+use super::html::{document, escape};
+use super::rights::{Right, Rights, namespace};
 use super::rollouts::class;
-use super::shown::namespace;
 use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::{ManagedCluster, Taint};

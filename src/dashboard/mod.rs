@@ -9,6 +9,7 @@
 mod action;
 pub mod certificate;
 mod cluster;
+mod html;
 pub mod hub;
 mod live;
 mod local;

@@ -1,7 +1,8 @@
-//! The HTML of the dashboard. Every text of the hub is escaped.
+//! The pages of the dashboard, and the content about a whole fleet.
 
 use std::fmt::Write as _;
 
+use super::html::{button, cluster_link, document, escape};
 use super::rollouts::Rollouts;
 use super::shown::Shown;
 use controllers::hub::overview::{Clusters, HeldObjects, ObjectList, Overview, ReportSummary, Repository};
@@ -60,34 +61,6 @@ pub(super) fn refused(why: &str) -> String {
     document("Refused", "", "", &main)
 }
 
-/// Returns a document; `title` is escaped.
-pub(super) fn document(title: &str, head: &str, header: &str, main: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{} – Wheelwright</title>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"stylesheet\" href=\"style.css\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n{head}\n</head>\n<body>\n\
-         <header><h1>Wheelwright</h1>{header}</header>\n{main}\n</body>\n</html>\n",
-        escape(title)
-    )
-}
-
-/// Writes the form of a button: its verb, what it is about, and an approval.
-pub(super) fn button(html: &mut String, verb: &str, label: &str, subject: &str, token: &str) {
-    // The label identifies the button, so that the script finds the focused button again after an update.
-    let id = format!("{verb} {subject} {token}");
-    let _ = write!(
-        html,
-        "<form method=\"post\" action=\"act\"><input type=\"hidden\" name=\"verb\" value=\"{verb}\">\
-         <input type=\"hidden\" name=\"subject\" value=\"{}\"><input type=\"hidden\" name=\"token\" value=\"{}\">\
-         <button id=\"{}\">{}</button></form>",
-        escape(subject),
-        escape(token),
-        escape(&id.trim_end().replace(' ', ":")),
-        escape(label)
-    );
-}
-
 /// Returns the content while the fleet cannot be read.
 pub(super) fn problem(why: &str) -> String {
     format!("<p class=\"problem\">The hub cannot be read now: {}</p>", escape(why))
@@ -141,6 +114,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         suspended,
         held_deletions,
         held_plan: _,
+        held_changes: _,
         objects,
         report,
         report_error,
@@ -184,11 +158,16 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         self::held_deletions(html, name, held, has_buttons);
     }
     self::held_plan(html, repository, has_buttons);
-    for ObjectList { what, objects, more } in objects {
+    lists(html, objects);
+    *html += "</article>";
+}
+
+/// Writes lists of objects below their headings.
+fn lists(html: &mut String, lists: &[ObjectList]) {
+    for ObjectList { what, objects, more } in lists {
         let _ = write!(html, "<h4>{}</h4>", escape(what));
         list(html, objects, *more);
     }
-    *html += "</article>";
 }
 
 /// Writes the first objects of a list, and the number of the others.
@@ -215,9 +194,9 @@ fn held_deletions(html: &mut String, name: &str, held: &HeldObjects, has_buttons
     }
 }
 
-/// Shows the plan that waits for an approval.
+/// Shows the plan that waits for an approval, and what it does.
 fn held_plan(html: &mut String, repository: &Repository, has_buttons: bool) {
-    let Repository { name, seen, held_plan, .. } = repository;
+    let Repository { name, seen, held_plan, held_changes, .. } = repository;
     if held_plan.is_empty() {
         return;
     }
@@ -229,6 +208,7 @@ fn held_plan(html: &mut String, repository: &Repository, has_buttons: bool) {
         escape(held_plan),
         escape(name)
     );
+    lists(html, held_changes);
     if has_buttons {
         button(html, "approve-plan", &format!("Approve the plan of {name}"), name, held_plan);
     }
@@ -298,13 +278,6 @@ fn placements(html: &mut String, overview: &Overview, has_reasons: bool) {
     *html += "</tbody></table></section>";
 }
 
-/// Returns a link to the page of a cluster. `of` is what the cell around it is about, which tells the links
-/// of a page apart, so that the script finds the focused one again after an update.
-pub(super) fn cluster_link(of: &str, cluster: &str) -> String {
-    let (of, cluster) = (escape(of), escape(cluster));
-    format!("<a id=\"cluster:{of}:{cluster}\" href=\"cluster?of={cluster}\">{cluster}</a>")
-}
-
 /// Returns the page about a cluster that does not exist, or of which the visitor may see nothing.
 pub(super) fn no_cluster(name: &str) -> String {
     refused(&format!("There is no cluster {name} of which you may see something."))
@@ -320,22 +293,4 @@ fn short(commit: &str) -> &str {
         "" => "none",
         commit => commit,
     }
-}
-
-/// Escapes text for HTML elements and quoted attributes.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\'' => escaped += "&#39;",
-            // An event of the stream holds none.
-            '\r' => escaped.push(' '),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::{cluster_link, document, escape};
+use super::html::{cluster_link, document, escape};
 use engine::placement::explain::Explanation;
 use engine::plural::counted;
 

@@ -7,7 +7,6 @@ use k8s_openapi::api::authentication::v1::UserInfo;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::{Api, PostParams};
 
-use super::shown::namespace;
 use crate::shell::message;
 use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, WORK_GROUP};
 use controllers::hub::overview::{Overview, WorkloadSummary};
@@ -108,6 +107,11 @@ impl Right {
             }
         }
     }
+}
+
+/// Returns the namespace of NAMESPACE/NAME.
+pub(super) fn namespace(name: &str) -> &str {
+    name.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
 /// Returns the names of the clusters of workloads.

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::page::{button, cluster_link, escape};
-use controllers::hub::overview::{ClusterSummary, Group, Mark, WorkloadSummary};
+use super::html::{button, cluster_link, escape};
+use controllers::hub::overview::{ClusterSummary, Group, Mark, StageSummary, WorkloadSummary};
 
 /// Limit of the clusters of a page that are shown one by one, over all groups. Clusters with problems come
 /// first, and the rest is counted: 200 of them take about 50 kB.
 const SHOWN: usize = 200;
+
+/// Limit of the stages of a rollout that are shown.
+const STAGES: usize = 20;
 
 /// Writes the rollouts of a page.
 pub(super) struct Rollouts {
@@ -34,8 +37,18 @@ impl Rollouts {
 
     /// Writes a workload, with its number on the page.
     pub(super) fn write(&mut self, html: &mut String, number: usize, workload: &WorkloadSummary) {
-        let WorkloadSummary { name, settled, total, holds, corrections, paused, approvals, groups, .. } =
-            workload;
+        let WorkloadSummary {
+            name,
+            settled,
+            total,
+            holds,
+            corrections,
+            paused,
+            approvals,
+            stages,
+            groups,
+            ..
+        } = workload;
         let _ = write!(
             html,
             "<section aria-labelledby=\"rollout-{number}\"><h2 id=\"rollout-{number}\">{}</h2>\
@@ -56,6 +69,7 @@ impl Rollouts {
                 false => button(html, "pause", &format!("Pause {name}"), name, ""),
             }
         }
+        self::stages(html, stages);
         let more: usize = groups.iter().map(|group| self.group(html, name, group)).sum();
         if more > 0 {
             let _ = write!(
@@ -101,6 +115,23 @@ impl Rollouts {
             _ => false,
         }
     }
+}
+
+/// Writes a line for each stage. If there are too many, the finished ones at the start are left out first.
+fn stages(html: &mut String, stages: &[StageSummary]) {
+    if stages.is_empty() {
+        return;
+    }
+    let more = stages.len().saturating_sub(STAGES);
+    let finished = stages.iter().take_while(|one| one.stage.unfinished == 0).count();
+    *html += "<ul>";
+    for StageSummary { placement, stage } in stages.iter().skip(finished.min(more)).take(STAGES) {
+        let _ = write!(html, "<li>{} {}</li>", escape(placement), escape(&stage.to_string()));
+    }
+    if more > 0 {
+        let _ = write!(html, "<li>and {more} more</li>");
+    }
+    *html += "</ul>";
 }
 
 fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {

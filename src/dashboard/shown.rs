@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rights::{Right, Rights};
+use super::rights::{Right, Rights, namespace};
 use controllers::hub::overview::{Clusters, Group, Overview, WorkloadSummary};
 
 /// The part of a fleet that a visitor is shown.
@@ -58,19 +58,17 @@ impl Shown {
     }
 }
 
-/// Returns the namespace of NAMESPACE/NAME.
-pub(super) fn namespace(name: &str) -> &str {
-    name.split_once('/').map_or("", |(namespace, _)| namespace)
-}
-
 /// Returns an add-on or a set on the clusters on which a right lets a visitor see it. Counts are those of
 /// these clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
-    let WorkloadSummary { name, holds, corrections, paused, approvals, groups, .. } = workload;
+    let WorkloadSummary { name, holds, corrections, paused, approvals, stages, groups, .. } = workload;
     let groups = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let may_list_policies = rights.may(Right::ListPolicies, "");
     // The text of an approval names clusters and placements.
     let names_all = [right, Right::ListPlacements].iter().all(|one| rights.may(*one, ""));
+    // A stage counts all its clusters.
+    let may_count =
+        |placement: &str| rights.may(right, "") && rights.may(Right::ListPlacements, namespace(placement));
     let about = |(token, about): (&String, &String)| {
         (token.clone(), if names_all { about.clone() } else { token.clone() })
     };
@@ -80,6 +78,7 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
         corrections: if rights.may(Right::ListPlacements, "") { corrections.clone() } else { Vec::new() },
         paused: *paused && may_list_policies,
         approvals: approvals.iter().filter(|_| may_list_policies).map(about).collect(),
+        stages: stages.iter().filter(|one| may_count(&one.placement)).cloned().collect(),
         ..WorkloadSummary::of(groups)
     }
 }

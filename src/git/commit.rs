@@ -1,6 +1,6 @@
 //! The commit that puts the files of a report on top of a branch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use git2::build::TreeUpdateBuilder;
@@ -8,9 +8,8 @@ use git2::{FileMode, IndexEntry, IndexTime, ObjectType, Oid, Repository, Signatu
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Error;
-use super::push::{Commit, LastPush};
 use super::report_history;
+use super::{Error, Signer};
 use object::text;
 
 const AUTHOR: &str = "Wheelwright";
@@ -23,17 +22,53 @@ pub(super) const RECORD: &str = ".wheelwright.json";
 /// and work, and for 1,000 clusters.
 const MAX_RECORD_BYTES: usize = 8 << 20;
 
-/// The owner of the report in a directory, the process that wrote it, and the files of the report.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
-    owner: String,
-    /// Empty in records of earlier versions.
-    #[serde(default)]
-    writer: String,
-    /// The commit that the process had pushed last, as its hub recorded it.
-    #[serde(default)]
-    after: String,
-    pub(super) files: BTreeSet<String>,
+/// Files to commit to a branch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Commit {
+    /// The branch; created without parents if it does not exist.
+    pub branch: String,
+    /// The directory of the branch that the files are in; empty for the root.
+    pub directory: String,
+    /// The owner of the files. Files of another owner stay as they are.
+    pub owner: String,
+    /// The process that writes. Two hubs with one owner, such as a hub and a copy of it, differ in it.
+    pub writer: String,
+    /// Which report of another process with the same owner it replaces.
+    pub replaces: Replaces,
+    /// The last push to the branch.
+    pub last: LastPush,
+    /// All files of the owner below the directory.
+    pub files: BTreeMap<String, String>,
+    /// Most commits of the branch. One more begins the branch again, where the server allows it.
+    pub history_limit: usize,
+    /// Commit message.
+    pub message: String,
+    /// Time of author and committer.
+    pub time: Timestamp,
+    /// Name and e-mail address of author and committer; `None` for Wheelwright.
+    pub author: Option<(String, String)>,
+    /// The key that signs the commit, if any.
+    pub signer: Option<Signer>,
+}
+
+impl Commit {
+    /// Returns the reference of the branch.
+    pub(super) fn reference(&self) -> String {
+        format!("refs/heads/{}", self.branch)
+    }
+}
+
+/// The last push to a branch, and what may happen to the branch after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastPush {
+    /// The commit; empty before the first push.
+    pub commit: String,
+    /// The commit of the push before it; empty if there is none.
+    pub previous: String,
+    /// Whether a branch that is gone is created again.
+    pub recreates: bool,
+    /// Whether commits follow on a branch that does not hold the commit.
+    pub adopts: bool,
 }
 
 /// The report of another process with the same owner that a commit replaces.
@@ -45,6 +80,19 @@ pub enum Replaces {
     Last,
     /// Whatever is there.
     Any,
+}
+
+/// The owner of the report in a directory, the process that wrote it, and the files of the report.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    owner: String,
+    /// Empty in records of earlier versions.
+    #[serde(default)]
+    writer: String,
+    /// The commit that the process had pushed last, as its hub recorded it.
+    #[serde(default)]
+    after: String,
+    pub(super) files: BTreeSet<String>,
 }
 
 /// The result of writing a commit.

@@ -13,6 +13,7 @@ use super::github::{AppKeys, GithubApp};
 use super::known_hosts::KnownHosts;
 use super::remote::{Remote, Transport};
 use super::transport::Proxy;
+use object::text::REDACTED;
 
 /// Fewest bytes of a value that is hidden in texts. A shorter one is part of ordinary words.
 const SHORTEST_SECRET: usize = 6;
@@ -169,13 +170,12 @@ impl Credentials {
 
     /// Hides the tokens, passwords and logins that a server is sent: it may repeat them in its answer.
     pub(super) fn hide(&self, text: &str) -> String {
-        const HIDDEN: &str = "[redacted]";
         let app = self.github_app.as_ref();
         let logins = [self.login(), app.and_then(GithubApp::login)];
         let tokens = [self.password.clone(), app.and_then(GithubApp::token)];
         let values = logins.into_iter().chain(tokens).flatten();
         values.filter(|value| value.len() >= SHORTEST_SECRET).fold(text.to_owned(), |text, value| {
-            text.replace(&STANDARD.encode(&value), HIDDEN).replace(&value, HIDDEN)
+            text.replace(&STANDARD.encode(&value), REDACTED).replace(&value, REDACTED)
         })
     }
 

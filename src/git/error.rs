@@ -3,7 +3,8 @@
 use git2::{ErrorClass, ErrorCode};
 use jiff::Timestamp;
 
-use super::{Refusal, process};
+use super::Refusal;
+use super::pack_limits::{MAX_OBJECT_BYTES, MAX_PACK_OBJECTS};
 use object::text;
 
 /// Longest text of a server that a message quotes, in characters.
@@ -201,30 +202,31 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the CamelCase word for conditions, events and metrics.
+    /// Returns the CamelCase word for the condition and the events of a fetch. Those of a report and of a
+    /// commit status follow from the retry that they need.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Url(_) => "InvalidURL",
             Self::Ref(_) => "InvalidRef",
             Self::Credentials(_) => "InvalidCredentials",
-            Self::Unreachable { .. } => "SourceUnreachable",
-            Self::Auth { .. } => "SourceUnauthorized",
+            Self::Unreachable { .. } | Self::PushContended { .. } | Self::Throttled { .. } => {
+                "SourceUnreachable"
+            }
+            Self::Auth { .. } | Self::PushRejected { .. } => "SourceUnauthorized",
             Self::HostKey { .. } => "HostKeyMismatch",
             Self::Empty { .. } => "SourceEmpty",
             Self::MissingRef { .. } => "RefNotFound",
             Self::Rewound { .. } => "SourceRewound",
             Self::NotVerified { why, .. } => why.reason(),
-            Self::Content(_) => "SourceRefused",
+            Self::Content(_)
+            | Self::RequestTooLarge { .. }
+            | Self::NotOurs { .. }
+            | Self::Fenced { .. }
+            | Self::BranchDeleted { .. }
+            | Self::BranchRewritten { .. }
+            | Self::StatusRejected { .. } => "SourceRefused",
             Self::Cancelled { .. } => "SourceTimeout",
             Self::Abandoned { .. } => "SourceAbandoned",
-            Self::PushRejected { .. } => "StatusPushRejected",
-            Self::RequestTooLarge { .. } => "SourceRefused",
-            Self::NotOurs { .. } => "StatusPushMisconfigured",
-            Self::Fenced { .. } => "StatusPushFenced",
-            Self::PushContended { .. } => "StatusPushContended",
-            Self::BranchDeleted { .. } | Self::BranchRewritten { .. } => "StatusPushStopped",
-            Self::StatusRejected { .. } => "CommitStatusRejected",
-            Self::Throttled { .. } => "CommitStatusFailed",
             Self::Cache(_) => "GitCacheFailed",
         }
     }
@@ -248,8 +250,8 @@ impl Error {
         if matches!(e.class(), ErrorClass::Indexer | ErrorClass::Zlib | ErrorClass::Invalid) {
             return Self::Content(format!(
                 "{url} sends a pack that is refused: {why}; a pack must be whole, with at most {} million objects of at most {} MiB",
-                process::MAX_PACK_OBJECTS / 1_000_000,
-                process::MAX_OBJECT_BYTES >> 20,
+                MAX_PACK_OBJECTS / 1_000_000,
+                MAX_OBJECT_BYTES >> 20,
             ));
         }
         match e.code() {

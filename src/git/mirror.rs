@@ -7,7 +7,6 @@ use std::sync::{Arc, Weak};
 
 use git2::{AutotagOption, Direction, FetchOptions, Oid, RemoteCallbacks, RemoteRedirect, Repository};
 use sha2::{Digest, Sha256};
-use tokio_util::sync::CancellationToken;
 
 use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
@@ -16,7 +15,7 @@ use super::report_history::Counted;
 use super::rewind::{History, guard, guard_step};
 use super::signature::{self, RefTarget, Verification};
 use super::transport::{PushedReference, Session, SessionLimits};
-use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
+use super::{Arrivals, Cancel, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
 /// Most files of packs of a mirror. Each fetch adds a pack with its index, and libgit2 never repacks, so a
@@ -29,8 +28,8 @@ const MAX_LOOSE_OBJECTS: usize = 20_000;
 /// Most bytes of the object database of a mirror: twice the largest pack.
 const MAX_MIRROR_BYTES: u64 = 4 << 30;
 
-/// Ends an operation that runs in another thread.
-pub type Cancel = CancellationToken;
+/// The references that a remote advertises, by name.
+type Advertised = Vec<(String, Oid)>;
 
 /// A bare repository that holds the fetched objects of a remote. It is not shared between processes.
 #[derive(Debug)]
@@ -187,6 +186,16 @@ impl Mirror {
         self.read(&repo, subject.commit)
     }
 
+    /// Asks the remote what a reference points to, a commit or an annotated tag, and downloads nothing.
+    /// Returns `None` for a commit, which no remote lists.
+    ///
+    /// # Errors
+    /// The remote cannot be reached, refuses access, or lacks the reference.
+    pub fn look_up(&self, want: &RefSpec) -> Result<Option<String>, Error> {
+        let (target, _) = self.resolve(&self.repository()?, want)?;
+        Ok(target.map(|target| target.id.to_string()))
+    }
+
     /// Returns whether a commit that was fetched before may still be used: it was verified with the same
     /// keys, or is signed by one of them.
     pub fn is_trusted(&self, revision: &str) -> bool {
@@ -232,12 +241,18 @@ impl Mirror {
         Ok(checkout)
     }
 
-    fn fetch_ref(&self, repo: &Repository, want: &RefSpec, history: History<'_>) -> Result<RefTarget, Error> {
+    /// Asks the remote for the target of a reference, among all references that it advertises.
+    fn resolve(&self, repo: &Repository, want: &RefSpec) -> Result<(Option<Target>, Advertised), Error> {
         let advertised = self.advertised(repo, Direction::Fetch)?;
         if advertised.is_empty() {
             return Err(Error::Empty { url: self.remote.to_string() });
         }
-        let Some(Target { name, id }) = want.resolve(self.remote.url(), &advertised)? else {
+        Ok((want.resolve(self.remote.url(), &advertised)?, advertised))
+    }
+
+    fn fetch_ref(&self, repo: &Repository, want: &RefSpec, history: History<'_>) -> Result<RefTarget, Error> {
+        let (target, advertised) = self.resolve(repo, want)?;
+        let Some(Target { name, id }) = target else {
             return Err(Error::Ref(format!("{want} is not a reference")));
         };
         let kept = kept(&name);
@@ -282,11 +297,7 @@ impl Mirror {
     }
 
     /// Returns the references that the remote advertises, by name.
-    pub(super) fn advertised(
-        &self,
-        repo: &Repository,
-        direction: Direction,
-    ) -> Result<Vec<(String, Oid)>, Error> {
+    pub(super) fn advertised(&self, repo: &Repository, direction: Direction) -> Result<Advertised, Error> {
         let session = self.session()?;
         let list = || -> Result<_, git2::Error> {
             let mut remote = repo.remote_anonymous(self.remote.url())?;

@@ -10,6 +10,7 @@
 //! and a push to a local path is not compare-and-swap. All bytes of a server pass through our own
 //! [`transport`]s.
 
+mod cancel;
 mod commit;
 mod commit_status;
 mod credentials;
@@ -19,11 +20,13 @@ mod known_hosts;
 mod local;
 mod mirror;
 mod notes;
+mod pack_limits;
 mod process;
 mod push;
 mod read;
 mod refs;
 mod remote;
+mod report_branch;
 mod report_commits;
 mod report_history;
 mod rewind;
@@ -33,15 +36,16 @@ pub(crate) mod tests;
 mod transport;
 mod watch;
 
-pub use commit::{Replaces, entry};
+pub use cancel::Cancel;
+pub use commit::{Commit, LastPush, Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;
 pub use local::{check_rewind, checkout};
+pub use mirror::Mirror;
 pub(crate) use mirror::object_bytes;
-pub use mirror::{Cancel, Mirror};
 pub use notes::Note;
-pub use push::{Commit, LastPush, Retry};
+pub use push::Retry;
 pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;

@@ -4,14 +4,8 @@ use std::sync::Once;
 
 use git2::ConfigLevel;
 
+use super::pack_limits::{MAX_OBJECT_BYTES, MAX_PACK_OBJECTS};
 use super::transport;
-
-/// Most bytes of an object that libgit2 makes from a delta: four times the largest file that is read, because
-/// a history may hold larger files than its tip. A delta of a few kilobytes can make an object of 2 GiB.
-pub(super) const MAX_OBJECT_BYTES: usize = 32 << 20;
-
-/// Most objects of a pack. The index of a pack costs about 100 bytes of memory for each.
-pub(super) const MAX_PACK_OBJECTS: usize = 2_000_000;
 
 /// Sets limits of packs, and installs our transports. Hides the configuration of the user and the machine:
 /// neither `url.*.insteadOf` nor a credential helper changes what a repository's address means.

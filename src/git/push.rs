@@ -1,67 +1,17 @@
 //! Commits from files in memory, pushed with compare-and-swap.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use git2::{Direction, ErrorCode, Oid, PushOptions, RemoteRedirect, Repository};
-use jiff::Timestamp;
 
-use super::commit::{Replaces, Written, write_commit};
+use super::commit::{Commit, Written, write_commit};
 use super::mirror::kept;
 use super::read::refuse_deep;
 use super::report_history;
-use super::{Error, Mirror, Signer};
+use super::{Error, Mirror};
 use object::text;
-
-/// Files to commit to a branch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Commit {
-    /// The branch; created without parents if it does not exist.
-    pub branch: String,
-    /// The directory of the branch that the files are in; empty for the root.
-    pub directory: String,
-    /// The owner of the files. Files of another owner stay as they are.
-    pub owner: String,
-    /// The process that writes. Two hubs with one owner, such as a hub and a copy of it, differ in it.
-    pub writer: String,
-    /// Which report of another process with the same owner it replaces.
-    pub replaces: Replaces,
-    /// The last push to the branch.
-    pub last: LastPush,
-    /// All files of the owner below the directory.
-    pub files: BTreeMap<String, String>,
-    /// Most commits of the branch. One more begins the branch again, where the server allows it.
-    pub history_limit: usize,
-    /// Commit message.
-    pub message: String,
-    /// Time of author and committer.
-    pub time: Timestamp,
-    /// Name and e-mail address of author and committer; `None` for Wheelwright.
-    pub author: Option<(String, String)>,
-    /// The key that signs the commit, if any.
-    pub signer: Option<Signer>,
-}
-
-impl Commit {
-    fn reference(&self) -> String {
-        format!("refs/heads/{}", self.branch)
-    }
-}
-
-/// The last push to a branch, and what may happen to the branch after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastPush {
-    /// The commit; empty before the first push.
-    pub commit: String,
-    /// The commit of the push before it; empty if there is none.
-    pub previous: String,
-    /// Whether a branch that is gone is created again.
-    pub recreates: bool,
-    /// Whether commits follow on a branch that does not hold the commit.
-    pub adopts: bool,
-}
 
 /// Limits the attempts of a push that loses races against other writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

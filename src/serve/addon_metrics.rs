@@ -1,9 +1,11 @@
-//! The metric of add-ons after their rollouts: on how many clusters they work.
+//! The metrics of add-ons beside those of their rollouts: on how many clusters they work, and how many keep
+//! them until a removal is approved.
 
 use std::sync::Arc;
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::{ConditionStatus, Conditions as _};
+use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::addon_conditions::AVAILABLE;
 use object::Metadata as _;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,22 +14,38 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByAddOn {
+struct ByAvailability {
     addon: String,
     available: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByAddOn {
+    addon: String,
+}
+
 /// Registers on how many clusters each add-on is available. Those that leave their clusters do not count.
 pub(super) fn register(registry: &mut Registry, addons: &[Arc<ManagedClusterAddOn>]) {
-    let clusters = Family::<ByAddOn, Gauge>::default();
+    let clusters = Family::<ByAvailability, Gauge>::default();
     for addon in addons.iter().filter(|addon| !addon.is_terminating()) {
         let available = match addon.condition(AVAILABLE).map(|condition| &condition.status) {
             Some(ConditionStatus::True) => "true",
             Some(ConditionStatus::False) => "false",
             Some(ConditionStatus::Unknown | ConditionStatus::Other(_)) | None => "unknown",
         };
-        clusters.get_or_create(&ByAddOn { addon: addon.name().to_owned(), available }).inc();
+        clusters.get_or_create(&ByAvailability { addon: addon.name().to_owned(), available }).inc();
     }
     let help = "Clusters that have an add-on, by whether it is available there";
     registry.register("addon_clusters", help, clusters);
+}
+
+/// Registers on how many clusters the removal of each add-on waits, by the records of the policies.
+pub(super) fn register_removals(registry: &mut Registry, policies: &[Arc<RolloutPolicy>]) {
+    let held = Family::<ByAddOn, Gauge>::default();
+    let statuses = policies.iter().filter_map(|policy| policy.status.as_ref());
+    for removal in statuses.flat_map(|status| &status.removals) {
+        held.get_or_create(&ByAddOn { addon: removal.add_on.clone() }).set(removal.held.into());
+    }
+    let help = "Clusters whose removal of an add-on waits for an approval or for its budget";
+    registry.register("addon_removals_held", help, held);
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use controllers::hub::overview::{Overview, WorkloadSummary};
+use api::gitops::v1alpha1::RolloutPolicy;
+use controllers::hub::overview::{HeldObjects, Overview, WorkloadSummary};
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -31,6 +32,8 @@ pub(super) fn of_operator(handle: &Handle) -> Result<String, fmt::Error> {
     register_fleet(&mut registry, &Overview::read(&caches, now()));
     let addons = caches.list_readable::<ManagedClusterAddOn>(Query::ALL);
     addon_metrics::register(&mut registry, &addons.unwrap_or_default());
+    let policies = caches.list_readable::<RolloutPolicy>(Query::ALL);
+    addon_metrics::register_removals(&mut registry, &policies.unwrap_or_default());
     text(&registry)
 }
 
@@ -133,7 +136,7 @@ fn register(registry: &mut Registry, overview: &Overview) {
     for repo in repositories {
         let labels = ByConfigRepo { config_repo: repo.name.clone() };
         ready.get_or_create(&labels).set(repo.ready.into());
-        held.get_or_create(&labels).set(repo.held_deletions.is_some().into());
+        held.get_or_create(&labels).set(count(repo.held_deletions.as_ref().map_or(0, HeldObjects::total)));
         unreported.get_or_create(&labels).set((!repo.report_error.is_empty()).into());
     }
     let selected = Family::<ByPlacement, Gauge>::default();
@@ -147,7 +150,7 @@ fn register(registry: &mut Registry, overview: &Overview) {
     let help = "1 for each cluster that is not available; the others have none";
     registry.register("cluster_unavailable", help, unavailable);
     registry.register("config_repo_ready", "1 if the hub is as the repository says, else 0", ready);
-    registry.register("config_repo_deletions_held", "1 if deletions wait for an approval, else 0", held);
+    registry.register("config_repo_deletions_held", "Deletions that wait for an approval", held);
     let help = "1 if the present state cannot be reported, else 0";
     registry.register("config_repo_report_failed", help, unreported);
     registry.register("placement_clusters", "Clusters that a placement selects", selected);

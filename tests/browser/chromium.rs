@@ -23,6 +23,10 @@ pub(crate) struct Chromium {
     messages: Receiver<Value>,
     next: u64,
     session: String,
+    /// Start of the URLs that the page may ask for.
+    origin: String,
+    /// Number of the requests of the page. Each of them goes to its own origin.
+    pub(crate) requests: u64,
     /// The bytes that the page has received, headers included.
     pub(crate) received: u64,
     // The last field: the browser ends before its files are removed.
@@ -54,8 +58,17 @@ impl Chromium {
         let child = command.spawn().unwrap();
         let commands = File::options().write(true).open(&to).unwrap();
         let messages = read(File::open(&from).unwrap());
-        let session = String::new();
-        let mut browser = Self { child, commands, messages, next: 0, session, received: 0, _dir: dir };
+        let mut browser = Self {
+            child,
+            commands,
+            messages,
+            next: 0,
+            session: String::new(),
+            origin: url.splitn(4, '/').take(3).map(|part| format!("{part}/")).collect(),
+            requests: 0,
+            received: 0,
+            _dir: dir,
+        };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         browser.session =
@@ -94,6 +107,12 @@ impl Chromium {
                 self.messages.recv_timeout(WITHIN).unwrap_or_else(|error| panic!("{method}: {error}"));
             if answer["method"] == "Network.dataReceived" {
                 self.received += answer["params"]["dataLength"].as_u64().unwrap();
+            }
+            if answer["method"] == "Network.requestWillBeSent" {
+                let url = answer["params"]["request"]["url"].as_str().unwrap();
+                // The page itself holds what a data: URL names.
+                assert!(url.starts_with(&self.origin) || url.starts_with("data:"), "the page asks for {url}");
+                self.requests += 1;
             }
             if answer["id"] == self.next {
                 return answer.get("error").cloned().map_or_else(|| Ok(answer["result"].clone()), Err);

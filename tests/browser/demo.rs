@@ -24,7 +24,8 @@ async fn the_rollouts_of_the_demo_are_followed_to_their_stop_in_a_browser() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     command.args(["demo", "--stay", "--clusters", "4", "--dir"]).arg(dir.path("demo"));
     let mut demo = Demo(command.stdout(Stdio::piped()).spawn().unwrap());
-    let mut lines = BufReader::new(demo.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let lines = BufReader::new(demo.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = lines.inspect(|line| assert!(!line.contains('\u{1b}'), "no terminal reads {line:?}"));
     let url = lines.find_map(|line| Some(line.strip_prefix("== dashboard at ")?.to_owned())).unwrap();
     // The demo waits where nobody reads what it prints.
     let printing = std::thread::spawn(move || lines.count());

@@ -36,10 +36,7 @@ fn check_accessibility(page: &mut Chromium) {
     let axe = std::fs::read_to_string(built("tests/browser/build")).unwrap();
     page.evaluate(&(axe + "; true"));
     for (scheme, width) in [("light", 1200), ("dark", 1200), ("dark", 375), ("light", 375)] {
-        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        page.call("Emulation.setEmulatedMedia", json!({"features": features}));
-        let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500});
-        page.call("Emulation.setDeviceMetricsOverride", size);
+        show_on(page, scheme, width);
         let found = page.evaluate(
             "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(\
              one => one.id + ': ' + one.nodes.map(node => node.html + ' ' + node.failureSummary).join('\\n')))",
@@ -48,6 +45,18 @@ fn check_accessibility(page: &mut Chromium) {
         let overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth");
         assert!(overflow.as_i64().unwrap() <= 0, "{width} pixels: {overflow} too wide");
     }
+    show_as_before(page);
+}
+
+/// Shows the page in a color scheme, on a screen of a width.
+fn show_on(page: &mut Chromium, scheme: &str, width: u32) {
+    let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+    page.call("Emulation.setEmulatedMedia", json!({"features": features}));
+    let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500});
+    page.call("Emulation.setDeviceMetricsOverride", size);
+}
+
+fn show_as_before(page: &mut Chromium) {
     page.call("Emulation.setEmulatedMedia", json!({"features": []}));
     page.call("Emulation.clearDeviceMetricsOverride", json!({}));
 }
@@ -117,6 +126,7 @@ fn clusters_are_found(page: &mut Chromium) {
     back(page);
     page.press(&find("aws-9"));
     page.wait_for_text("There is no cluster aws-9");
+    check_accessibility(page);
     back(page);
 }
 
@@ -180,7 +190,17 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.wait_for_text("✗ aws-1 0.4.2 TimedOut");
         page.wait_for_text("3 of 3 available");
         check_accessibility(&mut page);
+        page.wait_for_text(
+            "fleet/aws canary: 1 cluster, 0 unfinished, 0 of 1 slot in use, 1 failed (0 allowed)",
+        );
         picture(&mut page, "dashboard.png");
+        for (scheme, width, name) in
+            [("dark", 1200, "dashboard-dark.png"), ("light", 375, "dashboard-phone.png")]
+        {
+            show_on(&mut page, scheme, width);
+            picture(&mut page, name);
+        }
+        show_as_before(&mut page);
 
         // The reasons of a placement, and back.
         page.press("document.querySelector('#placements ~ table a').click()");
@@ -233,10 +253,15 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
             &tolerant,
         ]);
         page.wait_for_text("Approve the start of");
-        let held = json!({"status": {"heldPlan": "c0de", "heldDeletions": {"approval": "0123", "total": 1}}})
-            .to_string();
+        let map = json!({"version": "", "kind": "ConfigMap", "namespace": "fleet", "name": "new"});
+        let changes = json!({"created": {"total": 2, "objects": [map]}});
+        let deletions = json!({"approval": "0123", "total": 1});
+        let held = json!({"heldPlan": "c0de", "heldChanges": changes, "heldDeletions": deletions});
+        let held = json!({"status": held}).to_string();
         kubectl.run(&[&["patch"], &of_repository[..], &["-p", &held]].concat());
         page.wait_for_text("Approve the plan of fleet/fleet");
+        page.wait_for_text("2 objects to create or take over");
+        page.wait_for_text("ConfigMap fleet/new");
         page.wait_for_text("Approve the deletions of fleet/fleet");
         check_accessibility(&mut page);
         page.press("[...document.querySelectorAll('button')].find(one => one.textContent.startsWith('Approve the start')).click()");
@@ -303,6 +328,7 @@ async fn a_thousand_clusters_do_not_freeze_the_page_in_a_browser() {
         page.wait("document.getElementById('state').textContent === 'live'");
         // The page, its style and script, and the first event of the stream, which contains the page again.
         assert!(page.received < 2 * FIRST_PAINT, "{} bytes", page.received);
+        assert!(page.requests >= 4, "{} requests for the page, its style, script and stream", page.requests);
         let painted =
             page.evaluate("performance.getEntriesByType('navigation')[0].encodedBodySize").as_u64().unwrap();
         let others = "performance.getEntriesByType('resource').filter(one => !one.name.endsWith('/events'))";

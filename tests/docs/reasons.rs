@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::ROOT;
+use crate::tidy::{is_test, production, sources};
 
 /// Directories and files that set the reasons of conditions.
 const SOURCES: &[&str] = &[
+    "crates/api/src/names/approval_reasons.rs",
     "crates/controllers/src/hub/config_repo",
     "crates/engine/src/sync",
     "crates/controllers/src/hub/report.rs",
@@ -30,6 +32,7 @@ const BEFORE: &[&str] = &[
 ];
 /// Files that set the reasons of conditions of other kinds.
 const OBJECT_SOURCES: &[&str] = &[
+    "crates/addon-sdk/src/hub/status.rs",
     "crates/controllers/src/agent/addon_lease.rs",
     "crates/controllers/src/agent/cluster_status.rs",
     "crates/controllers/src/agent/managed_namespace.rs",
@@ -129,6 +132,17 @@ const BEFORE_EVENT: &[&str] = &[
     "let reason =",
     "=> Some(",
 ];
+/// Files that make conditions or events with the reasons of another file, and where these come from.
+const REASONS_OF_OTHERS: &[(&str, &str)] = &[
+    ("crates/addon-sdk/src/hub/deletion.rs", "crates/engine/src/addon/hook.rs"),
+    ("crates/controllers/src/hub/addon_config/decide.rs", "crates/controllers/src/hub/addon_config/input.rs"),
+    ("crates/controllers/src/hub/addon_config/write.rs", "crates/controllers/src/hub/addon_config/input.rs"),
+    ("crates/controllers/src/hub/addon_deploy/hook.rs", "crates/engine/src/addon/hook.rs"),
+    ("crates/controllers/src/hub/addon_health.rs", "the condition of the cluster"),
+    ("crates/controllers/src/hub/placement/plan.rs", "crates/engine/src/placement/events.rs"),
+    ("crates/shell/src/events.rs", "the controllers, whose events it writes"),
+    ("crates/sim/src/preview/spokes.rs", "crates/engine/src/addon/progress.rs"),
+];
 /// A reason that stands behind another text.
 const BEHIND_A_TEXT: &str = "Fetching";
 
@@ -180,6 +194,27 @@ fn explained(page: &str) -> BTreeSet<String> {
     cells
         .flat_map(|cell| cell.split('`').filter(|word| is_word(word)).map(str::to_owned).collect::<Vec<_>>())
         .collect()
+}
+
+#[test]
+fn every_file_that_makes_conditions_or_events_is_listed() {
+    let lists = [
+        (&["Observation::new("][..], OBJECT_SOURCES),
+        (&["EventType::Normal", "EventType::Warning"][..], EVENT_SOURCES),
+    ];
+    let files = sources();
+    let mut unlisted = BTreeSet::new();
+    for (path, source) in files.iter().filter(|(path, _)| format!("/{path}").contains("/src/")) {
+        let is_of_repo = SOURCES.iter().any(|listed| path.starts_with(listed));
+        for (signs, listed) in lists {
+            let makes = signs.iter().any(|sign| production(source).contains(sign));
+            if makes && !is_test(path) && !is_of_repo && !listed.contains(&path.as_str()) {
+                unlisted.insert(path.as_str());
+            }
+        }
+    }
+    let excepted: BTreeSet<&str> = REASONS_OF_OTHERS.iter().map(|(path, _)| *path).collect();
+    assert_eq!(unlisted, excepted, "list a file with the reasons that it sets, or say whose they are");
 }
 
 #[test]

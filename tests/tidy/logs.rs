@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::tokens::tokens;
 use super::{is_test, production, root, sources};
 
-const MACROS: [&str; 7] = ["trace", "debug", "info", "warn", "error", "info_span", "debug_span"];
+const LEVELS: [&str; 5] = ["trace", "debug", "info", "warn", "error"];
 
 /// Returns the keys of the log lines and spans of a source.
 fn keys(source: &str) -> BTreeSet<&str> {
@@ -13,7 +13,7 @@ fn keys(source: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for (index, window) in words.windows(3).enumerate() {
         if let [name, "!", "("] = window
-            && MACROS.contains(name)
+            && LEVELS.contains(&name.strip_suffix("_span").unwrap_or(name))
         {
             found.extend(arguments(&words[index + 3..]).into_iter().filter_map(key));
         }

@@ -4,6 +4,7 @@
 //! seeded mistake. The compiler enforces the edges between crates and [`imports`] enforces their table, so
 //! that a new dependency is a decision.
 
+mod constants;
 mod controllers;
 mod dependencies;
 mod documents;
@@ -53,7 +54,7 @@ fn list(directory: &str) -> Vec<String> {
 }
 
 /// Returns the sources of every crate, with tests and benches.
-fn sources() -> Files {
+pub(crate) fn sources() -> Files {
     read(&["src", "crates", "examples", "tests", "benches"], ".rs")
 }
 
@@ -62,12 +63,12 @@ fn root() -> &'static Path {
 }
 
 /// Returns whether a file contains only tests: it is in a `tests` folder, or is a `tests.rs`.
-fn is_test(path: &str) -> bool {
+pub(crate) fn is_test(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
 /// Returns a source text without the tests at its end.
-fn production(text: &str) -> &str {
+pub(crate) fn production(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
 

@@ -9,14 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tokens::tokens;
 use super::{Files, assert_none, is_test, sources};
 
-/// Files with constants that may exist before their reader.
-const AHEAD: &[(&str, &str)] = &[
-    (
-        "crates/api/src/names.rs",
-        "a string that lives in clusters is reserved before the feature that writes it",
-    ),
-    ("crates/api/src/kind.rs", "the macro of a kind uses it"),
-];
+/// Files with names that other crates use without writing them, and how.
+const UNWRITTEN: &[(&str, &str)] = &[("crates/api/src/kind.rs", "the macro of a kind uses it")];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Published {
@@ -127,7 +121,7 @@ fn unused(files: &Words<'_>, source: &str) -> Vec<String> {
         Published::Type => used.contains(name) || signatures.contains(name),
         Published::Module => entered.contains(name),
     };
-    let own = own.iter().filter(|(path, _)| !AHEAD.iter().any(|(ahead, _)| ahead == *path));
+    let own = own.iter().filter(|(path, _)| !UNWRITTEN.iter().any(|(unwritten, _)| unwritten == *path));
     own.flat_map(|(path, words)| {
         let names = published(words).into_iter().filter(|(kind, name)| !is_used(*kind, *name));
         names.map(move |(_, name)| format!("{path}: no other crate uses {name}; make it pub(crate) or less"))

@@ -1,11 +1,13 @@
 //! Checks that each struct of a spec is destructured where it is read, so that the compiler reports a new
-//! field without a reader.
+//! field without a reader. A conversion between versions is no reader.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::public::block;
 use super::tokens::tokens;
 use super::{assert_none, is_test, sources};
+
+const CONVERSION: &str = "crates/api/src/addon/conversion.rs";
 
 /// Structs that are read in another way, with the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -14,6 +16,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ClientConfig", "the agent writes it for the clients of others"),
     ("ConfigCoordinates", "it is deprecated, and OCM's controllers ignore it too"),
     ("ConfigRepoInventorySpec", "the operator writes it, and reads its two lists in two functions"),
+    ("DefaultConfig", "the hub stores v1alpha1, and the conversion destructures it"),
     ("LocalPlacementReference", "its name and its strategy are read in two functions"),
     ("ManagedClusterSpec", "each field has readers in several controllers"),
 ];
@@ -107,7 +110,8 @@ fn every_struct_of_a_spec_is_destructured_by_its_reader() {
     let types = Types::defined(api.map(|(_, text)| text.as_str()));
     let specs = types.of_specs();
     assert!(specs.contains("PlacementSpec") && specs.contains("ClusterPredicate"), "{specs:?}");
-    let read: BTreeSet<&str> = production().flat_map(|(_, text)| destructured(text)).collect();
+    let readers = production().filter(|(path, _)| path.as_str() != CONVERSION);
+    let read: BTreeSet<&str> = readers.flat_map(|(_, text)| destructured(text)).collect();
     let elsewhere: BTreeSet<&str> = ELSEWHERE.iter().map(|(name, _)| *name).collect();
     let missing = specs.difference(&read).filter(|name| !elsewhere.contains(*name));
     let stale = elsewhere.iter().filter(|name| read.contains(*name) || !specs.contains(*name));

@@ -3,33 +3,39 @@
 /// Returns identifiers, `::` and single characters of a source text. Comments are left out; a literal becomes
 /// `"`.
 pub(super) fn tokens(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let (length, is_token) = next(rest, first);
-        let (token, after) = rest.split_at(length);
-        if is_token {
-            found.push(if is_literal(token) { "\"" } else { token });
-        }
-        rest = after;
-    }
-    found
+    written(text).into_iter().map(|token| if is_literal(token) { "\"" } else { token }).collect()
 }
 
 /// Returns the literals of a source text without their quotes and escapes of lines, each with the two tokens
 /// before it.
 pub(super) fn literals(text: &str) -> Vec<([&str; 2], String)> {
+    let words = [vec!["", ""], written(text)].concat();
+    let literals = words.windows(3).filter_map(|window| match window {
+        [first, second, literal] if is_literal(literal) => Some(([*first, *second], content(literal))),
+        _ => None,
+    });
+    literals.collect()
+}
+
+/// Returns the values of the string constants of a source text.
+pub(super) fn constants(text: &str) -> Vec<String> {
+    let words = written(text);
+    let constants = words.windows(7).filter_map(|window| match window {
+        ["const", _, ":", "&", "str", "=", value] if is_literal(value) => Some(content(value)),
+        _ => None,
+    });
+    constants.collect()
+}
+
+/// Returns the tokens of a source text, with its literals as they are written.
+fn written(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    let mut before = ["", ""];
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let (length, is_token) = next(rest, first);
         let (token, after) = rest.split_at(length);
-        if is_token && is_literal(token) {
-            found.push((before, content(token)));
-        }
         if is_token {
-            before = [before[1], token];
+            found.push(token);
         }
         rest = after;
     }

@@ -33,14 +33,13 @@ pub(crate) fn is_config(change: &Change<Object>) -> bool {
     change.sides().any(|object| object.gvk() == config_gvk())
 }
 
-/// Asks for the configurations. Returns the plan that is made when they are read, which wakes the key.
+/// Makes a plan once the configurations are read, which wakes the key.
 ///
 /// # Errors
-/// The plan cannot be made.
+/// The configurations have not been read, or the plan cannot be made.
 pub(crate) fn when_read(view: &impl View, plan: impl FnOnce() -> Read<Plan>) -> Read<Plan> {
-    let configs = ObjectRef { gvk: config_gvk(), key: Key::default() };
-    let plan = if view.observed(&configs).is_ok() { plan()? } else { Plan::nothing() };
-    Ok(Plan { observe: vec![config_gvk()], ..plan })
+    view.observed(&ObjectRef { gvk: config_gvk(), key: Key::default() })?;
+    plan()
 }
 
 /// Returns whether a configuration object is named in the spec of the add-on on the cluster.

@@ -11,6 +11,7 @@ use crate::cluster::v1::ManagedCluster;
 use crate::cluster::v1beta1::Placement;
 use crate::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use crate::gitops::v1alpha1::ConfigRepo;
+use crate::names::QUALIFIED_NAME_PATTERN;
 use crate::operator::v1::{ClusterManager, Klusterlet};
 use crate::work::v1::ManifestWork;
 use crate::work::v1alpha1::ManifestWorkReplicaSet;
@@ -23,7 +24,7 @@ use crate::work::v1alpha1::ManifestWorkReplicaSet;
 pub struct Condition {
     /// The aspect, in CamelCase or as foo.example.com/CamelCase.
     #[serde(rename = "type")]
-    #[schemars(length(max = 316), extend("pattern" = TYPE_PATTERN))]
+    #[schemars(length(max = 316), extend("pattern" = QUALIFIED_NAME_PATTERN))]
     pub type_: String,
     /// True, False or Unknown.
     pub status: ConditionStatus,
@@ -45,8 +46,6 @@ pub struct Condition {
     #[schemars(skip)]
     pub unknown: Unknown,
 }
-
-const TYPE_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
 impl Default for Condition {
     fn default() -> Self {

@@ -2,7 +2,14 @@
 //!
 //! A change of one is a breaking change: objects in clusters, OCM's components and users' scripts contain it.
 
+pub mod approval_reasons;
 pub mod argo;
+mod conditions;
+
+pub use conditions::{
+    addon_conditions, cluster_conditions, gitops_conditions, placement_conditions, replica_set_conditions,
+    work_conditions,
+};
 
 /// Clusters, sets, placements, scores, claims.
 pub const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
@@ -17,16 +24,18 @@ pub const OPERATOR_GROUP: &str = "operator.open-cluster-management.io";
 /// The group in which permission to accept clusters is asked for.
 pub const REGISTER_GROUP: &str = "register.open-cluster-management.io";
 
-/// The pattern of a label key in OCM's schemas.
-pub const QUALIFIED_NAME_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+/// The pattern of the key of a label, and of the type of a condition.
+pub(crate) const QUALIFIED_NAME_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
 /// The pattern of the name of a signer in OCM's schemas.
-pub const SIGNER_PATTERN: &str = "^([a-z0-9][a-z0-9-]*[a-z0-9]\\.)+[a-z]+\\/[a-z0-9-\\.]+$";
+pub(crate) const SIGNER_PATTERN: &str = "^([a-z0-9][a-z0-9-]*[a-z0-9]\\.)+[a-z]+\\/[a-z0-9-\\.]+$";
 
 /// A duration as our own kinds take it: numbers with units, such as 1h30m.
-pub const DURATION_PATTERN: &str = "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$";
+pub(crate) const DURATION_PATTERN: &str = "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$";
 /// A duration, or the word None.
-pub const DURATION_OR_NONE_PATTERN: &str = "^(([0-9]+(\\.[0-9]+)?(ms|s|m|h))+|None)$";
+pub(crate) const DURATION_OR_NONE_PATTERN: &str = "^(([0-9]+(\\.[0-9]+)?(ms|s|m|h))+|None)$";
+/// A number of clusters, or a percentage of them.
+pub(crate) const COUNT_PATTERN: &str = "^((100|[0-9]{1,2})%|[0-9]+)$";
 
 // Labels.
 
@@ -59,6 +68,11 @@ pub const WORK_REPLICA_SET_LABEL: &str = "work.open-cluster-management.io/manife
 pub const WORK_PLACEMENT_LABEL: &str = "work.open-cluster-management.io/placementname";
 /// Keeps a claim on the spoke, whatever the value.
 pub const SPOKE_ONLY_LABEL: &str = "open-cluster-management.io/spoke-only";
+/// On a ManagedCluster, `true` says that it is the hub itself.
+pub const LOCAL_CLUSTER_LABEL: &str = "local-cluster";
+/// Label of a namespace that a Klusterlet created; the value is the name of the Klusterlet. The namespace of
+/// its agent is deleted with the Klusterlet.
+pub const KLUSTERLET_LABEL: &str = "gitops.wheelwright.dev/klusterlet";
 /// Labels objects are looked up by often enough to be indexed.
 pub const INDEXED_LABELS: &[&str] = &[
     PLACEMENT_LABEL,
@@ -98,10 +112,13 @@ pub const HOSTED_MANIFEST_LOCATION: &str = "addon.open-cluster-management.io/hos
 /// Annotation of a manifest of an add-on: its object stays on the cluster when the add-on goes.
 pub const ADDON_DELETION_ORPHAN: &str = "addon.open-cluster-management.io/deletion-orphan";
 /// `spec.installNamespace` of v1alpha1 in the v1beta1 view of an add-on.
-pub const V1ALPHA1_INSTALL_NAMESPACE_ANNOTATION: &str =
+pub(crate) const V1ALPHA1_INSTALL_NAMESPACE_ANNOTATION: &str =
     "addon.open-cluster-management.io/v1alpha1-install-namespace";
 /// Image registries of a cluster, as JSON.
 pub const IMAGE_REGISTRIES_ANNOTATION: &str = "open-cluster-management.io/image-registries";
+/// Annotation of a ManagedCluster whose clock may differ from that of the hub; `true` is the only value that
+/// counts.
+pub const SKIP_CLOCK_SYNC_ANNOTATION: &str = "registration.open-cluster-management.io/skip-clock-sync-check";
 /// When a cluster was accepted without a person.
 pub const AUTO_ACCEPTED_ANNOTATION: &str = "open-cluster-management.io/automatically-accepted-on";
 /// The prefix of annotations that are copied from a cluster to its add-ons.
@@ -115,7 +132,7 @@ pub const CONFIG_REPO_MANAGER: &str = "wheelwright-gitops";
 /// Digest of the manifest an object was last applied from.
 pub const APPLIED_DIGEST_ANNOTATION: &str = "gitops.wheelwright.dev/applied-digest";
 /// The object that kubectl applied last on the client's side; it is no part of a manifest.
-pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub const LAST_APPLIED_ANNOTATION: &str = object::LAST_APPLIED;
 /// On an object: `disabled` keeps it when it leaves the repository, `confirm` lets its deletion wait for
 /// approval.
 pub const PRUNE_ANNOTATION: &str = "gitops.wheelwright.dev/prune";
@@ -189,6 +206,20 @@ pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 
 /// Namespace of the operator's own objects: snapshots of configurations, its lease.
 pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
+/// Name of the operator's Deployment, role, service account and lease, as in its chart, and of the service in
+/// its traces.
+pub const OPERATOR: &str = "wheelwright-operator";
+/// Name of the Service of the conversion webhook, and of the Secret with its certificate. Field manager of
+/// the annotations by which the webhooks of git servers ask for a fetch.
+pub const WEBHOOK: &str = "wheelwright-webhook";
+/// Name of the Deployment of the dashboard, and of the Secret with its certificate. Field manager of the
+/// changes that its visitors make.
+pub const DASHBOARD: &str = "wheelwright-dashboard";
+/// Field manager of the commands, and the value of the label `app.kubernetes.io/managed-by` of what they
+/// install.
+pub const CLI: &str = "wheelwright-cli";
+/// On the operator's Deployment: the options that it was installed with, as JSON.
+pub const INSTALL_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/install-options";
 /// Name of the RolloutPolicy that the operator creates for its records if people made none.
 pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";
 /// Annotation on a ClusterManagementAddOn: `"true"` refuses a template with a variable that nothing defines.
@@ -227,6 +258,14 @@ pub const WORKLOAD_HEALTH_ANNOTATION: &str = "gitops.wheelwright.dev/workload-he
 pub const AGENT_CLAIM_SUFFIX: &str = "agent.wheelwright.dev";
 /// Namespace of the agent on its cluster.
 pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
+/// Name of the agent's Deployment and service account, as in its chart. Field manager of what the agent
+/// keeps on its cluster.
+pub const AGENT: &str = "wheelwright-agent";
+/// The namespace of OCM's operators in their documented installation. On the hub it has the identity with
+/// which clusters join.
+pub const OCM_NAMESPACE: &str = "open-cluster-management";
+/// The secret with the bootstrap kubeconfig of an agent.
+pub const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 /// The secret an agent keeps its identity on the hub in.
 pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
 /// On the claim with the identity of an agent: how long it waits before it deletes an AppliedManifestWork
@@ -242,7 +281,7 @@ pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
 /// Type of the secrets in which an agent keeps the works of its hub on its cluster.
 pub const KEPT_WORK_TYPE: &str = "gitops.wheelwright.dev/kept-work";
 /// Label of these secrets; the value is the first half of the hash of the hub's URL.
-pub const KEPT_WORK_LABEL: &str = "gitops.wheelwright.dev/kept-work";
+pub const KEPT_WORK_LABEL: &str = KEPT_WORK_TYPE;
 /// Label of the secrets with the credentials of add-ons; the value is the first half of the hash of the hub's
 /// URL.
 pub const ADDON_CREDENTIALS_LABEL: &str = "gitops.wheelwright.dev/addon-credentials";
@@ -297,103 +336,3 @@ pub const MANAGED_CLUSTERS_GROUP: &str = "system:open-cluster-management:managed
 pub const KUBE_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// Field manager of agents that apply works.
 pub const WORK_AGENT_MANAGER: &str = "work-agent";
-
-// Condition types that more than one controller reads or writes.
-
-/// Annotation of a ManagedCluster whose clock may differ from that of the hub; `true` is the only value that
-/// counts.
-pub const SKIP_CLOCK_SYNC_ANNOTATION: &str = "registration.open-cluster-management.io/skip-clock-sync-check";
-
-/// Condition types of ManagedCluster.
-pub mod cluster_conditions {
-    /// The hub accepts the agent.
-    pub const HUB_ACCEPTED: &str = "HubAcceptedManagedCluster";
-    /// The agent has joined.
-    pub const JOINED: &str = "ManagedClusterJoined";
-    /// The agent is alive and its API server answers.
-    pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-    /// The clocks agree.
-    pub const CLOCK_SYNCED: &str = "ManagedClusterConditionClockSynced";
-    /// The progress of the deletion.
-    pub const DELETING: &str = "Deleting";
-    /// A cluster set has no members.
-    pub const SET_EMPTY: &str = "ClusterSetEmpty";
-    /// The set of a binding exists.
-    pub const BOUND: &str = "Bound";
-}
-
-/// Condition types of Placement.
-pub mod placement_conditions {
-    /// As many clusters as wanted were found.
-    pub const SATISFIED: &str = "PlacementSatisfied";
-    /// The placement is not valid.
-    pub const MISCONFIGURED: &str = "PlacementMisconfigured";
-}
-
-/// Condition types of ManifestWork.
-pub mod work_conditions {
-    /// Everything was applied.
-    pub const APPLIED: &str = "Applied";
-    /// Everything exists.
-    pub const AVAILABLE: &str = "Available";
-    /// The work has run to its end.
-    pub const COMPLETE: &str = "Complete";
-    /// The applied objects are being removed.
-    pub const DELETING: &str = "Deleting";
-    /// A rule says that the work is progressing.
-    pub const PROGRESSING: &str = "Progressing";
-    /// A rule says that the work is degraded.
-    pub const DEGRADED: &str = "Degraded";
-    /// Of a manifest: feedback was read.
-    pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
-}
-
-/// Condition types of ManifestWorkReplicaSet.
-pub mod replica_set_conditions {
-    /// The placements exist and select clusters.
-    pub const PLACEMENT_VERIFIED: &str = "PlacementVerified";
-    /// Every selected cluster has the template, with success.
-    pub const PLACEMENT_ROLLED_OUT: &str = "PlacementRolledOut";
-    /// The works are applied and available; OCM's spelling.
-    pub const MANIFESTWORK_APPLIED: &str = "ManifestworkApplied";
-}
-
-/// Condition types of ManagedClusterAddOn and ClusterManagementAddOn.
-pub mod addon_conditions {
-    /// The add-on works.
-    pub const AVAILABLE: &str = "Available";
-    /// The add-on is degraded.
-    pub const DEGRADED: &str = "Degraded";
-    /// A configuration is being rolled out.
-    pub const PROGRESSING: &str = "Progressing";
-    /// The configurations are decided.
-    pub const CONFIGURED: &str = "Configured";
-    /// The works are applied.
-    pub const MANIFEST_APPLIED: &str = "ManifestApplied";
-    /// The works on the cluster that hosts the add-on are applied.
-    pub const HOSTING_MANIFEST_APPLIED: &str = "HostingManifestApplied";
-    /// The hub can deploy to the cluster that hosts the add-on.
-    pub const HOSTING_CLUSTER_VALIDITY: &str = "HostingClusterValidity";
-    /// The jobs that run before the add-on is deleted are complete.
-    pub const HOOK_MANIFEST_COMPLETED: &str = "HookManifestCompleted";
-    /// The agent of the cluster can get tokens for the add-on.
-    pub const TOKEN_INFRASTRUCTURE_READY: &str = "TokenInfrastructureReady";
-    /// The registration is set up on the hub.
-    pub const REGISTRATION_APPLIED: &str = "RegistrationApplied";
-}
-
-/// Condition types of our own kinds, as kstatus reads them.
-pub mod gitops_conditions {
-    /// The hub is as the repository says.
-    pub const READY: &str = "Ready";
-    /// A change is being applied.
-    pub const RECONCILING: &str = "Reconciling";
-    /// A person has to act.
-    pub const STALLED: &str = "Stalled";
-    /// The newest state is on the status branch.
-    pub const REPORTED: &str = "Reported";
-    /// The git provider has the newest state of the commit.
-    pub const COMMIT_STATUS_REPORTED: &str = "CommitStatusReported";
-    /// A person has something to approve.
-    pub const APPROVAL_NEEDED: &str = "ApprovalNeeded";
-}

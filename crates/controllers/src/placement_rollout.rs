@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::addon::selection::Selection;
-use engine::rollout::input::Cluster;
+use engine::rollout::cluster::Cluster;
 use engine::rollout::{IncrementalRollout, Input};
 use reconcile::Read;
 

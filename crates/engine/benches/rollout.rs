@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use engine::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
+use engine::rollout::cluster::{Cluster, Group, GroupKey, Hash, Health, Report};
 use engine::rollout::strategy::{Mandatory, Options, Progressive};
 use engine::rollout::{Input, Size, Strategy, advance};
 use jiff::{SignedDuration, Timestamp};

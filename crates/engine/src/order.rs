@@ -4,6 +4,8 @@
 //! intercept requests. The spoke's order is that of OCM's agent, so that a ManifestWork gives the same
 //! sequence of writes whichever agent applies it.
 
+use crate::registration::rbac::RBAC;
+use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, WORK_GROUP};
 use object::Gvk;
 
 /// Returns the stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted
@@ -16,15 +18,14 @@ pub(crate) fn hub_stage(gvk: &Gvk) -> u8 {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => 0,
         ("", "ServiceAccount" | "ResourceQuota" | "LimitRange")
-        | ("rbac.authorization.k8s.io", _)
+        | (RBAC, _)
         | ("scheduling.k8s.io", "PriorityClass")
         | ("storage.k8s.io", "StorageClass") => 1,
         ("", "Secret" | "ConfigMap")
-        | ("addon.open-cluster-management.io", "AddOnTemplate" | "AddOnDeploymentConfig")
-        | ("cluster.open-cluster-management.io", "ManagedClusterSet" | "ManagedClusterSetBinding")
-        | ("gitops.wheelwright.dev", "RolloutPolicy") => 2,
-        ("addon.open-cluster-management.io", "ClusterManagementAddOn")
-        | ("work.open-cluster-management.io", "ManifestWorkReplicaSet") => 4,
+        | (ADDON_GROUP, "AddOnTemplate" | "AddOnDeploymentConfig")
+        | (CLUSTER_GROUP, "ManagedClusterSet" | "ManagedClusterSetBinding")
+        | (GITOPS_GROUP, "RolloutPolicy") => 2,
+        (ADDON_GROUP, "ClusterManagementAddOn") | (WORK_GROUP, "ManifestWorkReplicaSet") => 4,
         ("admissionregistration.k8s.io", _) | ("apiregistration.k8s.io", "APIService") => 5,
         _ => 3,
     }

@@ -39,7 +39,7 @@ pub use number::whole_numbers;
 pub use random::Random;
 pub use rendered::{Location, RenderedObject};
 pub use selector::Selector;
-pub use stored::{Stored, version};
+pub use stored::{LAST_APPLIED, Stored, version};
 
 /// A Kubernetes object as the JSON object it is on the wire.
 ///

@@ -4,7 +4,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{Gvk, Key, Kind, Object, fields};
 
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The annotation with the object that kubectl applied last on the client's side.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// An object as an API server stores it: of a typed kind, or a plain [`Object`].
 pub trait Stored: DeserializeOwned + Send + Sync + 'static {

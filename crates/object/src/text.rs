@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The text that replaces a secret.
-const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 
 /// Returns the first twelve digits of a commit.
 pub fn short_commit(commit: &str) -> &str {

@@ -45,8 +45,8 @@ pub trait View {
     /// [`ReadError`] as for [`View::list_readable_on`].
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>>;
 
-    /// Returns an object of the observed cluster, of a kind that an earlier
-    /// [`Plan::observe`](super::Plan::observe) asked for.
+    /// Returns an object of the observed cluster. The kind is watched while plans of the key read it, or name
+    /// it in [`Plan::observe`](super::Plan::observe).
     ///
     /// # Errors
     /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it.

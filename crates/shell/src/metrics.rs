@@ -28,6 +28,7 @@ pub(super) struct Metrics {
     fetch_seconds: Histogram,
     fetch_failures: Family<ByFetchFailure, Counter>,
     received_bytes: Counter,
+    sent_bytes: Counter,
 }
 
 /// 1 ms doubled 16 times is 65 s.
@@ -92,6 +93,7 @@ impl Default for Metrics {
             fetch_seconds: buckets(),
             fetch_failures: Family::default(),
             received_bytes: Counter::default(),
+            sent_bytes: Counter::default(),
         }
     }
 }
@@ -164,6 +166,11 @@ impl Metrics {
         }
     }
 
+    /// Counts bytes that were sent to git servers.
+    pub(super) fn sent_to_git(&self, bytes: u64) {
+        self.sent_bytes.inc_by(bytes);
+    }
+
     /// Registers the counters, and the state of the process as it is now.
     pub(super) fn register(&self, registry: &mut Registry, state: &ProcessState) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
@@ -229,6 +236,8 @@ impl Metrics {
         registry.register("fetch_failures", help, self.fetch_failures.clone());
         let help = "Bytes that git servers have sent";
         registry.register("git_received_bytes", help, self.received_bytes.clone());
+        let help = "Bytes that git servers were sent: reports, and what fetches ask for";
+        registry.register("git_sent_bytes", help, self.sent_bytes.clone());
     }
 }
 
@@ -278,6 +287,7 @@ pub fn register_samples(registry: &mut Registry) {
     metrics.versions_went_back(&Gvk::parse("apps/v1", "Deployment"));
     let controllers = vec![ControllerInfo { name: controller, reporter: "", depth: 3, is_ready: true }];
     metrics.fetched(SignedDuration::from_secs(1), 2048, Some("Unreachable"));
+    metrics.sent_to_git(512);
     let cached = vec![(Gvk::parse("v1", "Secret"), CachedCount { objects: 40, unreadable: 2 })];
     metrics.register(registry, &ProcessState { controllers, cached });
     register_leader(registry, true);
@@ -304,6 +314,7 @@ mod tests {
             "wheelwright_fetch_duration_seconds_count 1",
             "wheelwright_fetch_failures_total{reason=\"Unreachable\"} 1",
             "wheelwright_git_received_bytes_total 2048",
+            "wheelwright_git_sent_bytes_total 512",
         ] {
             assert!(text.lines().any(|held| held == line), "{line}: {text}");
         }

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{error, info, warn};
+use tracing::{Instrument as _, error, info, warn};
 
 use super::activity::ObserveFn;
 use super::attempts::Attempts;
@@ -26,6 +26,7 @@ use super::metrics::{self, ProcessState};
 use super::resources::Resources;
 use super::runtime::{Runtime, Watches};
 use super::selection::Selection;
+use super::telemetry::reconcile_span;
 use super::threads::{self, Threads};
 use object::{Key, Kind};
 use reconcile::{
@@ -245,26 +246,29 @@ impl Handle {
             |dispatcher: &mut Dispatcher| dispatcher.controllers().position(|info| info.name == C::NAME);
         let Some(id) = self.runtime.read(place).flatten() else { return };
         let executor = &self.runtime.executor;
-        let mut outcomes: Vec<Vec<Outcome>> = Vec::new();
-        for step in &plan.steps {
-            if outcomes.iter().flatten().any(Result::is_err) {
-                break;
+        let execute = async {
+            let mut outcomes: Vec<Vec<Outcome>> = Vec::new();
+            for step in &plan.steps {
+                if outcomes.iter().flatten().any(Result::is_err) {
+                    break;
+                }
+                let actions = step.iter().map(|action| executor.execute(id, C::NAME, action));
+                outcomes.push(join_all(actions).await);
             }
-            let actions = step.iter().map(|action| executor.execute(id, C::NAME, action));
-            outcomes.push(join_all(actions).await);
-        }
-        let done = Executed { plan, outcomes };
-        let status = C::conclude(key, &self.caches(), &done, now()).unwrap_or_else(|error| {
-            warn!(controller = C::NAME, %key, %error, "the status after the last writes is not written");
-            None
-        });
-        let written = match &status {
-            Some(status) => executor.execute(id, C::NAME, &status.action()).await.err(),
-            None => None,
+            let done = Executed { plan, outcomes };
+            let status = C::conclude(key, &self.caches(), &done, now()).unwrap_or_else(|error| {
+                warn!(%error, "the status after the last writes is not written");
+                None
+            });
+            let written = match &status {
+                Some(status) => executor.execute(id, C::NAME, &status.action()).await.err(),
+                None => None,
+            };
+            for failure in done.failures().map(|(_, failure)| failure).chain(&written) {
+                warn!(error = failure.message, "a last write failed");
+            }
         };
-        for failure in done.failures().map(|(_, failure)| failure).chain(&written) {
-            warn!(controller = C::NAME, %key, error = failure.message, "a last write failed");
-        }
+        execute.instrument(reconcile_span(C::NAME, &key.to_string(), None)).await;
     }
 
     /// Tells an observer what is done from now on. The first observer stays.
@@ -286,6 +290,11 @@ impl Handle {
     /// the reason why it failed.
     pub fn fetched(&self, took: SignedDuration, bytes: u64, failure: Option<&'static str>) {
         self.runtime.metrics.fetched(took, bytes, failure);
+    }
+
+    /// Counts what git servers were sent since the last call.
+    pub fn sent_to_git(&self, bytes: u64) {
+        self.runtime.metrics.sent_to_git(bytes);
     }
 
     /// Registers whether the process may write. A process without an election, which nobody waits for, has no

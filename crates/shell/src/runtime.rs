@@ -237,22 +237,21 @@ impl Runtime {
         let ReconcileResult {
             controller, key, reconcile_id, steps, failure, read_error, panicked: _, ..
         } = result;
+        let _span = reconcile_span(controller, &key.to_string(), Some(*reconcile_id)).entered();
         if let Some(error) = read_error {
             if error.is_coming() {
-                debug!(controller, %key, reconcile_id, %error, "waiting");
+                debug!(%error, "waiting");
             } else {
-                warn!(controller, %key, reconcile_id, %error, "a read is not complete; the key is tried again");
+                warn!(%error, "a read is not complete; the key is tried again");
             }
         }
         match failure {
-            None if *steps > 0 => debug!(controller, %key, reconcile_id, steps, "executed"),
+            None if *steps > 0 => debug!(steps, "executed"),
             None => {}
             Some(error) if error.kind == FailureKind::Conflict => {
-                debug!(controller, %key, reconcile_id, %error, "an object changed before it was written; the key is planned again");
+                debug!(%error, "an object changed before it was written; the key is planned again");
             }
-            Some(error) => {
-                warn!(controller, %key, reconcile_id, %error, "a write failed; the key is tried again")
-            }
+            Some(error) => warn!(%error, "a write failed; the key is tried again"),
         }
     }
 

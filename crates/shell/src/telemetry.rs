@@ -9,12 +9,11 @@
 //! | `error` | why an attempt failed |
 //! | `reason` | CamelCase word for the error |
 
-use tracing::{Span, debug_span, info_span};
+use tracing::{Span, error_span};
 
 /// Returns the span of a reconciliation: log lines of its plan, its writes and its end carry these fields.
-pub(super) fn reconcile_span(controller: &'static str, key: &str, reconcile_id: Option<u64>) -> Span {
-    match reconcile_id {
-        Some(reconcile_id) => info_span!("reconcile", controller, key, reconcile_id),
-        None => debug_span!("compute", controller, key),
-    }
+/// Computations and last writes have no number. The level is that of errors, so that every filter that shows
+/// a line shows its fields too.
+pub(super) fn reconcile_span(controller: &str, key: &str, reconcile_id: Option<u64>) -> Span {
+    error_span!("reconcile", controller, key, reconcile_id)
 }

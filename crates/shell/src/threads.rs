@@ -81,7 +81,8 @@ fn next(receiver: &Mutex<mpsc::Receiver<Computation>>) -> Option<Computation> {
     receiver.lock().ok()?.recv().ok()
 }
 
-fn decide(runtime: &Runtime, decision: Decision) {
+/// Makes a decision.
+pub(super) fn decide(runtime: &Runtime, decision: Decision) {
     let Decision { controller_id, controller, ref key, reconcile_id, .. } = decision;
     let key = key.as_ref().map(ToString::to_string).unwrap_or_default();
     let _span = super::telemetry::reconcile_span(controller, &key, reconcile_id).entered();

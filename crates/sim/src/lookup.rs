@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::execute::{Servers, refused, unavailable};
+use api::names::WORK_AGENT_MANAGER;
 use object::{Gvk, Object, ObjectRef};
 use reconcile::{Access, AccessReview, Failure, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth, Site};
 use store::rbac::Attributes;
@@ -77,7 +78,8 @@ fn access(store: &Store, review: &AccessReview, now: Timestamp) -> Result<Access
     let Ok(object) = serde_json::from_str::<Object>(create) else { return Ok(Access::Allowed) };
     let reference = object.reference();
     let collection = ResourcePath { name: String::new(), ..target };
-    let options = WriteOptions { dry_run: true, user: Arc::new(user), ..WriteOptions::manager("work-agent") };
+    let options =
+        WriteOptions { dry_run: true, user: Arc::new(user), ..WriteOptions::manager(WORK_AGENT_MANAGER) };
     match store.clone().create(&collection, object, &options, now) {
         Ok(_) => Ok(Access::Allowed),
         Err(error) if error.reason() == "AlreadyExists" => Ok(Access::Allowed),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use object::{Key, Object, Selector};
 use super::collection::Collection;
 use super::{ApiError, GroupResource, ResourcePath, Store, User};
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+const GROUP: &str = <ClusterRole as k8s_openapi::Resource>::GROUP;
 /// Members of this group may do everything, whatever the roles say.
 pub const MASTERS: &str = "system:masters";
 

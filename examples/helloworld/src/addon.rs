@@ -1,6 +1,7 @@
 //! The objects that the manager deploys.
 
 use addon_sdk::{AddOn, Installation, Options, render};
+use api::names::ADDON_GROUP;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use object::Object;
 
@@ -20,10 +21,7 @@ impl AddOn for HelloWorld {
             verbs: ["get", "list", "watch"].map(str::to_owned).into(),
             ..PolicyRule::default()
         };
-        let hub_permissions = vec![
-            may_read("", "configmaps"),
-            may_read("addon.open-cluster-management.io", "managedclusteraddons"),
-        ];
+        let hub_permissions = vec![may_read("", "configmaps"), may_read(ADDON_GROUP, "managedclusteraddons")];
         Options { hub_permissions: Some(hub_permissions), ..Options::default() }
     }
 }

@@ -2,28 +2,8 @@ use super::*;
 use crate::agent::life::tests::{client, refusal};
 use crate::agent::spoke::tests::agent;
 use crate::apiserver::{Options, Server};
-use serde_json::{Value, json};
-
-#[test]
-fn a_kept_certificate_counts_only_with_the_groups_and_units_that_are_asked_for_now() {
-    let asked = json!({"signerName": "example.com/foo", "subject": {"user": "u", "groups": ["g", "h"], "organizationUnit": ["o"]}});
-    let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {}, "status": {"registrations": [asked]}});
-    let registration =
-        &registrations(&serde_json::from_value(addon).unwrap(), &KubeClientDriver::Csr, false)[0];
-    let names = |groups: &[&str], unit: &str| pki::Subject {
-        organizational_units: vec![unit.into()],
-        ..pki::Subject::new("u", groups)
-    };
-    for (subject, wanted) in [
-        (names(&["g", "h"], "o"), true),
-        (names(&["h", "g"], "o"), true),
-        (names(&["g"], "o"), false),
-        (names(&["g", "h", "i"], "o"), false),
-        (names(&["g", "h"], "p"), false),
-    ] {
-        assert_eq!(registration.is_named_by(&subject), wanted, "{subject:?}");
-    }
-}
+use api::names::KUBE_CLIENT_SIGNER;
+use serde_json::json;
 
 #[test]
 fn a_request_that_is_denied_again_and_again_is_made_less_and_less_often() {
@@ -70,25 +50,4 @@ async fn before_the_renewal_only_credentials_that_are_gone_are_made_again() {
     assert_eq!(ensured().await, None, "it asks the hub, which does not answer");
     addons.store(&registration, &[("tls.crt", "of another agent")]).await.unwrap();
     assert_eq!(ensured().await, Some(renewal.until));
-}
-
-#[test]
-fn what_a_registration_does_not_say_is_as_in_ocm() {
-    let registered = |spec: Value, status: Value| {
-        let metadata = json!({"name": "a", "namespace": "c1"});
-        registrations(
-            &serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap(),
-            &KubeClientDriver::Csr,
-            false,
-        )
-        .pop()
-    };
-    let asked = json!([{"signerName": KUBE_CLIENT_SIGNER}]);
-    let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
-    let found = registered(json!({"installNamespace": "mine"}), json!({"registrations": asked})).unwrap();
-    assert_eq!((found.namespace.as_str(), found.user), ("mine", format!("{of_cluster}:agent:a")));
-    assert_eq!(found.groups, [of_cluster]);
-    let found = registered(json!({}), json!({"registrations": asked, "namespace": "theirs"})).unwrap();
-    assert_eq!(found.namespace, "theirs");
-    assert_eq!(registered(json!({}), json!({"registrations": []})), None);
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::*;
+use crate::agent::hub::Bootstrap;
 use crate::pki::{Authority, Profile, Subject, Usage};
 
 #[path = "lost.rs"]
@@ -220,14 +221,14 @@ fn an_identity_outlives_the_ca_of_the_hub_and_the_proxy_before_it() {
     let is_kept = |from: &str, to: &str| {
         let mut credentials = due(&hub);
         credentials.kubeconfig = KEPT.replace(from, to);
-        credentials.is_for("c1", &hub)
+        hub.has_issued(&credentials, "c1")
     };
     let server = "server: https://hub:6443";
     assert!(is_kept("QUJD", "QUJE"));
     assert!(is_kept(server, &format!("{server}\n    proxy-url: http://proxy")));
     assert!(!is_kept("hub:6443", "other:6443"));
     assert!(!is_kept(": hub\n", ": rebuilt\n"));
-    assert!(!due(&hub).is_for("c2", &hub));
+    assert!(!hub.has_issued(&due(&hub), "c2"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,11 +371,4 @@ async fn an_agent_begins_with_the_hub_of_its_identity_once_that_can_be_read() {
     assert_eq!(begins_with((200, secret)).await.unwrap(), "https://other:6443");
     assert_eq!(begins_with(refusal(404)).await.unwrap(), "https://hub:6443");
     assert!(begins_with(refusal(503)).await.is_err());
-}
-
-#[test]
-fn an_identity_that_ends_soon_is_followed_by_longer_and_longer_waits() {
-    let second = Duration::from_secs(1);
-    assert_eq!(crate::agent::wait_after(second, 8 * second), 8 * second);
-    assert_eq!(crate::agent::wait_after(3600 * second, 8 * second), crate::agent::FIRST_WAIT);
 }

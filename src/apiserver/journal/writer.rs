@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
-use super::super::hub::Signals;
 use super::super::lock::DirectoryLock;
+use super::super::signals::Signals;
 use super::file::{JournalError, JournalFile, io};
 use store::{Entry, Store};
 

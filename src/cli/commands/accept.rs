@@ -10,8 +10,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::block_on;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, Writer, failed, find, list, retry_on_conflict};
 use crate::cli::{CommandError, CommandResult, deadline};
 use api::cluster::v1::ManagedCluster;

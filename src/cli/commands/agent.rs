@@ -15,6 +15,7 @@ use super::agent_flags::{FeatureGates, OcmArgs};
 use crate::agent::{self, AgentOptions, Bootstrap, Leaver};
 use crate::cli::connect;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
 use crate::serve::Listen;
 use crate::shell::stop_on_signal;
@@ -152,7 +153,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     let controllers = Selection::parse(&format!("{}{off}", args.controllers), &agent::controller_names())
         .map_err(|why| CommandError::from(anyhow!("--controllers: {why}")))?;
     args.ocm.check()?;
-    super::block_on(async {
+    block_on(async {
         let config = connect::config(args.spoke_kubeconfig.as_deref(), None).await?;
         let client_configs = client_configs(&args.spoke_external_server_urls, &config)?;
         let spoke = shell::client(config).context("cannot use the kubeconfig of the cluster")?;

@@ -4,8 +4,8 @@ use anyhow::anyhow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
-use super::block_on;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, get, must_exist};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;

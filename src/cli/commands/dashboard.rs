@@ -13,15 +13,16 @@ use crate::cli::cluster_objects::cluster_objects;
 use crate::cli::connect::HubArgs;
 use crate::cli::follow::follow_with_placements;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
 use crate::dashboard::certificate::CertificateSource;
 use crate::dashboard::hub::HubDashboard;
 use crate::dashboard::{ClusterObjects, LocalDashboard, ReadFleet};
 use crate::serve::certificate::ServerSecret;
 use crate::shell::{Handle, now, stop_on_signal};
+use api::names::{DASHBOARD, SYSTEM_NAMESPACE};
 use controllers::hub::overview::Overview;
 use controllers::hub::placement;
-use engine::installation::DASHBOARD;
 use engine::placement::explain::Explanation;
 use object::Key;
 
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     listen: Option<SocketAddr>,
     /// Namespace of the Secret wheelwright-dashboard with the certificate, which the dashboard makes and
     /// renews.
-    #[arg(long, requires = "listen", default_value = "wheelwright-system")]
+    #[arg(long, requires = "listen", default_value = SYSTEM_NAMESPACE)]
     namespace: String,
     /// Names in the certificate, by which browsers reach the page [default: the Service of the chart, and
     /// localhost].
@@ -59,7 +60,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    super::block_on(async {
+    block_on(async {
         match args.listen {
             Some(address) => serve_hub(args, address, ui).await,
             None => serve_local(args, ui).await,

@@ -14,9 +14,9 @@ use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use object::{Metadata as _, Object};
 
-use super::block_on;
 use crate::cli::connect::HubArgs;
 use crate::cli::output::{Style, Ui};
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{Format, failed, print};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::apiserver::{Options, Server, write_private};
+use crate::apiserver::{LockError, Options, Server, write_private};
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
@@ -34,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    super::block_on(async {
+    block_on(async {
         let _limit = refuse_large_files();
         raise_open_files();
         let options = Options {
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
                 error,
                 "another process may listen there; choose an address with --listen",
             ),
-            crate::apiserver::StartError::Exposed { .. } => CommandError::hinted(
+            crate::apiserver::StartError::Lock(LockError::Exposed { .. }) => CommandError::hinted(
                 error,
                 format!("it holds keys and Secrets; run chmod -R go= {}", args.data.display()),
             ),

@@ -7,15 +7,16 @@ use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::apps::v1::Deployment;
 use object::{Gvk, Key, Object, ObjectRef};
 
-use super::block_on;
 use crate::cli::connect::{HubArgs, is_embedded};
 use crate::cli::installation::{
     Change, Deadline, Installer, OptionArgs, definitions_served, deployment_available, manifests,
 };
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
-use engine::installation::{InstallationOptions, OPERATOR};
+use api::names::{OPERATOR, SYSTEM_NAMESPACE};
+use engine::installation::InstallationOptions;
 use engine::plural::counted;
 
 /// Seconds after which the wait for the served definitions fails.
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     hub: HubArgs,
     /// Namespace of the operator.
-    #[arg(short, long, default_value = "wheelwright-system")]
+    #[arg(short, long, default_value = SYSTEM_NAMESPACE)]
     namespace: String,
     #[command(flatten)]
     options: OptionArgs,

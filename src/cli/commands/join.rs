@@ -10,20 +10,16 @@ use object::{Key, Kind, Metadata as _};
 use serde_json::{Value, json};
 
 use super::agent::NAME_HINT;
-use super::block_on;
 use super::switch_hub::{AgentIdentity, hub_url};
 use crate::cli::bootstrap::BootstrapArgs;
 use crate::cli::connect::is_embedded;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, Writer, find};
 use crate::cli::{CommandError, CommandResult};
-use api::names::AGENT_NAMESPACE;
+use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET};
 use engine::installation::MANAGED_BY;
-
-/// Name of the agent's objects, as in its chart.
-pub(super) const AGENT: &str = "wheelwright-agent";
-/// The secret with the bootstrap kubeconfig, as in OCM.
-pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
+use engine::klusterlet::every_permission;
 
 /// Returns the name of the agent's ClusterRole and its binding, as in its chart. A cluster may have agents of
 /// several hubs, in a namespace each.
@@ -127,17 +123,14 @@ async fn apply<K: Kind>(writer: &mut Writer, object: Value) -> Result<(), Comman
 async fn install(writer: &mut Writer, args: &Args, kubeconfig: &str) -> Result<(), CommandError> {
     let namespace = &args.namespace;
     let role = cluster_role(namespace);
-    let everything = json!([
-        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-        {"nonResourceURLs": ["*"], "verbs": ["*"]},
-    ]);
     apply::<Namespace>(writer, json!({"metadata": {"name": namespace}})).await?;
     let secret = json!({"name": BOOTSTRAP_SECRET, "namespace": namespace});
     let data = json!({"kubeconfig": STANDARD.encode(kubeconfig)});
     apply::<Secret>(writer, json!({"metadata": secret, "data": data})).await?;
     let account = json!({"metadata": {"name": AGENT, "namespace": namespace}});
     apply::<ServiceAccount>(writer, account).await?;
-    apply::<ClusterRole>(writer, json!({"metadata": {"name": role}, "rules": everything})).await?;
+    let rules = every_permission();
+    apply::<ClusterRole>(writer, json!({"metadata": {"name": role}, "rules": rules})).await?;
     let binding = json!({
         "metadata": {"name": role},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},

@@ -32,8 +32,6 @@ mod unjoin;
 mod upgrade;
 mod work;
 
-use std::time::Duration;
-
 use super::{CommandResult, output::Ui};
 
 /// Declares the command line's subcommands: each has `Args` and `run` in its module.
@@ -85,20 +83,4 @@ commands! {
     Crds => crds,
     Policies => policies,
     Completion => completion,
-}
-
-/// Longest wait for busy threads at the end of a command.
-const LAST_WAIT: Duration = Duration::from_secs(2);
-
-/// Runs an asynchronous command. Other commands start no runtime.
-pub(super) fn block_on<T>(
-    future: impl Future<Output = Result<T, super::CommandError>>,
-) -> Result<T, super::CommandError> {
-    // rustls panics at the first connection when it has two providers and no default.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(future);
-    // A thread that waits for a git server must not delay the end of the process.
-    runtime.shutdown_timeout(LAST_WAIT);
-    result
 }

@@ -14,6 +14,7 @@ use crate::cli::checkout::repository;
 use crate::cli::connect::HubArgs;
 use crate::cli::election::ElectionArgs;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
 use crate::operator::source::SourceOptions;
@@ -24,8 +25,9 @@ use crate::serve::receiver::ReceiverOptions;
 use crate::shell::stop_on_signal;
 use crate::shell::{self, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
-use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
-use engine::installation::OPERATOR;
+use api::names::{
+    CLI, OPERATOR, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, SYSTEM_NAMESPACE, WEBHOOK,
+};
 
 /// Run the operator against a hub.
 ///
@@ -41,7 +43,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     election: ElectionArgs,
     /// Namespace of the Lease of the election, and of the `ConfigRepo` that --repo creates.
-    #[arg(long, default_value = "wheelwright-system")]
+    #[arg(long, default_value = SYSTEM_NAMESPACE)]
     namespace: String,
     /// Create or update a `ConfigRepo` for this repository: a URL, or a directory of this machine.
     #[arg(long, value_name = "URL")]
@@ -74,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR")]
     webhook_listen: Option<SocketAddr>,
     /// Service of the operator's namespace through which API servers reach the webhook.
-    #[arg(long, requires = "webhook_listen", default_value = "wheelwright-webhook", value_name = "NAME")]
+    #[arg(long, requires = "webhook_listen", default_value = WEBHOOK, value_name = "NAME")]
     webhook_service: String,
     /// `https://host:port` at which API servers reach the webhook, instead of the Service.
     #[arg(long, requires = "webhook_listen", value_name = "URL", value_parser = webhook_url)]
@@ -162,7 +164,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         SourceOptions { cache, local_repositories: args.local_repositories, hosts: args.git_hosts.clone() };
     let traces = TraceOptions::read(args.otlp_endpoint.as_deref(), |name| std::env::var(name).ok())
         .map_err(CommandError::from)?;
-    super::block_on(async {
+    block_on(async {
         let hub = args.hub.connect().await?;
         if let Some(url) = &repo {
             create_config_repo(&hub, args, url).await?;
@@ -220,7 +222,7 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     if !args.report_branch.is_empty() {
         merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
     }
-    let params = PatchParams::apply("wheelwright-cli").force();
+    let params = PatchParams::apply(CLI).force();
     // The user of the command has the rights of the operator, so the ConfigRepo may act as the operator.
     let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
     let namespace = json!({

@@ -11,10 +11,12 @@ use crate::cli::CommandResult;
 use crate::cli::connect::HubArgs;
 use crate::cli::election::ElectionArgs;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::operator::registration::{self, RegistrationOptions};
 use crate::serve::Listen;
 use crate::shell::stop_on_signal;
 use api::crds;
+use api::names::OCM_NAMESPACE;
 
 /// Run a registration operator: `klusterlet` installs the agent of each Klusterlet of a cluster, and `hub` installs
 /// the hub side that a ClusterManager names. Each goes with its object.
@@ -35,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long)]
     image: Option<String>,
     /// Namespace of the Lease of the election.
-    #[arg(long, default_value = "open-cluster-management")]
+    #[arg(long, default_value = OCM_NAMESPACE)]
     namespace: String,
     /// Address for health and metrics, such as `127.0.0.1:8080`: `/livez`, `/healthz`, `/readyz`, `/metrics`.
     #[arg(long)]
@@ -60,7 +62,7 @@ enum Component {
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     args.unknown.warn();
-    super::block_on(async {
+    block_on(async {
         let cluster = args.cluster.connect().await?;
         let (component, lease, kind, further) = match args.component {
             Component::Klusterlet => {

@@ -1,5 +1,6 @@
 //! `wheelwright simulate`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -165,7 +166,9 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
     }
     let decision = advance(&input, now);
     match args.output {
-        Format::Text => ui.text(decision_table(&decision, |revision| revision.short().to_owned()))?,
+        Format::Text => {
+            ui.text(decision_table(&decision, |revision| revision.short().to_owned(), &BTreeMap::new()))?;
+        }
         Format::Json => ui.json(&decision_json(&decision))?,
         Format::Svg => {
             return Err(CommandError::hinted(

@@ -10,9 +10,11 @@ use super::doctor::operator;
 use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, read_by_rollouts, serves_ours};
 use crate::cli::output::{Output, Style, Ui};
+use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
+use api::names::SYSTEM_NAMESPACE;
 use controllers::hub::overview::{Overview, OverviewController};
 
 /// Interval in which `--watch` checks for changes.
@@ -30,7 +32,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     origin: Origin,
     /// Namespace of the operator.
-    #[arg(short, long, default_value = "wheelwright-system")]
+    #[arg(short, long, default_value = SYSTEM_NAMESPACE)]
     namespace: String,
     /// Go on until Ctrl-C, and show each change.
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
@@ -52,12 +54,12 @@ struct FleetStatus<'a> {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.watch {
-        return super::block_on(watch(args, ui));
+        return block_on(watch(args, ui));
     }
     let overview = read(&args.origin)?;
     let operator = match args.origin.is_file() {
         true => None,
-        false => super::block_on(async {
+        false => block_on(async {
             let hub = args.origin.connect().await?;
             Ok(dead_operator(&hub, serves_ours(&hub).await?, &args.namespace).await)
         })?,
@@ -96,7 +98,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     let handle = shell.handle();
     let stop = stop_on_signal();
     let reading = tokio::spawn(shell.run(stop.clone()));
-    let (mut shown, mut operator) = (String::new(), None);
+    let mut operator = None;
     for tick in 0_usize.. {
         if stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_none() {
             break;
@@ -108,10 +110,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
             Ok(overview) => page(operator.as_ref(), &overview, ui.style()),
             Err(unread) => format!("reading the hub: {unread}\n"),
         };
-        if page != shown {
-            ui.redraw(&page)?;
-            shown = page;
-        }
+        ui.draw(&page)?;
     }
     reading.await?;
     Ok(ExitCode::SUCCESS)

@@ -18,16 +18,15 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::block_on;
-use super::join::BOOTSTRAP_SECRET;
 use crate::cli::bootstrap::BootstrapArgs;
 use crate::cli::connect::answering;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find};
 use crate::cli::{CommandError, CommandResult, deadline};
 use crate::shell;
 use api::cluster::v1::ManagedCluster;
-use api::names::{AGENT_NAMESPACE, CLUSTER_LEASE, HUB_KUBECONFIG_SECRET};
+use api::names::{AGENT_NAMESPACE, BOOTSTRAP_SECRET, CLUSTER_LEASE, HUB_KUBECONFIG_SECRET};
 use object::Key;
 
 /// Interval in which the cluster and the new hub are read.

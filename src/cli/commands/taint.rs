@@ -3,8 +3,8 @@
 use anyhow::anyhow;
 use serde_json::json;
 
-use super::block_on;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};

@@ -12,19 +12,19 @@ use kube::api::{Patch, PatchParams};
 use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 use serde_json::json;
 
-use super::block_on;
 use super::install::kinds;
 use crate::cli::connect::HubArgs;
 use crate::cli::installation::{Deadline, Installer, gone, manifests, stop_conversion};
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{Format, failed, list, print};
 use crate::cli::{CommandError, CommandResult};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
-use api::names::ADDON_REMOVAL_FINALIZER;
+use api::names::{ADDON_REMOVAL_FINALIZER, DASHBOARD, OPERATOR, SYSTEM_NAMESPACE, WEBHOOK};
 use api::work::v1::ManifestWork;
-use engine::installation::{DASHBOARD, InstallationOptions, OPERATOR, WEBHOOK};
+use engine::installation::InstallationOptions;
 
 /// Uninstall the operator from a hub. The fleet stays: clusters, repositories, placements, add-ons and works keep what they have.
 ///
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     hub: HubArgs,
     /// Namespace of the operator.
-    #[arg(short, long, default_value = "wheelwright-system")]
+    #[arg(short, long, default_value = SYSTEM_NAMESPACE)]
     namespace: String,
     /// Delete the definitions too, and every object of their kinds. It is refused while there are ConfigRepos, clusters or works.
     #[arg(long)]

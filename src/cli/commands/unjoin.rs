@@ -5,13 +5,13 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 
-use super::block_on;
-use super::join::{AGENT, BOOTSTRAP_SECRET, cluster_role};
+use super::join::cluster_role;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, list};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
+use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET};
 use api::work::v1::AppliedManifestWork;
 use controllers::agent_identity::{Identity, claim_name};
 use engine::plural::counted;

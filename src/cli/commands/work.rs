@@ -8,9 +8,9 @@ use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::block_on;
 use crate::cli::connect::HubArgs;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, get, list, must_exist};
 use crate::cli::{CommandError, CommandResult};
 use api::Manifest;

@@ -7,10 +7,9 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::core::{ApiResource, GroupVersionKind};
 use object::{Gvk, Object, ObjectRef};
 
-use super::MANAGER;
 use crate::cli::CommandError;
 use crate::cli::writer::{api_of, failed};
-use api::names::GITOPS_GROUP;
+use api::names::{CLI, GITOPS_GROUP};
 use engine::installation::{MANAGED_BY, keep_conversion};
 
 /// The change of an object.
@@ -128,7 +127,7 @@ impl Installer {
         if let Some(present) = present {
             keep_conversion(&mut wanted, present);
         }
-        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(MANAGER).force() };
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(CLI).force() };
         let target = wanted.reference();
         let api = self.api(&target.gvk, &target.key.namespace);
         let applied = api.patch(&target.key.name, &params, &Patch::Apply(&wanted)).await;
@@ -142,7 +141,7 @@ impl Installer {
 
     /// Lists the objects of some kinds that this program installed, without definitions.
     pub(in crate::cli) async fn installed(&self, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
-        self.managed_by(MANAGER, kinds).await
+        self.managed_by(CLI, kinds).await
     }
 
     async fn managed_by(&self, manager: &str, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
@@ -181,7 +180,7 @@ fn read(object: &DynamicObject) -> anyhow::Result<Object> {
 pub(super) fn is_ours(object: &Object) -> bool {
     let is_namespace = object.kind() == "Namespace";
     let is_definition = object.kind() == "CustomResourceDefinition" && object.name().ends_with(GITOPS_GROUP);
-    is_namespace || is_definition || object.label(MANAGED_BY) == Some(MANAGER)
+    is_namespace || is_definition || object.label(MANAGED_BY) == Some(CLI)
 }
 
 /// Returns whether other components of Open Cluster Management install the object too.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::CommandError;
 use crate::cli::writer::failed;
 use api::crds::CONVERTIBLE;
-use engine::installation::WEBHOOK;
+use api::names::WEBHOOK;
 
 /// Removes the webhook from the definitions that name it, and stops serving the versions that need it. Returns the names of the definitions.
 ///

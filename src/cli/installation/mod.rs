@@ -11,6 +11,3 @@ pub(super) use apply::{Change, Installer};
 pub(super) use definitions::stop_conversion;
 pub(super) use options::{OptionArgs, manifests};
 pub(super) use wait::{Deadline, definitions_served, deployment_available, gone};
-
-/// The value of the label of all objects that this program installs.
-pub(super) const MANAGER: &str = "wheelwright-cli";

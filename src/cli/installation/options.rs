@@ -3,9 +3,9 @@
 use engine::installation::{self, InstallationOptions};
 use object::Object;
 
-use super::MANAGER;
 use crate::operator::controller_names;
 use crate::shell::Selection;
+use api::names::CLI;
 
 /// The options of an installation. The values of the chart have the same names and defaults.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -115,7 +115,7 @@ pub(in crate::cli) fn manifests(
     namespace: &str,
     options: &InstallationOptions,
 ) -> anyhow::Result<Vec<Object>> {
-    Ok(installation::manifests(namespace, options, MANAGER)?)
+    Ok(installation::manifests(namespace, options, CLI)?)
 }
 
 #[cfg(test)]

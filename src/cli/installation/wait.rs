@@ -16,7 +16,7 @@ use super::Installer;
 use crate::cli::writer::failed;
 use crate::cli::{CommandError, deadline};
 use api::crds;
-use engine::installation::OPERATOR;
+use api::names::OPERATOR;
 use engine::plural::counted;
 
 /// Interval of the checks.

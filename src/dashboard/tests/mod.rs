@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 mod cluster;
+mod waiting;
 
 fn cluster(name: String, state: ClusterState) -> ClusterSummary {
     let runs = "proxy-1.2@0123".to_owned();

@@ -137,7 +137,7 @@ fn the_address_of_the_api_comes_from_the_repository() {
 
 #[test]
 fn an_answer_says_whether_and_when_to_try_again() {
-    let until = |time: &str| format!("CommitStatusFailed until {time}");
+    let until = |time: &str| format!("throttled until {time}");
     let soon = until("2026-01-02T03:05:05Z");
     let cases = [
         (Provider::GitHub, "200 OK\n\n", "set".to_owned()),
@@ -148,11 +148,7 @@ fn an_answer_says_whether_and_when_to_try_again() {
         ),
         (Provider::GitHub, "403 Forbidden\n\n", "SourceUnauthorized".into()),
         (Provider::GitHub, "404 Not Found\n\n", "SourceUnauthorized".into()),
-        (
-            Provider::GitHub,
-            "422 Unprocessable\n\n{\"message\": \"No commit found\"}",
-            "CommitStatusRejected".into(),
-        ),
+        (Provider::GitHub, "422 Unprocessable\n\n{\"message\": \"No commit found\"}", "rejected".into()),
         (Provider::GitHub, "429 Too Many Requests\n\n", soon.clone()),
         (Provider::GitHub, "429 Too Many Requests\nRetry-After: 7\n\n", until("2026-01-02T03:04:12Z")),
         (
@@ -172,7 +168,7 @@ fn an_answer_says_whether_and_when_to_try_again() {
         (
             Provider::Gitea,
             "400 Bad Request\n\n{\"message\": \"Cannot transition status\"}",
-            "CommitStatusRejected".into(),
+            "rejected".into(),
         ),
         (
             Provider::GitLab,
@@ -182,7 +178,7 @@ fn an_answer_says_whether_and_when_to_try_again() {
         (
             Provider::GitLab,
             "400 Bad Request\n\n{\"error\": \"state does not have a valid value\"}",
-            "CommitStatusRejected".into(),
+            "rejected".into(),
         ),
     ];
     for (provider, answer, expected) in cases {
@@ -190,7 +186,8 @@ fn an_answer_says_whether_and_when_to_try_again() {
         let address = format!("http://{}/api", server.address);
         let result = match send(&request(provider, "https://git.example/a/b", &address)) {
             Ok(()) => "set".to_owned(),
-            Err(error @ Error::Throttled { until, .. }) => format!("{} until {until}", error.reason()),
+            Err(Error::Throttled { until, .. }) => format!("throttled until {until}"),
+            Err(Error::StatusRejected { .. }) => "rejected".to_owned(),
             Err(error) => error.reason().to_owned(),
         };
         assert_eq!(result, expected, "{provider:?}: {answer}");

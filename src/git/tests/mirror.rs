@@ -44,6 +44,22 @@ fn a_branch_is_followed() {
 }
 
 #[test]
+fn a_look_up_says_what_a_reference_points_to_and_downloads_nothing() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    let server = forge.serve();
+    let mirror = forge.mirror("cache", &server.url);
+    assert_eq!(mirror.look_up(&main()), Ok(Some(commit.clone())));
+    assert!(mirror.repository().unwrap().find_commit(Oid::from_str(&commit).unwrap()).is_err());
+    assert_eq!(mirror.look_up(&RefSpec::commit(&commit).unwrap()), Ok(None), "no server lists commits");
+    let missing = mirror.look_up(&RefSpec::branch("prod").unwrap()).unwrap_err();
+    assert_eq!(missing.reason(), "RefNotFound");
+    let refusing = Server::unauthorized();
+    let refused = forge.mirror("refused", &refusing.url).look_up(&main()).unwrap_err();
+    assert_eq!(refused.reason(), "SourceUnauthorized");
+}
+
+#[test]
 fn tags_versions_and_commits_are_followed() {
     let forge = Forge::new();
     let old = forge.commit("main", &[("a", "1")]);

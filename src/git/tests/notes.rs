@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::forge::Forge;
 use super::push::{QUICK, on_both};
-use crate::git::Note;
+use crate::git::{Error, Note};
 
 fn note(commit: &str, context: &str, text: &str) -> Note {
     let time = "2026-01-02T03:04:05Z".parse().unwrap();
@@ -99,6 +99,6 @@ fn a_note_that_the_server_refuses_names_its_reference() {
     let server = forge.serve();
     let mirror = forge.mirror("cache", &server.url);
     let error = mirror.push_note(&note(&commit, "hub/1", "pending: a"), &QUICK).unwrap_err();
-    assert_eq!(error.reason(), "StatusPushRejected");
+    assert!(matches!(error, Error::PushRejected { .. }), "{error}");
     assert!(error.to_string().contains("refuses the push to refs/notes/wheelwright"), "{error}");
 }

@@ -5,7 +5,7 @@ use git2::{Oid, Repository};
 use super::forge::{Forge, Server};
 use crate::git::commit::{Written, write_commit};
 use crate::git::push::{Attempt, swap};
-use crate::git::{Commit, LastPush, Mirror, Replaces, Retry};
+use crate::git::{Commit, Error, LastPush, Mirror, Replaces, Retry};
 
 /// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
 /// holds the lock.
@@ -200,7 +200,7 @@ fn a_server_that_declines_three_times_gets_one_commit_at_the_fourth() {
     let mirror = forge.mirror("cache", &server.url);
     for number in 0..3 {
         let error = mirror.push(&files("", &[("x", &number.to_string())]), &QUICK).unwrap_err();
-        assert_eq!(error.reason(), "StatusPushRejected", "{error}");
+        assert!(matches!(error, Error::PushRejected { .. }), "{error}");
     }
     let pushed = mirror.push(&files("", &[("x", "3")]), &QUICK).unwrap().unwrap();
     assert_eq!((forge.history(BRANCH), forge.file(BRANCH, "x")), (vec![pushed], Some("3".into())));
@@ -237,7 +237,7 @@ fn a_hook_that_declines_is_a_rejection_with_its_message() {
     forge.hook("pre-receive", "echo 'branch is protected, password=hunter22' >&2; exit 1");
     let server = forge.serve();
     let error = forge.mirror("cache", &server.url).push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
-    assert_eq!(error.reason(), "StatusPushRejected");
+    assert!(matches!(error, Error::PushRejected { .. }), "{error}");
     let message = error.to_string();
     assert!(
         message.contains("branch is protected, password=[redacted]") && !message.contains("hunter22"),
@@ -256,7 +256,7 @@ fn a_declining_update_hook_is_not_success() {
     forge.hook("update", "exit 1");
     let server = forge.serve();
     let error = forge.mirror("cache", &server.url).push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
-    assert_eq!(error.reason(), "StatusPushRejected", "libgit2 says Ok here; {error}");
+    assert!(matches!(error, Error::PushRejected { .. }), "libgit2 says Ok here; {error}");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_connection_lost_before_the_branch_moved_is_tried_again_later() {
     let server = forge.serve();
     let mirror = forge.mirror("cache", &server.url);
     let error = mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
-    assert!(matches!(error.reason(), "SourceUnreachable" | "StatusPushRejected"), "{error}");
+    assert!(matches!(error, Error::Unreachable { .. } | Error::PushRejected { .. }), "{error}");
     forge.hook("pre-receive", "exit 0");
     mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap().unwrap();
     assert_eq!(forge.history(BRANCH).len(), 1);
@@ -295,7 +295,7 @@ fn a_branch_that_always_moves_is_given_up_on() {
     let server = forge.serve();
     let retry = Retry { attempts: 3, ..QUICK };
     let error = forge.mirror("cache", &server.url).push(&files("hub", &[("x", "1")]), &retry).unwrap_err();
-    assert_eq!(error.reason(), "StatusPushContended", "{error}");
+    assert!(matches!(error, Error::PushContended { .. }), "{error}");
     assert_eq!(forge.history(BRANCH).len(), 4, "the others' commits all stay");
 }
 
@@ -306,7 +306,8 @@ fn a_branch_that_is_checked_out_is_not_pulled_from_under_its_work_tree() {
     Repository::init_opts(dir.path(), options.initial_head(BRANCH)).unwrap();
     let forge = Forge::new();
     let mirror = forge.mirror("cache", dir.path().to_str().unwrap());
-    assert_eq!(mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap_err().reason(), "StatusPushRejected");
+    let error = mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
+    assert!(matches!(error, Error::PushRejected { .. }), "{error}");
 }
 
 #[test]
@@ -342,7 +343,7 @@ fn the_report_of_another_hub_and_the_files_of_a_person_stay() {
         forge.commit(BRANCH, &[("README.md", "by hand"), ("docs/a.md", "by hand")]);
         let mirror = open("cache");
         let error = mirror.push(&files("", &[("README.md", "report")]), &QUICK).unwrap_err();
-        assert_eq!(error.reason(), "StatusPushMisconfigured");
+        assert!(matches!(error, Error::NotOurs { .. }), "{error}");
         assert!(error.to_string().contains("holds a file README.md that no report wrote"), "{error}");
 
         mirror.push(&files("hub", &[("README.md", "1"), ("addons/x.md", "1")]), &QUICK).unwrap().unwrap();
@@ -365,10 +366,8 @@ fn a_record_of_files_that_are_gone_or_a_broken_one_removes_nothing_else() {
         mirror.push(&files("", &[("x", "2")]), &QUICK).unwrap().unwrap();
         assert_eq!(forge.file(BRANCH, "keep").as_deref(), Some("1"));
         forge.commit(BRANCH, &[("keep", "1"), (".wheelwright.json", "[")]);
-        assert_eq!(
-            mirror.push(&files("", &[("x", "3")]), &QUICK).unwrap_err().reason(),
-            "StatusPushMisconfigured"
-        );
+        let error = mirror.push(&files("", &[("x", "3")]), &QUICK).unwrap_err();
+        assert!(matches!(error, Error::NotOurs { .. }), "{error}");
     });
 }
 

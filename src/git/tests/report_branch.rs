@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::forge::Forge;
 use super::push::{BRANCH, QUICK, files, on_both};
-use crate::git::{Commit, LastPush};
+use crate::git::{Commit, Error, LastPush};
 
 /// Returns a report that follows a commit, and stops where the branch does not hold it.
 fn after(last: &str, content: &str) -> Commit {
@@ -19,7 +19,8 @@ fn a_deleted_branch_stops_reports_until_it_is_back_or_may_be_created() {
         let first = mirror.push(&after("", "1"), &QUICK).unwrap().unwrap();
         forge.forget(BRANCH);
         let error = open("after-restart").push(&after(&first, "2"), &QUICK).unwrap_err();
-        assert_eq!((error.reason(), forge.tip(BRANCH)), ("StatusPushStopped", None));
+        assert!(matches!(error, Error::BranchDeleted { .. }), "{error}");
+        assert_eq!(forge.tip(BRANCH), None);
         assert!(error.to_string().contains(&format!("push {first} to it again")), "{error}");
         assert!(mirror.push(&after(&first, "2"), &QUICK).is_err());
 
@@ -51,7 +52,7 @@ fn a_rewritten_branch_stops_reports_and_one_that_grew_does_not() {
             let tip = forge.commit_on(parent, BRANCH, &[("theirs", "1")]);
             for cache in ["cache", &format!("new-{}", parent.is_some())] {
                 let error = open(cache).push(&after(&second, "3"), &QUICK).unwrap_err();
-                assert_eq!(error.reason(), "StatusPushStopped", "{error}");
+                assert!(matches!(error, Error::BranchRewritten { .. }), "{error}");
                 assert!(error.to_string().contains(&format!("does not hold {second} any more")), "{error}");
             }
             assert_eq!(forge.tip(BRANCH).unwrap().to_string(), tip, "nothing is pushed");
@@ -76,7 +77,8 @@ fn a_branch_that_is_deleted_during_a_push_stops_reports_too() {
     );
     forge.hook("pre-receive", &delete);
     let error = mirror.push(&after(&first, "2"), &QUICK).unwrap_err();
-    assert_eq!((error.reason(), forge.tip(BRANCH)), ("StatusPushStopped", None), "{error}");
+    assert!(matches!(error, Error::BranchDeleted { .. }), "{error}");
+    assert_eq!(forge.tip(BRANCH), None);
 }
 
 /// Returns a report on a branch of at most three commits.
@@ -171,7 +173,7 @@ fn a_branch_that_begins_again_is_not_a_rewritten_one() {
         assert_eq!(forge.history(BRANCH).first(), Some(&second));
         forge.commit_on(None, BRANCH, &[("theirs", "1")]);
         let error = open("new").push(&stops(&second, "3"), &QUICK).unwrap_err();
-        assert_eq!(error.reason(), "StatusPushStopped", "{error}");
+        assert!(matches!(error, Error::BranchRewritten { .. }), "{error}");
     });
 }
 

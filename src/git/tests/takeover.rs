@@ -1,6 +1,6 @@
 use super::push::{BRANCH, QUICK, files, on_both};
 use crate::git::Replaces::{self, Any, Last, Nothing};
-use crate::git::{Commit, LastPush};
+use crate::git::{Commit, Error, LastPush};
 
 /// Returns a report after the two commits that its hub pushed last.
 fn by(writer: &str, replaces: Replaces, [previous, last]: [&str; 2], content: &str) -> Commit {
@@ -17,7 +17,7 @@ fn a_copy_of_the_hub_is_fenced_until_a_person_makes_it_the_writer() {
         let second = hub.push(&by("1", Nothing, ["", &first], "b"), &QUICK).unwrap().unwrap();
         let third = hub.push(&by("1", Nothing, [&first, &second], "c"), &QUICK).unwrap().unwrap();
         let error = copy.push(&by("2", Last, ["", &first], "d"), &QUICK).unwrap_err();
-        assert_eq!(error.reason(), "StatusPushFenced");
+        assert!(matches!(error, Error::Fenced { .. }), "{error}");
         assert!(error.to_string().contains("(writer 1)"), "{error}");
         let fourth =
             hub.push(&by("1", Nothing, [&second, &third], "e"), &QUICK).unwrap().expect("the hub goes on");

@@ -27,6 +27,16 @@ fn mirror(forge: &Forge, url: &str, credentials: Credentials) -> Mirror {
     mirror
 }
 
+/// Pushes a report that no compression makes smaller than half.
+fn push_counts_what_is_sent(mirror: &Mirror) {
+    let noise: String = (0_u32..2_000).map(|i| format!("{:08x}", i.wrapping_mul(2_654_435_761))).collect();
+    mirror.arrivals.take_sent();
+    mirror.push(&report(&noise), &Retry::default()).unwrap();
+    let sent = mirror.arrivals.take_sent();
+    assert!((5_000..20_000).contains(&sent), "{sent} bytes");
+    assert_eq!(mirror.arrivals.take_sent(), 0);
+}
+
 #[test]
 fn https_fetches_and_pushes() {
     let forge = Forge::new();
@@ -39,6 +49,7 @@ fn https_fetches_and_pushes() {
     let pushed = mirror.push(&report("1"), &Retry::default()).unwrap().unwrap();
     let again = mirror.push(&report("2"), &Retry::default()).unwrap().unwrap();
     assert_eq!(forge.history("wheelwright/status"), [again, pushed]);
+    push_counts_what_is_sent(&mirror);
     assert!(web.requests().iter().all(|seen| !seen.headers.contains_key("authorization")));
 }
 
@@ -346,6 +357,7 @@ fn over_ssh_commits_are_fetched_and_pushed() {
     assert_eq!(fetch(&mut mirror).unwrap(), second, "more than a window of ssh");
     let pushed = mirror.push(&report("1"), &Retry::default()).unwrap().unwrap();
     assert_eq!(forge.history("wheelwright/status"), [pushed]);
+    push_counts_what_is_sent(&mirror);
 }
 
 #[test]

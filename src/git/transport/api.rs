@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 
-use super::http::{AGENT, exchange};
+use super::client::{AGENT, exchange};
 use super::{Session, login};
 use crate::git::Error;
 

@@ -23,6 +23,8 @@ struct Sessions {
     next: u64,
     /// The bytes that nobody has asked for yet.
     uncounted: u64,
+    /// The bytes that were sent to servers, and that nobody has asked for yet.
+    uncounted_sent: u64,
 }
 
 /// One session among them.
@@ -48,6 +50,11 @@ impl Arrivals {
         std::mem::take(&mut self.sessions.lock().unwrap_or_else(PoisonError::into_inner).uncounted)
     }
 
+    /// Returns how many bytes were sent since the last call.
+    pub(crate) fn take_sent(&self) -> u64 {
+        std::mem::take(&mut self.sessions.lock().unwrap_or_else(PoisonError::into_inner).uncounted_sent)
+    }
+
     pub(super) fn begin(all: &Arc<Self>) -> Arrival {
         let mut sessions = all.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let id = sessions.next;
@@ -58,6 +65,12 @@ impl Arrivals {
 }
 
 impl Arrival {
+    /// Counts bytes that were sent. They have no limit.
+    pub(super) fn sent(&self, bytes: u64) {
+        let mut sessions = self.all.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.uncounted_sent = sessions.uncounted_sent.saturating_add(bytes);
+    }
+
     /// Counts bytes.
     ///
     /// # Errors

@@ -2,17 +2,17 @@
 //! loopback only.
 
 use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use super::Session;
-use super::duplex::Wire;
 use crate::git::Error;
 
 /// Asks a daemon to run a command.
-pub(super) async fn connect(session: &Session, command: &str) -> Result<Wire, Error> {
+pub(super) async fn connect(session: &Session, command: &str) -> Result<TcpStream, Error> {
     let address = session.remote.address(9418).ok_or_else(|| session.unreachable("it has no address"))?;
     let mut stream = session.connect(address.host, address.port).await?;
     let line = format!("{command} {}\0host={}:{}\0", session.remote.path(), address.host, address.port);
     let request = format!("{:04x}{line}", line.len() + 4);
     stream.write_all(request.as_bytes()).await.map_err(|e| session.unreachable(e))?;
-    Ok(Wire::Tcp(stream))
+    Ok(stream)
 }

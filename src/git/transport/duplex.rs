@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use russh::client::Msg;
-use russh::{Channel, ChannelMsg};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -13,26 +11,15 @@ use super::Session;
 use super::advertisement::Advertisement;
 use super::pack::PackReader;
 use super::session::Part;
-use super::ssh::Connection;
+use super::ssh::GitCommand;
 use crate::git::Error;
-
-/// Longest text of a server that an error quotes.
-const MAX_STDERR: usize = 4096;
 
 /// The connection below a stream.
 pub(super) enum Wire {
     /// git's own protocol.
     Tcp(TcpStream),
     /// A command on an ssh server.
-    Ssh {
-        channel: Channel<Msg>,
-        /// Bytes that arrived and were not read yet.
-        rest: Vec<u8>,
-        /// The words of the server on standard error.
-        stderr: String,
-        /// Keeps the connection open.
-        _connection: Connection,
-    },
+    Ssh(GitCommand),
 }
 
 impl Wire {
@@ -40,39 +27,14 @@ impl Wire {
     async fn read(&mut self, buffer: &mut [u8], session: &Session) -> Result<usize, Error> {
         match self {
             Self::Tcp(stream) => stream.read(buffer).await.map_err(|e| session.unreachable(e)),
-            Self::Ssh { channel, rest, stderr, .. } => {
-                while rest.is_empty() {
-                    match channel.wait().await {
-                        Some(ChannelMsg::Data { data }) => rest.extend_from_slice(&data),
-                        Some(ChannelMsg::ExtendedData { data, .. }) if stderr.len() < MAX_STDERR => {
-                            stderr.push_str(&String::from_utf8_lossy(&data));
-                        }
-                        Some(ChannelMsg::ExitStatus { exit_status }) if exit_status != 0 => {
-                            return Err(session.unreachable(format!("exit status {exit_status}: {stderr}")));
-                        }
-                        Some(ChannelMsg::Failure) => {
-                            return Err(session.unreachable("it runs no git command"));
-                        }
-                        Some(ChannelMsg::Close) | None => return Ok(0),
-                        Some(_) => {}
-                    }
-                }
-                let length = rest.len().min(buffer.len());
-                let taken: Vec<u8> = rest.drain(..length).collect();
-                for (to, from) in buffer.iter_mut().zip(taken) {
-                    *to = from;
-                }
-                Ok(length)
-            }
+            Self::Ssh(command) => command.read(buffer, session).await,
         }
     }
 
     async fn write(&mut self, bytes: &[u8], session: &Session) -> Result<(), Error> {
         match self {
             Self::Tcp(stream) => stream.write_all(bytes).await.map_err(|e| session.unreachable(e)),
-            Self::Ssh { channel, .. } => {
-                channel.data_bytes(bytes.to_vec()).await.map_err(|e| session.unreachable(e))
-            }
+            Self::Ssh(command) => command.write(bytes, session).await,
         }
     }
 }
@@ -133,6 +95,7 @@ impl Write for Duplex {
         // The server sends the list of references before it reads a request.
         *part = Part::PackReader;
         session.wait(wire.write(bytes, session))?;
+        session.sent(bytes.len());
         Ok(bytes.len())
     }
 

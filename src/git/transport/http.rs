@@ -12,21 +12,16 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::advertisement::Advertisement;
+use super::client::{AGENT, exchange};
 use super::pack::PackReader;
 use super::session::Part;
-use super::{Proxy, Session, login, tls};
-use crate::git::{Error, Remote};
+use super::{Session, login};
+use crate::git::Error;
 
 /// Most bytes of a request. A report is far smaller.
 const MAX_REQUEST: usize = 64 << 20;
-
-/// The name of this client.
-pub(super) const AGENT: &str = concat!("git/wheelwright-", env!("CARGO_PKG_VERSION"));
 
 /// One request and its answer. libgit2 writes the request first, and then reads the answer.
 pub(super) struct Exchange {
@@ -61,6 +56,7 @@ impl Read for Exchange {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.body.is_none() {
             let request = std::mem::take(&mut self.request);
+            self.session.sent(request.len());
             let sent = send(&self.session, self.part, self.command, request);
             self.body = Some(self.session.wait_to_connect(sent)?);
         }
@@ -139,43 +135,6 @@ async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Re
     }
     check(session, &answer, &expected)?;
     Ok(answer.into_body())
-}
-
-/// Opens a connection and sends a request.
-pub(super) async fn exchange(
-    session: &Session,
-    remote: &Remote,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, Error> {
-    let is_https = remote.url().starts_with("https:");
-    let default = if is_https { 443 } else { 80 };
-    let address = remote.address(default).ok_or_else(|| session.unreachable("it has no address"))?;
-    if !is_https {
-        return over(session, session.connect(address.host, address.port).await?, request).await;
-    }
-    // The administrator sets the proxy of the environment; a Secret is trusted as little as the URL.
-    let of_secret = session.credentials.proxy();
-    let stream = match of_secret {
-        Some(proxy) => proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?,
-        None => match Proxy::of_environment(address.host).map_err(|why| session.unreachable(why))? {
-            Some(proxy) => proxy.connect(session, proxy.reach(session).await?, address).await?,
-            None => session.connect(address.host, address.port).await?,
-        },
-    };
-    over(session, tls::connect(session, stream, address.host).await?, request).await
-}
-
-async fn over(
-    session: &Session,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, Error> {
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|e| session.unreachable(e))?;
-    // The task ends with the answer or with the runtime of the session. Its failure is also the failure of
-    // the answer.
-    tokio::spawn(connection);
-    sender.send_request(request).await.map_err(|e| session.unreachable(e))
 }
 
 fn check(session: &Session, answer: &Response<Incoming>, expected: &str) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::Session;
-use super::http::{AGENT, exchange};
+use super::client::{AGENT, exchange};
 use crate::git::Error;
 use crate::git::github::GithubApp;
 

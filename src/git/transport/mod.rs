@@ -11,6 +11,7 @@
 mod advertisement;
 mod api;
 mod arrivals;
+mod client;
 mod daemon;
 mod duplex;
 mod egress;

@@ -4,7 +4,7 @@
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use crate::git::process::{MAX_OBJECT_BYTES, MAX_PACK_OBJECTS};
+use crate::git::pack_limits::{MAX_OBJECT_BYTES, MAX_PACK_OBJECTS};
 
 /// The band of a pack in an answer (gitprotocol-pack(5), "Packfile Data").
 const PACK_BAND: u8 = 1;

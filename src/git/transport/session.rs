@@ -270,6 +270,11 @@ impl Session {
         )))
     }
 
+    /// Counts bytes that are sent.
+    pub(super) fn sent(&self, bytes: usize) {
+        self.arrival.sent(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
     /// Returns an error for an answer that is refused.
     pub(super) fn refuse(&self, why: &str) -> Error {
         Error::Content(format!("{} sends a pack that is refused: {why}", self.remote))

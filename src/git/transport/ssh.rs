@@ -3,21 +3,23 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use russh::client::{self, AuthResult, Config, Handle, Handler};
+use russh::client::{self, AuthResult, Config, Handle, Handler, Msg};
 use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKeyOrCertificate, decode_secret_key};
-use russh::{Preferred, SshId};
+use russh::{Channel, ChannelMsg, Preferred, SshId};
 
 use super::Session;
-use super::duplex::Wire;
 use crate::git::Error;
 use crate::git::known_hosts::{HostKeyMatch, KnownHosts};
 use crate::git::remote::Transport;
 
+/// Longest text of a server that an error quotes.
+const MAX_STDERR: usize = 4096;
+
 /// An authenticated connection.
-pub(super) type Connection = Handle<HostKey>;
+type Connection = Handle<HostKey>;
 
 /// Compares the key of the server with `known_hosts`. There is no trust on first use.
-pub(super) struct HostKey {
+struct HostKey {
     known_hosts: KnownHosts,
     host: String,
     port: u16,
@@ -25,7 +27,7 @@ pub(super) struct HostKey {
 
 /// Why a connection failed.
 #[derive(Debug)]
-pub(super) enum SshError {
+enum SshError {
     HostKey(&'static str),
     Protocol(russh::Error),
 }
@@ -54,8 +56,52 @@ impl Handler for HostKey {
     }
 }
 
+/// A git command that runs on the server.
+pub(super) struct GitCommand {
+    channel: Channel<Msg>,
+    /// Bytes that arrived and were not read yet.
+    rest: Vec<u8>,
+    /// The words of the server on standard error.
+    stderr: String,
+    /// Keeps the connection open.
+    _connection: Connection,
+}
+
+impl GitCommand {
+    /// Reads the bytes that have arrived; none at the end.
+    pub(super) async fn read(&mut self, buffer: &mut [u8], session: &Session) -> Result<usize, Error> {
+        let Self { channel, rest, stderr, .. } = self;
+        while rest.is_empty() {
+            match channel.wait().await {
+                Some(ChannelMsg::Data { data }) => rest.extend_from_slice(&data),
+                Some(ChannelMsg::ExtendedData { data, .. }) if stderr.len() < MAX_STDERR => {
+                    stderr.push_str(&String::from_utf8_lossy(&data));
+                }
+                Some(ChannelMsg::ExitStatus { exit_status }) if exit_status != 0 => {
+                    return Err(session.unreachable(format!("exit status {exit_status}: {stderr}")));
+                }
+                Some(ChannelMsg::Failure) => {
+                    return Err(session.unreachable("it runs no git command"));
+                }
+                Some(ChannelMsg::Close) | None => return Ok(0),
+                Some(_) => {}
+            }
+        }
+        let length = rest.len().min(buffer.len());
+        let taken: Vec<u8> = rest.drain(..length).collect();
+        for (to, from) in buffer.iter_mut().zip(taken) {
+            *to = from;
+        }
+        Ok(length)
+    }
+
+    pub(super) async fn write(&mut self, bytes: &[u8], session: &Session) -> Result<(), Error> {
+        self.channel.data_bytes(bytes.to_vec()).await.map_err(|e| session.unreachable(e))
+    }
+}
+
 /// Runs a command on the server.
-pub(super) async fn connect(session: &Session, command: &str) -> Result<Wire, Error> {
+pub(super) async fn connect(session: &Session, command: &str) -> Result<GitCommand, Error> {
     let Transport::Ssh { host, port, user } = session.remote.transport() else {
         return Err(session.unreachable("it is not an ssh address"));
     };
@@ -79,7 +125,7 @@ pub(super) async fn connect(session: &Session, command: &str) -> Result<Wire, Er
     // git itself quotes the path in single quotes.
     let path = session.remote.path().replace('\'', "'\\''");
     channel.exec(true, format!("{command} '{path}'")).await.map_err(failed)?;
-    Ok(Wire::Ssh { channel, rest: Vec::new(), stderr: String::new(), _connection: connection })
+    Ok(GitCommand { channel, rest: Vec::new(), stderr: String::new(), _connection: connection })
 }
 
 async fn authenticate(session: &Session, connection: &mut Connection, user: &str) -> Result<(), Error> {

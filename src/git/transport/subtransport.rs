@@ -8,7 +8,7 @@ use git2::transport::{
 };
 use git2::{Error as Git2Error, ErrorClass, ErrorCode};
 
-use super::duplex::Duplex;
+use super::duplex::{Duplex, Wire};
 use super::http::Exchange;
 use super::pack::PackReader;
 use super::{Session, daemon, ssh};
@@ -52,8 +52,8 @@ impl SmartSubtransport for Connections {
         let failed =
             |error: io::Error| Git2Error::new(ErrorCode::GenericError, ErrorClass::Net, error.to_string());
         let wire = match self.scheme {
-            "ssh" => self.session.wait_to_connect(ssh::connect(&self.session, command)),
-            "git" => self.session.wait_to_connect(daemon::connect(&self.session, command)),
+            "ssh" => self.session.wait_to_connect(ssh::connect(&self.session, command)).map(Wire::Ssh),
+            "git" => self.session.wait_to_connect(daemon::connect(&self.session, command)).map(Wire::Tcp),
             _ => return Ok(Box::new(Exchange::new(session, service, command))),
         };
         let answer = match service {

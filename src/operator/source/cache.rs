@@ -6,16 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tracing::{info, warn};
 
-use super::mirrors::SharedMirror;
-use crate::git::object_bytes;
+use crate::git::{Mirror, object_bytes};
 
 /// Most bytes of all mirrors: half of the volume of the chart. The other half is for the packs that arrive
 /// ([`Arrivals`](crate::git::Arrivals)).
 const MAX_CACHE_BYTES: u64 = 10 << 30;
+
+/// A mirror that one operation uses at a time; `None` before it is opened, and after it was deleted.
+pub(super) type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
 /// The mirrors of a directory.
 pub(super) struct Cache {

@@ -13,7 +13,7 @@ use super::commit_status::CommitStatuses;
 use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, watch};
-use crate::operator::traces::Tracer;
+use crate::operator::traces::{FetchTimes, Tracer};
 use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, WallClockWait, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
@@ -54,6 +54,8 @@ struct RepoState {
     due: Option<Timestamp>,
     /// Time at which the last fetch began.
     began: Option<Timestamp>,
+    /// When a webhook first asked for the next fetch.
+    hinted: Option<Timestamp>,
     running: Option<RunningFetch>,
     failures: u32,
     /// The trigger of the last fetch; a different one asks for another fetch.
@@ -63,11 +65,15 @@ struct RepoState {
 }
 
 /// A fetch that is cancelled when no task awaits its result.
-struct RunningFetch(AbortHandle);
+struct RunningFetch {
+    task: AbortHandle,
+    /// When a webhook asked for it.
+    hinted: Option<Timestamp>,
+}
 
 impl Drop for RunningFetch {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -194,7 +200,7 @@ impl SourceController {
                 }
                 (one.trigger, one.began) = (trigger, Some(now()));
                 let task = fetch(Arc::clone(&self.mirrors), repo, one.source.clone());
-                one.running = Some(RunningFetch(fetches.spawn(task)));
+                one.running = Some(RunningFetch { task: fetches.spawn(task), hinted: one.hinted.take() });
             }
         }
         fetches.abort_all();
@@ -214,6 +220,7 @@ impl RepoState {
         let rest = |began: Timestamp| later(began, SHORTEST_INTERVAL);
         let at = self.began.filter(|began| *began <= now).map_or(now, rest).max(now);
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        self.hinted = self.hinted.or(Some(now));
     }
 }
 
@@ -246,7 +253,7 @@ fn fetch_panicked(
     if error.is_cancelled() {
         return;
     }
-    let is_it = |one: &RepoState| one.running.as_ref().is_some_and(|running| running.0.id() == error.id());
+    let is_it = |one: &RepoState| one.running.as_ref().is_some_and(|running| running.task.id() == error.id());
     let Some((key, one)) = states.iter().find(|(_, one)| is_it(one)) else { return };
     let failure = git::Error::Cache(format!("the fetch panicked: {error}"));
     let failure = Some(SourceFailure { reason: failure.reason(), message: failure.to_string() });
@@ -280,14 +287,15 @@ pub(crate) fn message(error: &git::Error) -> String {
     }
 }
 
-/// Makes the first span of a commit, unless the last fetch brought the same one.
+/// Makes the first spans of a commit, unless the last fetch brought the same one.
 fn trace(tracer: Option<&Tracer>, handle: &Handle, states: &BTreeMap<Key, RepoState>, fetched: &Fetched) {
     let (Some(tracer), Some(one)) = (tracer, states.get(&fetched.key)) else { return };
     let commit = |source: &Source| source.checkout.as_ref().map(|checkout| checkout.revision.clone());
     if let (Some(began), Ok(Some(repo))) = (one.began, handle.caches().get::<ConfigRepo>(&fetched.key))
         && commit(&one.source) != commit(&fetched.source)
     {
-        tracer.fetched(&repo, &fetched.source, began, now());
+        let hinted = one.running.as_ref().and_then(|running| running.hinted);
+        tracer.fetched(&repo, &fetched.source, FetchTimes { hinted, began, ended: now() });
     }
 }
 
@@ -301,6 +309,7 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
         mirrors.arrivals.take_count(),
         source.failure.as_ref().map(|failure| failure.reason),
     );
+    handle.sent_to_git(mirrors.arrivals.take_sent());
     let interval = handle
         .caches()
         .get::<ConfigRepo>(&key)

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::cache::Cache;
+use super::cache::{Cache, SharedMirror};
 use super::failure::failure;
 use super::fetch_places::{FetchPlace, FetchPlaces};
 use super::report_commit::report_commit;
@@ -61,7 +61,6 @@ pub(super) enum Purpose {
 }
 
 pub(crate) type SecretData = BTreeMap<String, ByteString>;
-pub(super) type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
 /// Namespaces share no mirrors: a client that knows a commit of a private repository is not thereby allowed
 /// to read it.

@@ -24,8 +24,6 @@ use object::names::{is_dns_label, is_dns_subdomain};
 const MAX_CONCURRENT_DELIVERIES: usize = 4;
 /// The key of the Secret.
 const TOKEN: &str = "token";
-/// The name under which the operator writes annotations.
-const MANAGER: &str = "wheelwright-webhook";
 
 /// Receives deliveries, and decides which ConfigRepos to fetch.
 pub(crate) struct Webhooks {
@@ -97,7 +95,7 @@ impl Webhooks {
         let at: Timestamp = now();
         let annotations = json!({names::WEBHOOK_AT_ANNOTATION: at.to_string()});
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some(names::WEBHOOK.into()), ..PatchParams::default() };
         let written = timeout(REQUEST_TIMEOUT, repos.patch(&repo.name, &params, &patch)).await;
         written.map_err(|_| "the hub does not answer")?.map(drop).map_err(|e| e.to_string())
     }

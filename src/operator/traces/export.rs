@@ -28,6 +28,7 @@ use tracing::{info, warn};
 use super::message::{
     ExportTraceServiceRequest, InstrumentationScope, KeyValue, Resource, ResourceSpans, ScopeSpans, Span,
 };
+use api::names::OPERATOR;
 
 /// Limit of the spans that wait. A rollout to 1,000 clusters makes about 6,000 in all.
 const QUEUE: usize = 8192;
@@ -37,8 +38,6 @@ const BATCH: usize = 512;
 const DELAY: Duration = Duration::from_secs(1);
 /// Time limit of a request, the default of the specification.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// The service if the environment names none.
-const SERVICE: &str = "wheelwright-operator";
 
 /// The address of a collector, and what is sent along with spans.
 #[derive(Clone, Debug)]
@@ -93,7 +92,7 @@ impl TraceOptions {
         if let Some(service) = variable(SERVICE_NAME) {
             resource.insert("service.name".into(), service);
         }
-        resource.entry("service.name".into()).or_insert_with(|| SERVICE.into());
+        resource.entry("service.name".into()).or_insert_with(|| OPERATOR.into());
         resource.entry("service.version".into()).or_insert_with(|| env!("CARGO_PKG_VERSION").into());
         Ok(Some(Self { endpoint: uri, headers, resource }))
     }
@@ -116,8 +115,8 @@ fn pairs(name: &str, text: &str) -> anyhow::Result<BTreeMap<String, String>> {
 /// The queue of the spans.
 #[derive(Clone)]
 pub(super) struct SpanQueue {
-    spans: mpsc::Sender<Span>,
-    lost: Arc<AtomicU64>,
+    pub(super) spans: mpsc::Sender<Span>,
+    pub(super) lost: Arc<AtomicU64>,
 }
 
 impl SpanQueue {

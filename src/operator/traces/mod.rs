@@ -9,4 +9,4 @@ mod message;
 mod spans;
 
 pub use export::TraceOptions;
-pub(super) use spans::Tracer;
+pub(super) use spans::{FetchTimes, Tracer};

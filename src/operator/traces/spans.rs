@@ -1,5 +1,5 @@
 //! The spans of an operator: a fetch is the first span of a commit, and all that the controllers do for it
-//! are its children.
+//! are its children. Only the webhook that asked for the fetch comes before it.
 //!
 //! The commit of an object on the hub is the one that its ConfigRepo applies, or has applied last. So the
 //! writes of a rollout that a later commit of the same repository overtakes belong to the later commit.
@@ -57,6 +57,14 @@ struct TraceContext {
     repo: Key,
 }
 
+/// The times of a fetch.
+pub(crate) struct FetchTimes {
+    /// When a webhook asked for it, if one did.
+    pub(crate) hinted: Option<Timestamp>,
+    pub(crate) began: Timestamp,
+    pub(crate) ended: Timestamp,
+}
+
 /// A span without its place.
 struct Work {
     id: Vec<u8>,
@@ -78,9 +86,10 @@ impl Tracer {
         (Self { queue, seed, state: Mutex::default() }, exporter)
     }
 
-    /// Makes the first span of a commit that has just been fetched. A commit that an earlier process fetched
-    /// gets no other first span.
-    pub(crate) fn fetched(&self, repo: &ConfigRepo, source: &Source, began: Timestamp, ended: Timestamp) {
+    /// Makes the first spans of a commit that has just been fetched. A commit that an earlier process fetched
+    /// gets no others.
+    pub(crate) fn fetched(&self, repo: &ConfigRepo, source: &Source, times: FetchTimes) {
+        let FetchTimes { hinted, began, ended } = times;
         let Some(commit) = source.checkout.as_ref().map(|checkout| checkout.revision.as_str()) else {
             return;
         };
@@ -89,9 +98,17 @@ impl Tracer {
             return;
         }
         let Some(context) = TraceContext::of(repo, commit) else { return };
-        let (id, name, kind) = (context.parent.clone(), "fetch".into(), SpanKind::Client);
+        let first = TraceContext { parent: Vec::new(), ..context.clone() };
+        let mut parent = Vec::new();
+        if let Some(hinted) = hinted {
+            parent = self.next_id();
+            let (id, name, kind) = (parent.clone(), "push".into(), SpanKind::Internal);
+            let (began, ended) = (hinted, began);
+            self.add(&first, Work { id, name, kind, began, ended, attributes: Vec::new(), status: None });
+        }
+        let (id, name, kind) = (context.parent, "fetch".into(), SpanKind::Client);
         let work = Work { id, name, kind, began, ended, attributes: Vec::new(), status: None };
-        self.add(&TraceContext { parent: Vec::new(), ..context }, work);
+        self.add(&TraceContext { parent, ..first }, work);
     }
 
     /// Makes a span of an activity that a commit caused.
@@ -280,3 +297,7 @@ fn fetched_commit(caches: &Caches, repo: &Key) -> Option<String> {
 fn applied(repo: &ConfigRepo) -> Option<String> {
     Some(repo.status.as_ref()?.applied.as_ref()?.commit.clone())
 }
+
+#[cfg(test)]
+#[path = "tests/spans.rs"]
+mod tests;

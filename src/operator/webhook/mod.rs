@@ -17,14 +17,13 @@ use tracing::{error, info, warn};
 use crate::serve::certificate::{self, ServerSecret};
 use crate::serve::conversion;
 use crate::serve::tls::Serving;
+use api::names::WEBHOOK;
 
 pub use options::{WebhookAddress, WebhookOptions};
 
 /// Time between two checks of the certificate and the definitions. A replica that renews the certificate
 /// leaves the others 30 days.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
-/// The Secret with its certificate.
-const SECRET: &str = "wheelwright-webhook";
 /// Time to wait after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -81,7 +80,7 @@ async fn reconcile(
     serving: &Serving,
 ) -> Result<(), Failure> {
     let (namespace, hosts) = (options.namespace.clone(), vec![options.host()]);
-    let secret = ServerSecret { namespace, name: SECRET.into(), hosts };
+    let secret = ServerSecret { namespace, name: WEBHOOK.into(), hosts };
     let kept = certificate::ensure(client, &secret).await?;
     definitions::ensure(client, &options.client_config(&kept.authorities)).await?;
     let shown = serving.show(&kept.certificate, &kept.key);

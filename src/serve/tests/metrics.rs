@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::*;
 use crate::golden;
 use controllers::hub::overview::{
-    ClusterSummary, Clusters, Group, PlacementSummary, Repository, UnavailableCluster,
+    ClusterSummary, Clusters, Group, HeldObjects, PlacementSummary, Repository, UnavailableCluster,
 };
 use engine::rollout::ClusterState;
 use serde_json::{Value, json};
@@ -41,6 +41,11 @@ fn fleet() -> Overview {
             name: "n/fleet".into(),
             ready: true,
             report_error: "the server refused it".into(),
+            held_deletions: Some(HeldObjects {
+                objects: vec!["ConfigMap n/a".into()],
+                more: 2,
+                ..HeldObjects::default()
+            }),
             ..Repository::default()
         }],
         clusters: Clusters {
@@ -78,6 +83,13 @@ fn addons() -> Vec<Arc<ManagedClusterAddOn>> {
     ]
 }
 
+/// Returns a policy whose budget holds the removal of an add-on from four clusters.
+fn policy() -> Arc<RolloutPolicy> {
+    let status = json!({"removals": [{"addOn": "msa", "held": 4}]});
+    let policy = json!({"metadata": {"name": "p"}, "spec": {}, "status": status});
+    Arc::new(serde_json::from_value(policy).unwrap())
+}
+
 /// Returns every metric, with values.
 fn all() -> String {
     let mut registry = Registry::with_prefix(PREFIX);
@@ -85,6 +97,7 @@ fn all() -> String {
     crate::shell::register_samples(&mut registry);
     register_fleet(&mut registry, &Ok(fleet()));
     addon_metrics::register(&mut registry, &addons());
+    addon_metrics::register_removals(&mut registry, &[policy()]);
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text
@@ -97,9 +110,11 @@ fn the_state_of_the_fleet_is_exported() {
         "wheelwright_addon_clusters{addon=\"msa\",available=\"true\"} 1",
         "wheelwright_addon_clusters{addon=\"msa\",available=\"false\"} 1",
         "wheelwright_addon_clusters{addon=\"msa\",available=\"unknown\"} 1",
+        "wheelwright_addon_removals_held{addon=\"msa\"} 4",
         concat!("wheelwright_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         "wheelwright_cluster_unavailable{managed_cluster=\"c\"} 1",
         "wheelwright_clusters{available=\"false\"} 1",
+        "wheelwright_config_repo_deletions_held{config_repo=\"n/fleet\"} 3",
         "wheelwright_config_repo_ready{config_repo=\"n/fleet\"} 1",
         "wheelwright_config_repo_report_failed{config_repo=\"n/fleet\"} 1",
         "wheelwright_fleet_unread 0",
@@ -145,8 +160,8 @@ fn every_metric_stands_in_the_docs() {
         "# Metrics\n\nThe operator serves them at `/metrics` of `--listen`, in the OpenMetrics text format. Those of the fleet come from the \
          leader. A test writes this list\nfrom the code (`make bless`).\n\n\
          The agent serves them at the same path once it has joined, and answers 503 before. It has no row about the leader, clusters, \
-         ConfigRepos, placements and\nrollouts. It fetches nothing from git, so those rows are 0 or absent. The chart `wheelwright-agent` has no \
-         Service and no ServiceMonitor: to\ncollect metrics of agents, have Prometheus read the port `health` of their pods.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
+         ConfigRepos, placements and\nrollouts. It fetches nothing from git, so those rows are 0 or absent. With `serviceMonitor.enabled=true`, the \
+         chart `wheelwright-agent`\nhas the Prometheus operator read them; any other Prometheus can read the port `health` of the pod.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     let mut lines: Vec<String> = Vec::new();
     for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {

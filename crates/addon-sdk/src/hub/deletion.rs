@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::deploy::Deployment;
+use super::deployment::Deployment;
 use super::hosting;
 use crate::AddOn;
 use crate::config::Assigned;

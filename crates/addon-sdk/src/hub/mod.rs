@@ -2,6 +2,7 @@
 
 mod deletion;
 mod deploy;
+mod deployment;
 mod hashes;
 mod hosting;
 mod leftovers;

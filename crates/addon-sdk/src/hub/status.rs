@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::deploy::Deployment;
+use super::deployment::Deployment;
 use crate::AddOn;
 use crate::addon::Health;
 use api::addon::v1alpha1::ManagedClusterAddOn;

@@ -91,7 +91,53 @@ impl Controller for ClusterSetController {
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        decide(key, view, now)
+        let mut plan = Plan::nothing();
+        let permanent = permanent(&key.name);
+        let Some(set) = view.get::<ManagedClusterSet>(key)? else {
+            plan.step(
+                permanent.map(|selector| Action::create(Object::from_typed(&new(&key.name, selector)))),
+            );
+            return Ok(plan);
+        };
+        if set.metadata.deletion_timestamp.is_some() {
+            return Ok(plan);
+        }
+        if let Some(selector) =
+            permanent.filter(|selector| *selector != set.spec.cluster_selector && !is_left_alone(&set))
+        {
+            let mut wanted = ManagedClusterSet::clone(&set);
+            wanted.spec.cluster_selector = selector;
+            let [before, after] = [&*set, &wanted].map(|set| Object::from_typed(set).into_value());
+            if let Some(Value::Object(patch)) = merge_diff(&before, &after) {
+                plan.step([Action::patch(&*set, patch)]);
+            }
+            return Ok(plan);
+        }
+        let members = SetMembers::of(&set);
+        let count = match view.index(|counts: &mut SetCounts| counts.get(&members))? {
+            Some(count) => count,
+            None => {
+                let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
+                view.index(|counts: &mut SetCounts| counts.recount(&members, &clusters))?
+            }
+        };
+        let mut status = set.status.clone().unwrap_or_default();
+        let mut empty = match (&members, count) {
+            (SetMembers::Unknown(_, why), _) => {
+                Observation::new(SET_EMPTY, Unknown, "InvalidClusterSelector").message(why.clone())
+            }
+            (_, 0) => {
+                Observation::new(SET_EMPTY, True, "NoClusterMatched").message("No ManagedCluster selected")
+            }
+            (_, count) => Observation::new(SET_EMPTY, False, "ClustersSelected")
+                .message(format!("{count} ManagedClusters selected")),
+        };
+        unreadable::append(&mut empty.message, &unreadable::of_sets(&[members], view)?);
+        if set_condition(&mut status.conditions, empty, now) {
+            plan.status =
+                StatusWrite::between(&*set, &ManagedClusterSet { status: Some(status), ..(*set).clone() });
+        }
+        Ok(plan)
     }
 }
 
@@ -118,52 +164,6 @@ fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Vec<Key>
     let changed = sets.iter().map(|set| SetMembers::of(set));
     let changed = changed.filter(|members| holds(members, &old) != holds(members, &new));
     changed.map(|members| Key::cluster(members.name())).collect()
-}
-
-fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let permanent = permanent(&key.name);
-    let Some(set) = view.get::<ManagedClusterSet>(key)? else {
-        plan.step(permanent.map(|selector| Action::create(Object::from_typed(&new(&key.name, selector)))));
-        return Ok(plan);
-    };
-    if set.metadata.deletion_timestamp.is_some() {
-        return Ok(plan);
-    }
-    if let Some(selector) =
-        permanent.filter(|selector| *selector != set.spec.cluster_selector && !is_left_alone(&set))
-    {
-        let mut wanted = ManagedClusterSet::clone(&set);
-        wanted.spec.cluster_selector = selector;
-        let [before, after] = [&*set, &wanted].map(|set| Object::from_typed(set).into_value());
-        if let Some(Value::Object(patch)) = merge_diff(&before, &after) {
-            plan.step([Action::patch(&*set, patch)]);
-        }
-        return Ok(plan);
-    }
-    let members = SetMembers::of(&set);
-    let count = match view.index(|counts: &mut SetCounts| counts.get(&members))? {
-        Some(count) => count,
-        None => {
-            let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
-            view.index(|counts: &mut SetCounts| counts.recount(&members, &clusters))?
-        }
-    };
-    let mut status = set.status.clone().unwrap_or_default();
-    let mut empty = match (&members, count) {
-        (SetMembers::Unknown(_, why), _) => {
-            Observation::new(SET_EMPTY, Unknown, "InvalidClusterSelector").message(why.clone())
-        }
-        (_, 0) => Observation::new(SET_EMPTY, True, "NoClusterMatched").message("No ManagedCluster selected"),
-        (_, count) => Observation::new(SET_EMPTY, False, "ClustersSelected")
-            .message(format!("{count} ManagedClusters selected")),
-    };
-    unreadable::append(&mut empty.message, &unreadable::of_sets(&[members], view)?);
-    if set_condition(&mut status.conditions, empty, now) {
-        plan.status =
-            StatusWrite::between(&*set, &ManagedClusterSet { status: Some(status), ..(*set).clone() });
-    }
-    Ok(plan)
 }
 
 /// Returns the selector of a set that always exists.

@@ -24,7 +24,28 @@ impl Controller for ClusterSetBindingController {
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        decide(key, view, now)
+        let mut plan = Plan::nothing();
+        let Some(binding) = view
+            .get::<ManagedClusterSetBinding>(key)?
+            .filter(|binding| binding.metadata.deletion_timestamp.is_none())
+        else {
+            return Ok(plan);
+        };
+        let not_found = || Observation::new(BOUND, False, "ClusterSetNotFound");
+        let bound = match binding.cluster_set() {
+            Some(set) => match view.get::<ManagedClusterSet>(&Key::cluster(set))? {
+                Some(_) => Observation::new(BOUND, True, "ClusterSetBound"),
+                None => not_found(),
+            },
+            None => not_found().message(
+                "The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet",
+            ),
+        };
+        let mut new = ManagedClusterSetBinding::clone(&binding);
+        if set_condition(&mut new.status.get_or_insert_default().conditions, bound, now) {
+            plan.status = StatusWrite::between(binding.as_ref(), &new);
+        }
+        Ok(plan)
     }
 }
 
@@ -35,30 +56,6 @@ fn bindings_of(set: Option<&str>, view: &impl View) -> Vec<Key> {
         .filter(|binding| binding.cluster_set() == set)
         .map(|binding| Key::of(&**binding))
         .collect()
-}
-
-fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let Some(binding) = view
-        .get::<ManagedClusterSetBinding>(key)?
-        .filter(|binding| binding.metadata.deletion_timestamp.is_none())
-    else {
-        return Ok(plan);
-    };
-    let not_found = || Observation::new(BOUND, False, "ClusterSetNotFound");
-    let bound = match binding.cluster_set() {
-        Some(set) => match view.get::<ManagedClusterSet>(&Key::cluster(set))? {
-            Some(_) => Observation::new(BOUND, True, "ClusterSetBound"),
-            None => not_found(),
-        },
-        None => not_found()
-            .message("The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet"),
-    };
-    let mut new = ManagedClusterSetBinding::clone(&binding);
-    if set_condition(&mut new.status.get_or_insert_default().conditions, bound, now) {
-        plan.status = StatusWrite::between(binding.as_ref(), &new);
-    }
-    Ok(plan)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use engine::addon::config_refs;
 use engine::plural::counted;
 use engine::report::{self, Workload};
 use engine::rollout::ClusterState;
+use engine::rollout::decision::Stage;
 use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
@@ -139,8 +140,21 @@ pub struct WorkloadSummary {
     pub paused: bool,
     /// The tokens of the approvals that it waits for, and what each of them is about.
     pub approvals: BTreeMap<String, String>,
+    /// The stages of its rollouts, by placement in the order in which they start.
+    pub stages: Vec<StageSummary>,
     /// Its clusters, by placement and decision group in the order in which they start.
     pub groups: Vec<Group>,
+}
+
+/// A stage of the rollout to a placement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageSummary {
+    /// Namespace and name of the placement.
+    pub placement: String,
+    /// Its clusters, and their limits.
+    #[serde(flatten)]
+    pub stage: Stage,
 }
 
 /// Clusters that start together.
@@ -307,8 +321,19 @@ fn summary(
         corrections: corrections(rollouts),
         paused: policy.is_some_and(|policy| policy.spec.paused),
         approvals: waiting_approvals(rollouts, removal),
+        stages: stages(rollouts),
         ..WorkloadSummary::of(groups.into_iter().map(group).collect())
     }
+}
+
+/// Returns the stages of rollouts, each with its placement.
+fn stages(rollouts: &[PlacementRollout]) -> Vec<StageSummary> {
+    let of = |rollout: &PlacementRollout| -> Vec<StageSummary> {
+        let stages = rollout.decision.iter().flat_map(|decision| &decision.stages);
+        let placement = || rollout.placement.to_string();
+        stages.map(|stage| StageSummary { placement: placement(), stage: stage.clone() }).collect()
+    };
+    rollouts.iter().flat_map(of).collect()
 }
 
 /// Returns what a person should correct in the strategies of rollouts, each with its placement.
@@ -325,4 +350,39 @@ fn corrections(rollouts: &[PlacementRollout]) -> Vec<String> {
 fn group(rollout: &PlacementRollout, cluster: &str) -> Option<(String, i32, String)> {
     let assignment = rollout.decision.as_ref().ok()?.clusters.get(cluster)?;
     Some((rollout.placement.to_string(), assignment.group.index, assignment.group.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::rollout::RolloutDecision;
+    use engine::rollout::cluster::Hash;
+
+    #[test]
+    fn the_stages_of_every_decided_rollout_are_listed_with_their_placement() {
+        let stage = |name: &str, allowed: Option<usize>| Stage {
+            name: name.into(),
+            mandatory: false,
+            clusters: 8,
+            slots: 3,
+            busy: 2,
+            failures: 1,
+            allowed,
+            unfinished: 6,
+        };
+        let undecided = |name: &str| {
+            PlacementRollout::undecided(Key::namespaced("fleet", name), Hash::default(), String::new())
+        };
+        let listed = vec![stage("canary", Some(0)), stage("rest", None)];
+        let decision = Ok(Arc::new(RolloutDecision { stages: listed, ..RolloutDecision::default() }));
+        let stages = stages(&[undecided("gcp"), PlacementRollout { decision, ..undecided("aws") }]);
+        let lines: Vec<_> = stages.iter().map(|one| format!("{} {}", one.placement, one.stage)).collect();
+        assert_eq!(
+            lines,
+            [
+                "fleet/aws canary: 8 clusters, 6 unfinished, 2 of 3 slots in use, 1 failed (0 allowed)",
+                "fleet/aws rest: 8 clusters, 6 unfinished, 2 of 3 slots in use, 1 failed (any allowed)",
+            ]
+        );
+    }
 }

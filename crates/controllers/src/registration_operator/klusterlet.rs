@@ -10,13 +10,14 @@ use crate::agent_identity::claim_name;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::names::{
-    APPLIED_WORK_FINALIZER, HUB_KUBECONFIG_SECRET, KLUSTERLET_FINALIZER, KLUSTERLET_HOSTED_FINALIZER,
+    APPLIED_WORK_FINALIZER, BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET, KLUSTERLET_FINALIZER,
+    KLUSTERLET_HOSTED_FINALIZER, OCM_NAMESPACE,
 };
 use api::operator::v1::{Klusterlet, RelatedResource};
 use api::work::v1::AppliedManifestWork;
 use engine::klusterlet::{
-    self, AccessObjects, BOOTSTRAP_SECRET, Installation, KlusterletRefusal, KlusterletSettings,
-    MANAGED_SECRET, MANAGER, PULL_SECRET, PULL_SECRET_NAMESPACE, PullSecretChange, Secrets,
+    self, AccessObjects, Installation, KlusterletRefusal, KlusterletSettings, MANAGED_SECRET, MANAGER,
+    PULL_SECRET, PullSecretChange, Secrets,
 };
 use jiff::Timestamp;
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -87,7 +88,7 @@ impl Agent {
         let secrets = bootstrap_secrets(&settings).into_iter().chain([HUB_KUBECONFIG_SECRET.to_owned()]);
         let secrets = secrets.chain(settings.is_hosted.then(|| MANAGED_SECRET.to_owned()));
         let secrets = secrets.map(|name| secret(&settings, name));
-        let pull = access.namespaces.iter().map(Object::name).chain([PULL_SECRET_NAMESPACE]).map(pull_secret);
+        let pull = access.namespaces.iter().map(Object::name).chain([OCM_NAMESPACE]).map(pull_secret);
         let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain(pull);
         let targets = targets.chain(klusterlet::left_by_ocm(&settings)).chain([claim(&identity)]);
         let live = Live::read(view, targets.collect::<Vec<_>>())?;
@@ -145,7 +146,7 @@ impl Agent {
     }
 
     fn copy_pull_secret(&self, namespace: &str) -> Option<Action> {
-        let original = self.live.get(&pull_secret(PULL_SECRET_NAMESPACE));
+        let original = self.live.get(&pull_secret(OCM_NAMESPACE));
         let copy = self.live.get(&pull_secret(namespace));
         match klusterlet::pull_secret_change(original, copy, namespace)? {
             PullSecretChange::Apply(wanted) => Some(Action::apply(wanted)),

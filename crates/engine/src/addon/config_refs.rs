@@ -2,8 +2,8 @@
 
 use super::config::{Config, ConfigKind};
 use api::addon::v1alpha1::{
-    AddOnConfig, ClusterManagementAddOn, ConfigReference, ConfigSpecHash, DefaultConfigReference,
-    InstallConfigReference, ManagedClusterAddOn,
+    AddOnConfig, ClusterManagementAddOn, ConfigMeta, ConfigReference, ConfigReferent, ConfigSpecHash,
+    DefaultConfigReference, InstallConfigReference, ManagedClusterAddOn,
 };
 use api::names::{ADDON_GROUP, ADDON_LIFECYCLE_ADDON_MANAGER, ADDON_LIFECYCLE_ANNOTATION, NO_DEFAULT_CONFIG};
 use object::{Gvk, Key, ObjectRef};
@@ -66,13 +66,13 @@ fn kind(group: &str, resource: &str) -> ConfigKind {
 
 /// Returns the default configurations of an add-on, with the hashes its status holds.
 pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
-    let supported = cma.spec.supported_configs.iter();
-    let named = supported.filter_map(|meta| Some((meta, meta.default_config.as_ref()?)));
-    let real = named.filter(|(_, referent)| !referent.name.is_empty() && referent.name != NO_DEFAULT_CONFIG);
-    let configs = real.map(|(meta, referent)| {
-        let key = Key::namespaced(&referent.namespace, &referent.name);
-        Config { kind: kind(&meta.group, &meta.resource), key, hash: String::new() }
-    });
+    let default = |ConfigMeta { group, resource, default_config, unknown: _ }: &ConfigMeta| {
+        let ConfigReferent { namespace, name, unknown: _ } = default_config.as_ref()?;
+        let key = Key::namespaced(namespace, name);
+        let is_real = !name.is_empty() && name != NO_DEFAULT_CONFIG;
+        is_real.then(|| Config { kind: kind(group, resource), key, hash: String::new() })
+    };
+    let configs = cma.spec.supported_configs.iter().filter_map(default);
     let status = cma.status.iter().flat_map(|status| &status.default_config_references);
     let held: Vec<Config> =
         status.filter_map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect();

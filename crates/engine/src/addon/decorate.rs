@@ -13,7 +13,7 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::template::{Registry, RenderError, Room, SHOWN};
+use super::template::{Registry, Room, SHOWN, TemplateError};
 use crate::resource::plural;
 use api::addon::v1alpha1::ProxyConfig;
 use api::names::{DECORATE_ANNOTATION, DEFAULT_ADDON_NAMESPACE};
@@ -80,8 +80,8 @@ impl ResourceRule {
     ///
     /// # Errors
     /// Fails where there are not three parts, or where one is no regular expression or too large.
-    pub(super) fn parse(id: &str, resources: Value, bytes: &mut usize) -> Result<Self, RenderError> {
-        let invalid = || RenderError::ContainerId(clip(id, SHOWN));
+    pub(super) fn parse(id: &str, resources: Value, bytes: &mut usize) -> Result<Self, TemplateError> {
+        let invalid = || TemplateError::ContainerId(clip(id, SHOWN));
         let parts: Vec<&str> = id.split(':').map(|part| if part == "*" { ".+" } else { part }).collect();
         if parts.len() != 3 {
             return Err(invalid());
@@ -97,7 +97,7 @@ impl Decoration {
     ///
     /// # Errors
     /// Fails where the certificates are not base64.
-    pub(crate) fn set_proxy(&mut self, proxy: &ProxyConfig) -> Result<(), RenderError> {
+    pub(crate) fn set_proxy(&mut self, proxy: &ProxyConfig) -> Result<(), TemplateError> {
         let ProxyConfig { http_proxy, https_proxy, ca_bundle, no_proxy, unknown: _ } = proxy;
         let pairs = [("HTTP_PROXY", http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];
         let set = pairs.into_iter().filter(|(_, value)| !value.is_empty());
@@ -107,7 +107,7 @@ impl Decoration {
             })
             .collect();
         if let Some(bundle) = ca_bundle {
-            let pem = STANDARD.decode(bundle).map_err(|e| RenderError::CaBundle(e.to_string()))?;
+            let pem = STANDARD.decode(bundle).map_err(|e| TemplateError::CaBundle(e.to_string()))?;
             self.proxy_ca = String::from_utf8_lossy(&pem).into_owned();
         }
         Ok(())
@@ -149,7 +149,7 @@ pub(super) fn workload(
     object: &mut Object,
     decoration: &Decoration,
     room: &mut Room,
-) -> Result<(), RenderError> {
+) -> Result<(), TemplateError> {
     let Some(path) = path_of_pods(object) else { return Ok(()) };
     let lists: &[&'static str] =
         if asks(object) { &["containers", "initContainers"] } else { &["containers"] };
@@ -192,8 +192,8 @@ pub(super) fn workload(
     Ok(())
 }
 
-fn shape(workload: &str, field: &'static str, wanted: &'static str) -> RenderError {
-    RenderError::Shape { workload: workload.to_owned(), field, wanted }
+fn shape(workload: &str, field: &'static str, wanted: &'static str) -> TemplateError {
+    TemplateError::Shape { workload: workload.to_owned(), field, wanted }
 }
 
 /// Returns the size of the JSON of a value.
@@ -206,7 +206,7 @@ fn decorate_container(
     id: &str,
     decoration: &Decoration,
     room: &mut Room,
-) -> Result<(), RenderError> {
+) -> Result<(), TemplateError> {
     let env = list(container, "env", id)?;
     for (name, value) in decoration.env.iter().chain(&decoration.proxy) {
         let variable = json!({"name": name, "value": value});
@@ -252,7 +252,7 @@ fn list<'a>(
     fields: &'a mut Map<String, Value>,
     name: &'static str,
     id: &str,
-) -> Result<&'a mut Vec<Value>, RenderError> {
+) -> Result<&'a mut Vec<Value>, TemplateError> {
     let slot = fields.entry(name).or_insert_with(|| json!([]));
     if slot.is_null() {
         *slot = json!([]);

@@ -13,6 +13,10 @@ use api::names::addon_conditions::{AVAILABLE, HOSTING_MANIFEST_APPLIED, MANIFEST
 use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
 use api::work::v1::{FieldValue, IgnoreField, ManifestCondition, ManifestConfigOption, ManifestWork};
 use object::Object;
+use object::text::plain;
+
+/// Limit of the characters of a cause that a cluster reports.
+const CAUSE: usize = 240;
 
 /// The state of the works of an add-on, compared with the configurations that are assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +138,13 @@ impl ProbedWorkload<'_> {
         self.values.get(name)?.integer
     }
 
+    /// Returns the condition of the workload that says why pods are missing, with its message made safe.
+    fn cause(&self) -> Option<String> {
+        let reported = |name: &'static str| Some((name, self.values.get(name)?.string.as_deref()?));
+        let (name, message) = works::CAUSES.iter().find_map(|(name, _)| reported(name))?;
+        Some(format!("{name}: {}", plain(message, CAUSE)))
+    }
+
     fn is_about(&self, address: &str) -> bool {
         self.values.get("ConfigAddress").and_then(|value| value.string.as_deref()) == Some(address)
     }
@@ -192,8 +203,9 @@ fn names_replicas(ignored: &IgnoreField) -> bool {
         || paths.into_iter().any(|path| [".spec.replicas", "$.spec.replicas"].contains(&path.as_str()))
 }
 
-/// Returns why a workload does not run the configurations that its feedback is about yet. The rules are
-/// those of `kubectl rollout status`: an autoscaler may ask for more replicas than the manifest.
+/// Returns why a workload does not run the configurations that its feedback is about yet, with the condition
+/// that names the cause. The rules are those of `kubectl rollout status`: an autoscaler may ask for more
+/// replicas than the manifest.
 fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
     let ProbedWorkload { resource, name, wanted_replicas, is_daemon_set, values: _ } = workload;
     let (generation, observed) = (workload.number("Generation"), workload.number("ObservedGeneration"));
@@ -208,15 +220,19 @@ fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
     };
     let all = if *is_daemon_set { wanted } else { workload.number("Replicas").unwrap_or(wanted) };
     let (updated, ready) = (updated.unwrap_or_default(), ready.unwrap_or_default());
-    if updated < wanted {
-        Some(format!("{updated} of {wanted} replicas of {resource} {name} are of this configuration"))
+    let why = if updated < wanted {
+        format!("{updated} of {wanted} replicas of {resource} {name} are of this configuration")
     } else if all > updated {
-        Some(format!("{resource} {name} has {} old replicas left", all - updated))
+        format!("{resource} {name} has {} old replicas left", all - updated)
     } else if ready < updated {
-        Some(format!("{ready} of {updated} replicas of {resource} {name} are available"))
+        format!("{ready} of {updated} replicas of {resource} {name} are available")
     } else {
-        None
-    }
+        return None;
+    };
+    Some(match workload.cause() {
+        Some(cause) => format!("{why}: {cause}"),
+        None => why,
+    })
 }
 
 /// Returns why the add-on of a manager does not count as available: its condition says so, or its agent has

@@ -6,7 +6,7 @@ use super::config::{Config, address};
 use super::config_refs;
 use crate::plural::counted;
 use crate::rollout::RolloutDecision;
-use crate::rollout::input::{Cluster, Hash, Health, Report};
+use crate::rollout::cluster::{Cluster, Hash, Health, Report};
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::rollout::input::{Group, GroupKey};
+use crate::rollout::cluster::{Group, GroupKey};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 use object::duration::later;

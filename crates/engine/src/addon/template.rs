@@ -42,7 +42,7 @@ pub struct TemplateInput<'a> {
 
 /// The reason why a template cannot be rendered. The user has to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RenderError {
+pub enum TemplateError {
     /// A tag is opened and not closed.
     #[error("manifest {index} of the template: \"{text}\" opens a variable with {{{{ and does not close it")]
     Unclosed {
@@ -94,8 +94,8 @@ impl Room {
     ///
     /// # Errors
     /// Fails where there is none left.
-    pub(super) fn take(&mut self, bytes: usize) -> Result<(), RenderError> {
-        self.bytes = self.bytes.checked_sub(bytes).ok_or(RenderError::TooLarge)?;
+    pub(super) fn take(&mut self, bytes: usize) -> Result<(), TemplateError> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(TemplateError::TooLarge)?;
         Ok(())
     }
 
@@ -103,9 +103,9 @@ impl Room {
     ///
     /// # Errors
     /// Fails where they are too many.
-    pub(super) fn compare(&mut self, text: &str, with: usize) -> Result<(), RenderError> {
+    pub(super) fn compare(&mut self, text: &str, with: usize) -> Result<(), TemplateError> {
         let comparisons = with.saturating_mul(text.len() + 1);
-        self.comparisons = self.comparisons.checked_sub(comparisons).ok_or(RenderError::TooMuchWork)?;
+        self.comparisons = self.comparisons.checked_sub(comparisons).ok_or(TemplateError::TooMuchWork)?;
         Ok(())
     }
 }
@@ -132,7 +132,7 @@ struct RegistriesAnnotation {
 /// # Errors
 /// Fails where the template or the configuration is invalid, or multiplies its values; nothing is rendered
 /// then.
-pub fn render(input: &TemplateInput<'_>) -> Result<Vec<Object>, RenderError> {
+pub fn render(input: &TemplateInput<'_>) -> Result<Vec<Object>, TemplateError> {
     let namespace = install_namespace(input.config);
     let variables = variables(input, namespace);
     let decoration = decoration(input, namespace, &variables)?;
@@ -203,7 +203,7 @@ fn decoration(
     input: &TemplateInput<'_>,
     namespace: &str,
     variables: &BTreeMap<String, String>,
-) -> Result<Decoration, RenderError> {
+) -> Result<Decoration, TemplateError> {
     let preset = ["HUB_KUBECONFIG", "CLUSTER_NAME", "INSTALL_NAMESPACE"];
     let known = |name: &&str| match *name {
         "HUB_KUBECONFIG" => !input.template.registration.is_empty(),
@@ -219,7 +219,7 @@ fn decoration(
         Decoration { addon: input.addon.to_owned(), env: env.collect(), volumes, ..Decoration::default() };
     if let Some(annotation) = input.registries {
         let parsed: RegistriesAnnotation =
-            serde_json::from_str(annotation).map_err(|e| RenderError::Registries(e.to_string()))?;
+            serde_json::from_str(annotation).map_err(|e| TemplateError::Registries(e.to_string()))?;
         decoration.registries = parsed.registries;
     }
     let Some(config) = input.config else { return Ok(decoration) };
@@ -257,11 +257,11 @@ fn decoration(
 fn credentials(
     addon: &str,
     registrations: &[RegistrationSpec],
-) -> Result<Vec<decorate::SecretVolume>, RenderError> {
+) -> Result<Vec<decorate::SecretVolume>, TemplateError> {
     let mut volumes: Vec<decorate::SecretVolume> = Vec::new();
     for registration in registrations {
         let volume = if registration.r#type == RegistrationType::CustomSigner {
-            let signer = &registration.custom_signer.as_ref().ok_or(RenderError::NoSigner)?.signer_name;
+            let signer = &registration.custom_signer.as_ref().ok_or(TemplateError::NoSigner)?.signer_name;
             let path = signer.replace('/', "-");
             decorate::SecretVolume {
                 name: format!("cert-{}", path.replace('.', "-")),
@@ -296,7 +296,7 @@ struct Substitution<'a> {
 }
 
 impl Substitution<'_> {
-    fn value(&mut self, value: &Value) -> Result<Value, RenderError> {
+    fn value(&mut self, value: &Value) -> Result<Value, TemplateError> {
         Ok(match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
             Value::String(text) => Value::String(self.text(text)?),
@@ -307,16 +307,16 @@ impl Substitution<'_> {
         })
     }
 
-    fn map(&mut self, fields: &Map<String, Value>) -> Result<Map<String, Value>, RenderError> {
+    fn map(&mut self, fields: &Map<String, Value>) -> Result<Map<String, Value>, TemplateError> {
         fields.iter().map(|(field, value)| Ok((self.text(field)?, self.value(value)?))).collect()
     }
 
-    fn text(&mut self, text: &str) -> Result<String, RenderError> {
+    fn text(&mut self, text: &str) -> Result<String, TemplateError> {
         self.room.take(text.len())?;
         let mut result = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, tagged)) = rest.split_once("{{") {
-            let unclosed = || RenderError::Unclosed { index: self.index, text: clip(text, SHOWN) };
+            let unclosed = || TemplateError::Unclosed { index: self.index, text: clip(text, SHOWN) };
             let (name, after) = tagged.split_once("}}").ok_or_else(unclosed)?;
             let value = self.variables.get(name).map(String::as_str).unwrap_or_default();
             self.room.take(value.len())?;

@@ -29,6 +29,16 @@ pub(crate) const FENCE: [(&str, &str); 5] = [
     ("UpdatedNumberScheduled", ".status.updatedNumberScheduled"),
 ];
 
+/// Feedback rules for why a Deployment lacks pods, under the type or the reason of the condition. The first
+/// with a value counts: `ReplicaFailure` names a quota or a webhook, and the deadline passes because of it.
+///
+/// A Deployment has such conditions only while it fails. For OCM's agents and ours, a path that finds nothing
+/// is no value and no error, so a rollout without failures costs no write more.
+pub(crate) const CAUSES: [(&str, &str); 2] = [
+    ("ReplicaFailure", r#".status.conditions[?(@.type=="ReplicaFailure")].message"#),
+    ("ProgressDeadlineExceeded", r#".status.conditions[?(@.reason=="ProgressDeadlineExceeded")].message"#),
+];
+
 /// Returns whether a work deploys a part of the add-on.
 pub fn is_deploy(addon: &Key, place: Place, work: &ManifestWork) -> bool {
     index(&place.deploy_prefix(addon), work).is_some()
@@ -131,7 +141,7 @@ fn fence(workload: &mut Object, address: &str) {
 /// Returns the probes of workloads, merged with the template author's rules for the same objects, then the
 /// other rules of the author.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
-    let paths = FENCE.iter().map(|(name, path)| JsonPath {
+    let paths = FENCE.iter().chain(&CAUSES).map(|(name, path)| JsonPath {
         name: (*name).into(),
         path: (*path).into(),
         ..JsonPath::default()
@@ -196,12 +206,22 @@ pub(super) fn to_write<'w, 'l>(
     [first, last]
 }
 
-/// Returns whether a work is as wanted. Labels and annotations of other writers do not count.
+/// Returns whether a work is as wanted. Labels and annotations of other writers do not count, and neither do
+/// [`CAUSES`]: a work gets them with its next content, so an upgrade of the hub does not write all works.
 pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
     let metadata = |work: &ManifestWork| {
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })
     };
-    existing.spec == wanted.spec && covers(&metadata(existing), &metadata(wanted))
+    covers(&metadata(existing), &metadata(wanted))
+        && (existing.spec == wanted.spec || without_causes(&existing.spec) == without_causes(&wanted.spec))
+}
+
+fn without_causes(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
+    let mut spec = spec.clone();
+    for rule in spec.manifest_configs.iter_mut().flat_map(|config| &mut config.feedback_rules) {
+        rule.json_paths.retain(|path| CAUSES.iter().all(|(name, _)| path.name != *name));
+    }
+    spec
 }
 
 #[cfg(test)]
@@ -237,6 +257,30 @@ mod tests {
         assert_eq!(option(&both, author), selectively(json!([rule("other"), rule("data")])));
         let foreground = json!({"propagationPolicy": "Foreground", "ttlSecondsAfterFinished": 5});
         assert_eq!(option(&goes, foreground), Value::Null, "the work is not deleted and made again");
+    }
+
+    #[test]
+    fn the_paths_of_causes_come_with_new_content_and_not_with_an_upgrade_of_the_hub() {
+        let metadata = json!({"name": "d", "namespace": "ns"});
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
+        let deployment = Object::from_value(object).unwrap();
+        let addon = ManagedClusterAddOn::default();
+        let author = ManifestWorkSpec::default();
+        let works = build(&Target::managed(&addon, &[]), vec![deployment], &[], &author).unwrap();
+        let wanted = &works[0];
+        let asks = |work: &ManifestWork| {
+            let paths = &work.spec.manifest_configs[0].feedback_rules[1].json_paths;
+            CAUSES.iter().filter(|(name, _)| paths.iter().any(|path| path.name == *name)).count()
+        };
+        let mut before = wanted.clone();
+        before.spec.manifest_configs[0].feedback_rules[1].json_paths.truncate(FENCE.len());
+        assert_eq!((asks(wanted), asks(&before)), (2, 0));
+        assert!(is_as_wanted(&before, wanted), "no work is written for the paths alone");
+        let mut other = before.clone();
+        other.spec.manifest_configs[0].feedback_rules[1].json_paths.pop();
+        assert!(!is_as_wanted(&other, wanted), "the other paths count");
+        before.spec.workload.manifests[0].insert("spec".into(), json!({"replicas": 2}));
+        assert!(!is_as_wanted(&before, wanted), "the content counts");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::{ClusterManagerSettings, NAMESPACE};
-use crate::installation::{self, InstallationError, MANAGED_BY, WEBHOOK};
+use crate::installation::{self, InstallationError, MANAGED_BY};
 use crate::klusterlet::with_digest;
 use crate::registration::rbac::{BOOTSTRAP_ROLE, RBAC};
-use api::names::AUTO_APPROVE_BINDING;
+use api::names::{AUTO_APPROVE_BINDING, WEBHOOK};
 use object::{Gvk, Key, Object, ObjectRef};
 
 /// The value of the label [`MANAGED_BY`] on all objects of a ClusterManager.

@@ -4,11 +4,12 @@
 use object::Object;
 use serde_json::{Value, json};
 
-use super::{InstallationError, InstallationOptions, OPERATOR};
+use super::{InstallationError, InstallationOptions};
+use crate::registration::rbac::RBAC;
+use api::names::OPERATOR;
 
 /// The list of roles in an expression of the chart without the option.
 const NO_ROLES: &str = "request.name in []";
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Adds what the options ask for. The roles that the operator gives are in the policy that restricts it, too.
 pub(super) fn add(

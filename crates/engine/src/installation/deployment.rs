@@ -3,8 +3,8 @@
 use object::Object;
 use serde_json::{Value, json};
 
-use super::options::OPTIONS_ANNOTATION;
-use super::{InstallationError, InstallationOptions, OPERATOR};
+use super::{InstallationError, InstallationOptions};
+use api::names::{INSTALL_OPTIONS_ANNOTATION, OPERATOR};
 
 /// Sets the fields of a Deployment that the options determine. That of the operator records the options.
 pub(super) fn configure(
@@ -65,7 +65,7 @@ pub(super) fn configure(
     arguments.extend(endpoint.map(|endpoint| json!(format!("--otlp-endpoint={endpoint}"))));
     arguments
         .extend(extra_args.iter().flatten().filter(|argument| !argument.is_empty()).map(|text| json!(text)));
-    let annotations = json!({ OPTIONS_ANNOTATION: serde_json::to_string(options)? });
+    let annotations = json!({ INSTALL_OPTIONS_ANNOTATION: serde_json::to_string(options)? });
     deployment.metadata_mut().insert("annotations".into(), annotations);
     Ok(())
 }

@@ -14,6 +14,7 @@ use object::Object;
 use serde_json::{Value, json};
 
 pub use options::InstallationOptions;
+pub use tenants::CONFIG_SECRETS;
 
 /// The chart as helm renders it for the namespace [`PLACEHOLDER`].
 const RENDERED: &str = include_str!("operator.yaml");
@@ -21,12 +22,6 @@ const RENDERED: &str = include_str!("operator.yaml");
 const RENDERED_DASHBOARD: &str = include_str!("dashboard.yaml");
 /// Stands for the namespace in [`RENDERED`].
 const PLACEHOLDER: &str = "release-namespace";
-/// Name of the operator's Deployment, role and service account, as in the chart.
-pub const OPERATOR: &str = "wheelwright-operator";
-/// Name of the Service of the webhook, and of the Secret with its certificate.
-pub const WEBHOOK: &str = "wheelwright-webhook";
-/// Name of the Deployment of the dashboard, and of the Secret with its certificate.
-pub const DASHBOARD: &str = "wheelwright-dashboard";
 /// Label of all installed objects.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 

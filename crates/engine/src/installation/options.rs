@@ -1,10 +1,8 @@
 //! The options of an installation, and how a Deployment records them.
 
+use api::names::INSTALL_OPTIONS_ANNOTATION;
 use object::Object;
 use serde::{Deserialize, Serialize};
-
-/// Annotation of the Deployment with the options it was installed with, as JSON.
-pub(super) const OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/install-options";
 
 /// The options of an installation. The values of the chart have the same names and defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +92,7 @@ impl InstallationOptions {
     pub fn of(deployment: &Object) -> Result<Self, serde_json::Error> {
         let annotations = deployment.annotations();
         annotations
-            .get(OPTIONS_ANNOTATION)
+            .get(INSTALL_OPTIONS_ANNOTATION)
             .map_or_else(|| Ok(Self::default()), |text| serde_json::from_str(text))
     }
 }

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::Object;
 use serde_json::json;
 
-use super::{InstallationError, InstallationOptions, OPERATOR};
+use super::{InstallationError, InstallationOptions};
+use crate::registration::rbac::RBAC;
+use api::names::OPERATOR;
 
 /// Name of the Role by which the operator reads credentials of repositories.
-const CONFIG_SECRETS: &str = "wheelwright-config-secrets";
+pub const CONFIG_SECRETS: &str = "wheelwright-config-secrets";
 /// Name of the Role by which the operator acts as service accounts.
 const IMPERSONATE: &str = "wheelwright-impersonate";
 
@@ -38,14 +40,13 @@ pub(super) fn objects(
             "apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": names, "verbs": ["impersonate"],
         });
         let metadata = json!({"name": IMPERSONATE, "namespace": tenant});
-        let group = "rbac.authorization.k8s.io";
-        let version = format!("{group}/v1");
+        let version = format!("{RBAC}/v1");
         objects.push(Object::from_value(json!({
             "apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [rule],
         }))?);
         objects.push(Object::from_value(json!({
             "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": IMPERSONATE},
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": IMPERSONATE},
             "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": namespace}],
         }))?);
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{KlusterletSettings, PULL_SECRET, with_digest};
 use crate::registration::rbac::RBAC;
-use api::names::DEFAULT_ADDON_NAMESPACE;
+use api::names::{CLUSTER_GROUP, DEFAULT_ADDON_NAMESPACE, KLUSTERLET_LABEL};
 use object::{Gvk, Key, Object, ObjectRef};
 
 /// The objects that give an agent its permissions.
@@ -15,14 +15,10 @@ pub struct AccessObjects {
     pub objects: Vec<Object>,
 }
 
-/// Label of a namespace that a Klusterlet created; the value is the name of the Klusterlet. The namespace of
-/// its agent is deleted with the Klusterlet.
-const CREATED_BY: &str = "gitops.wheelwright.dev/klusterlet";
-
 /// Returns the objects that give the agent of a Klusterlet its permissions.
 pub fn access(settings: &KlusterletSettings) -> AccessObjects {
     let namespace = |name: &str| {
-        let labels = json!({CREATED_BY: settings.name});
+        let labels = json!({KLUSTERLET_LABEL: settings.name});
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     };
     let agent = &settings.namespace;
@@ -40,7 +36,7 @@ pub fn access(settings: &KlusterletSettings) -> AccessObjects {
         binding(settings, "registration:agent", "registration"),
         role(settings, "registration:addon-management", &addon_rules()),
         binding(settings, "registration:addon-management", "registration"),
-        role(settings, "work:agent", &work_rules()),
+        role(settings, "work:agent", &every_permission()),
         binding(settings, "work:agent", "work"),
     ];
     AccessObjects {
@@ -92,7 +88,7 @@ impl KlusterletSettings {
 
     /// Returns whether the Klusterlet created a namespace.
     pub fn made(&self, namespace: &Object) -> bool {
-        namespace.label(CREATED_BY) == Some(&self.name)
+        namespace.label(KLUSTERLET_LABEL) == Some(&self.name)
     }
 }
 
@@ -142,9 +138,9 @@ pub fn left_by_ocm(settings: &KlusterletSettings) -> [ObjectRef; 3] {
     ]
 }
 
-/// Returns the rules of a work agent: a work may contain any object, unless it names a service account as its
-/// executor.
-fn work_rules() -> Value {
+/// Returns the rules of an agent that applies works: a work may contain any object, unless it names a service
+/// account as its executor.
+pub fn every_permission() -> Value {
     json!([
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["*"]},
@@ -162,7 +158,7 @@ fn registration_rules() -> Value {
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "update", "patch"]},
         {
-            "apiGroups": ["cluster.open-cluster-management.io"], "resources": ["clusterclaims"],
+            "apiGroups": [CLUSTER_GROUP], "resources": ["clusterclaims"],
             "verbs": ["get", "list", "watch", "create", "update", "patch"],
         },
         {"apiGroups": ["about.k8s.io"], "resources": ["clusterproperties"], "verbs": ["get", "list", "watch"]},

@@ -3,11 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::{
-    BOOTSTRAP_SECRET, CLUSTER_LABELS_VARIABLE, KlusterletSettings, MANAGED_SECRET, MANAGER, Secrets,
-    with_digest,
-};
-use api::names::HUB_KUBECONFIG_SECRET;
+use super::{CLUSTER_LABELS_VARIABLE, KlusterletSettings, MANAGED_SECRET, MANAGER, Secrets, with_digest};
+use api::names::{BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET};
 use api::operator::v1::HubApiServerHostAlias;
 use object::Object;
 use object::fields::fields_v1;
@@ -235,8 +232,8 @@ fn files(settings: &KlusterletSettings, reads: &Reads) -> (Value, Value) {
     match reads {
         Reads::Bootstrap => {}
         Reads::Identity => {
-            mounts.push(json!({"name": "hub-kubeconfig-secret", "mountPath": IDENTITY, "readOnly": true}));
-            volumes.push(secret("hub-kubeconfig-secret", HUB_KUBECONFIG_SECRET));
+            mounts.push(json!({"name": HUB_KUBECONFIG_SECRET, "mountPath": IDENTITY, "readOnly": true}));
+            volumes.push(secret(HUB_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET));
             return (json!(mounts), json!(volumes));
         }
         Reads::Nothing => return (json!(mounts), json!(volumes)),

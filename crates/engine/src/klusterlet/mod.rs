@@ -10,12 +10,12 @@ mod deployment;
 mod pull_secret;
 mod settings;
 
-pub use access::{AccessObjects, access, left_by_ocm};
+pub use access::{AccessObjects, access, every_permission, left_by_ocm};
 pub use conditions::{Installation, Secrets, conditions, generations, prepared, related};
 pub(crate) use conditions::{fields_ignored, valid_gates};
 pub(crate) use deployment::number;
 pub use deployment::{cleanup, deployments, is_available, is_drained, is_shaped_by_others};
-pub use pull_secret::{PULL_SECRET, PULL_SECRET_NAMESPACE, PullSecretChange, is_copy, pull_secret_change};
+pub use pull_secret::{PULL_SECRET, PullSecretChange, is_copy, pull_secret_change};
 pub(crate) use settings::resources;
 pub use settings::{KlusterletRefusal, KlusterletSettings};
 
@@ -24,8 +24,6 @@ use sha2::{Digest as _, Sha256};
 use api::names::APPLIED_DIGEST_ANNOTATION;
 use object::{Object, hex};
 
-/// The secret with the bootstrap kubeconfig.
-pub const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 /// The secret with the kubeconfig of the managed cluster, beside a hosted agent.
 pub const MANAGED_SECRET: &str = "external-managed-kubeconfig";
 /// The environment variable with the labels of a ManagedCluster that the agent creates. Agents of OCM refuse

@@ -6,10 +6,9 @@ use super::{MANAGER, is_applied, with_digest};
 use api::names::APPLIED_DIGEST_ANNOTATION;
 use object::Object;
 
-/// The secret with the credentials of registries. The service accounts of an agent name it.
+/// The secret with the credentials of registries. The service accounts of an agent name it. The original is
+/// in the namespace [`OCM_NAMESPACE`](api::names::OCM_NAMESPACE).
 pub const PULL_SECRET: &str = "open-cluster-management-image-pull-credentials";
-/// The namespace of the original, which is that of the operator in its documented installation.
-pub const PULL_SECRET_NAMESPACE: &str = "open-cluster-management";
 
 /// A write that makes the pull secret of a namespace equal to the original.
 #[derive(Clone, Debug, PartialEq)]

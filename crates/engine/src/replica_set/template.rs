@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::health::without_rules;
 use crate::addon::snapshot;
 use crate::addon::spec_hash::content_hash;
-use crate::rollout::input::Hash;
+use crate::rollout::cluster::Hash;
 use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWorkSpec;
 use api::work::v1alpha1::ManifestWorkReplicaSet;

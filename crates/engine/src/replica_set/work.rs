@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::content;
 use super::health::{SuccessNeeds, has_rules, with_rules};
-use crate::rollout::input::{Cluster, Hash, Health, Report};
+use crate::rollout::cluster::{Cluster, Hash, Health, Report};
 use api::Condition;
 use api::condition::{ConditionStatus, Conditions as _};
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};

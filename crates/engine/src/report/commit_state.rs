@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::message::headline;
 use super::{Cluster, FleetReport, Workload};
 use api::gitops::v1alpha1::CommitState;
+use api::names::approval_reasons::{DELETIONS_HELD, PLAN_NOT_APPROVED, POLICY_HELD};
 
 /// Reasons of a stalled repository that wait for an approval of the commit.
-const WAITS_FOR_APPROVAL: [&str; 3] = ["PlanNotApproved", "DeletionsHeld", "PolicyHeld"];
+const WAITS_FOR_APPROVAL: [&str; 3] = [PLAN_NOT_APPROVED, DELETIONS_HELD, POLICY_HELD];
 
 /// The state of a rollout whose placement has no decisions.
 const NO_DECISIONS: &str = "PlacementDecisionNotFound";

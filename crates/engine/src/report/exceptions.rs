@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::limits::MESSAGE;
 use super::{Cluster, FleetReport, Workload};
 use object::hex;
 use object::text::plain;
@@ -90,8 +91,8 @@ fn value(cluster: &Cluster) -> Value {
     json!({
         "state": state.word(),
         "available": available,
-        "configuration": plain(runs, super::files::MESSAGE),
-        "message": plain(message, super::files::MESSAGE),
+        "configuration": plain(runs, MESSAGE),
+        "message": plain(message, MESSAGE),
     })
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::limits::{MAX_FILES, MESSAGE};
 use super::{FleetReport, Rollout, Workload, exceptions, placement, timeline};
 use exceptions::CLUSTERS;
 use object::hex;
@@ -19,10 +20,6 @@ const REPLICA_SETS: &str = "replica-sets";
 const WORKS: &str = "works";
 /// Limit of the clusters that the report names for each add-on, set or work.
 const MAX_LISTED: usize = 20;
-/// Limit of the characters of a message.
-pub(super) const MESSAGE: usize = 240;
-/// Limit of the add-ons with a file of their own, of the sets, and of the works.
-pub(super) const MAX_FILES: usize = 500;
 /// Limit of the versions that the report lists for each add-on or set.
 const VERSIONS: usize = 10;
 /// Most bytes of the summary.

@@ -8,6 +8,7 @@ mod commit_state;
 mod exceptions;
 mod files;
 mod input;
+mod limits;
 mod message;
 mod placement;
 mod replica_set;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::files::{MAX_FILES, MESSAGE};
+use super::limits::{MAX_FILES, MESSAGE};
 use api::cluster::v1beta1::Placement;
 use api::condition::{Condition, find_condition};
 use api::names::placement_conditions::SATISFIED;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::input::{Cluster, Rollout, Workload, holds, short};
 use crate::addon::progress;
 use crate::replica_set::WorkRecord;
-use crate::rollout::input::Hash;
+use crate::rollout::cluster::Hash;
 use crate::rollout::{ClusterState, RolloutDecision};
 use api::condition::{Condition, Conditions as _};
 use api::gitops::v1alpha1::RolloutStatus;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::input::{Cluster, Workload};
 use crate::replica_set::{self, SuccessNeeds};
 use crate::rollout::ClusterState;
-use crate::rollout::input::{Hash, Report};
+use crate::rollout::cluster::{Hash, Report};
 use api::condition::{Condition, Conditions as _};
 use api::names::work_conditions::APPLIED;
 use api::work::v1::ManifestWork;

@@ -1,17 +1,18 @@
 //! The decision: the engine judges every cluster, counts every failure, and only then releases clusters.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use super::breach::Verdict;
+use super::breach::FleetFailures;
 use super::classify::{classify, finished, superseded};
+use super::cluster::{Cluster, Group, Hash};
 use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
-use super::input::{Cluster, Group, Hash, Input};
+use super::input::Input;
 use super::policy::{Joining, Policy, Superseding};
 use super::removal::{RemovalDecision, RemovalInput, remove};
+use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::{Breach, ClusterState, Wait};
 use super::strategy::{Limits, Mandatory, Strategy};
@@ -40,34 +41,6 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     RolloutDecision { clusters: assignments, ..decision }
 }
 
-/// The rules that hold for every cluster of a rollout.
-pub(super) struct Rules<'a> {
-    /// The strategy in force: the given one, or the last one that was valid.
-    pub(super) strategy: Option<&'a Strategy>,
-    /// The policy; the default while the given one cannot be used.
-    pub(super) policy: Cow<'a, Policy>,
-    pub(super) limits: Limits,
-}
-
-impl<'a> Rules<'a> {
-    pub(super) fn of(input: &'a Input) -> Self {
-        let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
-        let policy = input.policy.as_ref().map_or_else(|_| Cow::Owned(Policy::default()), Cow::Borrowed);
-        Self { strategy, limits: limits(strategy, &policy), policy }
-    }
-}
-
-/// The input of the decision about a fleet whose clusters are judged.
-#[derive(Clone, Copy)]
-pub(super) struct FleetInput<'a> {
-    /// Its clusters are not read: the members of the stages have them.
-    pub(super) input: &'a Input,
-    pub(super) rules: &'a Rules<'a>,
-    /// The clusters of the input that are in no group, by name.
-    pub(super) left: &'a [String],
-    pub(super) now: Timestamp,
-}
-
 /// Decides about a fleet whose clusters are judged by themselves: `place` gets the state of every cluster, in
 /// the order of the stages. The answer has no clusters.
 pub(super) fn decide(
@@ -77,7 +50,7 @@ pub(super) fn decide(
 ) -> RolloutDecision {
     let FleetInput { input, rules: Rules { strategy, policy, limits }, left, now } = fleet;
     mark_newcomers(&mut plans, input);
-    let Verdict { breach, quarantine, late_since } = Verdict::of(fleet, &plans);
+    let FleetFailures { breach, quarantine, late_since } = FleetFailures::of(fleet, &plans);
     let reports_until = breach.as_ref().and_then(|breach| breach.reports_until);
     let pass = StageContext { input, policy, limits: *limits, quarantine: quarantine.as_ref(), now };
     let hold = pass.hold(strategy.is_some(), &plans, breach.as_ref());
@@ -101,15 +74,6 @@ pub(super) fn decide(
     pass.release(plans, &mut decision, place);
     pass.remove(left, &mut decision);
     decision
-}
-
-/// Returns the limits of every cluster: those of the strategy, and those of the policy where they are
-/// stricter or the strategy has none.
-fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
-    let none = Limits { soak: Some(SignedDuration::ZERO), ..Limits::default() };
-    let Limits { soak, deadline, start_unreachable } = strategy.map_or(none, Strategy::limits);
-    let soak = soak.map(|soak| soak.max(policy.soak));
-    Limits { soak, deadline: deadline.or(policy.deadline), start_unreachable }
 }
 
 /// Returns the mandatory groups that the placement does not have. A placement without any group has not been

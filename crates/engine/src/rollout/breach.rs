@@ -7,10 +7,11 @@
 use jiff::{SignedDuration, Timestamp};
 use object::duration::later;
 
-use super::advance::{FleetInput, Rules};
 use super::classify::has_failed;
-use super::input::{Cluster, Hash, Input};
+use super::cluster::{Cluster, Hash};
+use super::input::Input;
 use super::policy::{OnBreach, Policy};
+use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan};
 use super::state::Breach;
 
@@ -19,7 +20,7 @@ use super::state::Breach;
 const CATCH_UP: SignedDuration = SignedDuration::from_mins(5);
 
 /// The failures of a fleet, and their effect on its revision.
-pub(super) struct Verdict {
+pub(super) struct FleetFailures {
     pub(super) breach: Option<Breach>,
     /// The revision, if it is in quarantine.
     pub(super) quarantine: Option<Hash>,
@@ -27,7 +28,7 @@ pub(super) struct Verdict {
     pub(super) late_since: Option<Timestamp>,
 }
 
-impl Verdict {
+impl FleetFailures {
     /// Counts the failures of all stages, before anything is released.
     pub(super) fn of(fleet: FleetInput<'_>, plans: &[StagePlan<'_>]) -> Self {
         let FleetInput { input, rules: Rules { policy, limits, .. }, now, .. } = fleet;

@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use object::duration::later;
 
-use super::input::{Cluster, Hash, Health, Report};
+use super::cluster::{Cluster, Hash, Health, Report};
 use super::state::ClusterState;
 use super::strategy::Limits;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::input::{GroupKey, Hash};
+use super::cluster::{GroupKey, Hash};
 use super::refused::Refused;
 use super::state::{Breach, ClusterState, Wait};
 use super::strategy::{Mandatory, Strategy};

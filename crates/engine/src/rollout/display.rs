@@ -2,7 +2,9 @@
 
 use std::fmt::{Display, Formatter};
 
+use super::decision::Stage;
 use super::state::{Breach, ClusterState, Wait};
+use crate::plural::counted;
 
 impl Display for ClusterState {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
@@ -72,5 +74,18 @@ impl Display for Breach {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// `canary: 3 clusters, 1 unfinished, 2 of 3 slots in use, 0 failed (1 allowed)`.
+impl Display for Stage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { name, mandatory: _, clusters, slots, busy, failures, allowed, unfinished } = self;
+        let (clusters, slots) = (counted(clusters, "cluster"), counted(slots, "slot"));
+        let allowed = allowed.map_or_else(|| "any".into(), |allowed| allowed.to_string());
+        write!(
+            f,
+            "{name}: {clusters}, {unfinished} unfinished, {busy} of {slots} in use, {failures} failed ({allowed} allowed)"
+        )
     }
 }

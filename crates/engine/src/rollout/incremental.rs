@@ -14,10 +14,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::advance::{FleetInput, Rules, StageContext, by_name, decide};
+use super::advance::{StageContext, by_name, decide};
 use super::classify::{classify, has_begun};
+use super::cluster::{Cluster, Group};
 use super::decision::RolloutDecision;
-use super::input::{Cluster, Group, Input};
+use super::input::Input;
+use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::ClusterState;
 use super::strategy::Limits;

@@ -13,7 +13,7 @@
 //! - Write [`Assignment::assigned`](decision::Assignment::assigned) where it differs from the hash that the
 //!   cluster runs, with the time. It is the hash that a cluster runs from now on: the one it should run, the
 //!   one it ran before, or the one it returns to. No other write is needed.
-//! - Pass the written hash as [`Cluster::runs`](input::Cluster::runs) and `runs_since` at the next call,
+//! - Pass the written hash as [`Cluster::runs`](cluster::Cluster::runs) and `runs_since` at the next call,
 //!   before any report arrives. A cluster that was moved and has not reported holds its slot.
 //! - Leave out of [`Input::groups`] the clusters of another rollout. The engine waits for every cluster of a
 //!   group.
@@ -56,16 +56,18 @@
 mod advance;
 mod breach;
 mod classify;
+pub mod cluster;
 mod cron;
 pub mod decision;
 mod display;
 mod freeze;
 mod incremental;
-pub mod input;
+mod input;
 pub mod oracle;
 pub mod policy;
 pub mod refused;
 pub mod removal;
+mod rules;
 pub mod simulation;
 pub mod size;
 mod stage;

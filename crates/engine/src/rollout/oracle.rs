@@ -33,9 +33,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::advance::approval_token;
+use super::cluster::{Cluster, GroupKey, Hash, Report};
 use super::decision::{Assignment, RolloutDecision};
 use super::freeze::frozen;
-use super::input::{Cluster, GroupKey, Hash, Input, Report};
+use super::input::Input;
 use super::policy::{Approval, Joining, OnBreach, Policy, Superseding};
 use super::removal::removal_token;
 use super::state::ClusterState;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 
+use super::cluster::Hash;
 use super::freeze::Freeze;
-use super::input::Hash;
 use super::refused::Refused;
 use super::size::{Size, read_deadline, read_soak};
 use api::gitops::v1alpha1 as wire;

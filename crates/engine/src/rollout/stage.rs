@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::input::{Cluster, Group, GroupKey, Hash};
+use super::cluster::{Cluster, Group, GroupKey, Hash};
 use super::policy::{Approval, Policy};
 use super::state::ClusterState;
 use super::strategy::{All, Failures, Mandatory, StageRule, Strategy};

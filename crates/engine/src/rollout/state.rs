@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::input::Hash;
+use super::cluster::Hash;
 
 /// The state of a cluster in the rollout of the hash that it should run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

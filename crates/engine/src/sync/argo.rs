@@ -28,6 +28,11 @@ pub(super) enum Tracking {
     Label(&'static str),
 }
 
+/// Returns the Argo CD application that tracks an object; `None` if none does.
+pub fn argo_application(live: &Object) -> Option<&str> {
+    application(live).map(|(app, _)| app)
+}
+
 /// Returns the Argo CD application of an object, and how it tracks it; `None` if no application tracks it.
 ///
 /// A tracking id that names another object was copied with its annotations and does not count. Argo CD does

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::ObjectId;
 use crate::plural::counted;
-use api::names::PRUNE_ANNOTATION;
+use api::names::{CLUSTER_GROUP, PRUNE_ANNOTATION};
 use object::duration::later;
 use object::{Key, hex};
 
@@ -117,7 +117,7 @@ pub(super) fn cascades(id: &ObjectId) -> bool {
         (id.group.as_str(), id.kind.as_str()),
         ("", "Namespace")
             | ("apiextensions.k8s.io", "CustomResourceDefinition")
-            | ("cluster.open-cluster-management.io", "ManagedCluster")
+            | (CLUSTER_GROUP, "ManagedCluster")
     )
 }
 

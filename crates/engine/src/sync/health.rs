@@ -69,7 +69,7 @@ pub(super) fn takes_time(gvk: &Gvk, live: Option<&Object>) -> bool {
             | ("apps", "Deployment" | "StatefulSet" | "DaemonSet")
             | ("batch", "Job")
             | ("", "Pod" | "PersistentVolumeClaim")
-            | ("gitops.wheelwright.dev", "ConfigRepo")
+            | (GITOPS_GROUP, "ConfigRepo")
     );
     let reports =
         |live: &Object| number(live, "observedGeneration").is_some() || live.condition("Ready").is_some();

@@ -14,26 +14,28 @@ mod decide;
 mod desired;
 mod health;
 mod ignore;
+mod input;
 mod inventory;
 mod kubectl;
 mod ownership;
 mod plan;
 mod problem;
 mod prune;
+mod writes;
+
 #[cfg(test)]
 mod tests;
 
-pub use argo::EndTracking;
+pub use argo::{EndTracking, argo_application};
 pub use budget::{Budget, DeletionHold, Recent};
 pub use comparisons::Comparisons;
 pub use desired::{ApplyRule, Desired, DesiredObject};
 pub use health::ObjectHealth;
 pub use ignore::IgnoreRule;
+pub use input::{Claimant, SyncInput, SyncPolicy, Takeover, Withheld};
 pub use inventory::{Inventory, ObjectId, digest_of_paths, kinds, owner, recorded, requested};
 pub use kubectl::ManagedFields;
-pub use ownership::{Takeover, is_secret};
-pub use plan::{
-    Apply, Claimant, Correction, SyncInput, SyncPlan, SyncPolicy, Terminating, Unhealthy, Withheld, plan,
-};
+pub use ownership::is_secret;
+pub use plan::plan;
 pub use problem::{Problem, summary};
-pub use prune::{Deletion, HandOver};
+pub use writes::{Apply, Correction, Deletion, HandOver, SyncPlan, Terminating, Unhealthy};

@@ -4,26 +4,14 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::argo::{self, Tracking};
+use super::input::{Claimant, SyncInput, Takeover};
 use super::kubectl::applied_fields;
-use super::plan::{Claimant, SyncInput};
 use super::{DesiredObject, ObjectId};
 use api::gitops::v1alpha1::DeletionBudget;
 use api::names;
 use api::names::argo::TRACKING_ID_ANNOTATION;
 use object::fields::{Element, first_difference};
 use object::{Gvk, Key, Object, ObjectRef};
-
-/// The rule for an object of the repository that another user or tool created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Takeover {
-    /// Takes it over if it is as the repository wants it and no other GitOps tool tracks it.
-    #[default]
-    IfNoDiff,
-    /// Takes it over.
-    Always,
-    /// Leaves it alone.
-    Never,
-}
 
 /// The reason of a refusal of an object that another ConfigRepo owns.
 pub(super) const OWNED_BY_CONFIG_REPO: &str = "OwnedByConfigRepo";

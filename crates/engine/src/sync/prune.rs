@@ -12,32 +12,11 @@ use object::{Gvk, Key, Object, ObjectRef};
 
 use super::argo;
 use super::budget::{self, Deletions, Recent};
+use super::input::SyncInput;
 use super::ownership::is_marked;
-use super::plan::{SyncInput, SyncPlan};
-use super::{Budget, DeletionHold, Desired, Inventory, ObjectId, Terminating};
+use super::writes::{Deletion, HandOver, SyncPlan, Terminating};
+use super::{Budget, DeletionHold, Desired, Inventory, ObjectId};
 use crate::order::{HUB_STAGES, hub_stage};
-
-/// Deletes an object if it still has the uid that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deletion {
-    /// The object.
-    pub target: ObjectRef,
-    /// Its uid.
-    pub uid: String,
-    /// Whether a person approved that clusters lose an add-on or a work with it.
-    pub is_approved: bool,
-}
-
-/// Gives an object to another owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandOver {
-    /// The object.
-    pub target: ObjectRef,
-    /// Its uid.
-    pub uid: String,
-    /// The ConfigRepo that owns it from now on; `None` for the Argo CD application that tracks it.
-    pub to: Option<Key>,
-}
 
 /// Decides about an object that is in the inventory and not in the repository.
 enum PruneDecision {

@@ -1,8 +1,9 @@
-//! The decision about one manifest of a work.
+//! Decides about one manifest of a work.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
+use super::decision::{ApplyDecision, Refusal};
 use super::executor::Executor;
 use super::ignore::{self, IgnoredFields};
 use super::manifest::{Served, Wanted};
@@ -12,38 +13,6 @@ use api::names::WORK_AGENT_MANAGER;
 use api::work::v1::{ServerSideApplyConfig, UpdateStrategy, UpdateStrategyType};
 use object::fields::is_as_applied;
 use object::{Object, ObjectRef};
-
-/// The write that one manifest needs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// None: the object is as wanted, or it is only read.
-    Leave,
-    /// Server-side apply.
-    Apply {
-        /// The fields to apply.
-        object: Object,
-        /// Whether fields of other managers are taken.
-        force: bool,
-        /// The field manager.
-        manager: String,
-    },
-    /// Creation; an object that exists stays as it is.
-    Create(Object),
-    /// A merge patch of the metadata, after which the next plan decides about the content, so that a conflict
-    /// about one does not delay the other; or of an object that server-side apply refuses.
-    Patch(Map<String, Value>),
-    /// No write is possible.
-    Refuse(Refusal),
-}
-
-/// Why a manifest cannot be applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The manifest is wrong, or the cluster refuses it.
-    Failed(String),
-    /// The fields that it leaves to the cluster cannot be found.
-    IgnoredFields(String),
-}
 
 /// Returns the reason why a manifest can be applied to no cluster, if there is one.
 pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
@@ -68,9 +37,14 @@ pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
 /// The manifest that was applied last is applied again only if the object differs from it. Another manifest
 /// is always applied, to remove fields that only the earlier one had. `docs/design/works.md` says why the
 /// strategy Update applies, too.
-pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, was_applied: bool) -> Decision {
+pub fn decide(
+    wanted: &Wanted,
+    live: Option<&Object>,
+    owner: &OwnerReference,
+    was_applied: bool,
+) -> ApplyDecision {
     if let Some(why) = refusal(wanted) {
-        return Decision::Refuse(why);
+        return ApplyDecision::Refuse(why);
     }
     let UpdateStrategy { r#type, server_side_apply, unknown: _ } = &wanted.strategy;
     let none = ServerSideApplyConfig {
@@ -78,7 +52,7 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
         ..ServerSideApplyConfig::default()
     };
     let (config, force) = match r#type {
-        UpdateStrategyType::ReadOnly => return Decision::Leave,
+        UpdateStrategyType::ReadOnly => return ApplyDecision::Leave,
         UpdateStrategyType::CreateOnly | UpdateStrategyType::Update | UpdateStrategyType::Other(_) => {
             (&none, true)
         }
@@ -103,7 +77,7 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
         object.metadata_mut().insert("ownerReferences".into(), references.into());
     }
     if *r#type == UpdateStrategyType::CreateOnly {
-        return if live.is_some() { Decision::Leave } else { Decision::Create(object) };
+        return if live.is_some() { ApplyDecision::Leave } else { ApplyDecision::Create(object) };
     }
     if *r#type != UpdateStrategyType::ServerSideApply && merge::is_needed(&object, live, was_applied) {
         return merge::decide(object, live, was_applied);
@@ -112,31 +86,31 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
     let ignored = IgnoredFields::read(ignore_fields, &object, wanted.steps);
     let kept = ignored.and_then(|ignored| ignore::keep_live_values(&mut object, live, ignored, was_applied));
     if let Err(why) = kept {
-        return Decision::Refuse(Refusal::IgnoredFields(why));
+        return ApplyDecision::Refuse(Refusal::IgnoredFields(why));
     }
     if was_applied && live.is_some_and(|live| is_as_applied(live, &object, field_manager)) {
-        return Decision::Leave;
+        return ApplyDecision::Leave;
     }
     let given = live.filter(|_| *r#type != UpdateStrategyType::ServerSideApply);
     if let Some(entries) = given.and_then(|live| merge::made_applied(live, field_manager)) {
         return patch(Map::from_iter([("managedFields".to_owned(), entries.into())]));
     }
-    Decision::Apply { object, force, manager: field_manager.clone() }
+    ApplyDecision::Apply { object, force, manager: field_manager.clone() }
 }
 
 /// Decides about the live object of a manifest that was applied, and is applied no more: at most the owner
 /// reference is written.
-pub fn take_over(wanted: &Wanted, live: &Object, owner: &OwnerReference) -> Decision {
+pub fn take_over(wanted: &Wanted, live: &Object, owner: &OwnerReference) -> ApplyDecision {
     match new_owners(wanted, live, owner, true) {
         Some(owners) if wanted.strategy.r#type != UpdateStrategyType::ReadOnly => {
             patch(Map::from_iter([("ownerReferences".to_owned(), owners.into())]))
         }
-        Some(_) | None => Decision::Leave,
+        Some(_) | None => ApplyDecision::Leave,
     }
 }
 
-fn patch(metadata: Map<String, Value>) -> Decision {
-    Decision::Patch(Map::from_iter([("metadata".to_owned(), metadata.into())]))
+fn patch(metadata: Map<String, Value>) -> ApplyDecision {
+    ApplyDecision::Patch(Map::from_iter([("metadata".to_owned(), metadata.into())]))
 }
 
 /// Drops labels and annotations with a trailing dash in the key from a manifest: they ask for the removal of

@@ -176,6 +176,7 @@ impl Write for Beginning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addon::works::CAUSES;
     use object::steps::MAX_STEPS;
     use serde_json::json;
 
@@ -256,6 +257,36 @@ mod tests {
                 "version set in the path other is v2 while the object has v1"
             ]
         );
+    }
+
+    #[test]
+    fn a_deployment_reports_why_it_fails_and_one_that_does_not_has_neither_value_nor_error() {
+        let paths = CAUSES.map(|(name, path)| json!({"name": name, "path": path}));
+        let rules: Vec<FeedbackRule> =
+            serde_json::from_value(json!([{"type": "JSONPaths", "jsonPaths": paths}])).unwrap();
+        let check = |status: Value, want: &[(&str, &str)]| {
+            let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": status});
+            let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules, MAX_STEPS);
+            let found: Vec<_> = values
+                .iter()
+                .map(|v| (v.name.as_str(), v.field_value.string.as_deref().unwrap_or_default()))
+                .collect();
+            assert_eq!(found, want);
+            assert_eq!(errors, [""; 0]);
+        };
+        let condition = |type_: &str, status: &str, reason: &str, message: &str| json!({"type": type_, "status": status, "reason": reason, "message": message});
+        let available = condition("Available", "True", "MinimumReplicasAvailable", "up");
+        let progress = condition("Progressing", "True", "NewReplicaSetAvailable", "has progressed");
+        let late = condition("Progressing", "False", "ProgressDeadlineExceeded", "has timed out");
+        let failure = condition("ReplicaFailure", "True", "FailedCreate", "exceeded quota");
+        check(Value::Null, &[]);
+        check(json!({}), &[]);
+        check(json!({"conditions": []}), &[]);
+        check(json!({"conditions": [{"type": "Available", "status": "True"}]}), &[]);
+        check(json!({"conditions": [available, progress]}), &[]);
+        check(json!({"conditions": [available, late]}), &[("ProgressDeadlineExceeded", "has timed out")]);
+        let both = [("ReplicaFailure", "exceeded quota"), ("ProgressDeadlineExceeded", "has timed out")];
+        check(json!({"conditions": [available, late, failure]}), &both);
     }
 
     #[test]

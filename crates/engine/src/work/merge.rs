@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use super::decide::Decision;
+use super::decision::ApplyDecision;
 use api::names::WORK_AGENT_MANAGER;
 use object::fields::{Element, Manager, Operation, Owners, covers, has_entry_twice};
 use object::quantity::nanos;
@@ -43,14 +43,14 @@ pub(super) fn made_applied(live: &Object, manager: &str) -> Option<Vec<Value>> {
 }
 
 /// Decides about the content of an object that has its owner already.
-pub(super) fn decide(manifest: Object, live: Option<&Object>, was_applied: bool) -> Decision {
-    let Some(live) = live else { return Decision::Create(manifest) };
+pub(super) fn decide(manifest: Object, live: Option<&Object>, was_applied: bool) -> ApplyDecision {
+    let Some(live) = live else { return ApplyDecision::Create(manifest) };
     let mut wanted = manifest;
     let keeps_content = live.api_version() == "v1" && METADATA_ALONE.contains(&live.kind());
     wanted.0.retain(|name, _| if keeps_content { name == "metadata" } else { name != "status" });
     wanted.metadata_mut().retain(|name, _| matches!(name.as_str(), "labels" | "annotations"));
     if was_applied && covers(live, &in_form_of(live, &wanted)) {
-        return Decision::Leave;
+        return ApplyDecision::Leave;
     }
     let mut patch = Map::new();
     let metadata = merged(live.0.get("metadata"), wanted.0.get("metadata"));
@@ -63,7 +63,7 @@ pub(super) fn decide(manifest: Object, live: Option<&Object>, was_applied: bool)
             patch.extend(changes);
         }
     }
-    if patch.is_empty() { Decision::Leave } else { Decision::Patch(patch) }
+    if patch.is_empty() { ApplyDecision::Leave } else { ApplyDecision::Patch(patch) }
 }
 
 fn content(object: &Object) -> Value {

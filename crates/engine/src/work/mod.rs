@@ -2,6 +2,7 @@
 
 mod conditions;
 mod decide;
+mod decision;
 mod executor;
 mod feedback;
 mod ignore;
@@ -9,14 +10,17 @@ mod inventory;
 mod jq;
 mod manifest;
 mod merge;
+mod permissions;
 mod rules;
 mod status;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Decision, Refusal, decide, refusal, take_over};
-pub use executor::{Executor, Permissions};
+pub use decide::{decide, refusal, take_over};
+pub use decision::{ApplyDecision, Refusal};
+pub use executor::Executor;
 pub use inventory::{Removal, inventory, removal};
 pub use manifest::{Served, Wanted, read, stays};
+pub use permissions::Permissions;
 pub use rules::rules;
 pub use status::{Attempt, Live, ManifestResult, is_complete, was_applied, work_status};

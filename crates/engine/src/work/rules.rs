@@ -7,10 +7,11 @@ use api::work::v1::ManifestWork;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use object::{Gvk, Object};
 
-use super::executor::{Executor, groups};
+use super::executor::Executor;
+use super::permissions::groups;
+use crate::registration::rbac::RBAC;
 use crate::resource::plural;
 
-const RBAC: &str = "rbac.authorization.k8s.io";
 /// What the agent does with an object of a work. It watches the metadata of the whole kind.
 const VERBS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::conditions::{self, RULE};
-use super::decide::Refusal;
+use super::decision::Refusal;
 use super::feedback::feedback;
 use super::manifest::{Served, Wanted};
 use api::Condition;

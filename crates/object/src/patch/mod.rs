@@ -2,4 +2,4 @@
 
 mod strategic;
 
-pub use strategic::{StrategicError, strategic_merge};
+pub use strategic::{DELETE_FROM, RETAIN_KEYS, SET_ORDER, StrategicError, strategic_merge};

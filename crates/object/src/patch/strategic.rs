@@ -13,9 +13,12 @@ use serde_json::{Map, Value};
 use crate::builtin_lists::{PatchStrategy, Position};
 
 const PATCH: &str = "$patch";
-const RETAIN_KEYS: &str = "$retainKeys";
-const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
-const SET_ORDER: &str = "$setElementOrder/";
+/// The directive with the only fields that stay beside those of the patch.
+pub const RETAIN_KEYS: &str = "$retainKeys";
+/// The directive whose values leave a list; the name of the list follows.
+pub const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+/// The directive with the order of a list; the name of the list follows.
+pub const SET_ORDER: &str = "$setElementOrder/";
 
 /// A strategic merge patch that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::command::Command;
-use super::feed::Feed;
+use super::kind_feed::Feed;
 use super::lookups::LookupChanges;
 use super::names::Names;
 use super::state::Dispatcher;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Decision;
+use super::decision::Decision;
 use crate::memo::Computation;
 use crate::{Action, Answer, Decoded, Event, Failure, Lookup, Outcome, Plan, ReadError, Site, WatchedKind};
 use object::{Gvk, Key};

@@ -17,12 +17,15 @@ mod clock;
 mod command;
 mod decision;
 mod feed;
+mod kind_feed;
 mod lookups;
 mod names;
 mod observed;
 mod outage;
+mod phases;
 mod reconciliation;
 mod register;
+mod routes;
 mod state;
 mod undone;
 

@@ -1,63 +1,18 @@
-//! The registrations of controllers: the kinds they need, and the mapping functions from changes to keys.
+//! The registrations of controllers: the kinds that they need, and their mapping functions.
 
-use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Command;
+use super::command::Command;
 use super::feed;
+use super::routes::{Log, ReadabilityWakes, Route};
 use super::state::{Dispatcher, Kind as KnownKind, RegisteredController};
-use crate::index::{LogEntry, log_entry};
+use crate::index::log_entry;
 use crate::{
     Caches, Change, Controller, Index, Observes, Priority, Register, Site, Wake, Wakes, WatchedKind, Watches,
 };
 use object::{Key, Kind, Object};
-
-/// The mapping functions of all controllers, by kind.
-#[derive(Default)]
-pub(super) struct Routes {
-    typed: BTreeMap<(Site, TypeId), Box<dyn Any + Send + Sync>>,
-    pub(super) observed: Vec<(usize, Wakes<Object, Caches>)>,
-    pub(super) sources: Vec<(usize, SourceWakes)>,
-}
-
-/// Names the keys that a repository concerns.
-pub(super) type SourceWakes = fn(&Key) -> Vec<Key>;
-
-/// The mapping functions for one kind.
-pub(super) struct KindRoutes<K> {
-    pub(super) wakes: Vec<Route<K>>,
-    /// The indexes that apply its changes, by controller.
-    pub(super) logs: Vec<(usize, Log<K>)>,
-    /// The keys to wake when one of its objects becomes unreadable or readable, by controller.
-    pub(super) readability: Vec<(usize, ReadabilityWakes)>,
-}
-
-pub(super) type ReadabilityWakes = fn(&Caches) -> Vec<Key>;
-
-pub(super) type Log<K> = Box<dyn Fn(&Change<K>) -> LogEntry + Send + Sync>;
-
-pub(super) struct Route<K> {
-    pub(super) controller_id: usize,
-    /// Whether the kind is the primary one of the controller.
-    pub(super) is_primary: bool,
-    pub(super) wakes: Wakes<K, Caches>,
-}
-
-impl Routes {
-    pub(super) fn of<K: Kind>(&self, site: Site) -> Option<&KindRoutes<K>> {
-        self.typed.get(&(site, TypeId::of::<K>()))?.downcast_ref()
-    }
-
-    fn of_mut<K: Kind>(&mut self, site: Site) -> &mut KindRoutes<K> {
-        let slot = self.typed.entry((site, TypeId::of::<K>()));
-        let none = || KindRoutes::<K> { wakes: Vec::new(), logs: Vec::new(), readability: Vec::new() };
-        let slot = slot.or_insert_with(|| Box::new(none()));
-        slot.downcast_mut().expect("each slot is created with the type it is keyed by")
-    }
-}
 
 impl Dispatcher {
     /// Makes the controller that was added last wait for the first list of a kind, and requests its watch.

@@ -7,12 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::command::Command;
 use super::decision::{self, Decision, DecisionContext};
-use super::feed::FeedFn;
+use super::kind_feed::Feed;
 use super::lookups::Lookups;
 use super::observed::Observed;
 use super::outage::Outages;
 use super::reconciliation::Reconciliation;
-use super::register::Routes;
+use super::routes::Routes;
 use super::undone::LastWrites;
 use crate::controller::ErasedController;
 use crate::index::Indexes;
@@ -59,6 +59,9 @@ pub(super) struct Kind {
     pub(super) feed: FeedFn,
     pub(super) count: fn(&Caches, Site) -> CachedCount,
 }
+
+/// Handles a report about a kind.
+pub(super) type FeedFn = fn(&mut Dispatcher, Site, Feed, Timestamp);
 
 /// One controller with its keys.
 pub(super) struct RegisteredController {

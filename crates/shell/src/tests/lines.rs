@@ -3,6 +3,7 @@
 use std::io::{Result, Write};
 use std::sync::{Arc, Mutex, Once};
 
+use tracing::Subscriber;
 use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 
 /// The log lines of this thread while it exists.
@@ -26,14 +27,26 @@ impl Write for Text {
 
 impl Lines {
     pub(crate) fn record() -> Self {
+        let text = Text::default();
+        let written = text.clone();
+        let logs = tracing_subscriber::fmt().with_ansi(false).without_time().with_target(false);
+        Self::to(text, logs.with_writer(move || written.clone()).finish())
+    }
+
+    /// Records lines of JSON.
+    pub(crate) fn record_json() -> Self {
+        let text = Text::default();
+        let written = text.clone();
+        let logs = tracing_subscriber::fmt().json();
+        Self::to(text, logs.with_writer(move || written.clone()).finish())
+    }
+
+    fn to(text: Text, logs: impl Subscriber + Send + Sync + 'static) -> Self {
         // With one subscriber alone, `tracing` asks that of the thread that first meets a log line, for all
         // threads. A second one that wants all lines keeps a thread without a subscriber from refusing them.
         static WANTS_ALL: Once = Once::new();
         WANTS_ALL.call_once(|| set_global_default(tracing_subscriber::registry()).unwrap());
-        let text = Text::default();
-        let logs = tracing_subscriber::fmt().with_ansi(false).without_time().with_target(false);
-        let written = text.clone();
-        Self { text, _guard: set_default(logs.with_writer(move || written.clone()).finish()) }
+        Self { text, _guard: set_default(logs) }
     }
 
     /// Returns the lines of level INFO and above.

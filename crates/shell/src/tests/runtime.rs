@@ -1,17 +1,21 @@
-//! Panics of the tasks of a shell.
+//! Panics of the tasks of a shell, and the log lines of a reconciliation.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Method, Request, Response};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::client::Body;
 use object::{Key, Object, ObjectRef};
-use reconcile::{Action, Controller, Plan, Read, Register as _, View, Watches};
-use serde_json::json;
+use reconcile::{Action, Controller, Failure, Limits, Plan, Read, Register as _, View, Watches};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
+use crate::lines::Lines;
+use crate::threads::decide;
 use crate::{Shell, ShellOptions};
 
 /// Copies the ConfigMap `m` once it has looked for a kind and for an object.
@@ -28,13 +32,33 @@ impl Controller for Copier {
         view.mapping(&Gvk::parse("example.com/v1", "Widget"))?;
         view.object(&ObjectRef { gvk: Gvk::parse("v1", "Secret"), key: Key::namespaced("n", "s") })?;
         if key.name == "m" {
-            let copy = json!({
-                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "n", "name": "copy"},
-            });
-            plan.step([Action::apply(serde_json::from_value::<Object>(copy).unwrap())]);
+            plan.step([write_copy()]);
         }
         Ok(plan)
     }
+}
+
+/// Writes the copy, and says so in its plan.
+struct Speaker;
+
+impl Controller for Speaker {
+    const NAME: &'static str = "speaker";
+    type Primary = ConfigMap;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(_: &Key, _: &impl View, _: Timestamp) -> Read<Plan> {
+        warn!("planned");
+        let mut plan = Plan::nothing();
+        plan.step([write_copy()]);
+        Ok(plan)
+    }
+}
+
+fn write_copy() -> Action {
+    let metadata = json!({"namespace": "n", "name": "copy"});
+    let copy = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    Action::apply(serde_json::from_value::<Object>(copy).unwrap())
 }
 
 /// Runs a shell on a hub with one ConfigMap and one Secret, where the first request for a path panics, until
@@ -95,5 +119,53 @@ async fn a_write_that_panics_is_made_again() {
 async fn a_read_that_panics_ends_the_process_so_that_nothing_waits_for_it_for_ever() {
     for path in ["/api/v1/configmaps", "/apis/example.com/v1", "/api/v1/namespaces/n/secrets/s"] {
         assert!(!writes_although(Method::GET, path).await, "{path}");
+    }
+}
+
+/// Reconciles the ConfigMap `m` in this thread, on a hub that refuses every write.
+fn reconcile_refused(runtime: &Runtime) {
+    for _ in 0..100 {
+        for command in runtime.read(|dispatcher| dispatcher.due(now())).unwrap() {
+            match command {
+                Command::Watch(kind) => {
+                    let map = r#"{"metadata": {"namespace": "n", "name": "m", "resourceVersion": "2"}}"#;
+                    let objects = vec![kind.decode(map)];
+                    let listed = WatchEvent::Listed { objects, resource_version: "2".into() };
+                    runtime.update(|dispatcher, now| dispatcher.watched(&kind, listed, now));
+                }
+                Command::Decide(decision) => decide(runtime, decision),
+                Command::Act(act) => {
+                    let failure = Failure { kind: FailureKind::Forbidden, message: "no".into() };
+                    let acted = act.done(Err(failure));
+                    runtime.update(|dispatcher, now| dispatcher.acted(acted, now));
+                }
+                Command::Reconciled(result) => return runtime.report(&result),
+                Command::Compute(_) | Command::LookUp(_, _) | Command::Unwatch(_) | Command::Refused(_) => {
+                    panic!("the controller asks for none of these")
+                }
+            }
+        }
+    }
+    panic!("the ConfigMap is not reconciled");
+}
+
+#[tokio::test]
+async fn a_line_of_a_plan_and_one_of_its_refused_write_have_the_same_keys_in_the_same_place() {
+    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
+    dispatcher.add::<Speaker>();
+    let no_answer = |_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>();
+    let hub = Arc::new(Resources::new(Client::new(tower::service_fn(no_answer), "default")));
+    let executor = Executor::new(hub, None, 1);
+    let runtime = Runtime::new(dispatcher, executor, Scope::Everything, Vec::new());
+    let logged = Lines::record_json();
+    reconcile_refused(&runtime);
+    let lines: Vec<Value> = logged.all().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let messages: Vec<_> = lines.iter().map(|line| line["fields"]["message"].as_str().unwrap()).collect();
+    assert_eq!(messages, ["planned", "a write failed; the key is tried again"]);
+    let span = json!({"name": "reconcile", "controller": "speaker", "key": "n/m", "reconcile_id": 0});
+    for line in &lines {
+        assert_eq!((&line["span"], &line["spans"]), (&span, &json!([span])), "{line}");
+        let once = ["controller", "key", "reconcile_id"].iter().all(|key| line["fields"].get(key).is_none());
+        assert!(once, "no key is there twice: {line}");
     }
 }

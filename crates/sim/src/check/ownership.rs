@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Author, CheckResult, Checker, Invariant, Violation, Write};
 use api::gitops::v1alpha1::{ConfigRepo, Takeover};
+use api::names::argo::ARGO_GROUP;
 use api::names::{
     ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER,
     INSTALLED_BY_ANNOTATION, WORK_REPLICA_SET_LABEL,
@@ -47,7 +48,7 @@ impl Checker {
         let is_new = self.created.contains(before.uid()) && !matches!(author.action, Action::Delete { .. });
         // An ApplicationSet is asked to look again without being read, whichever has the name.
         let is_refresh =
-            (target.gvk.group.as_str(), target.gvk.kind.as_str()) == ("argoproj.io", "ApplicationSet");
+            (target.gvk.group.as_str(), target.gvk.kind.as_str()) == (ARGO_GROUP, "ApplicationSet");
         if uid.is_empty() && !is_new && !is_refresh {
             return broken(format!("{controller} names no uid"));
         }

@@ -10,8 +10,9 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::replica_set::explain;
 use engine::replica_set::{self, WorkRecord};
+use engine::rollout::Input;
 use engine::rollout::RolloutDecision;
-use engine::rollout::input::{Cluster, Hash, Input};
+use engine::rollout::cluster::{Cluster, Hash};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Subresource, View};
 

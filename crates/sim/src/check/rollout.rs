@@ -17,8 +17,8 @@ use api::gitops::v1alpha1::RollOut;
 use controllers::hub::addon_config::{AddOnRollouts, explain};
 use engine::addon::config::address;
 use engine::addon::config_refs;
-use engine::rollout::input::{Hash, Input};
-use engine::rollout::{RolloutDecision, oracle};
+use engine::rollout::cluster::Hash;
+use engine::rollout::{Input, RolloutDecision, oracle};
 use object::{Key, Kind, Object};
 use reconcile::{Action, Plan, Subresource, View};
 

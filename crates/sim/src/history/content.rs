@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use api::names::{ADDON_GROUP, CLUSTER_DECISION_ANNOTATION, CLUSTER_SECRETS_ANNOTATION};
+use api::names::{ADDON_GROUP, CLUSTER_DECISION_ANNOTATION, CLUSTER_GROUP, CLUSTER_SECRETS_ANNOTATION};
 use object::Random;
 use object::tree::FileTree;
 
@@ -77,7 +77,6 @@ impl Content {
     }
 
     fn add_on(&self, version: u8) -> [(&'static str, Value); 4] {
-        let cluster_api = "cluster.open-cluster-management.io";
         let template = if self.named { format!("app-{version}") } else { "app".to_owned() };
         let manifests: Vec<Value> = ["app", "sidecar"].iter().map(|name| deployment(name, version)).collect();
         let predicates = if self.prod {
@@ -94,12 +93,12 @@ impl Content {
         [
             (
                 "binding",
-                json!({"apiVersion": format!("{cluster_api}/v1beta2"), "kind": "ManagedClusterSetBinding",
+                json!({"apiVersion": format!("{CLUSTER_GROUP}/v1beta2"), "kind": "ManagedClusterSetBinding",
                     "metadata": {"name": "global"}, "spec": {"clusterSet": "global"}}),
             ),
             (
                 "placement",
-                json!({"apiVersion": format!("{cluster_api}/v1beta1"), "kind": "Placement", "metadata": {"name": "fleet", "annotations": annotations},
+                json!({"apiVersion": format!("{CLUSTER_GROUP}/v1beta1"), "kind": "Placement", "metadata": {"name": "fleet", "annotations": annotations},
                     "spec": {"predicates": predicates, "tolerations": [{"operator": "Exists"}],
                         "decisionStrategy": {"groupStrategy": {"decisionGroups": [canary]}}}}),
             ),

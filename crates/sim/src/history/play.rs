@@ -11,7 +11,10 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo, RolloutPolicy};
-use api::names::{APPROVE_DELETION_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
+use api::names::{
+    APPROVE_DELETION_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP, OPERATOR_IDENTITY_ALLOWED,
+    OPERATOR_IDENTITY_LABEL,
+};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -37,7 +40,7 @@ pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> His
     if keep_writes {
         play.world.keep_history();
     }
-    play.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}));
+    play.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": {OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED}}}));
     play.repo();
     let mut ended = HistoryResult { writes: Vec::new(), events: 0, violation: None };
     for event in events {

@@ -18,7 +18,7 @@ pub enum PreviewError {
     #[error("the snapshot of the hub does not say whether these kinds have objects: {}", names(.0))]
     Unread(Vec<Gvk>),
     /// The controllers never come to rest.
-    #[error("the controllers still work after {0} rounds at one instant")]
+    #[error("cannot preview the commit: the controllers still write after {0} rounds")]
     NeverSettles(u32),
 }
 

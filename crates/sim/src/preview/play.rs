@@ -18,6 +18,7 @@ use api::condition::find_condition;
 use api::gitops::v1alpha1::{
     ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, HeldDeletions,
 };
+use api::names::approval_reasons::POLICY_HELD;
 use api::names::gitops_conditions::READY;
 use controllers::hub::config_repo::is_same_source;
 use engine::rollout;
@@ -36,8 +37,6 @@ const LONG: &str = "1000h";
 /// Wakes without a write after which a preview ends. Controllers check every minute what may have changed
 /// outside of the hub.
 const QUIET: u32 = 100;
-/// The reason of a ConfigRepo that holds a RolloutPolicy of its commit.
-const POLICY_HELD: &str = "PolicyHeld";
 /// Stands for the approval of deletions in a plan that does not know the uids of the objects.
 const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has once the commit is applied";
 

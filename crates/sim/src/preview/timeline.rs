@@ -15,7 +15,7 @@ use api::work::v1::ManifestWork;
 use engine::addon::config::address;
 use engine::addon::config_refs;
 use engine::replica_set::{self, SuccessNeeds, WorkRecord};
-use engine::rollout::input::Report;
+use engine::rollout::cluster::Report;
 use object::{Key, Metadata as _, Object};
 use store::{Entry, ResourcePath, Store};
 

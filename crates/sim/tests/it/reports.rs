@@ -91,8 +91,8 @@ fn observe<K: Kind>(world: &World, caches: &mut Caches) {
 
 /// Returns the column STATE of `explain rollout`.
 fn explained(explanation: &AddOnRollouts) -> BTreeMap<String, String> {
-    let table =
-        decision_table(explanation.rollouts[0].decision.as_ref().unwrap(), |hash| hash.short().to_owned());
+    let decision = explanation.rollouts[0].decision.as_ref().unwrap();
+    let table = decision_table(decision, |hash| hash.short().to_owned(), &explanation.messages);
     let lines = table.lines().skip(1).filter(|line| line.starts_with("cluster"));
     let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
     words.map(|words| (words[0].to_owned(), words[3].to_owned())).collect()

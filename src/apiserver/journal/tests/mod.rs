@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::super::hub::Signals;
 use super::super::lock::DirectoryLock;
+use super::super::signals::Signals;
 use super::file::{Content, FILE};
 use super::*;
 use object::Object;

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use tokio_util::task::TaskTracker;
 
+use crate::cli::runtime::block_on;
 use crate::cli::{CommandResult, output::Ui};
 use crate::shell::stop_on_signal;
 use screen::Screen;
@@ -57,7 +58,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    super::block_on(async {
+    block_on(async {
         let temporary = tempfile::Builder::new()
             .prefix("wheelwright-demo-")
             .tempdir()

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use jiff::SignedDuration;
 
-use super::setup::{Demo, NAMESPACE};
+use super::setup::Demo;
 use crate::cli::commands::plan::text;
 use crate::shell::now;
+use api::names::SYSTEM_NAMESPACE;
 use object::Key;
 use object::tree::Checkout;
 use sim::preview::{Commit, HubSnapshot, preview};
@@ -20,7 +21,7 @@ impl Demo<'_> {
     pub(super) async fn plan_upgrade(&mut self) -> Result<()> {
         let head = Checkout { revision: "next".into(), tree: self.repository.upgrade()? };
         let commit = Commit {
-            repo: Key::namespaced(NAMESPACE, "fleet"),
+            repo: Key::namespaced(SYSTEM_NAMESPACE, "fleet"),
             base: None,
             head: Arc::new(head),
             succeeds_after: SUCCEEDS_AFTER,

@@ -11,13 +11,11 @@ use crate::cli::output::{Style, Ui};
 pub(super) struct Screen<'a> {
     ui: &'a mut Ui,
     start: Instant,
-    /// The text of the table that is on the screen.
-    drawn: String,
 }
 
 impl<'a> Screen<'a> {
     pub(super) fn new(ui: &'a mut Ui) -> Self {
-        Self { ui, start: Instant::now(), drawn: String::new() }
+        Self { ui, start: Instant::now() }
     }
 
     pub(super) fn is_terminal(&self) -> bool {
@@ -48,24 +46,14 @@ impl<'a> Screen<'a> {
         self.print(&format!("   {text}"))
     }
 
-    /// Draws the table on a terminal when it has changed.
+    /// Draws the table on a terminal.
     pub(super) fn table(&mut self, fleet: &FleetProgress, addon: &str) -> io::Result<()> {
-        let style = self.style();
-        let table = style.fit(&style.cut(&fleet.table(addon, style)));
-        if !self.is_terminal() || self.drawn == table {
-            return Ok(());
-        }
-        self.erase()?;
-        self.ui.text(&table)?;
-        self.drawn = table;
-        Ok(())
+        if self.is_terminal() { self.ui.draw(&fleet.table(addon, self.style())) } else { Ok(()) }
     }
 
-    /// Removes the table. A terminal that has become narrower shows one line of it in several rows.
+    /// Removes the table.
     pub(super) fn erase(&mut self) -> io::Result<()> {
-        let drawn = std::mem::take(&mut self.drawn);
-        let rows = self.style().height(&drawn);
-        if rows > 0 { self.ui.text(format!("\u{1b}[{rows}A\u{1b}[J")) } else { Ok(()) }
+        self.ui.erase()
     }
 
     pub(super) fn style(&self) -> Style {

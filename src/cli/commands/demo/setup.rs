@@ -24,15 +24,12 @@ use crate::dashboard::{self, ClusterObjects, ReadFleet};
 use crate::operator::{self, Candidate, OperatorOptions};
 use crate::shell::{self, ElectionOptions};
 use api::gitops::v1alpha1::ConfigRepo;
-use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
+use api::names::{OPERATOR, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, SYSTEM_NAMESPACE};
 use controllers::hub::overview::Overview;
-use engine::installation::OPERATOR;
 use engine::placement::explain::Explanation;
 use object::{Key, Object};
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Namespace of the `ConfigRepo`.
-pub(super) const NAMESPACE: &str = "wheelwright-system";
 /// Secret with the key that signs the reports.
 const REPORT_KEY: &str = "report-key";
 
@@ -97,7 +94,7 @@ impl<'a> Demo<'a> {
 /// beside it. It starts again when it has lost the lease, as on a laptop that was suspended.
 async fn run_operator(config: kube::Config, cache: PathBuf, stop: CancellationToken) {
     while !stop.is_cancelled() {
-        let lease = ElectionOptions::new(NAMESPACE, OPERATOR, "demo");
+        let lease = ElectionOptions::new(SYSTEM_NAMESPACE, OPERATOR, "demo");
         let started = Candidate::new(&config, lease).and_then(|candidate| {
             let hub = shell::client(config.clone())?;
             Ok(OperatorOptions { election: Some(candidate), ..OperatorOptions::new(hub, &cache) })
@@ -129,7 +126,7 @@ impl ReadFleet for DemoFleet {
 /// Creates the namespace of the operator's lease and of the `ConfigRepo`.
 fn create_namespace(hub: &Server) -> Result<()> {
     let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
-    let metadata = json!({"name": NAMESPACE, "labels": labels});
+    let metadata = json!({"name": SYSTEM_NAMESPACE, "labels": labels});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
     let namespace = Object::from_value(namespace)?;
     let namespaces = ResourcePath::resource("", "v1", "namespaces");
@@ -142,13 +139,13 @@ fn create_namespace(hub: &Server) -> Result<()> {
 /// Creates the `ConfigRepo` that follows the repository.
 pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
     let key = STANDARD.encode(repository.key.to_openssh(LineEnding::LF)?.as_bytes());
-    let metadata = json!({"name": REPORT_KEY, "namespace": NAMESPACE});
+    let metadata = json!({"name": REPORT_KEY, "namespace": SYSTEM_NAMESPACE});
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"ssh-privatekey": key}});
     let secret = Object::from_value(secret)?;
     let repo = json!({
         "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
-        "metadata": {"name": "fleet", "namespace": NAMESPACE},
+        "metadata": {"name": "fleet", "namespace": SYSTEM_NAMESPACE},
         "spec": {
             "url": repository.path, "path": "overlays/prod", "interval": "1m",
             "report": {"branch": REPORTS, "path": "/", "interval": "1s",
@@ -157,9 +154,9 @@ pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) ->
     });
     hub.with_store(|store, now| {
         let options = WriteOptions::manager("demo");
-        let secrets = ResourcePath::resource("", "v1", "secrets").within(NAMESPACE);
+        let secrets = ResourcePath::resource("", "v1", "secrets").within(SYSTEM_NAMESPACE);
         store.create(&secrets, secret, &options, now).map_err(anyhow::Error::msg)?;
-        let target = ResourcePath::all::<ConfigRepo>().within(NAMESPACE).named("fleet");
+        let target = ResourcePath::all::<ConfigRepo>().within(SYSTEM_NAMESPACE).named("fleet");
         store.patch(&target, &Patch::Apply(repo), &options, now).map_err(anyhow::Error::msg)?;
         Ok(())
     })

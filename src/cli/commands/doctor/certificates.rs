@@ -10,7 +10,7 @@ use super::finding::Finding;
 use crate::cli::writer::find;
 use crate::serve::certificate::certificate_end;
 use crate::shell::now;
-use engine::installation::{DASHBOARD, WEBHOOK};
+use api::names::{DASHBOARD, WEBHOOK};
 
 const CHECK: &str = "certificates";
 /// Volume of the operator with the certificate of the receiver of webhooks, as the chart names it.

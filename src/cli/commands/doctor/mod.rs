@@ -6,6 +6,7 @@ mod certificates;
 mod definitions;
 pub(super) mod finding;
 mod fleet;
+mod git_server;
 mod neighbours;
 pub(super) mod operator;
 mod permissions;
@@ -13,29 +14,32 @@ mod repositories;
 
 use std::process::ExitCode;
 
-use engine::installation::{MANAGED_BY, OPERATOR};
+use api::names::{OPERATOR, SYSTEM_NAMESPACE};
+use engine::installation::MANAGED_BY;
 use finding::{Finding, Health};
 use k8s_openapi::api::apps::v1::Deployment;
 use object::{Key, Metadata as _};
 
-use super::block_on;
 use crate::cli::connect::HubArgs;
 use crate::cli::origin::serves_ours;
 use crate::cli::output::{Output, Ui};
+use crate::cli::runtime::block_on;
 use crate::cli::writer::find;
 use crate::cli::{CommandError, CommandResult};
 
 /// Check a hub, and say what is wrong and what to do.
 ///
 /// It checks definitions, the operator and its permissions, admission policies, certificates, clocks,
-/// repositories, clusters, and at other controllers that decide the same: Open Cluster Management's and Argo
-/// CD. It writes nothing. The exit code is 1 when something is wrong or could not be checked.
+/// repositories, clusters, and looks for other controllers that decide the same: Open Cluster Management's
+/// and Argo CD. It asks the git server of each ConfigRepo for the reference that it follows, from this
+/// machine and with the credentials of its Secret. It writes nothing. The exit code is 1 when something is
+/// wrong or could not be checked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     hub: HubArgs,
     /// Namespace of the operator.
-    #[arg(short, long, default_value = "wheelwright-system")]
+    #[arg(short, long, default_value = SYSTEM_NAMESPACE)]
     namespace: String,
     /// How the findings are printed.
     #[arg(short, long, value_enum, default_value_t)]

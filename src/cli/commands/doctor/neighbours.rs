@@ -1,18 +1,21 @@
 //! Checks for other programs that decide the same: the controllers of Open Cluster Management, and Argo CD.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use object::{Kind, Metadata as _};
+use object::{Key, Kind, Metadata as _, Object};
 
 use super::finding::{Finding, all, few};
+use super::operator::arguments;
 use super::{ExaminedHub, is_of_helm};
 use crate::operator::controller_names;
 use crate::shell::Selection;
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn};
+use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
-use api::names::CONFIG_REPO_ANNOTATION;
-use engine::installation::OPERATOR;
+use api::names::{CONFIG_REPO_ANNOTATION, OPERATOR};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::sync::argo_application;
 
 /// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
 ///
@@ -48,9 +51,6 @@ const OCM: &[(&str, &[&str])] = &[
         ],
     ),
 ];
-/// The annotation of Argo CD on the objects that it applies.
-const ARGO_CD: &str = "argocd.argoproj.io/tracking-id";
-
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let mut findings = match all::<Deployment>("ocm", &hub.client, "").await {
         Ok(deployments) => vec![ocm(&deployments)],
@@ -65,10 +65,8 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
 fn ocm(deployments: &[Deployment]) -> Finding {
     const CHECK: &str = "ocm";
     let operator = deployments.iter().find(|one| one.name() == OPERATOR);
-    let pod = operator.and_then(|deployment| deployment.spec.template.spec.as_ref());
-    let arguments =
-        pod.into_iter().flat_map(|pod| &pod.containers).flat_map(|container| container.args.iter().flatten());
-    let chosen = arguments.filter_map(|argument| argument.strip_prefix("--controllers=")).next_back();
+    let chosen = operator.into_iter().flat_map(arguments);
+    let chosen = chosen.filter_map(|argument| argument.strip_prefix("--controllers=")).last();
     let known = controller_names();
     let ours = Selection::parse(chosen.unwrap_or("*"), &known).unwrap_or_default();
     let is_ocm = |one: &&Deployment| one.namespace().starts_with("open-cluster-management");
@@ -144,12 +142,14 @@ fn is_operator_of_ocm(deployment: &Deployment) -> bool {
 async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
     const CHECK: &str = "argo cd";
     let mut shared = Vec::new();
+    shared.extend(shared_objects::<ManagedCluster>(hub).await?);
     shared.extend(shared_objects::<Placement>(hub).await?);
     shared.extend(shared_objects::<ManagedClusterSet>(hub).await?);
     shared.extend(shared_objects::<ManagedClusterSetBinding>(hub).await?);
     shared.extend(shared_objects::<ClusterManagementAddOn>(hub).await?);
     shared.extend(shared_objects::<AddOnTemplate>(hub).await?);
     shared.extend(shared_objects::<AddOnDeploymentConfig>(hub).await?);
+    shared.extend(shared_objects::<ManifestWorkReplicaSet>(hub).await?);
     shared.extend(shared_objects::<RolloutPolicy>(hub).await?);
     shared.extend(shared_objects::<ConfigRepo>(hub).await?);
     if shared.is_empty() {
@@ -166,10 +166,11 @@ async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
 /// Returns the objects of a kind that both programs apply.
 async fn shared_objects<K: Kind>(hub: &ExaminedHub) -> Result<Vec<String>, Finding> {
     let objects = all::<K>("argo cd", &hub.client, "").await?;
-    let both = objects
-        .iter()
-        .filter(|one| one.annotation(ARGO_CD).is_some() && one.annotation(CONFIG_REPO_ANNOTATION).is_some());
-    Ok(both.map(|one| format!("{} {}", K::kind(&()), object::Key::of(one))).collect())
+    let both = objects.iter().filter(|one| {
+        one.annotation(CONFIG_REPO_ANNOTATION).is_some()
+            && argo_application(&Object::from_typed(*one)).is_some()
+    });
+    Ok(both.map(|one| format!("{} {}", K::kind(&()), Key::of(one))).collect())
 }
 
 /// Returns a list of controllers without some of them.

@@ -12,7 +12,8 @@ use crate::cli::CommandError;
 use crate::cli::installation::manifests;
 use crate::cli::writer::find;
 use crate::shell::now;
-use engine::installation::{InstallationOptions, OPERATOR};
+use api::names::OPERATOR;
+use engine::installation::InstallationOptions;
 use engine::plural::counted;
 
 /// Name of the check of the operator's Deployment.
@@ -66,6 +67,12 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     });
     findings.push(policies(hub, is_installed).await);
     findings
+}
+
+/// Returns the arguments of an operator.
+pub(super) fn arguments(operator: &Deployment) -> impl Iterator<Item = &str> {
+    let containers = operator.spec.template.spec.iter().flat_map(|pod| &pod.containers);
+    containers.flat_map(|container| container.args.iter().flatten()).map(String::as_str)
 }
 
 fn running(deployment: &Deployment) -> Finding {

@@ -1,19 +1,24 @@
 //! Checks each permission of the operator's service account by a SubjectAccessReview.
 
-use anyhow::Context as _;
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::Api;
 use kube::api::PostParams;
-use object::{Key, Object};
+use object::{Key, Malformed, Metadata as _, Object};
 
 use super::ExaminedHub;
-use super::finding::{Finding, few};
+use super::finding::{Finding, all, few};
+use super::operator::arguments;
+use super::repositories::secrets;
 use crate::cli::CommandError;
 use crate::cli::installation::manifests;
 use crate::cli::writer::{failed, find};
-use engine::installation::{InstallationOptions, OPERATOR};
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names::{OPERATOR, WEBHOOK};
+use engine::installation::{CONFIG_SECRETS, InstallationOptions};
 
 const CHECK: &str = "permissions";
 
@@ -24,31 +29,82 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandEr
         Ok(None) => return Ok(Vec::new()),
         Err(error) => return Ok(vec![Finding::unknown(CHECK, error)]),
     }
-    let wanted = manifests(&hub.namespace, &InstallationOptions::default())?;
-    let role = wanted.iter().find(|object| object.kind() == "ClusterRole" && object.name() == OPERATOR);
-    let role: ClusterRole =
-        role.map(Object::to_typed).transpose()?.context("the chart has no role of the operator")?;
-    let asked: Vec<ResourceAttributes> = role.rules.iter().flatten().flat_map(reviews).collect();
-    let mut refused = Vec::new();
-    for attributes in &asked {
-        match may(hub, attributes).await {
-            Ok(true) => {}
-            Ok(false) => refused.push(name(attributes)),
+    let write_roles = format!("{}, which writes its roles", hub.upgrade("wheelwright upgrade"));
+    let operator = hub.operator.as_ref().ok().and_then(Option::as_ref);
+    let converts =
+        operator.is_some_and(|operator| arguments(operator).any(|one| one.starts_with("--webhook-listen")));
+    let mut needed = Vec::new();
+    for object in manifests(&hub.namespace, &InstallationOptions::default())? {
+        if object.name() != WEBHOOK || converts {
+            needed.push((of_role(&object)?, write_roles.as_str()));
+        }
+    }
+    let allow_secrets = match hub.is_helm() {
+        true => "name its namespace in configNamespaces and it in configSecrets of the chart",
+        false => "wheelwright upgrade --config-namespaces, with all namespaces that hold ConfigRepos",
+    };
+    needed.push((of_repositories(hub).await, allow_secrets));
+    let (mut findings, mut count) = (Vec::new(), 0);
+    for (asked, advice) in needed {
+        count += asked.len();
+        match refused(hub, &asked).await {
+            Ok(refused) if refused.is_empty() => {}
+            Ok(refused) => {
+                let message = format!("the operator may not {}", few(refused.iter().map(String::as_str)));
+                findings.push(Finding::bad(CHECK, message, advice));
+            }
             Err(error) => return Ok(vec![Finding::unknown(CHECK, error)]),
         }
     }
-    if refused.is_empty() {
-        return Ok(vec![Finding::good(
-            CHECK,
-            format!("the operator may do all {} things that its role names", asked.len()),
-        )]);
+    if findings.is_empty() {
+        findings.push(Finding::good(CHECK, format!("the operator may do all {count} things that it needs")));
     }
-    let message = format!("the operator may not {}", few(refused.iter().map(String::as_str)));
-    Ok(vec![Finding::bad(
-        CHECK,
-        message,
-        format!("{}, which writes its roles", hub.upgrade("wheelwright upgrade")),
-    )])
+    Ok(findings)
+}
+
+/// Returns the permissions that the reviews refuse.
+async fn refused(hub: &ExaminedHub, asked: &[ResourceAttributes]) -> Result<Vec<String>, CommandError> {
+    let mut refused = Vec::new();
+    for attributes in asked {
+        if !may(hub, attributes).await? {
+            refused.push(name(attributes));
+        }
+    }
+    Ok(refused)
+}
+
+/// Returns an access review for each permission of a role of the operator; none for another object. The role
+/// for Secrets is left out, because a chart may narrow it to the Secrets that the ConfigRepos name.
+fn of_role(object: &Object) -> Result<Vec<ResourceAttributes>, Malformed> {
+    let rules = match object.kind() {
+        "ClusterRole" if object.name() == OPERATOR => object.to_typed::<ClusterRole>()?.rules,
+        "Role" if object.name() != CONFIG_SECRETS => object.to_typed::<Role>()?.rules,
+        _ => None,
+    };
+    let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty()).map(str::to_owned);
+    let reviews = rules.iter().flatten().flat_map(reviews);
+    Ok(reviews.map(|review| ResourceAttributes { namespace: namespace.clone(), ..review }).collect())
+}
+
+/// Returns an access review for each Secret that a ConfigRepo names.
+async fn of_repositories(hub: &ExaminedHub) -> Vec<ResourceAttributes> {
+    if !hub.has_ours {
+        return Vec::new();
+    }
+    // The check of the repositories says when they cannot be read.
+    let repos = all::<ConfigRepo>(CHECK, &hub.client, "").await.unwrap_or_default();
+    let named = repos.iter().flat_map(|repo| secrets(repo).map(move |secret| secret.key(repo.namespace())));
+    named.collect::<BTreeSet<Key>>().into_iter().map(of_secret).collect()
+}
+
+fn of_secret(Key { namespace, name }: Key) -> ResourceAttributes {
+    ResourceAttributes {
+        resource: Some("secrets".into()),
+        verb: Some("get".into()),
+        namespace: Some(namespace),
+        name: Some(name),
+        ..ResourceAttributes::default()
+    }
 }
 
 /// Returns an access review for each permission of a rule.
@@ -97,10 +153,39 @@ fn name(attributes: &ResourceAttributes) -> String {
     let subresource = text(&attributes.subresource);
     let slash = if subresource.is_empty() { "" } else { "/" };
     let dot = if text(&attributes.group).is_empty() { "" } else { "." };
+    let after = |word: &str, field: &Option<String>| match text(field).as_str() {
+        "" => String::new(),
+        field => format!("{word}{field}"),
+    };
     format!(
-        "{} {}{slash}{subresource}{dot}{}",
+        "{} {}{slash}{subresource}{dot}{}{}{}",
         text(&attributes.verb),
         text(&attributes.resource),
-        text(&attributes.group)
+        text(&attributes.group),
+        after(" ", &attributes.name),
+        after(" in ", &attributes.namespace)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_permissions_of_all_roles_of_the_operator_are_reviewed_in_their_namespaces() {
+        let wanted = manifests("hub", &InstallationOptions::default()).unwrap();
+        let asked: Vec<String> =
+            wanted.iter().flat_map(|object| of_role(object).unwrap()).map(|review| name(&review)).collect();
+        for one in [
+            "get managedclusters.cluster.open-cluster-management.io",
+            "approve signers.certificates.k8s.io kubernetes.io/kube-apiserver-client",
+            "update leases.coordination.k8s.io wheelwright-operator in hub",
+            "create secrets in hub",
+            "update secrets wheelwright-webhook in hub",
+        ] {
+            assert!(asked.iter().any(|asked| asked == one), "{one}: {asked:?}");
+        }
+        assert!(!asked.iter().any(|one| one == "get secrets in hub"), "a chart may narrow it");
+        assert_eq!(name(&of_secret(Key::namespaced("hub", "read"))), "get secrets read in hub");
+    }
 }

@@ -1,18 +1,22 @@
 //! Checks the ConfigRepos: they can be fetched, and the objects that they name exist.
 
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use object::{Key, Metadata as _};
 
-use super::ExaminedHub;
 use super::finding::{Finding, all};
+use super::{ExaminedHub, git_server};
+use crate::cli::CommandError;
 use crate::cli::writer::find;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::ConfigRepo;
+use api::gitops::v1alpha1::{ConfigRepo, SecretRef};
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, gitops_conditions};
 use controllers::hub::overview::unanswered;
 use object::text::{plain, short_commit};
 
 const CHECK: &str = "repositories";
+/// ConfigRepos that are checked at once: each may wait for its git server.
+const AT_ONCE: usize = 8;
 /// Longest message of a condition that is shown.
 const LONGEST_MESSAGE: usize = 300;
 
@@ -29,43 +33,69 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
             "kubectl apply -f examples-repo/bootstrap/config-repo.yaml, with the URL of your repository";
         return vec![Finding::warning(CHECK, "there is no ConfigRepo", advice)];
     }
-    let mut findings = Vec::new();
-    for repo in &repos {
-        findings.push(examine_one(hub, repo).await.unwrap_or_else(|unread| unread));
+    stream::iter(&repos).map(|repo| examine_one(hub, repo)).buffered(AT_ONCE).concat().await
+}
+
+async fn examine_one(hub: &ExaminedHub, repo: &ConfigRepo) -> Vec<Finding> {
+    let mut unread = Vec::new();
+    for problem in [missing_secret(hub, repo).await, refused_identity(hub, repo).await] {
+        match problem {
+            Ok(None) => {}
+            Ok(Some(problem)) => return vec![problem],
+            Err(error) => unread.push(error),
+        }
     }
+    let mut findings = vec![condition(repo)];
+    if unread.is_empty() && !repo.spec.suspend {
+        findings.extend(git_server::examine(hub, repo).await);
+    }
+    findings.extend(unread);
     findings
 }
 
-async fn examine_one(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Finding, Finding> {
-    let key = Key::of(repo);
-    if let Some(missing) = missing_secret(hub, repo).await? {
-        let message = format!("{key}: there is no Secret {}/{missing}", key.namespace);
-        return Ok(Finding::bad(
-            CHECK,
-            message,
-            format!(
-                "kubectl create secret generic {missing} -n {}, with keys of docs/repositories.md (Private repositories)",
-                key.namespace
-            ),
-        ));
-    }
-    if repo.spec.service_account_name.is_empty() {
-        let namespace = find::<Namespace>(&hub.client, &Key::cluster(&key.namespace)).await;
-        let namespace = namespace.map_err(|error| Finding::unknown(CHECK, error))?.unwrap_or_default();
-        if namespace.label(OPERATOR_IDENTITY_LABEL) != Some(OPERATOR_IDENTITY_ALLOWED) {
-            let message =
-                format!("{key}: it names no service account, and its namespace may not act as the operator");
-            let label = format!("{OPERATOR_IDENTITY_LABEL}={OPERATOR_IDENTITY_ALLOWED}");
-            let advice =
-                format!("set spec.serviceAccountName, or kubectl label namespace {} {label}", key.namespace);
-            return Ok(Finding::bad(CHECK, message, advice));
-        }
-    }
-    Ok(condition(repo))
+/// Returns the finding of a ConfigRepo about which an object cannot be read, so that its git server is not
+/// asked.
+fn not_asked(key: &Key, error: CommandError) -> Finding {
+    let finding = Finding::unknown(CHECK, error);
+    Finding { message: format!("{key}: its git server is not asked: {}", finding.message), ..finding }
 }
 
-/// Returns the first Secret that a ConfigRepo names and that does not exist.
-async fn missing_secret(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<String>, Finding> {
+/// Returns the finding of a ConfigRepo that may not act as the operator and names no other identity.
+async fn refused_identity(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Finding>, Finding> {
+    if !repo.spec.service_account_name.is_empty() {
+        return Ok(None);
+    }
+    let key = Key::of(repo);
+    let namespace = find::<Namespace>(&hub.client, &Key::cluster(&key.namespace)).await;
+    let namespace = namespace.map_err(|error| not_asked(&key, error))?.unwrap_or_default();
+    if namespace.label(OPERATOR_IDENTITY_LABEL) == Some(OPERATOR_IDENTITY_ALLOWED) {
+        return Ok(None);
+    }
+    let message =
+        format!("{key}: it names no service account, and its namespace may not act as the operator");
+    let label = format!("{OPERATOR_IDENTITY_LABEL}={OPERATOR_IDENTITY_ALLOWED}");
+    let advice = format!("set spec.serviceAccountName, or kubectl label namespace {} {label}", key.namespace);
+    Ok(Some(Finding::bad(CHECK, message, advice)))
+}
+
+/// Returns the finding of a ConfigRepo that names a Secret which does not exist.
+async fn missing_secret(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Finding>, Finding> {
+    let key = Key::of(repo);
+    for secret in secrets(repo).map(|secret| secret.key(&key.namespace)) {
+        let found = find::<Secret>(&hub.client, &secret).await;
+        if found.map_err(|error| not_asked(&key, error))?.is_none() {
+            let advice = format!(
+                "kubectl create secret generic {} -n {}, with keys of docs/repositories.md (Private repositories)",
+                secret.name, secret.namespace
+            );
+            return Ok(Some(Finding::bad(CHECK, format!("{key}: there is no Secret {secret}"), advice)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the Secrets that a ConfigRepo names.
+pub(super) fn secrets(repo: &ConfigRepo) -> impl Iterator<Item = &SecretRef> {
     let report = repo.spec.report.as_ref();
     let statuses = report.and_then(|report| report.commit_status.as_ref()).map(|status| &status.secret_ref);
     let written =
@@ -73,13 +103,7 @@ async fn missing_secret(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<S
     let written = written.chain(statuses);
     let read = repo.spec.verify.iter().map(|verify| &verify.secret_ref);
     let hooks = repo.spec.webhook.iter().map(|webhook| &webhook.secret_ref);
-    for secret in repo.spec.secret_ref.iter().chain(written).chain(read).chain(hooks) {
-        let found = find::<Secret>(&hub.client, &Key::namespaced(repo.namespace(), &secret.name)).await;
-        if found.map_err(|error| Finding::unknown(CHECK, error))?.is_none() {
-            return Ok(Some(secret.name.clone()));
-        }
-    }
-    Ok(None)
+    repo.spec.secret_ref.iter().chain(written).chain(read).chain(hooks)
 }
 
 /// Returns a finding about the conditions of a ConfigRepo.

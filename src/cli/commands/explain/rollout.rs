@@ -16,13 +16,10 @@ use controllers::hub::addon_removal::Removal;
 use controllers::hub::replica_set::{self, ReplicaSetController};
 use engine::addon::config::Config;
 use engine::plural::counted;
-use engine::rollout::input::Hash;
+use engine::rollout::cluster::Hash;
 use engine::rollout::removal::RemovalDecision;
 use engine::rollout::simulation::{decision_json, decision_table};
 use object::Key;
-
-/// Limit of the clusters of a placement whose messages are printed.
-const MESSAGES: usize = 20;
 
 /// Explain where the rollout of an add-on or of works stands: what each cluster runs, why it waits, for what
 /// and until when.
@@ -174,17 +171,7 @@ fn text(name: &str, explanation: &Explained) -> String {
             explanation.named(revision)
         );
         for stage in &decision.stages {
-            let allowed = stage.allowed.map_or_else(|| "any".into(), |allowed| allowed.to_string());
-            let _ = writeln!(
-                page,
-                "  {}: {}, {} unfinished, {} of {} in use, {} failed ({allowed} allowed)",
-                stage.name,
-                counted(stage.clusters, "cluster"),
-                stage.unfinished,
-                stage.busy,
-                counted(stage.slots, "slot"),
-                stage.failures
-            );
+            let _ = writeln!(page, "  {stage}");
         }
         if let Some(hold) = &decision.hold {
             let _ = writeln!(page, "  nothing starts: {hold}");
@@ -192,11 +179,7 @@ fn text(name: &str, explanation: &Explained) -> String {
         if !failure.is_empty() {
             let _ = writeln!(page, "  the revision failed on {failure}");
         }
-        page += &decision_table(decision, |revision| explanation.version(revision));
-        let messages = explanation.messages.iter().filter(|(name, _)| decision.clusters.contains_key(*name));
-        for (cluster, message) in messages.take(MESSAGES) {
-            let _ = writeln!(page, "{cluster} reports: {message}");
-        }
+        page += &decision_table(decision, |revision| explanation.version(revision), &explanation.messages);
         page.push('\n');
         seen.extend(decision.clusters.values().filter_map(|assignment| assignment.assigned.as_ref()));
     }

@@ -8,9 +8,9 @@ mod token;
 mod works;
 
 use self::shown::ShowOptions;
-use super::block_on;
 use crate::cli::CommandResult;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 
 /// Show clusters, placements, add-ons or works of a hub as trees with reasons, or get a token for a cluster to join with.
 #[derive(Debug, clap::Args)]

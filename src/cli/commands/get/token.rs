@@ -18,13 +18,11 @@ use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, failed, find};
 use crate::cli::{CommandError, CommandResult};
 use crate::git::is_loopback;
-use api::names::SYSTEM_NAMESPACE;
-use engine::installation::OPERATOR;
+use api::names::{OCM_NAMESPACE, OPERATOR, SYSTEM_NAMESPACE};
 use engine::registration::rbac::{BOOTSTRAP_ROLE, bootstrap_role};
 use object::Key;
 
-/// Namespace, name and binding of OCM's identity for clusters that join.
-const NAMESPACE: &str = "open-cluster-management";
+/// Name and binding of OCM's identity for clusters that join, in the namespace [`OCM_NAMESPACE`].
 const ACCOUNT: &str = "agent-registration-bootstrap";
 /// Kubernetes refuses a shorter life of a token.
 const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
@@ -62,12 +60,12 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let config = args.hub.config().await?;
     let client = args.hub.connect().await?;
     prepare(&client, &args.hub).await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), OCM_NAMESPACE);
     let seconds = args.duration.as_secs();
     let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
     let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
-    let answer = answer.map_err(failed(format!("get a token of {NAMESPACE}/{ACCOUNT}")))?;
+    let answer = answer.map_err(failed(format!("get a token of {OCM_NAMESPACE}/{ACCOUNT}")))?;
     let url = args.hub_apiserver.clone().unwrap_or_else(|| config.cluster_url.to_string());
     if leads_to_this_machine(&url) {
         ui.error(format!(
@@ -120,11 +118,11 @@ async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandErro
         name: Some(name.to_owned()),
         ..ObjectMeta::default()
     };
-    let account = Key::namespaced(NAMESPACE, ACCOUNT);
+    let account = Key::namespaced(OCM_NAMESPACE, ACCOUNT);
     let mut writer = WriteArgs::of(hub.clone()).connect().await?;
     if find::<ServiceAccount>(client, &account).await?.is_none() {
-        writer.create(&Namespace { metadata: named(None, NAMESPACE), ..Namespace::default() }).await?;
-        let metadata = named(Some(NAMESPACE), ACCOUNT);
+        writer.create(&Namespace { metadata: named(None, OCM_NAMESPACE), ..Namespace::default() }).await?;
+        let metadata = named(Some(OCM_NAMESPACE), ACCOUNT);
         writer.create(&ServiceAccount { metadata, ..ServiceAccount::default() }).await?;
     }
     if find::<ClusterRole>(client, &Key::cluster(BOOTSTRAP_ROLE)).await?.is_none() {
@@ -134,7 +132,7 @@ async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandErro
         let subject = Subject {
             kind: "ServiceAccount".into(),
             name: ACCOUNT.into(),
-            namespace: Some(NAMESPACE.into()),
+            namespace: Some(OCM_NAMESPACE.into()),
             ..Subject::default()
         };
         let role_ref = RoleRef {

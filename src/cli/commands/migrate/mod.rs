@@ -10,10 +10,10 @@ use anyhow::anyhow;
 
 use self::page::text;
 use self::plan::Plan;
-use super::block_on;
 use super::taint::{self, TaintChange};
 use crate::cli::origin::{Origin, read_by};
 use crate::cli::output::{Output, Ui};
+use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;

@@ -10,8 +10,8 @@ use kube::discovery;
 use kube::{Api, Client};
 
 use super::request::Planned;
-use crate::cli::commands::block_on;
 use crate::cli::connect::connect;
+use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, objects};
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Metadata as _, Object};

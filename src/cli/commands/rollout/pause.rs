@@ -3,10 +3,10 @@
 use super::RolloutName;
 use super::policy::change;
 use crate::cli::CommandResult;
-use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use controllers::hub::policy_change::PolicyScope;
 

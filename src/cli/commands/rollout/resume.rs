@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
-use engine::rollout::input::Hash;
+use engine::rollout::cluster::Hash;
 
 use super::RolloutName;
 use super::policy::{change, in_effect};
-use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::PolicyScope;

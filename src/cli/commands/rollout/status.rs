@@ -14,12 +14,12 @@ use engine::rollout::state::Wait;
 
 use super::RolloutName;
 use super::approve::waiting;
-use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::{Explained, json, missing};
 use crate::cli::duration::at_least;
 use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, read_by_rollouts};
 use crate::cli::output::{Output, Style, Ui};
+use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
@@ -162,7 +162,6 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
     let handle = shell.handle();
     let stop = stop_on_signal();
     let reading = tokio::spawn(shell.run(stop.clone()));
-    let mut shown = String::new();
     let mut end = WatchEnd::Done;
     let mut over = pin!(async {
         match args.timeout {
@@ -182,11 +181,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
         // The first lists are not complete yet.
         let Ok(overview) = Overview::read(&handle.caches(), now()) else { continue };
         let summary = find(&overview, name)?;
-        let page = watched(summary, ui.style());
-        if page != shown {
-            ui.redraw(&page)?;
-            shown = page;
-        }
+        ui.draw(&watched(summary, ui.style()))?;
         if let Some(now) = self::end(summary) {
             end = now;
             break;

@@ -6,10 +6,10 @@ use object::{Key, Metadata as _};
 
 use super::RolloutName;
 use super::policy::{change, remember};
-use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
+use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::PolicyScope;

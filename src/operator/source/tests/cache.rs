@@ -1,8 +1,7 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::*;
-use crate::git::{Credentials, Mirror, Remote};
+use crate::git::{Credentials, Remote};
 use crate::operator::source::mirrors::Mirrors;
 use crate::operator::source::mirrors::tests::{key, mirrors, repo, repository};
 use reconcile::Source;

@@ -6,6 +6,8 @@ fn hints_are_one_fetch_and_no_more_than_one_a_second() {
     let mut one = RepoState { due: Some(at(60)), ..RepoState::default() };
     one.hint(at(10));
     assert_eq!(one.due, Some(at(10)));
+    one.hint(at(12));
+    assert_eq!((one.due, one.hinted), (Some(at(10)), Some(at(10))), "the first one counts");
     (one.began, one.due) = (Some(at(10)), Some(at(70)));
     one.hint(at(10));
     one.hint(at(10));

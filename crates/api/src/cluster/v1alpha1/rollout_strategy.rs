@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Unknown;
+use crate::names::COUNT_PATTERN;
 
-const COUNT_PATTERN: &str = "^((100|[0-9]{1,2})%|[0-9]+)$";
 const DEADLINE_PATTERN: &str = "^(([0-9])+[h|m|s])|None$";
 
 /// RolloutStrategy says in which order and how fast a change reaches the selected clusters.

@@ -44,6 +44,9 @@ pub struct ConfigRepoStatus {
     /// Hash of the plan that waits for its approval; empty if none waits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub held_plan: String,
+    /// What the plan that waits does to objects of the hub; absent if none waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_changes: Option<HeldChanges>,
     /// Objects that are applied and not healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unhealthy: Option<UnhealthyObjects>,
@@ -134,6 +137,39 @@ pub struct HeldDeletions {
         skip_serializing_if = "Option::is_none"
     )]
     pub until: Option<Time>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// What a plan that waits for its approval does to objects of the hub.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldChanges {
+    /// Objects that are created, or taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<ListedObjects>,
+    /// Objects that are changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<ListedObjects>,
+    /// Objects that are deleted. If they are over the deletion budget, they wait for an approval of their own
+    /// afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<ListedObjects>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// The first of some objects, and their number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ListedObjects {
+    /// Number of the objects.
+    pub total: i32,
+    /// The first of them, up to 10.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<InventoryEntry>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -19,9 +19,9 @@ pub use config_repo_report::{
     BranchDeletedPolicy, CommitAuthor, CommitStatusProvider, ProviderType, Report, RewrittenPolicy,
 };
 pub use config_repo_status::{
-    CommitState, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldDeletions, InventoryEntry,
-    LastCommitStatus, PushedReport, RecentDeletion, ReportStatus, Revision, UnchangeableObject,
-    UnhealthyObjects,
+    CommitState, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges, HeldDeletions, InventoryEntry,
+    LastCommitStatus, ListedObjects, PushedReport, RecentDeletion, ReportStatus, Revision,
+    UnchangeableObject, UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

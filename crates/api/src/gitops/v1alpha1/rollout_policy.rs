@@ -76,12 +76,12 @@ pub struct RolloutPolicySpec {
     /// Number or percentage of clusters that may be unreachable before nothing more is started; they are not
     /// failures.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "ten_percent")]
-    #[schemars(extend("pattern" = COUNT_PATTERN))]
+    #[schemars(extend("pattern" = names::COUNT_PATTERN))]
     pub unreachable_budget: IntOrString,
     /// Number or percentage, rounded up, of clusters that may lose an add-on within the window; more wait for
     /// approval. At most 1,000 do without one, but 100% sets no limit.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "two_percent")]
-    #[schemars(extend("pattern" = COUNT_PATTERN))]
+    #[schemars(extend("pattern" = names::COUNT_PATTERN))]
     pub removal_budget: IntOrString,
     /// How long a removal counts against the budget. The works of ManifestWorkReplicaSets have no window: the
     /// budget counts each removal of theirs alone.
@@ -112,8 +112,6 @@ pub struct RolloutPolicySpec {
     #[schemars(skip)]
     pub unknown: Unknown,
 }
-
-const COUNT_PATTERN: &str = "^((100|[0-9]{1,2})%|[0-9]+)$";
 
 fn ten_minutes() -> String {
     "10m".into()

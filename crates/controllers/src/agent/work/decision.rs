@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use api::work::v1::ManifestWork;
 use engine::work::{
-    Attempt, Decision, Live, Permissions, Refusal, Served, Wanted, decide, is_complete, refusal, take_over,
-    was_applied,
+    ApplyDecision, Attempt, Live, Permissions, Refusal, Served, Wanted, decide, is_complete, refusal,
+    take_over, was_applied,
 };
 use object::{Gvk, Object};
 use reconcile::{Access, AccessReview, Gvr, Mapping, Read, View};
@@ -18,7 +18,7 @@ pub(super) struct ManifestDecision {
     /// The live object; `None` if the plan did not ask for it.
     live: Option<Read<Option<Arc<Object>>>>,
     /// The decision; `None` until its whole input is known.
-    pub(super) decision: Option<Decision>,
+    pub(super) decision: Option<ApplyDecision>,
 }
 
 /// Returns how the spoke serves a kind.
@@ -33,10 +33,10 @@ pub(super) fn served(gvk: &Gvk, view: &impl View) -> Served {
 impl ManifestDecision {
     pub(super) fn of(wanted: &Wanted, work: &ManifestWork, owner: &OwnerReference, view: &impl View) -> Self {
         Self::made(wanted, view, |live| match live {
-            Ok(_) if is_complete(work, &wanted.meta) => Some(Decision::Leave),
+            Ok(_) if is_complete(work, &wanted.meta) => Some(ApplyDecision::Leave),
             Ok(live) => Some(decide(wanted, live.as_deref(), owner, was_applied(work, &wanted.meta))),
             Err(error) if error.is_coming() => None,
-            Err(error) => Some(Decision::Refuse(Refusal::Failed(error.to_string()))),
+            Err(error) => Some(ApplyDecision::Refuse(Refusal::Failed(error.to_string()))),
         })
     }
 
@@ -49,7 +49,7 @@ impl ManifestDecision {
     ) -> Self {
         Self::made(wanted, view, |live| match live {
             Ok(Some(live)) if was_applied(work, &wanted.meta) => Some(take_over(wanted, live, owner)),
-            Ok(_) => Some(Decision::Leave),
+            Ok(_) => Some(ApplyDecision::Leave),
             Err(_) => None,
         })
     }
@@ -58,7 +58,7 @@ impl ManifestDecision {
     fn made(
         wanted: &Wanted,
         view: &impl View,
-        decide: impl FnOnce(&Read<Option<Arc<Object>>>) -> Option<Decision>,
+        decide: impl FnOnce(&Read<Option<Arc<Object>>>) -> Option<ApplyDecision>,
     ) -> Self {
         match read(wanted, view) {
             Ok(live) => Self { decision: decide(&live), live: Some(live) },
@@ -83,25 +83,30 @@ impl ManifestDecision {
     /// Returns the outcome of a manifest without a write.
     pub(super) fn attempt(&self) -> Attempt {
         match &self.decision {
-            Some(Decision::Leave) => Attempt::Done,
-            Some(Decision::Refuse(why)) => Attempt::Failed(why.clone()),
-            Some(Decision::Apply { .. } | Decision::Create(_) | Decision::Patch(_)) | None => Attempt::None,
+            Some(ApplyDecision::Leave) => Attempt::Done,
+            Some(ApplyDecision::Refuse(why)) => Attempt::Failed(why.clone()),
+            Some(ApplyDecision::Apply { .. } | ApplyDecision::Create(_) | ApplyDecision::Patch(_)) | None => {
+                Attempt::None
+            }
         }
     }
 }
 
 /// Reads the live object of a manifest, or returns the decision that needs none; `None` until it may be read.
 /// A plan does not read an object that the executor may not apply: feedback would show it to the hub.
-pub(super) fn read(wanted: &Wanted, view: &impl View) -> Result<Read<Option<Arc<Object>>>, Option<Decision>> {
+pub(super) fn read(
+    wanted: &Wanted,
+    view: &impl View,
+) -> Result<Read<Option<Arc<Object>>>, Option<ApplyDecision>> {
     if let Some(why) = refusal(wanted) {
-        return Err(Some(Decision::Refuse(why)));
+        return Err(Some(ApplyDecision::Refuse(why)));
     }
     if wanted.served == Served::Unread {
         return Err(None);
     }
     match allowed(wanted, view) {
         Some(None) => Ok(view.object(&wanted.reference)),
-        Some(Some(why)) => Err(Some(Decision::Refuse(Refusal::Failed(why)))),
+        Some(Some(why)) => Err(Some(ApplyDecision::Refuse(Refusal::Failed(why)))),
         None => Err(None),
     }
 }

@@ -13,7 +13,7 @@ use api::condition::Conditions as _;
 use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ManifestWork};
 use engine::order::{needs_its_controller, spoke_rank};
-use engine::work::{Decision, Served, Wanted, inventory, read, stays};
+use engine::work::{ApplyDecision, Served, Wanted, inventory, read, stays};
 use object::duration::later;
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
@@ -205,7 +205,7 @@ impl WorkOnSpoke {
         let is_created = |(wanted, decision): &(&Wanted, &ManifestDecision)| {
             wanted.is_namespace()
                 && decision.live().is_none()
-                && matches!(decision.decision, Some(Decision::Apply { .. } | Decision::Create(_)))
+                && matches!(decision.decision, Some(ApplyDecision::Apply { .. } | ApplyDecision::Create(_)))
         };
         let created = self.wanted.iter().zip(decisions).filter(is_created);
         created.map(|(wanted, _)| wanted.meta.name.clone()).collect()
@@ -285,13 +285,13 @@ fn action(wanted: &Wanted, decision: ManifestDecision) -> Option<Action> {
         resource_version: live.resource_version().to_owned(),
     });
     match decision.decision? {
-        Decision::Leave | Decision::Refuse(_) => None,
-        Decision::Create(object) => Some(Action::Create { site: Site::Spoke, object }),
-        Decision::Apply { object, force, manager } => {
+        ApplyDecision::Leave | ApplyDecision::Refuse(_) => None,
+        ApplyDecision::Create(object) => Some(Action::Create { site: Site::Spoke, object }),
+        ApplyDecision::Apply { object, force, manager } => {
             let (manager, impersonate) = (Some(manager), None);
             Some(Action::Apply { site: Site::Spoke, object, force, manager, impersonate, dry_run: false })
         }
-        Decision::Patch(patch) => {
+        ApplyDecision::Patch(patch) => {
             let (site, subresource, target) = (Site::Spoke, Subresource::None, wanted.reference.clone());
             let (precondition, impersonate) = (precondition?, None);
             Some(Action::Patch { site, target, subresource, patch, precondition, impersonate })

@@ -20,7 +20,7 @@ use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::addon_conditions;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::{config_refs, progress};
-use engine::rollout::input::{Cluster, Hash};
+use engine::rollout::cluster::{Cluster, Hash};
 use engine::rollout::policy::RollOut;
 use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecision, Strategy};
 use object::text::plain;

@@ -22,7 +22,7 @@ use api::names::addon_conditions::CONFIGURED;
 use engine::addon::config::Config;
 use engine::addon::{progress, selection::Selection};
 use engine::report;
-use engine::rollout::input::Hash;
+use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Change, Index, Observes, Query, Read, View};
 

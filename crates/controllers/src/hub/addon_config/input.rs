@@ -25,7 +25,7 @@ use engine::addon::hosting::hosting_cluster;
 use engine::addon::registration::Sources;
 use engine::addon::{config_refs, progress, snapshot, spec_hash};
 use engine::rollout::Size;
-use engine::rollout::input::Hash;
+use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Read, View};
 

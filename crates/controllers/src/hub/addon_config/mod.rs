@@ -33,7 +33,7 @@ use api::condition::Conditions as _;
 use api::names::{ADDON_NAME_LABEL, addon_conditions};
 use engine::addon::config::Config;
 use engine::addon::config_refs;
-use engine::rollout::input::Hash;
+use engine::rollout::cluster::Hash;
 use engine::rollout::{ClusterState, Input, RolloutDecision};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};

@@ -7,21 +7,25 @@ use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Change, Plan, Read, View};
 
 /// Makes a plan that reads the content of configurations, if its input has add-ons with templates.
+///
+/// # Errors
+/// The plan cannot be made, as while the first list of a kind that it reads is awaited.
 pub(in crate::hub) fn observing(
     has_template: bool,
     view: &impl View,
     plan: impl FnOnce() -> Read<Plan>,
 ) -> Read<Plan> {
     let observe = if has_template { config_gvks() } else { Vec::new() };
-    let is_read = |gvk: &Gvk| {
-        let none = ObjectRef { gvk: gvk.clone(), key: Key::default() };
-        view.observed(&none).is_ok()
-    };
     match plan() {
         Ok(plan) => Ok(Plan { observe, ..plan }),
-        // This plan asks for the kinds that are not observed yet; they wake the key when they are read.
-        Err(_) if !observe.iter().all(is_read) => Ok(Plan { observe, ..Plan::nothing() }),
-        Err(unread) => Err(unread),
+        Err(error) => {
+            // The plan has asked for the first kind that is not listed. Its list wakes the key, and the other
+            // kinds are listed at the same time.
+            for gvk in observe {
+                let _ = view.observed(&ObjectRef { gvk, key: Key::default() });
+            }
+            Err(error)
+        }
     }
 }
 
@@ -37,4 +41,56 @@ fn config_gvks() -> Vec<Gvk> {
         .into_iter()
         .filter_map(|resource| config_refs::config_gvk(&kind(resource)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use serde_json::json;
+
+    use super::*;
+    use crate::hub::addon_config::AddOnConfigController;
+    use crate::hub::tests::memory_hub::MemoryHub;
+    use crate::hub::tests::work::hub_with;
+    use reconcile::{Command, Dispatcher, ReadErrorReason, Register as _};
+
+    /// Lets ten minutes pass, in which the hub lists no configurations. Returns the read errors of the
+    /// reconciliations, and adds the watches of configurations to `watches`.
+    fn ten_minutes(hub: &mut MemoryHub, watches: &mut Vec<Command>) -> Vec<Option<ReadErrorReason>> {
+        let mut ended = Vec::new();
+        for _ in 0..600 {
+            hub.now += SignedDuration::from_secs(1);
+            for command in hub.dispatcher.due(hub.now) {
+                match command {
+                    Command::Watch(kind) if config_gvks().contains(&kind.gvk) => {
+                        watches.push(Command::Watch(kind));
+                    }
+                    Command::Reconciled(result) => ended.push(result.read_error.map(|error| error.reason)),
+                    other => {
+                        hub.execute(other);
+                    }
+                }
+            }
+        }
+        ended
+    }
+
+    #[test]
+    fn a_rollout_whose_configurations_are_not_listed_is_a_read_error_once_and_goes_on_after_the_lists() {
+        let config =
+            json!({"group": ADDON_GROUP, "resource": config_refs::TEMPLATES, "defaultConfig": {"name": "t"}});
+        let addon = json!({
+            "apiVersion": format!("{ADDON_GROUP}/v1alpha1"), "kind": "ClusterManagementAddOn",
+            "metadata": {"name": "a", "uid": "a"}, "spec": {"supportedConfigs": [config]},
+        });
+        let mut hub = hub_with(Dispatcher::add::<AddOnConfigController>, vec![addon]);
+        let mut watches = Vec::new();
+        assert_eq!(ten_minutes(&mut hub, &mut watches), [Some(ReadErrorReason::NotListed)]);
+        assert_eq!(watches.len(), 2, "both kinds are asked for together");
+        for watch in watches.drain(..) {
+            hub.execute(watch);
+        }
+        let ended = ten_minutes(&mut hub, &mut watches);
+        assert!(!ended.is_empty() && ended.iter().all(Option::is_none), "{ended:?}");
+    }
 }

@@ -14,7 +14,7 @@ use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use api::cluster::v1::ManagedCluster;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::{config_refs, progress};
-use engine::rollout::input::{Cluster, Hash};
+use engine::rollout::cluster::{Cluster, Hash};
 use engine::rollout::{Input, RolloutDecision};
 use object::Key;
 use reconcile::{Read, View};

@@ -79,16 +79,16 @@ impl DeployIndex {
 
 /// The state of a cluster that decides about the add-ons on it.
 #[derive(PartialEq)]
-pub(super) struct ClusterState {
+pub(super) struct ClusterFacts {
     is_accepted: bool,
     is_deleted: bool,
     /// Status, reason and message of its condition `Available`.
     available: Option<(ConditionStatus, String, String)>,
 }
 
-pub(super) fn state_of(cluster: &ManagedCluster) -> ClusterState {
+pub(super) fn state_of(cluster: &ManagedCluster) -> ClusterFacts {
     let available = cluster.condition(cluster_conditions::AVAILABLE);
-    ClusterState {
+    ClusterFacts {
         is_accepted: cluster.spec.hub_accepts_client,
         is_deleted: cluster.is_terminating(),
         available: available.map(|c| (c.status.clone(), c.reason.clone(), c.message.clone())),

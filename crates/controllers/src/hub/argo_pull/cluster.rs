@@ -3,6 +3,7 @@
 use super::work;
 use api::argoproj::v1alpha1::Application;
 use api::cluster::v1::ManagedCluster;
+use api::names::LOCAL_CLUSTER_LABEL;
 use api::names::argo::{
     PULL_CLUSTER_ANNOTATION, PULL_LABEL, PULL_NAMESPACE_ANNOTATION, SKIP_RECONCILE_ANNOTATION,
 };
@@ -11,9 +12,6 @@ use reconcile::{Event, EventType, Read, View};
 
 /// Limit of the name of a work: an agent puts the hash of the hub, of 64 bytes, and a hyphen before it.
 pub(super) const MAX_WORK_NAME: usize = 253 - 65;
-
-/// On a ManagedCluster, `true` says that it is the hub itself.
-const LOCAL_CLUSTER_LABEL: &str = "local-cluster";
 
 /// Returns whether the hub gives works to a cluster.
 pub(super) fn takes_works(cluster: &ManagedCluster) -> bool {

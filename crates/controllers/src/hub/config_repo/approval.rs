@@ -1,11 +1,13 @@
 //! The approval of a plan by a person, where the ConfigRepo asks for it.
 
-use super::plan::{Commit, Draft};
+use super::plan::{Commit, Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, still_applied};
-use api::gitops::v1alpha1::PlanApproval;
-use api::names::APPROVE_PLAN_ANNOTATION;
+use api::gitops::v1alpha1::{HeldChanges, ListedObjects, PlanApproval};
+use api::names::{APPROVE_PLAN_ANNOTATION, approval_reasons::PLAN_NOT_APPROVED};
+use engine::sync::{ApplyRule, Inventory, ObjectId, SyncPlan};
 use object::Metadata as _;
 use object::text::short_commit;
+use reconcile::View;
 
 /// Says that a commit waits for the approval of its plan. A commit with the objects that are applied already
 /// changes nothing and needs none.
@@ -34,5 +36,51 @@ pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readin
         still_applied(applied)
     );
     draft.status.held_plan = hash;
-    Some(Readiness::new(Phase::Stalled, "PlanNotApproved", message))
+    Some(Readiness::new(Phase::Stalled, PLAN_NOT_APPROVED, message))
+}
+
+/// Lists what a commit does to objects of the hub. `owned` is the inventory so far, and `sync` the plan of a
+/// commit without problems.
+///
+/// Drift does not change the lists: an object differs from the commit if another version of it was applied
+/// last.
+pub(super) fn changes(
+    commit: &Commit<'_>,
+    owned: &Inventory,
+    sync: &SyncPlan<'_>,
+    view: &impl View,
+) -> HeldChanges {
+    let (mut created, mut changed) = (Vec::new(), Vec::new());
+    for wanted in &commit.desired.objects {
+        // A kind that cannot be read is defined by the commit, so none of its objects exists.
+        let live = view.observed(&wanted.reference).ok().flatten();
+        let is_left = match wanted.apply {
+            ApplyRule::Ignore => true,
+            ApplyRule::IfNotPresent => live.is_some(),
+            ApplyRule::Always | ApplyRule::Merge => false,
+        };
+        let id = ObjectId::of(&wanted.reference);
+        match live.filter(|_| owned.contains_key(&id)) {
+            _ if is_left => {}
+            None => created.push(id),
+            Some(live) if wanted.is_last_applied(&live) => {}
+            Some(_) => changed.push(id),
+        }
+    }
+    let mut stays = commit.desired.ids();
+    stays.extend(sync.hand_over.iter().map(|one| ObjectId::of(&one.target)));
+    let deleted: Vec<_> = sync.inventory.keys().filter(|id| !stays.contains(*id)).cloned().collect();
+    HeldChanges {
+        created: listed(&created),
+        changed: listed(&changed),
+        deleted: listed(&deleted),
+        ..HeldChanges::default()
+    }
+}
+
+/// Returns the first of some objects, and their number; `None` if there are none.
+fn listed(ids: &[ObjectId]) -> Option<ListedObjects> {
+    let total = i32::try_from(ids.len()).unwrap_or(i32::MAX);
+    let objects = ids.iter().take(MAX_LISTED).map(|id| id.entry("")).collect();
+    (total > 0).then(|| ListedObjects { total, objects, ..ListedObjects::default() })
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::drift::is_drift;
 use super::health;
-use super::loosening::REASON as POLICY_HELD;
 use super::status::{Phase, Readiness, still_applied};
 use crate::hub::followed::is_same_repository;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Dependency, Revision};
-use api::names::{self, gitops_conditions::READY};
+use api::names::{self, approval_reasons::POLICY_HELD, gitops_conditions::READY};
 use engine::sync::Unhealthy;
 use object::text::short_commit;
 use object::tree::Checkout;

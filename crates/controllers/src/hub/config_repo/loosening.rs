@@ -27,9 +27,6 @@ use object::tree::Checkout;
 use object::{Gvk, Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// The reason of the condition Stalled while a RolloutPolicy waits for a deletion of another ConfigRepo.
-pub(super) const REASON: &str = "PolicyHeld";
-
 /// ClusterManagementAddOns and ManifestWorkReplicaSets that leave a repository and whose deletion takes them
 /// from more clusters than their policy lets lose them at once, with the number of the clusters.
 pub(super) type Uninstalls = BTreeMap<ObjectId, usize>;

@@ -11,11 +11,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::depends::is_same_source;
 use super::identity::RepoIdentity;
-use super::loosening;
 use super::plan::Draft;
 use super::status::{Phase, Readiness, is_about};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus, Revision};
+use api::names::approval_reasons::{DELETIONS_HELD, POLICY_HELD};
 use api::names::gitops_conditions::READY;
 use engine::sync::{self, ObjectId};
 use object::duration::{self, later};
@@ -30,9 +30,6 @@ const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 /// The reason of the condition Reconciling while deletions wait.
 pub(super) const REASON: &str = "WaitingForMoves";
-
-/// The reason of the condition Stalled while deletions need an approval.
-pub(super) const HELD: &str = "DeletionsHeld";
 
 /// The moves that a plan takes part in.
 pub(super) struct Moves {
@@ -134,5 +131,5 @@ pub(super) fn waits(repo: &ConfigRepo) -> bool {
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions
         .into_iter()
-        .any(|condition| matches!(condition.reason.as_str(), REASON | HELD | loosening::REASON))
+        .any(|condition| matches!(condition.reason.as_str(), REASON | DELETIONS_HELD | POLICY_HELD))
 }

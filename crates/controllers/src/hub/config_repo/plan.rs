@@ -15,9 +15,9 @@ use super::moves::Moves;
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, conclude, is_about, is_waiting, revision, still_applied};
 use super::write::write;
-use super::{commit, deletion, depends, event, observe};
+use super::{approval, commit, deletion, depends, event, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus, RecentDeletion};
-use api::names;
+use api::names::{self, approval_reasons::PLAN_NOT_APPROVED};
 use engine::sync::{
     self, Claimant, Desired, Inventory, ObjectId, Problem, Recent, SyncInput, SyncPlan, SyncPolicy,
 };
@@ -26,7 +26,7 @@ use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
 
-/// Most held or drifted objects that a status names.
+/// Most objects of one list that a status names, such as those of held deletions.
 pub(super) const MAX_LISTED: usize = 10;
 
 /// Reasons of failed fetches that end without a person.
@@ -153,6 +153,9 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn finish(mut self) -> Plan {
+        if self.status.held_plan.is_empty() {
+            self.status.held_changes = None;
+        }
         if let Some(readiness) = &self.readiness {
             let generation = self.repo.metadata.generation.unwrap_or_default();
             conclude(&mut self.status, generation, readiness, self.now);
@@ -288,6 +291,10 @@ fn apply(
     draft.awaited = moves.awaited;
     draft.plan.step(deletion::unmark(desired, view)?);
     write(draft, commit, recorded, &sync);
+    if draft.readiness.as_ref().is_some_and(|readiness| readiness.reason == PLAN_NOT_APPROVED) {
+        let changes = || approval::changes(commit, inventory, &sync, view);
+        draft.status.held_changes = sync.problems.is_empty().then(changes);
+    }
     Ok(())
 }
 

@@ -4,9 +4,9 @@ use super::health::{self, Found};
 use super::inventory::Recorded;
 use super::plan::{Commit, Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, revision};
-use super::{approval, deletion, drift, freeze, loosening, moves, terminating};
+use super::{approval, deletion, drift, freeze, moves, terminating};
 use api::gitops::v1alpha1::HeldDeletions;
-use api::names;
+use api::names::{self, approval_reasons};
 use engine::sync::{Apply, DeletionHold, Desired, SyncPlan};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -61,7 +61,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     let name = short_commit(&checkout.revision);
     let held = draft.held_policies.take().map(|policies| {
         let message = format!("{name} is applied except {policies}");
-        Readiness::new(Phase::Stalled, loosening::REASON, message)
+        Readiness::new(Phase::Stalled, approval_reasons::POLICY_HELD, message)
     });
     let stuck = terminating::stuck(draft, &sync.terminating);
     draft.readiness = Some(match waiting {
@@ -131,7 +131,7 @@ pub(super) fn held(state: &str, hold: &DeletionHold) -> Readiness {
         hold.approval
     );
     let phase = if hold.until.is_some() { Phase::Reconciling } else { Phase::Stalled };
-    Readiness::new(phase, moves::HELD, message)
+    Readiness::new(phase, approval_reasons::DELETIONS_HELD, message)
 }
 
 /// Returns the deletions that wait as the status has them.

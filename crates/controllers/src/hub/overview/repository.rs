@@ -8,8 +8,8 @@ use super::MESSAGE;
 use api::Condition;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{
-    ConfigRepo, ConfigRepoStatus, CorrectedObject, HeldDeletions, InventoryEntry, PushedReport,
-    RecentDeletion, ReportStatus, Revision, UnhealthyObjects,
+    ConfigRepo, ConfigRepoStatus, CorrectedObject, HeldChanges, HeldDeletions, InventoryEntry, ListedObjects,
+    PushedReport, RecentDeletion, ReportStatus, Revision, UnhealthyObjects,
 };
 use api::names::{APPROVE_DELETION_ANNOTATION, gitops_conditions};
 use engine::plural::counted;
@@ -48,6 +48,8 @@ pub struct Repository {
     pub held_deletions: Option<HeldObjects>,
     /// Hash of the plan that waits for an approval; empty if none waits.
     pub held_plan: String,
+    /// What that plan does: the objects that it creates, changes and deletes.
+    pub held_changes: Vec<ObjectList>,
     /// What its status says about objects beside these: unhealthy, corrected, created again and deleted ones.
     pub objects: Vec<ObjectList>,
     /// Its last report; empty before the first.
@@ -78,7 +80,18 @@ impl ObjectList {
         (total > 0).then(|| Self { what, more: total.saturating_sub(objects.len()), objects })
     }
 
-    /// Returns the lists of a status. Held deletions are not among them.
+    /// Returns the lists of what a held plan does.
+    fn of_held(changes: HeldChanges) -> Vec<Self> {
+        let HeldChanges { created, changed, deleted, unknown: _ } = changes;
+        let lists = [(created, "to create or take over"), (changed, "to change"), (deleted, "to delete")];
+        let list = |(listed, what): (Option<ListedObjects>, &str)| {
+            let ListedObjects { total, objects, unknown: _ } = listed?;
+            Self::of(usize::try_from(total).unwrap_or_default(), objects.iter().map(named), what)
+        };
+        lists.into_iter().filter_map(list).collect()
+    }
+
+    /// Returns the lists of a status. Held deletions and the changes of a held plan are not among them.
     fn all(status: &ConfigRepoStatus) -> Vec<Self> {
         let unhealthy = status.unhealthy.as_ref().and_then(|unhealthy| {
             let UnhealthyObjects { digest: _, since, total, objects, unknown: _ } = unhealthy;
@@ -158,10 +171,15 @@ impl HeldObjects {
         }
     }
 
+    /// Returns how many objects wait.
+    pub fn total(&self) -> usize {
+        self.objects.len() + self.more
+    }
+
     /// Says how many objects wait, and for what.
     pub fn summary(&self) -> String {
-        let Self { approval, objects, more, until } = self;
-        let total = objects.len() + more;
+        let Self { approval, objects: _, more: _, until } = self;
+        let total = self.total();
         let wait = if total == 1 { "waits" } else { "wait" };
         let until = if until.is_empty() { String::new() } else { format!(" until {until}, or") };
         let total = counted(total, "deletion");
@@ -205,6 +223,7 @@ impl Repository {
             suspended: repo.spec.suspend,
             held_deletions: status.held_deletions.map(HeldObjects::of),
             held_plan: status.held_plan,
+            held_changes: ObjectList::of_held(status.held_changes.unwrap_or_default()),
             objects,
             report: self::report(&report),
             report_error: plain(&report.error, MESSAGE),
@@ -285,6 +304,22 @@ mod tests {
         );
         let nothing = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}});
         assert_eq!(Repository::of(&serde_json::from_value(nothing).unwrap()).objects, []);
+    }
+
+    #[test]
+    fn what_a_held_plan_does_is_listed_and_counted() {
+        let map = json!({"version": "", "kind": "ConfigMap", "namespace": "n", "name": "m\nx"});
+        let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {
+            "heldPlan": "c0de", "heldChanges": {
+                "created": {"total": 12, "objects": [map]}, "deleted": {"total": 1, "objects": [map]}}}});
+        let repository = Repository::of(&serde_json::from_value(repo).unwrap());
+        let list = |what: &str, more| ObjectList {
+            what: what.into(),
+            objects: vec!["ConfigMap n/m x".into()],
+            more,
+        };
+        let lists = [list("12 objects to create or take over", 11), list("1 object to delete", 0)];
+        assert_eq!(repository.held_changes, lists);
     }
 
     #[test]

@@ -57,35 +57,30 @@ impl Controller for PlacementController {
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        decide(key, view, now)
-    }
-}
-
-/// Plans a placement.
-fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let Some(placement) = view.get::<Placement>(key)? else { return Ok(Plan::nothing()) };
-    if placement.is_terminating() || is_disabled(&placement) {
-        return Ok(Plan::nothing());
-    }
-    let bound = bound(view, &key.namespace)?;
-    let mut decisions =
-        view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
-    decisions.extend(decisions_in_status(view, &placement, &decisions)?);
-    loop {
-        decisions.sort_by(|a, b| a.name().cmp(b.name()));
-        let mut schedule = view.index(|scheduling: &mut Scheduling| {
-            let Scheduling { fleet, schedules } = scheduling;
-            let (bound, decisions) = (bound.as_slice(), decisions.as_slice());
-            let input =
-                ScheduleInput { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
-            schedules.entry(key.clone()).or_default().schedule(&input, now)
-        })?;
-        let existing = decisions_to_create(view, &placement, &schedule)?;
-        if existing.is_empty() {
-            name_unreadable(&mut schedule.status, &placement, &bound, view)?;
-            return Ok(plan::plan(&placement, &decisions, schedule));
+        let Some(placement) = view.get::<Placement>(key)? else { return Ok(Plan::nothing()) };
+        if placement.is_terminating() || is_disabled(&placement) {
+            return Ok(Plan::nothing());
         }
-        decisions.extend(existing);
+        let bound = bound(view, &key.namespace)?;
+        let mut decisions =
+            view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
+        decisions.extend(decisions_in_status(view, &placement, &decisions)?);
+        loop {
+            decisions.sort_by(|a, b| a.name().cmp(b.name()));
+            let mut schedule = view.index(|scheduling: &mut Scheduling| {
+                let Scheduling { fleet, schedules } = scheduling;
+                let (bound, decisions) = (bound.as_slice(), decisions.as_slice());
+                let input =
+                    ScheduleInput { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
+                schedules.entry(key.clone()).or_default().schedule(&input, now)
+            })?;
+            let existing = decisions_to_create(view, &placement, &schedule)?;
+            if existing.is_empty() {
+                name_unreadable(&mut schedule.status, &placement, &bound, view)?;
+                return Ok(plan::plan(&placement, &decisions, schedule));
+            }
+            decisions.extend(existing);
+        }
     }
 }
 

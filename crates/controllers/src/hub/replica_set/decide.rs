@@ -14,7 +14,7 @@ use crate::rollout_policy::{self, RolloutOwner};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus, Success};
 use engine::replica_set::{self, SuccessNeeds, SuccessRule};
-use engine::rollout::input::{Cluster, Hash};
+use engine::rollout::cluster::{Cluster, Hash};
 use engine::rollout::{Input, Policy, Refused, Strategy};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};

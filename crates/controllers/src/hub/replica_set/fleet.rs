@@ -18,7 +18,7 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::selection::Selection;
 use engine::replica_set::{self, SuccessNeeds, WorkCounts, WorkRecord};
-use engine::rollout::input::Hash;
+use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, View};
 

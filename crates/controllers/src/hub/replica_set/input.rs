@@ -15,7 +15,7 @@ use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
 use engine::replica_set;
 use engine::rollout::Size;
-use engine::rollout::input::Hash;
+use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 

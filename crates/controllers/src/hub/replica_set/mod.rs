@@ -37,7 +37,7 @@ use api::names::replica_set_conditions::MANIFESTWORK_APPLIED;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set;
-use engine::rollout::input::Hash;
+use engine::rollout::cluster::Hash;
 use object::text;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Controller, Executed, Plan, Read, StatusWrite, View, Watches};

@@ -18,7 +18,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::plural::counted;
 use engine::replica_set::{self, DesiredWork, PlacementProgress, WorkRecord};
 use engine::rollout::RolloutDecision;
-use engine::rollout::input::{Cluster, Hash};
+use engine::rollout::cluster::{Cluster, Hash};
 use object::{Key, Object, ObjectRef, merge_diff};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Read, StatusWrite, Subresource, View};
 

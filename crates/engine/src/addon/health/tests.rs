@@ -107,6 +107,51 @@ fn a_workload_that_an_autoscaler_scaled_is_healthy_and_one_with_old_pods_is_not(
 }
 
 #[test]
+fn a_deployment_that_fails_names_its_condition_and_the_message() {
+    let status = |numbers: &[(&str, i64)], causes: &[(&str, &str)]| {
+        let mut work = work("new", "new", numbers, &applied());
+        let values = &mut work.status.as_mut().unwrap().resource_status.manifests[0].status_feedback.values;
+        for (name, message) in causes {
+            let value = json!({"name": name, "fieldValue": {"type": "String", "string": message}});
+            values.push(serde_json::from_value(value).unwrap());
+        }
+        match works_status(&[&work], &configs("new"), true) {
+            WorksStatus::NotHealthy(why) => why,
+            other => format!("{other:?}"),
+        }
+    };
+    let late = ("ProgressDeadlineExceeded", "ReplicaSet \"d\" has timed out progressing.");
+    let quota = ("ReplicaFailure", "pods \"d-1\" is forbidden: exceeded quota: q");
+    let surplus = with("Replicas", 3);
+    let old = "deployments n/d has 1 old replicas left";
+    assert_eq!(status(&surplus, &[]), old);
+    let named = format!("{old}: ProgressDeadlineExceeded: ReplicaSet \"d\" has timed out progressing.");
+    assert_eq!(status(&surplus, &[late]), named);
+    let root = format!("{old}: ReplicaFailure: pods \"d-1\" is forbidden: exceeded quota: q");
+    assert_eq!(status(&surplus, &[late, quota]), root);
+    let few = "1 of 2 replicas of deployments n/d are available: ReplicaFailure: ";
+    assert!(status(&with("AvailableReplicas", 1), &[quota]).starts_with(few));
+    let few = "1 of 2 replicas of deployments n/d are of this configuration: ReplicaFailure: ";
+    assert!(status(&with("UpdatedReplicas", 1), &[quota]).starts_with(few));
+    assert_eq!(status(&GOOD, &[late, quota]), "Done", "a workload that runs lacks nothing");
+    let before = status(&with("ObservedGeneration", 3), &[late]);
+    assert!(!before.contains("ProgressDeadlineExceeded"), "it is about the generation before: {before}");
+}
+
+#[test]
+fn the_message_of_a_condition_is_bounded_and_steers_no_terminal() {
+    let mut work = work("new", "new", &with("Replicas", 3), &applied());
+    let message = "\u{1b}[31mx\n".repeat(1000);
+    let value = json!({"name": "ReplicaFailure", "fieldValue": {"type": "String", "string": message}});
+    let reported = &mut work.status.as_mut().unwrap().resource_status.manifests[0].status_feedback.values;
+    reported.push(serde_json::from_value(value).unwrap());
+    let WorksStatus::NotHealthy(why) = works_status(&[&work], &configs("new"), true) else { panic!() };
+    let head = "deployments n/d has 1 old replicas left: ReplicaFailure: ";
+    assert!(why.starts_with(head) && !why.chars().any(char::is_control), "{why}");
+    assert_eq!(why.chars().count(), head.chars().count() + CAUSE);
+}
+
+#[test]
 fn what_the_agent_cannot_apply_is_a_refusal() {
     let refused = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
     check(work("new", "new", &GOOD, &refused), "Refused");

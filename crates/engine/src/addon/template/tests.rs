@@ -6,16 +6,13 @@ fn check(manifests: Value, config: Value, want: Value) {
     assert_eq!(json!(rendered(&template, &config, None).unwrap()), want);
 }
 
-fn rendered(template: &Value, config: &Value, registries: Option<&str>) -> Result<Vec<Object>, RenderError> {
+type Rendered = Result<Vec<Object>, TemplateError>;
+
+fn rendered(template: &Value, config: &Value, registries: Option<&str>) -> Rendered {
     let template: AddOnTemplateSpec = serde_json::from_value(template.clone()).unwrap();
     let config: Option<AddOnDeploymentConfigSpec> = serde_json::from_value(config.clone()).unwrap();
-    render(&TemplateInput {
-        addon: "a",
-        cluster: "c1",
-        template: &template,
-        config: config.as_ref(),
-        registries,
-    })
+    let (template, config) = (&template, config.as_ref());
+    render(&TemplateInput { addon: "a", cluster: "c1", template, config, registries })
 }
 
 fn config_map(data: Value) -> Value {

@@ -113,7 +113,7 @@ fn only_the_webhook_of_ocms_hub_side_is_replaced_by_ours() {
     };
     let patch = named(NAMESPACE, "cluster-manager-addon-webhook").unwrap();
     let client = &patch["spec"]["conversion"]["webhook"]["clientConfig"];
-    assert_eq!(*client, json!({"service": {"name": crate::installation::WEBHOOK}}));
+    assert_eq!(*client, json!({"service": {"name": api::names::WEBHOOK}}));
     assert_eq!(named(NAMESPACE, "wheelwright-webhook"), None);
     assert_eq!(named("other", "cluster-manager-addon-webhook"), None);
 }

@@ -3,7 +3,7 @@
 mod ownership;
 mod pull_secret;
 
-use api::names::{DEFAULT_ADDON_NAMESPACE, KLUSTERLET_FINALIZER};
+use api::names::{BOOTSTRAP_SECRET, DEFAULT_ADDON_NAMESPACE, KLUSTERLET_FINALIZER};
 use api::operator::v1::Klusterlet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

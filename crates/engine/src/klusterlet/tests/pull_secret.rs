@@ -1,5 +1,6 @@
 //! The copies of the secret with which nodes pull images.
 
+use api::names::OCM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::super::*;
@@ -14,7 +15,7 @@ fn secret(namespace: &str, type_: &str, text: &str) -> Object {
 }
 
 fn original(text: &str) -> Object {
-    secret(PULL_SECRET_NAMESPACE, "kubernetes.io/dockerconfigjson", text)
+    secret(OCM_NAMESPACE, "kubernetes.io/dockerconfigjson", text)
 }
 
 fn copied(original: &Object, live: Option<&Object>) -> Object {
@@ -59,7 +60,7 @@ fn a_pull_secret_of_a_person_is_replaced_by_an_original_only() {
     let change = pull_secret_change(Some(&original("YQ==")), Some(&opaque), "agent");
     assert_eq!(change, Some(PullSecretChange::Delete), "the type of a secret cannot change");
     let own = original("YQ==");
-    assert_eq!(pull_secret_change(Some(&own), Some(&own), PULL_SECRET_NAMESPACE), None);
+    assert_eq!(pull_secret_change(Some(&own), Some(&own), OCM_NAMESPACE), None);
 }
 
 #[test]

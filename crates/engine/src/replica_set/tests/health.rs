@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::placement::filter::cel::Expressions;
 use crate::replica_set::health::{has_rules, with_rules};
 use crate::replica_set::{DesiredWork, SuccessNeeds, WorkRecord, content, hash, report};
-use crate::rollout::input::Report;
+use crate::rollout::cluster::Report;
 use api::work::v1::{ConditionRuleType, ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 

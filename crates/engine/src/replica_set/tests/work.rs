@@ -5,7 +5,7 @@ use crate::replica_set::{
     DesiredWork, SuccessNeeds, SuccessRule, WorkRecord, assigned, cluster, content, hash, is_owned,
     is_recorded, kept, name, owner_label, snapshot, snapshot_spec,
 };
-use crate::rollout::input::{Cluster, Hash, Report};
+use crate::rollout::cluster::{Cluster, Hash, Report};
 use api::names::{
     ASSIGNED_AT_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION, WORK_PLACEMENT_LABEL,
     WORK_REPLICA_SET_LABEL,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::scenario::{PlainState, ScenarioError, read};
 use crate::rollout::Input;
-use crate::rollout::input::Hash;
+use crate::rollout::cluster::Hash;
 use object::duration;
 
 /// A file of outcomes: `docs/simulate.md` describes it.

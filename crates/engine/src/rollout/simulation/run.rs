@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::outcomes::{Conclusion, EventKind, Outcomes};
 use super::scenario::{PlainState, ScenarioError};
 use super::trace::{Row, Trace};
-use crate::rollout::input::{Cluster, Hash, Health, Report};
+use crate::rollout::cluster::{Cluster, Hash, Health, Report};
 use crate::rollout::state::ClusterState;
 use crate::rollout::{Input, RolloutDecision, advance};
 use object::duration::later;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
+use crate::rollout::cluster::{Cluster, Group, GroupKey, Hash, Health, Report};
 use crate::rollout::{Input, Policy, Refused, Strategy};
 use api::Unknown;
 use api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy};

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::rollout::RolloutDecision;
+use crate::rollout::cluster::{GroupKey, Hash};
 use crate::rollout::decision::Assignment;
-use crate::rollout::input::{GroupKey, Hash};
 use crate::rollout::state::ClusterState;
 use object::duration;
 
@@ -209,20 +209,23 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// Returns one decision of the engine as a table: a line for each cluster, with its explanation. `named`
-/// gives the name of a revision.
-pub fn decision_table(decision: &RolloutDecision, named: impl Fn(&Hash) -> String) -> String {
+/// gives the name of a revision, and `causes` says why clusters are not done.
+pub fn decision_table(
+    decision: &RolloutDecision,
+    named: impl Fn(&Hash) -> String,
+    causes: &BTreeMap<String, String>,
+) -> String {
     let mut rows: Vec<(&GroupKey, &str, &Assignment)> =
         decision.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
     rows.sort_by_key(|(group, name, _)| (*group, *name));
     let columns = |(group, name, assignment): &(&GroupKey, &str, &Assignment)| {
         let assigned = assignment.assigned.as_ref().map_or_else(|| "-".to_owned(), &named);
-        [
-            (*name).to_owned(),
-            group.to_string(),
-            assigned,
-            assignment.state.word().to_owned(),
-            assignment.state.to_string(),
-        ]
+        let state = &assignment.state;
+        let message = match causes.get(*name) {
+            Some(cause) => format!("{state}: {cause}"),
+            None => state.to_string(),
+        };
+        [(*name).to_owned(), group.to_string(), assigned, state.word().to_owned(), message]
     };
     let mut table = vec![["CLUSTER", "GROUP", "RUNS", "STATE", "MESSAGE"].map(str::to_owned)];
     table.extend(rows.iter().map(columns));

@@ -14,7 +14,7 @@ mod progressive_per_group;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use super::input::GroupKey;
+use super::cluster::GroupKey;
 use super::refused::Refused;
 use super::size::Size;
 use api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy, RolloutType};

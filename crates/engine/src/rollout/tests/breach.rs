@@ -2,11 +2,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::rollout::input::{Cluster, Group, Hash, Health, Input, Report};
+use crate::rollout::cluster::{Cluster, Group, Hash, Health, Report};
 use crate::rollout::policy::{OnBreach, Policy};
 use crate::rollout::state::Wait;
 use crate::rollout::strategy::{Options, Progressive, Strategy};
-use crate::rollout::{RolloutDecision, Size, advance, oracle};
+use crate::rollout::{Input, RolloutDecision, Size, advance, oracle};
 
 const DEADLINE: SignedDuration = SignedDuration::from_secs(60);
 /// The hub was away for longer than the deadline.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::rollout::input::{Cluster, Group, GroupKey, Health, Report};
+use crate::rollout::cluster::{Cluster, Group, GroupKey, Health, Report};
 use crate::rollout::size::read_deadline;
 use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
 use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strategy, advance};

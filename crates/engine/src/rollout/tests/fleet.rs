@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::on_all_cores;
+use crate::rollout::cluster::{Cluster, Group, GroupKey, Hash, Health, Report};
 use crate::rollout::decision::Assignment;
-use crate::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
 use crate::rollout::policy::{OnBreach, Superseding};
 use crate::rollout::strategy::{Mandatory, Options, Progressive, ProgressivePerGroup};
 use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strategy, advance, oracle};

@@ -6,9 +6,9 @@ use proptest::strategy::Strategy as Strategy2;
 use proptest::test_runner::RngSeed;
 
 use super::properties::{cluster, input, policy, strategy};
-use crate::rollout::input::{Cluster, Group, Health, Input, Report};
+use crate::rollout::cluster::{Cluster, Group, Health, Report};
 use crate::rollout::strategy::{Options, Progressive};
-use crate::rollout::{IncrementalRollout, Policy, Strategy, advance};
+use crate::rollout::{IncrementalRollout, Input, Policy, Strategy, advance};
 
 /// An event before a decision.
 #[derive(Clone, Debug)]

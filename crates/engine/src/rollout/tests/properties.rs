@@ -8,7 +8,7 @@ use proptest::sample::{Index, subsequence};
 use proptest::strategy::Strategy as Strategy2;
 use proptest::test_runner::RngSeed;
 
-use crate::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
+use crate::rollout::cluster::{Cluster, Group, GroupKey, Hash, Health, Report};
 use crate::rollout::policy::{Approval, Joining, OnBreach, Superseding};
 use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
 use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strategy, advance, oracle};

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{object, owner, served, work};
-use crate::work::{Decision, Executor, Refusal, Served, Wanted, decide, read};
+use crate::work::{ApplyDecision, Executor, Refusal, Served, Wanted, decide, read};
 use api::names::CONFIG_SPEC_HASH_ANNOTATION;
 
 fn deployment(metadata: Value, spec: Value) -> Value {
@@ -11,7 +11,12 @@ fn deployment(metadata: Value, spec: Value) -> Value {
 }
 
 /// Returns the decision about a Deployment with an update strategy, on a live one that is owned already.
-pub(super) fn decided(strategy: Value, manifest: Value, live: Option<Value>, was_applied: bool) -> Decision {
+pub(super) fn decided(
+    strategy: Value,
+    manifest: Value,
+    live: Option<Value>,
+    was_applied: bool,
+) -> ApplyDecision {
     let identifier = json!({"group": "apps", "resource": "deployments", "name": "d", "namespace": "n"});
     let spec = json!({"workload": {"manifests": [manifest]}, "manifestConfigs": [{"resourceIdentifier": identifier, "updateStrategy": strategy}]});
     let wanted = read(&work(spec), |_| served("deployments")).remove(0);
@@ -23,9 +28,9 @@ pub(super) fn decided(strategy: Value, manifest: Value, live: Option<Value>, was
     decide(&wanted, live.as_ref(), &owner(), was_applied)
 }
 
-pub(super) fn applied(decision: Decision) -> (Value, bool, String) {
+pub(super) fn applied(decision: ApplyDecision) -> (Value, bool, String) {
     match decision {
-        Decision::Apply { object, force, manager } => (object.into_value(), force, manager),
+        ApplyDecision::Apply { object, force, manager } => (object.into_value(), force, manager),
         other => panic!("{other:?}"),
     }
 }
@@ -56,11 +61,11 @@ fn the_owner_reference_is_written_apart_from_the_content() {
     let released = json!({"metadata": {"ownerReferences": [{"uid": "other", "kind": "ReplicaSet"}]}});
     assert_eq!(
         decide(&wanted, Some(&live), &owner(), false),
-        Decision::Patch(released.as_object().unwrap().clone())
+        ApplyDecision::Patch(released.as_object().unwrap().clone())
     );
     wanted.owned = true;
     live.metadata_mut().remove("ownerReferences");
-    assert!(matches!(decide(&wanted, Some(&live), &owner(), false), Decision::Patch(_)), "taken over");
+    assert!(matches!(decide(&wanted, Some(&live), &owner(), false), ApplyDecision::Patch(_)), "taken over");
 }
 
 #[test]
@@ -70,7 +75,7 @@ fn a_key_with_a_dash_at_its_end_is_removed_and_never_applied() {
     let live = deployment(json!({"labels": {"gone": "x"}}), json!({}));
     let patch = json!({"metadata": {"labels": {"gone": null}}});
     let decision = decided(update.clone(), manifest.clone(), Some(live), false);
-    assert_eq!(decision, Decision::Patch(patch.as_object().unwrap().clone()));
+    assert_eq!(decision, ApplyDecision::Patch(patch.as_object().unwrap().clone()));
     let (object, ..) = applied(decided(update, manifest.clone(), None, false));
     assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
     let (object, ..) = applied(decided(json!({"type": "ServerSideApply"}), manifest, None, false));
@@ -83,7 +88,7 @@ fn a_manifest_that_was_not_the_last_one_is_applied_also_where_the_object_is_as_w
         let strategy = json!({"type": strategy});
         let manifest = deployment(json!({}), json!({"replicas": 1}));
         let live = || Some(deployment(json!({}), json!({"replicas": 1, "paused": true})));
-        assert_eq!(decided(strategy.clone(), manifest.clone(), live(), true), Decision::Leave);
+        assert_eq!(decided(strategy.clone(), manifest.clone(), live(), true), ApplyDecision::Leave);
         let (_, force, manager) = applied(decided(strategy, manifest, live(), false));
         assert_eq!((force, &*manager), (forces, "work-agent"), "a field may have left the manifest");
     }
@@ -94,9 +99,9 @@ fn an_object_that_is_created_only_keeps_its_content_and_gets_its_owner() {
     let create = json!({"type": "CreateOnly"});
     let manifest = deployment(json!({}), json!({"replicas": 1}));
     let live = deployment(json!({}), json!({"replicas": 7}));
-    assert_eq!(decided(create.clone(), manifest.clone(), Some(live), false), Decision::Leave);
-    assert!(matches!(decided(create, manifest.clone(), None, false), Decision::Create(_)));
-    assert_eq!(decided(json!({"type": "ReadOnly"}), manifest, None, false), Decision::Leave);
+    assert_eq!(decided(create.clone(), manifest.clone(), Some(live), false), ApplyDecision::Leave);
+    assert!(matches!(decided(create, manifest.clone(), None, false), ApplyDecision::Create(_)));
+    assert_eq!(decided(json!({"type": "ReadOnly"}), manifest, None, false), ApplyDecision::Leave);
 }
 
 #[test]
@@ -128,7 +133,7 @@ fn a_field_that_is_ignored_on_change_is_set_again_with_another_manifest() {
     let annotations = json!({"annotations": created["metadata"]["annotations"]});
     let live = deployment(annotations, spec("changed"));
     let same = decided(ignoring(rule.clone()), deployment(json!({}), spec("i:1")), Some(live.clone()), true);
-    assert_eq!(same, Decision::Leave, "nothing else differs");
+    assert_eq!(same, ApplyDecision::Leave, "nothing else differs");
     let (next, ..) = applied(decided(ignoring(rule), deployment(json!({}), spec("i:2")), Some(live), false));
     assert_eq!(next["spec"], spec("i:2"));
     assert_ne!(noted(&next), noted(&created));
@@ -177,7 +182,7 @@ fn the_note_of_a_go_agent_counts_while_the_work_is_applied() {
     let live = deployment(json!({"annotations": {CONFIG_SPEC_HASH_ANNOTATION: md5}}), json!({"replicas": 7}));
     let manifest = deployment(json!({}), json!({"replicas": 1}));
     let taken_over = decided(ignoring(rule.clone()), manifest.clone(), Some(live.clone()), true);
-    assert_eq!(taken_over, Decision::Leave, "a change of agents writes nothing");
+    assert_eq!(taken_over, ApplyDecision::Leave, "a change of agents writes nothing");
     let (next, ..) = applied(decided(ignoring(rule), manifest, Some(live), false));
     assert_eq!((next["spec"]["replicas"].as_i64(), noted(&next).len()), (Some(1), 64));
 }
@@ -187,7 +192,7 @@ fn what_cannot_be_ignored_is_refused_in_words() {
     let check = |rule: Value, why: &str| {
         let chain = (0..50).fold(json!(1), |below, _| json!({"a": below}));
         let decision = decided(ignoring(rule), deployment(json!({}), chain), None, false);
-        assert_eq!(decision, Decision::Refuse(Refusal::IgnoredFields(why.into())));
+        assert_eq!(decision, ApplyDecision::Refuse(Refusal::IgnoredFields(why.into())));
     };
     check(
         json!({"condition": "OnSpokePresent", "jqPathExpressions": [".spec.x", "env.x"]}),
@@ -213,8 +218,8 @@ fn a_manifest_that_can_be_applied_to_no_cluster_is_refused_in_words() {
         edit(&mut wanted);
         let decision = decide(&wanted, None, &owner(), false);
         match why {
-            Some(why) => assert_eq!(decision, Decision::Refuse(Refusal::Failed(why.into()))),
-            None => assert!(matches!(decision, Decision::Apply { .. }), "{decision:?}"),
+            Some(why) => assert_eq!(decision, ApplyDecision::Refuse(Refusal::Failed(why.into()))),
+            None => assert!(matches!(decision, ApplyDecision::Apply { .. }), "{decision:?}"),
         }
     };
     check(|_| {}, None);
@@ -256,7 +261,7 @@ fn an_object_is_released_or_taken_over_only_as_the_work_owns_it() {
         let decision = decide(&wanted, Some(&live), &owner(), false);
         let expected = written.map(|owners| json!({"metadata": {"ownerReferences": owners}}));
         let patch = match decision {
-            Decision::Patch(patch) => Some(Value::Object(patch)),
+            ApplyDecision::Patch(patch) => Some(Value::Object(patch)),
             _ => None,
         };
         assert_eq!(patch, expected, "{owned} {strategy}");

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::decide::{applied, decided};
-use crate::work::Decision;
+use crate::work::ApplyDecision;
 
 /// Returns a Deployment with one container.
 fn deployment(metadata: Value, container: Value, more: Value) -> Value {
@@ -32,9 +32,9 @@ fn update() -> Value {
     json!({"type": "Update"})
 }
 
-fn patched(decision: Decision) -> Value {
+fn patched(decision: ApplyDecision) -> Value {
     match decision {
-        Decision::Patch(patch) => patch.into(),
+        ApplyDecision::Patch(patch) => patch.into(),
         other => panic!("{other:?}"),
     }
 }
@@ -42,7 +42,9 @@ fn patched(decision: Decision) -> Value {
 #[test]
 fn an_object_with_an_entry_twice_is_created_with_its_owner() {
     let manifest = deployment(json!({"labels": {"gone-": ""}}), container(&["1", "2"]), json!({}));
-    let Decision::Create(created) = decided(update(), manifest, None, false) else { panic!("it is created") };
+    let ApplyDecision::Create(created) = decided(update(), manifest, None, false) else {
+        panic!("it is created")
+    };
     assert_eq!(created.0["metadata"]["ownerReferences"][0]["uid"], "u");
     assert_eq!(created.0["metadata"]["labels"], json!({}));
     assert_eq!(created.0["spec"]["template"]["spec"]["containers"][0], container(&["1", "2"]));
@@ -57,7 +59,7 @@ fn an_object_that_has_all_values_of_its_manifest_is_left_alone() {
     };
     for replicas in [1, 7] {
         let decision = decided(update(), manifest.clone(), live(replicas, true, &["1", "2"]), true);
-        assert_eq!(decision, Decision::Leave);
+        assert_eq!(decision, ApplyDecision::Leave);
     }
     let drifted = patched(decided(update(), manifest.clone(), live(1, false, &["1", "2"]), true));
     assert_eq!(drifted["spec"]["paused"], true);
@@ -80,7 +82,7 @@ fn another_manifest_replaces_the_content_and_keeps_the_metadata_of_others() {
     assert_eq!(patch, json!({"metadata": {"labels": {"a": "new"}}, "spec": {"minReadySeconds": null}}));
     live["metadata"]["labels"]["a"] = "new".into();
     live["spec"].as_object_mut().unwrap().remove("minReadySeconds");
-    assert_eq!(decided(update(), manifest, Some(live), false), Decision::Leave, "the server has it all");
+    assert_eq!(decided(update(), manifest, Some(live), false), ApplyDecision::Leave, "the server has it all");
 }
 
 #[test]
@@ -91,7 +93,7 @@ fn an_entry_that_stood_twice_leaves_with_the_manifest_that_had_it() {
     assert_eq!(patch["spec"]["template"]["spec"]["containers"], json!([container(&["2"])]));
     let (object, ..) = applied(decided(update(), manifest.clone(), live(&["2"]), false));
     assert_eq!(object["spec"], manifest["spec"]);
-    assert_eq!(decided(update(), manifest, live(&["2"]), true), Decision::Leave);
+    assert_eq!(decided(update(), manifest, live(&["2"]), true), ApplyDecision::Leave);
 }
 
 #[test]
@@ -107,7 +109,7 @@ fn the_content_of_a_pod_stays_as_it_was_created() {
     let decision = decided(update(), manifest.clone(), Some(live), false);
     assert_eq!(patched(decision), json!({"metadata": {"labels": {"a": "b"}}}));
     let live = pod(json!({"labels": {"a": "b", "other": "x"}}), &["7", "7"]);
-    assert_eq!(decided(update(), manifest, Some(live), false), Decision::Leave);
+    assert_eq!(decided(update(), manifest, Some(live), false), ApplyDecision::Leave);
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn an_empty_field_of_the_metadata_removes_nothing_of_others() {
         let manifest = deployment(metadata, container(&["1", "2"]), json!({}));
         for was_applied in [true, false] {
             let decision = decided(update(), manifest.clone(), Some(live.clone()), was_applied);
-            assert_eq!(decision, Decision::Leave, "{manifest}");
+            assert_eq!(decision, ApplyDecision::Leave, "{manifest}");
         }
     }
 }
@@ -138,7 +140,7 @@ fn of_an_entry_that_stands_twice_the_order_counts() {
     ] {
         let live = deployment(json!({}), container(values), json!({}));
         let decision = decided(update(), manifest.clone(), Some(live), true);
-        assert_eq!(decision != Decision::Leave, is_drift, "{values:?}: {decision:?}");
+        assert_eq!(decision != ApplyDecision::Leave, is_drift, "{values:?}: {decision:?}");
     }
 }
 
@@ -150,9 +152,9 @@ fn only_quantities_are_compared_by_their_amount() {
         container["resources"]["limits"]["cpu"] = cpu.into();
         Some(deployment(json!({}), container, json!({})))
     };
-    assert_eq!(decided(update(), manifest.clone(), live(&["1000m", "2"], "1"), true), Decision::Leave);
+    assert_eq!(decided(update(), manifest.clone(), live(&["1000m", "2"], "1"), true), ApplyDecision::Leave);
     for live in [live(&["1", "2"], "1"), live(&["1000m", "2"], "2")] {
-        assert_ne!(decided(update(), manifest.clone(), live, true), Decision::Leave);
+        assert_ne!(decided(update(), manifest.clone(), live, true), ApplyDecision::Leave);
     }
 }
 
@@ -171,8 +173,8 @@ fn the_quantities_of_an_item_are_compared_with_those_of_its_name_or_its_place() 
     let manifest = with(["1024Mi", "2048Mi"], None, "1000m");
     let injected = json!({"name": "proxy", "image": "p:1", "resources": {"limits": {"cpu": "2"}}});
     let live = |claims| Some(with(claims, Some(injected.clone()), "1"));
-    assert_eq!(decided(update(), manifest.clone(), live(["1Gi", "2Gi"]), true), Decision::Leave);
-    assert_ne!(decided(update(), manifest, live(["1Gi", "1Gi"]), true), Decision::Leave);
+    assert_eq!(decided(update(), manifest.clone(), live(["1Gi", "2Gi"]), true), ApplyDecision::Leave);
+    assert_ne!(decided(update(), manifest, live(["1Gi", "1Gi"]), true), ApplyDecision::Leave);
 }
 
 #[test]
@@ -206,7 +208,7 @@ fn what_was_created_or_merged_becomes_applied_so_that_an_apply_removes_it() {
     let merged = json!({"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:paused": {}}});
     let before = live(json!([entry("Update", merged.clone()), of_others]));
     // An object that is as the last manifest says is left alone.
-    assert_eq!(decided(update(), manifest.clone(), before.clone(), true), Decision::Leave);
+    assert_eq!(decided(update(), manifest.clone(), before.clone(), true), ApplyDecision::Leave);
     let patch = patched(decided(update(), manifest.clone(), before, false));
     assert_eq!(patch, json!({"metadata": {"managedFields": [entry("Apply", merged.clone()), of_others]}}));
     let after = live(patch["metadata"]["managedFields"].clone());
@@ -227,12 +229,12 @@ fn only_an_update_of_a_kind_that_is_known_falls_back_to_a_merge() {
         let mut manifest = manifest.clone();
         manifest["kind"] = kind.into();
         let decision = decided(json!({"type": strategy}), manifest, live.clone(), false);
-        assert!(matches!(decision, Decision::Apply { .. }), "{strategy} {kind}: {decision:?}");
+        assert!(matches!(decision, ApplyDecision::Apply { .. }), "{strategy} {kind}: {decision:?}");
     }
     let mut service = manifest;
     (service["apiVersion"], service["kind"]) = ("v1".into(), "Service".into());
     service["spec"] =
         json!({"ports": [{"name": "tcp", "port": 53}, {"name": "udp", "port": 53, "protocol": "UDP"}]});
     let decision = decided(update(), service, live, false);
-    assert!(matches!(decision, Decision::Apply { .. }), "one port with two protocols is two entries");
+    assert!(matches!(decision, ApplyDecision::Apply { .. }), "one port with two protocols is two entries");
 }

@@ -10,13 +10,11 @@ use crate::error::{Reason, RenderError};
 use crate::schemas::Schemas;
 use crate::yaml::{Entry, Map, Node, Scalar, Style, Tag, Value};
 use object::builtin_lists::Position;
+use object::patch::{DELETE_FROM, RETAIN_KEYS, SET_ORDER};
 
 pub(super) type Result<T> = std::result::Result<T, Box<RenderError>>;
 
 pub(super) const PATCH: &str = "$patch";
-const RETAIN_KEYS: &str = "$retainKeys";
-const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
-const SET_ORDER: &str = "$setElementOrder/";
 
 /// Applies a patch to an object; `None` where the patch deletes it.
 ///

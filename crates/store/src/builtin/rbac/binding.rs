@@ -1,5 +1,6 @@
 //! Bindings of roles, in a namespace or in the whole cluster.
 
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::Value;
 
 use crate::FieldError;
@@ -10,7 +11,7 @@ use object::names::is_dns_subdomain;
 /// The defaults of a binding that names no role.
 pub(super) const NO_ROLE: &str = r#"{"apiGroup":"rbac.authorization.k8s.io","kind":"","name":""}"#;
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+const GROUP: &str = <RoleBinding as k8s_openapi::Resource>::GROUP;
 
 pub(super) const COLUMNS: &[PrinterColumn] = &[
     NAME,

@@ -77,3 +77,37 @@ fn drift_of_an_approved_commit_is_corrected() {
     let map: ConfigMap = hub.world.get(&Key::namespaced("config", "a")).unwrap();
     assert_eq!(map.data.unwrap()["k"], "1");
 }
+
+#[test]
+fn a_held_plan_lists_what_it_creates_changes_and_deletes_also_while_somebody_edits_an_object() {
+    let mut hub = hub();
+    let maps = |maps: Vec<(usize, &str)>| -> String {
+        let maps = maps.into_iter().map(|(n, data)| map(&format!("m{n:02}"), data));
+        maps.collect::<Vec<_>>().join("---\n")
+    };
+    let told = |hub: &Hub| {
+        let held = hub.status().held_changes.unwrap();
+        [held.created, held.changed, held.deleted].map(|listed| {
+            let listed = listed.unwrap_or_default();
+            (listed.total, listed.objects.into_iter().map(|one| one.name).collect::<Vec<_>>())
+        })
+    };
+    hub.commit(&[("maps.yaml", &maps((0..12).map(|n| (n, "1")).collect()))]);
+    let first: Vec<String> = (0..10).map(|n| format!("m{n:02}")).collect();
+    assert_eq!(told(&hub), [(12, first), (0, vec![]), (0, vec![])]);
+    let plan = hub.status().held_plan;
+    approve(&mut hub, &plan);
+    assert_eq!(hub.status().held_changes, None);
+
+    let next = (0..13).filter(|n| *n != 1).map(|n| (n, if n == 0 { "2" } else { "1" })).collect();
+    hub.commit(&[("maps.yaml", &maps(next))]);
+    let lists = ["m12", "m00", "m01"].map(|name| (1, vec![name.to_owned()]));
+    assert_eq!(told(&hub), lists);
+    hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "m00"}, "data": {"k": "3"}}));
+    hub.run();
+    assert_eq!(told(&hub), lists);
+    let version = |hub: &Hub| hub.world.get::<ConfigRepo>(&key()).unwrap().metadata.resource_version;
+    let before = version(&hub);
+    hub.world.run_for(SignedDuration::from_hours(1)).unwrap();
+    assert_eq!(version(&hub), before, "nothing is written while the plan waits");
+}

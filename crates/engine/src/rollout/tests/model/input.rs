@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::world::{C, Outcome, S, World};
 use super::{FROZEN, LIMIT, NAMES, NOW, OLD, YOUNG, hash};
+use crate::rollout::cluster::{Cluster, Group, GroupKey, Health, Report};
 use crate::rollout::freeze::Freeze;
-use crate::rollout::input::{Cluster, Group, GroupKey, Health, Report};
 use crate::rollout::policy::{Approval, OnBreach, Superseding};
 use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
 use crate::rollout::{Input, Policy, Size, Strategy};

@@ -18,7 +18,7 @@ mod world;
 use jiff::SignedDuration;
 
 use super::on_all_cores;
-use crate::rollout::input::Hash;
+use crate::rollout::cluster::Hash;
 use world::World;
 
 /// 20:00 of a day, outside of the freeze window, and 12:00, inside of it.

@@ -1,0 +1,93 @@
+//! The error of the agent: why it has no identity on the hub yet, or why a task beside the controllers fails.
+
+use std::path::PathBuf;
+
+use crate::pki;
+use object::Key;
+
+/// The reason why the agent has no identity on the hub yet.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The bootstrap kubeconfig is unusable.
+    #[error("the kubeconfig of the hub cannot be used: {0}")]
+    Kubeconfig(String),
+    /// An API server refused or could not be reached.
+    #[error("cannot {attempt}")]
+    Api {
+        /// The attempt.
+        attempt: &'static str,
+        /// The error.
+        source: kube::Error,
+    },
+    /// A key or certificate could not be made or read.
+    #[error("cannot make a certificate request")]
+    Pki(#[from] pki::Error),
+    /// The certificate is not for the key.
+    #[error("the hub did not issue a certificate: {0}")]
+    Certificate(String),
+    /// The request was denied, or signing failed.
+    #[error("the certificate request {name} was denied: {message}")]
+    Denied {
+        /// The request.
+        name: String,
+        /// The reason.
+        message: String,
+    },
+    /// The hub has too many open requests of the cluster.
+    #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
+    TooManyRequests(usize),
+    /// The hub is lost before it issued a certificate.
+    #[error("the hub is lost before it issued a certificate: {0}")]
+    Lost(String),
+    /// Another agent makes the identity, and has not finished.
+    #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
+    NoIdentity(Key),
+    /// Another agent of the hub runs on the cluster.
+    #[error(
+        "another agent of this hub has this cluster; stop it and delete the ClusterClaim {0} to let this one \
+         have it"
+    )]
+    OfAnotherAgent(String),
+    /// The secret for the credentials of a hosted add-on is that of another cluster.
+    #[error(
+        "the secret {secret} beside this agent has the credentials of the add-on for the cluster {cluster}; \
+         give the add-on another install namespace on one of the clusters, or delete the secret if that \
+         cluster is gone"
+    )]
+    OfAnotherCluster {
+        /// The secret.
+        secret: Key,
+        /// The cluster.
+        cluster: String,
+    },
+    /// Another client keeps a definition, without the version that the agent needs.
+    #[error("the definition {name} is kept by another client and does not serve the version {version}")]
+    Definition {
+        /// The definition.
+        name: String,
+        /// The version.
+        version: String,
+    },
+    /// A definition is not served in time.
+    #[error("the definition {0} is not established")]
+    NotEstablished(String),
+    /// The directory of the identity cannot be written.
+    #[error("cannot write the identity to {directory}")]
+    Files {
+        /// The directory.
+        directory: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
+    /// The bootstrap kubeconfig changed while the agent was joining.
+    #[error("the bootstrap kubeconfig has changed")]
+    Moved,
+    /// The agent stops.
+    #[error("stopped while waiting for a certificate")]
+    Stopped,
+}
+
+/// Makes the error of an attempt from an API server's answer.
+pub(super) fn api(attempt: &'static str) -> impl FnOnce(kube::Error) -> JoinError {
+    move |source| JoinError::Api { attempt, source }
+}

@@ -1,0 +1,173 @@
+//! Runs the agent: one identity after another, and the controllers under each.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use super::addon_registration::AddOns;
+use super::error::JoinError;
+use super::hub::Hub;
+use super::kept::KeptWorks;
+use super::life::{End, IdentityUse};
+use super::wait::Wait;
+use super::{AgentOptions, identity, join, spoke, switch};
+use crate::serve;
+use crate::shell::{Handle, Shell, ShellOptions};
+use api::crds;
+use object::text::with_causes;
+use reconcile::Scope;
+
+/// First wait after a failed attempt to join, or after an identity in use; doubles with each, up to
+/// [`LONGEST_WAIT`].
+pub(super) const FIRST_WAIT: Duration = Duration::from_millis(500);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// Runs until `stop`. Failed attempts are repeated: the hub may be away, or a request not approved yet.
+pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
+    let (running, seen) = watch::channel(Err("the agent has not joined the hub yet".to_owned()));
+    if let Some(at) = options.listen {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            if let Err(error) = serve::serve_agent(at, seen, stop).await {
+                error!(address = %at.address, %error, "cannot serve health and metrics");
+            }
+        });
+    }
+    let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
+    // Without its identity, the agent does not know the hub that it is registered at.
+    while let Err(error) = switch::to_kept(&mut options).await {
+        let error = with_causes(&error);
+        warn!(cluster = options.cluster, error, "cannot read the identity yet; the agent tries again");
+        if stop.run_until_cancelled(sleep(wait.take())).await.is_none() {
+            return;
+        }
+    }
+    wait.next = FIRST_WAIT;
+    // A certificate that the hub refuses is not used again, however long it is valid.
+    let mut refused = String::new();
+    while !stop.is_cancelled() {
+        let began = Instant::now();
+        let end = live(&options, &refused, &running, &stop).await;
+        wait.next = wait_after(began.elapsed(), wait.next);
+        let waits = match end {
+            Ok(End::Over) => true,
+            Ok(End::Refused(certificate)) => {
+                warn!(cluster = options.cluster, "the hub refuses the certificate; joining again");
+                refused = certificate;
+                false
+            }
+            Ok(End::Lost(why)) => {
+                warn!(cluster = options.cluster, error = why, "the hub is lost; looking for another one");
+                switch::to_next(&mut options).await;
+                false
+            }
+            Err(error) => {
+                let error = with_causes(&error);
+                warn!(
+                    cluster = options.cluster,
+                    error,
+                    wait_seconds = wait.next.as_secs_f32(),
+                    "cannot join or serve the hub; the agent tries again"
+                );
+                running.send_modify(|state| {
+                    *state = Err(format!("the agent has not joined the hub yet: {error}"))
+                });
+                switch::to_next(&mut options).await;
+                true
+            }
+        };
+        if waits {
+            stop.run_until_cancelled(sleep(wait.take())).await;
+        }
+    }
+}
+
+/// Returns the wait after an identity that was in use for `used`: the first one if that was long. An identity
+/// that ends at once again and again, as with a wrong clock, is a request to the hub each time.
+fn wait_after(used: Duration, wait: Duration) -> Duration {
+    if used > LONGEST_WAIT * 2 { FIRST_WAIT } else { wait }
+}
+
+/// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends.
+/// `running` tells the servers of health and metrics which shell runs.
+async fn live(
+    options: &AgentOptions,
+    refused: &str,
+    running: &watch::Sender<Result<Handle, String>>,
+    stop: &CancellationToken,
+) -> Result<End, JoinError> {
+    let hub = Hub::read(&options.bootstrap)?;
+    spoke::install_definitions(&options.spoke, crds::spoke()).await?;
+    // This comes before any write to objects of another agent.
+    spoke::refuse_second(options, &hub).await?;
+    let credentials = identity::obtain(options, &hub, refused, stop).await?;
+    let settings = spoke::settings(options, &hub, &credentials).await?;
+    let claim = settings.identity.is_claimed.then(|| settings.identity.value());
+    let client = hub.client_with(&credentials).await?;
+    let over = stop.child_token();
+    let shell = Shell::new(
+        ShellOptions {
+            spoke: Some(options.spoke.clone()),
+            scope: Scope::OneCluster(options.cluster.clone()),
+            controllers: options.controllers.clone(),
+            ..ShellOptions::new(client.clone())
+        },
+        |register| {
+            register.set_settings(settings);
+            controllers::agent(register);
+        },
+    );
+    let handle = shell.handle();
+    running.send_modify(|state| *state = Ok(handle.clone()));
+    let life = IdentityUse {
+        options,
+        hub: &hub,
+        client: &client,
+        credentials: &credentials,
+        claim,
+        shell: Some(&handle),
+    };
+    let guarded = over.clone();
+    let end = async {
+        let end = guarded.run_until_cancelled(life.end(&guarded)).await;
+        over.cancel();
+        end.unwrap_or(End::Over)
+    };
+    let addons = AddOns { hub: &hub, client: &client, options };
+    let works = KeptWorks::new(options, &hub);
+    let write_addresses = async {
+        if options.registers()
+            && let Err(error) = join::write_addresses(&client, options).await
+        {
+            warn!(error = with_causes(&error), "cannot write the addresses of the cluster to the hub");
+        }
+    };
+    let keep_works = async {
+        if options.controllers.includes("work-agent") {
+            works.run(&client, handle.clone(), &over).await;
+        }
+    };
+    let keep_addons = async {
+        if options.registers() {
+            tokio::join!(addons.keep(handle.clone(), &over), addons.report_health(handle.clone(), &over));
+        }
+    };
+    let ((), end, (), (), ()) =
+        tokio::join!(shell.run(over.clone()), end, keep_works, keep_addons, write_addresses);
+    Ok(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_that_ends_soon_is_followed_by_longer_and_longer_waits() {
+        let second = Duration::from_secs(1);
+        assert_eq!(wait_after(second, 8 * second), 8 * second);
+        assert_eq!(wait_after(3600 * second, 8 * second), FIRST_WAIT);
+    }
+}

@@ -1,0 +1,207 @@
+//! Asks the git server of a ConfigRepo for the reference that it follows, with the credentials and limits of
+//! the operator, but from this machine.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use object::{Key, Metadata as _};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::ExaminedHub;
+use super::finding::Finding;
+use super::operator::arguments;
+use crate::cli::writer::find;
+use crate::git::{Cancel, Credentials, Egress, Error, Mirror, RefSpec, Remote};
+use crate::operator::source::ref_spec;
+use crate::shell::now;
+use api::gitops::v1alpha1::ConfigRepo;
+use object::text::short_commit;
+
+const CHECK: &str = "git servers";
+/// Longest wait for a server, so that one that is slow does not hold up the other checks.
+const LONGEST: Duration = Duration::from_secs(15);
+
+/// What a server is asked.
+struct Question {
+    remote: Remote,
+    credentials: Credentials,
+    want: RefSpec,
+}
+
+/// Asks the server; `None` if the repository is on the machine of an operator that is a pod.
+pub(super) async fn examine(hub: &ExaminedHub, repo: &ConfigRepo) -> Option<Finding> {
+    let key = Key::of(repo);
+    let secret = match &repo.spec.secret_ref {
+        None => None,
+        Some(secret) => match find::<Secret>(&hub.client, &secret.key(repo.namespace())).await {
+            Ok(secret) => secret,
+            Err(error) => return Some(Finding::unknown(CHECK, error)),
+        },
+    };
+    let operator = hub.operator.as_ref().ok().and_then(Option::as_ref);
+    let answer = match question(repo, secret) {
+        Ok(question) if question.remote.is_local() && operator.is_some() => return None,
+        Ok(question) => answer(question, egress(operator), LONGEST).await,
+        Err(error) => Err(error),
+    };
+    Some(match answer {
+        Ok(found) => Finding::good(CHECK, format!("{key}: {found}")),
+        Err(error) => failed(&key, &error),
+    })
+}
+
+fn question(repo: &ConfigRepo, secret: Option<Secret>) -> Result<Question, Error> {
+    let remote = Remote::parse(&repo.spec.url)?;
+    let want = ref_spec(&repo.spec.r#ref)?;
+    let credentials = match secret {
+        Some(secret) => Credentials::from_secret(&secret.data.unwrap_or_default())?.at(now()),
+        None => Credentials::default(),
+    };
+    Ok(Question { remote, credentials, want })
+}
+
+/// Returns the hosts that the flags of an operator allow. Those of one outside of the hub are not known.
+fn egress(operator: Option<&Deployment>) -> Egress {
+    let Some(operator) = operator else { return Egress::Anywhere };
+    let hosts = arguments(operator).filter_map(|argument| argument.strip_prefix("--git-hosts="));
+    let names = hosts.flat_map(|hosts| hosts.split(',')).map(str::to_owned).collect();
+    Egress::Hosts { names, loopback: false }
+}
+
+/// Returns what the server says about the reference.
+async fn answer(question: Question, egress: Egress, longest: Duration) -> Result<String, Error> {
+    let Question { remote, credentials, want } = question;
+    let url = remote.to_string();
+    let cancel = Cancel::new();
+    let ours = cancel.clone();
+    let _cancels = cancel.drop_guard();
+    let asked = spawn_blocking(move || -> Result<String, Error> {
+        let directory = tempfile::tempdir();
+        let directory =
+            directory.map_err(|error| Error::Cache(format!("cannot create a directory: {error}")))?;
+        let mut mirror = Mirror::open(directory.path(), remote, credentials)?;
+        (mirror.egress, mirror.cancel) = (egress, ours);
+        Ok(match mirror.look_up(&want)? {
+            Some(id) => {
+                format!("its git server has {want} at {}, as seen from this machine", short_commit(&id))
+            }
+            None => format!("its git server answers this machine; whether it has {want}, a fetch says"),
+        })
+    });
+    match timeout(longest, asked).await {
+        Ok(answer) => answer.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string()))),
+        Err(_) => Err(Error::Cancelled { url }),
+    }
+}
+
+/// Returns the finding of a failure. What depends on the network between a machine and the server is a
+/// warning, because the operator may be in another network.
+fn failed(key: &Key, error: &Error) -> Finding {
+    let message = format!("{key}: as seen from this machine, {error}");
+    match error {
+        Error::Auth { .. } | Error::Credentials(_) => Finding::bad(
+            CHECK,
+            message,
+            "correct the Secret of spec.secretRef; docs/repositories.md has its keys (Private repositories)",
+        ),
+        Error::MissingRef { .. } | Error::Empty { .. } | Error::Ref(_) => {
+            Finding::bad(CHECK, message, "correct spec.ref, or push what it names")
+        }
+        Error::Url(_) => {
+            Finding::bad(CHECK, message, "correct spec.url, or name the host in --git-hosts of the operator")
+        }
+        Error::HostKey { .. } => Finding::warning(
+            CHECK,
+            message,
+            "compare it with what the host publishes, and correct known_hosts or ca.crt of the Secret",
+        ),
+        Error::Unreachable { .. } | Error::Cancelled { .. } | Error::Cache(_) => Finding::warning(
+            CHECK,
+            message,
+            "check the address, the network and the proxy; the operator may be in another network, and the \
+             condition Ready says what it saw",
+        ),
+        Error::Content(_)
+        // No question, but only a fetch or a push ends in one of these.
+        | Error::Rewound { .. }
+        | Error::NotVerified { .. }
+        | Error::Abandoned { .. }
+        | Error::PushRejected { .. }
+        | Error::RequestTooLarge { .. }
+        | Error::NotOurs { .. }
+        | Error::Fenced { .. }
+        | Error::BranchDeleted { .. }
+        | Error::BranchRewritten { .. }
+        | Error::PushContended { .. }
+        | Error::StatusRejected { .. }
+        | Error::Throttled { .. } => {
+            Finding::bad(CHECK, message, "use a repository that the operator can read (docs/repositories.md)")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Health;
+    use super::*;
+    use crate::git::tests::forge::{Forge, Server};
+    use crate::git::tests::web::{Behaviour, Web};
+    use serde_json::json;
+
+    /// Asks for branch `main` of a server.
+    async fn ask(url: &str, secret: Option<Secret>, longest: Duration) -> Result<String, Error> {
+        let repo = json!({"metadata": {"name": "fleet", "namespace": "n"}, "spec": {"url": url}});
+        let question = question(&serde_json::from_value(repo).unwrap(), secret)?;
+        answer(question, Egress::Anywhere, longest).await
+    }
+
+    /// Checks what a server answers, or the finding about its failure.
+    async fn check(url: &str, secret: Option<Secret>, health: Health, part: &str) {
+        let found = match ask(url, secret, LONGEST).await {
+            Ok(found) => Finding::good(CHECK, found),
+            Err(error) => failed(&Key::namespaced("n", "fleet"), &error),
+        };
+        assert!(found.health == health && found.message.contains(part), "{part}: {found:?}");
+        assert_eq!(found.advice.is_empty(), health == Health::Good, "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn a_server_is_asked_with_the_credentials_of_the_secret() {
+        let forge = Forge::new();
+        forge.commit("other", &[("a", "1")]);
+        let served = forge.serve();
+        check(&served.url, None, Health::Bad, "branch main does not exist").await;
+        let commit = forge.commit("main", &[("a", "1")]);
+        check(&served.url, None, Health::Good, &format!("branch main at {}", short_commit(&commit))).await;
+
+        // base64 of git:hunter22
+        let authorization = Some("Basic Z2l0Omh1bnRlcjIy".to_owned());
+        let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
+        let secret = |token| Secret { data: Some(web.secret(&[("token", token)])), ..Secret::default() };
+        check(&web.url, Some(secret("hunter22")), Health::Good, "branch main at ").await;
+        check(&web.url, Some(secret("wrong222")), Health::Bad, "refuses access").await;
+        check(&web.url, Some(Secret::default()), Health::Bad, "has none of the keys").await;
+        check(&web.url, None, Health::Warning, "does not prove its identity").await;
+    }
+
+    #[tokio::test]
+    async fn a_slow_server_holds_up_no_other_check() {
+        let slow = Server::trickling();
+        let error = ask(&slow.url, None, Duration::ZERO).await.unwrap_err();
+        let found = failed(&Key::namespaced("n", "fleet"), &error);
+        assert_eq!(found.health, Health::Warning, "{found:?}");
+        assert!(found.message.contains("took longer than allowed"), "{found:?}");
+    }
+
+    #[test]
+    fn the_hosts_are_those_that_the_operator_allows() {
+        let container = json!({"name": "c", "args": ["operator", "--git-hosts=git.corp", "--git-hosts=a,b"]});
+        let operator = json!({"spec": {"selector": {}, "template": {"spec": {"containers": [container]}}}});
+        let operator: Deployment = serde_json::from_value(operator).unwrap();
+        let names = ["git.corp", "a", "b"].map(str::to_owned).to_vec();
+        assert_eq!(egress(Some(&operator)), Egress::Hosts { names, loopback: false });
+        assert_eq!(egress(None), Egress::Anywhere);
+    }
+}

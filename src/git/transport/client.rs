@@ -1,0 +1,51 @@
+//! One HTTP request over a connection of its own, to a git server or to the API of a git service.
+
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Proxy, Session, tls};
+use crate::git::{Error, Remote};
+
+/// The name of this client.
+pub(super) const AGENT: &str = concat!("git/wheelwright-", env!("CARGO_PKG_VERSION"));
+
+/// Opens a connection and sends a request.
+pub(super) async fn exchange(
+    session: &Session,
+    remote: &Remote,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, Error> {
+    let is_https = remote.url().starts_with("https:");
+    let default = if is_https { 443 } else { 80 };
+    let address = remote.address(default).ok_or_else(|| session.unreachable("it has no address"))?;
+    if !is_https {
+        return over(session, session.connect(address.host, address.port).await?, request).await;
+    }
+    // The administrator sets the proxy of the environment; a Secret is trusted as little as the URL.
+    let of_secret = session.credentials.proxy();
+    let stream = match of_secret {
+        Some(proxy) => proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?,
+        None => match Proxy::of_environment(address.host).map_err(|why| session.unreachable(why))? {
+            Some(proxy) => proxy.connect(session, proxy.reach(session).await?, address).await?,
+            None => session.connect(address.host, address.port).await?,
+        },
+    };
+    over(session, tls::connect(session, stream, address.host).await?, request).await
+}
+
+async fn over(
+    session: &Session,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, Error> {
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|e| session.unreachable(e))?;
+    // The task ends with the answer or with the runtime of the session. Its failure is also the failure of
+    // the answer.
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(|e| session.unreachable(e))
+}
