@@ -71,11 +71,14 @@ async fn accept(
             Some(_) | None if Instant::now() < deadline => sleep(POLL).await,
             Some(_) => {
                 let error = anyhow!("cluster {name} has sent no certificate request");
-                return Err(CommandError::hinted(error, "start its agent, or wait for it with --wait 60"));
+                return Err(CommandError::hinted(
+                    error,
+                    "start its agent, or read its log; --wait 120 waits",
+                ));
             }
             None => {
                 let error = anyhow!("no cluster {name} asks to join");
-                let hint = "run `wheelwright join` on the cluster, or wait for it with --wait 60";
+                let hint = "run `wheelwright join` on the cluster, or read its agent's log; --wait 120 waits";
                 return Err(CommandError::hinted(error, hint));
             }
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::config::{Config, address, annotation};
 use super::hosting::Place;
 use super::{rules, works};
+use crate::work::culprit;
 use api::Condition;
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True, Unknown};
@@ -91,15 +92,8 @@ fn not_ready(work: &ManifestWork) -> Option<WorksStatus> {
                 return Some(WorksStatus::Unreported(why));
             }
             Some(condition) if !condition.is_true() => {
-                let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
-                let conditions = manifests.filter_map(|m| Some((m, find_condition(&m.conditions, type_)?)));
-                let first = conditions.into_iter().find(|(_, condition)| !condition.is_true());
-                let (object, condition) = first.map_or_else(
-                    || (format!("manifestWork {name}"), condition),
-                    |(m, condition)| {
-                        (format!("{} {}", m.resource_meta.kind, m.resource_meta.name), condition)
-                    },
-                );
+                let (object, condition) = culprit(work, type_, |condition| !condition.is_true())
+                    .unwrap_or_else(|| (format!("manifestWork {name}"), condition));
                 let why = format!("{object} is not {type_}: {}", condition.message);
                 return Some(WorksStatus::NotReady(why));
             }
@@ -111,16 +105,13 @@ fn not_ready(work: &ManifestWork) -> Option<WorksStatus> {
 
 fn refusal(work: &ManifestWork) -> Option<String> {
     let applied = current(work, work_conditions::APPLIED).filter(|condition| condition.is_false())?;
-    let manifests = &work.status.as_ref()?.resource_status.manifests;
-    let failed =
-        manifests.iter().filter_map(|m| Some((m, find_condition(&m.conditions, work_conditions::APPLIED)?)));
-    let first = failed.into_iter().find(|(_, condition)| condition.is_false());
+    let first = culprit(work, work_conditions::APPLIED, Condition::is_false);
     Some(first.map_or_else(
         || match applied.message.as_str() {
             "" => "the agent cannot apply the work".into(),
             message => message.to_owned(),
         },
-        |(m, c)| format!("{} {}: {}", m.resource_meta.kind, m.resource_meta.name, c.message),
+        |(object, condition)| format!("{object}: {}", condition.message),
     ))
 }
 

@@ -7,6 +7,7 @@ use crate::addon::progress;
 use crate::replica_set::WorkRecord;
 use crate::rollout::cluster::Hash;
 use crate::rollout::{ClusterState, RolloutDecision};
+use crate::work::cause;
 use api::condition::{Condition, Conditions as _};
 use api::gitops::v1alpha1::RolloutStatus;
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
@@ -34,7 +35,9 @@ impl Cluster {
             | ClusterState::TimedOut
             | ClusterState::Progressing { .. }
             | ClusterState::Starting
-            | ClusterState::Soaking { .. } => trouble.map(|c| c.message.clone()).unwrap_or_default(),
+            | ClusterState::Soaking { .. } => {
+                work.zip(trouble).map(|((work, _), trouble)| cause(work, trouble)).unwrap_or_default()
+            }
             ClusterState::Waiting(_)
             | ClusterState::Skipped
             | ClusterState::Unreachable { .. }

@@ -100,6 +100,29 @@ mod tests {
     }
 
     #[test]
+    fn a_work_that_is_refused_names_the_object_and_why() {
+        let condition = |status: &str, message: &str| {
+            json!([{
+                "type": "Applied", "status": status, "reason": "R", "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }])
+        };
+        let manifest = |name: &str, conditions: Value| {
+            let meta = json!({"kind": "ConfigMap", "namespace": "n", "name": name});
+            json!({"resourceMeta": meta, "conditions": conditions})
+        };
+        let of = |why: &str| {
+            let mut work = work("c1", "settings", &[("Applied", "False", 2)]);
+            let manifests = json!({"manifests": [
+                manifest("good", condition("True", "applied")), manifest("bad", condition("False", why))]});
+            work.status.as_mut().unwrap().resource_status = serde_json::from_value(manifests).unwrap();
+            works([&work])[0].clusters[0].message.clone()
+        };
+        assert_eq!(of("exceeded quota: q"), "ConfigMap bad: exceeded quota: q");
+        assert_eq!(of(""), "Applied is False", "the object says nothing");
+    }
+
+    #[test]
     fn works_of_one_name_are_one_workload_and_the_worst_comes_first() {
         let good = [("Applied", "True", 2), ("Available", "True", 2)];
         let all =

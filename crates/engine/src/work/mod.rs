@@ -1,5 +1,6 @@
 //! ManifestWorks on a spoke: applies their manifests, reports their status, and removes objects.
 
+mod cause;
 mod conditions;
 mod decide;
 mod decision;
@@ -16,6 +17,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cause::{cause, culprit};
 pub use decide::{decide, refusal, take_over};
 pub use decision::{ApplyDecision, Refusal};
 pub use executor::Executor;

@@ -94,7 +94,7 @@ impl Demo<'_> {
             }
             anyhow::ensure!(
                 Instant::now() < deadline,
-                "this did not happen within {STEP_TIMEOUT:?}: {state}
+                "this did not happen within {STEP_TIMEOUT:?}: {state}; the machine may be too busy, and the log says more
 {}",
                 self.fleet.table(ADDON, Style::PLAIN)
             );

@@ -13,11 +13,13 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::PolicyScope;
+use engine::rollout::RolloutDecision;
 
 /// Take a rollout back: quarantine the revision that is rolled out, so that its clusters return to what succeeded on them before.
 ///
 /// The repository still has the revision. It stays in quarantine until another revision comes or `resume --release` lets it out, so revert
-/// or fix the commit too. A cluster on which nothing has succeeded before keeps what it has.
+/// or fix the commit too. A cluster on which nothing has succeeded before keeps what it has. A rollout that is done is refused: revert its
+/// commit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -40,12 +42,11 @@ struct Undone {
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
     let explained = Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
-    let undone = explained
-        .rollouts
-        .iter()
-        .filter(|rollout| rollout.decision.as_ref().is_ok_and(|decision| decision.quarantine.is_none()));
+    let decisions =
+        explained.rollouts.iter().filter_map(|rollout| Some((rollout, rollout.decision.as_ref().ok()?)));
+    let undone = decisions.clone().filter(|(_, decision)| may_return(decision));
     let undone: Vec<_> = undone
-        .map(|rollout| Undone {
+        .map(|(rollout, _)| Undone {
             placement: rollout.placement.clone(),
             revision: rollout.revision.0.clone(),
             named: explained.named(&rollout.revision),
@@ -53,6 +54,13 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         })
         .collect();
     if undone.is_empty() {
+        if decisions.clone().any(|(_, decision)| decision.counts.is_complete()) {
+            let error = anyhow!("the rollout of {name} is done, so no cluster would return");
+            return Err(CommandError::hinted(
+                error,
+                "revert the commit, which rolls the revision before out",
+            ));
+        }
         let error = anyhow!("{name} has no rollout that could be taken back");
         return Err(CommandError::hinted(error, format!("wheelwright rollout status {name}")));
     }
@@ -83,6 +91,11 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
+/// Returns whether clusters may return from a revision. What is done on all of them is what they return to.
+fn may_return(decision: &RolloutDecision) -> bool {
+    decision.quarantine.is_none() && !decision.counts.is_complete()
+}
+
 fn quarantine(rollouts: &mut Vec<RolloutStatus>, subject: &str, undone: &Undone) {
     let Undone { placement: Key { namespace, name }, revision, named: _, failure } = undone;
     let (add_on, replica_set) = if subject.contains('/') { ("", subject) } else { (subject, "") };
@@ -105,4 +118,22 @@ fn quarantine(rollouts: &mut Vec<RolloutStatus>, subject: &str, undone: &Undone)
         failure: failure.clone(),
         ..RolloutStatus::default()
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::rollout::decision::Counts;
+
+    #[test]
+    fn only_a_rollout_that_is_under_way_is_taken_back() {
+        let decision = |done, quarantine: Option<&str>| RolloutDecision {
+            counts: Counts { total: 2, done, ..Counts::default() },
+            quarantine: quarantine.map(Into::into),
+            ..RolloutDecision::default()
+        };
+        assert!(may_return(&decision(1, None)));
+        assert!(!may_return(&decision(2, None)), "they would return to the same revision");
+        assert!(!may_return(&decision(1, Some("bad"))), "it is taken back already");
+    }
 }
