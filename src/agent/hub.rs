@@ -35,7 +35,11 @@ impl Bootstrap {
         match self {
             Self::Given(kubeconfig) => Ok(Kubeconfig::clone(kubeconfig)),
             Self::File(path) => {
-                Kubeconfig::read_from(path).map_err(|error| JoinError::Kubeconfig(error.to_string()))
+                // The lines after the first quote the file, which contains credentials.
+                Kubeconfig::read_from(path).map_err(|error| {
+                    let error = error.to_string();
+                    JoinError::Kubeconfig(error.lines().next().unwrap_or_default().to_owned())
+                })
             }
         }
     }

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kube::config::Kubeconfig;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::CommandError;
+use super::{CommandError, connect};
 
 /// Address and credentials with which clusters that have not joined reach a hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -90,7 +89,7 @@ impl BootstrapArgs {
 
 /// Refuses a kubeconfig that works on this machine only. The agent's pod has no other file and no plugin.
 fn embedded(kubeconfig: &str) -> Result<(), CommandError> {
-    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).context("cannot use the kubeconfig")?;
+    let kubeconfig = connect::parse(kubeconfig)?;
     let clusters = kubeconfig.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
     let users = || kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
     let mut files = clusters.filter_map(|cluster| cluster.certificate_authority.as_ref()).chain(

@@ -96,6 +96,21 @@ pub(super) async fn config(
     config.map_err(|error| unusable(kubeconfig, &error))
 }
 
+/// Refuses a kubeconfig file that cannot be read, without its content.
+pub(super) fn readable(path: &Path) -> Result<(), CommandError> {
+    Kubeconfig::read_from(path).map(drop).map_err(|error| unusable(Some(path), &error))
+}
+
+/// Parses a bootstrap kubeconfig, and refuses it without its content.
+pub(super) fn parse(bootstrap: &str) -> Result<Kubeconfig, CommandError> {
+    Kubeconfig::from_yaml(bootstrap).map_err(|error| {
+        let error = error.to_string();
+        let error =
+            anyhow::anyhow!("cannot use the kubeconfig: {}", error.lines().next().unwrap_or_default());
+        CommandError::hinted(error, "wheelwright get token --output kubeconfig makes one for agents")
+    })
+}
+
 /// Says why a kubeconfig cannot be used. The parser's error quotes lines of the file, which may contain
 /// credentials, so only its first line is shown.
 fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
@@ -157,5 +172,11 @@ mod tests {
         check(Some("kind: Config"), None, "the kubeconfig PATH has no current context", "--context").await;
         check(Some("kind: Config"), Some("prod"), "the kubeconfig PATH has no context prod", "--context")
             .await;
+        let broken = "users: [{user: {token: s3cret";
+        std::fs::write(&path, broken).unwrap();
+        for error in [readable(&path).unwrap_err(), parse(broken).unwrap_err()] {
+            let shown = format!("{:#}", error.error);
+            assert!(!shown.contains("s3cret") && !shown.contains('\n'), "{shown}");
+        }
     }
 }

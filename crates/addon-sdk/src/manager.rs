@@ -105,5 +105,20 @@ pub(crate) fn unusable(kubeconfig: Option<&Path>, error: &dyn std::error::Error)
         || "KUBECONFIG, ~/.kube/config or the service account of the pod".to_owned(),
         |path| path.display().to_string(),
     );
-    Error::Kubeconfig { file, why: with_causes(error) }
+    // The parser's lines after the first quote the file, which contains credentials.
+    let why = with_causes(error).lines().next().unwrap_or_default().to_owned();
+    Error::Kubeconfig { file, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_cannot_be_parsed_is_named_and_not_quoted() {
+        let error = Kubeconfig::from_yaml("users:\n- user: {token: s3cret").unwrap_err();
+        assert!(error.to_string().contains("s3cret"), "the parser quotes it: {error}");
+        let shown = unusable(Some(Path::new("/etc/hub.kubeconfig")), &error).to_string();
+        assert!(shown.contains("/etc/hub.kubeconfig") && !shown.contains("s3cret"), "{shown}");
+    }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kube::config::Kubeconfig;
 
 use super::agent_flags::{FeatureGates, OcmArgs};
 use crate::agent::{self, AgentOptions, Bootstrap, Leaver};
@@ -254,8 +253,7 @@ fn hubs(args: &Args, controllers: &Selection) -> Result<Hubs, CommandError> {
         files => files.to_vec(),
     };
     for path in &files {
-        Kubeconfig::read_from(path)
-            .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+        connect::readable(path)?;
     }
     let mut hubs = files.into_iter().map(Bootstrap::File);
     let Some(bootstrap) = hubs.next() else {

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::bootstrap::BootstrapArgs;
-use crate::cli::connect::answering;
+use crate::cli::connect::{answering, parse};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find};
@@ -55,7 +55,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let bootstrap = args.bootstrap.kubeconfig()?;
     block_on(async {
-        let hub = config(Kubeconfig::from_yaml(&bootstrap).context("cannot use the kubeconfig")?).await?;
+        let hub = config(parse(&bootstrap)?).await?;
         let new = hub.cluster_url.clone();
         // An agent with a bootstrap kubeconfig that the hub refuses has no hub at all.
         may_join(&answering(hub).await?, &new).await?;
@@ -179,7 +179,8 @@ impl AgentIdentity {
         let [Some(cluster), Some(kubeconfig), Some(certificate), Some(private)] = data else {
             return Ok(None);
         };
-        let mut kubeconfig = Kubeconfig::from_yaml(&kubeconfig).context("cannot use the kept identity")?;
+        let mut kubeconfig = parse(&kubeconfig)
+            .map_err(|error| CommandError::from(error.error.context("cannot use the kept identity")))?;
         for user in &mut kubeconfig.auth_infos {
             user.auth_info = Some(AuthInfo {
                 client_certificate_data: Some(STANDARD.encode(&certificate)),
@@ -216,7 +217,7 @@ fn text(secret: &Secret, key: &str) -> Option<String> {
 
 /// Returns the URL of the hub of a bootstrap kubeconfig.
 pub(super) async fn hub_url(bootstrap: &str) -> Result<Uri, CommandError> {
-    let kubeconfig = Kubeconfig::from_yaml(bootstrap).context("cannot use the kubeconfig")?;
+    let kubeconfig = parse(bootstrap)?;
     Ok(config(kubeconfig).await?.cluster_url)
 }
 
