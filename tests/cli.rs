@@ -176,7 +176,11 @@ fn claim_name() -> String {
 }
 
 async fn a_work_that_the_hub_lost_is_listed_on_the_cluster(on_spoke: &Cli, spoke: &Server) {
-    assert_eq!(on_spoke.run("get works --orphans"), "<AppliedManifestWork>\n", "the hub has the other one");
+    assert_eq!(
+        on_spoke.run("get works --orphans"),
+        "there is no such AppliedManifestWork\n",
+        "the hub has the other one"
+    );
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
     let claim = claims.get(&claim_name()).await.unwrap().spec.value;
     let [_, agent, hub] = claim.split('/').collect::<Vec<_>>()[..] else { panic!("{claim}") };

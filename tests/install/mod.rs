@@ -284,7 +284,7 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         "name",
     ]);
     assert_eq!(left, "");
-    assert!(refused(&hub, &["uninstall", "--delete-definitions"]).contains("the hub has 1 configrepos"));
+    assert!(refused(&hub, &["uninstall", "--delete-definitions"]).contains("the hub has 1 ConfigRepo"));
     kubectl.run(&["delete", "configrepo", "fleet", "-n", helm::NAMESPACE]);
     run(&hub, &["uninstall", "--delete-definitions"]);
     eventually("the definitions are gone", async || kubectl.run(&["get", "crd", "-o", "name"]).is_empty())

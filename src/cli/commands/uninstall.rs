@@ -25,6 +25,7 @@ use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{ADDON_REMOVAL_FINALIZER, DASHBOARD, OPERATOR, SYSTEM_NAMESPACE, WEBHOOK};
 use api::work::v1::ManifestWork;
 use engine::installation::InstallationOptions;
+use engine::plural::counted;
 
 /// Uninstall the operator from a hub. The fleet stays: clusters, repositories, placements, add-ons and works keep what they have.
 ///
@@ -204,6 +205,6 @@ async fn refuse<K: Kind>(installer: &Installer, hint: String) -> Result<(), Comm
     }
     match list::<K>(&installer.hub, "", "").await?.len() {
         0 => Ok(()),
-        found => Err(CommandError::hinted(anyhow!("the hub has {found} {}", K::plural(&())), hint)),
+        found => Err(CommandError::hinted(anyhow!("the hub has {}", counted(found, &K::kind(&()))), hint)),
     }
 }

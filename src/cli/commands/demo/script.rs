@@ -21,8 +21,8 @@ pub(super) const REPORTS: &str = "wheelwright/status";
 const DEADLINE: &str = "12s";
 /// Time for which the canaries of a version must work before the others follow.
 const SOAK: &str = "1s";
-/// Longest time for all that a commit causes. An idle machine needs about ten seconds.
-const STEP_TIMEOUT: Duration = Duration::from_secs(90);
+/// Longest time for all that a commit causes. An idle machine needs about ten seconds, a busy one minutes.
+const STEP_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for which the fleet is watched after the canaries have returned, to show that nothing else changes.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);

@@ -63,6 +63,10 @@ impl ShowOptions {
             print(ui, self.output, &objects.iter().map(Object::from_typed).collect::<Vec<_>>())?;
             return Ok(ExitCode::SUCCESS);
         }
+        if objects.is_empty() {
+            ui.line(format!("there is no such {}", K::kind(&())))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let root = Tree::new(format!("<{}>", K::kind(&())));
         ui.text(root.with(tree(&client, &objects).await?).print())?;
         Ok(ExitCode::SUCCESS)
