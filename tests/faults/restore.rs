@@ -48,7 +48,7 @@ async fn a_fleet_comes_back_from_a_snapshot_of_etcd_by_the_commands_of_the_page(
     }
 
     fleet.stop_operator();
-    run_block(&fleet, "kubectl scale");
+    run_block(&fleet, "kubectl scale deployment wheelwright-operator");
     let replicas = || read(&OPERATOR, "jsonpath={.spec.replicas}");
     assert_eq!(replicas(), "0");
     fleet.hub.restore(&dir.join("etcd-restored")).await;
