@@ -108,7 +108,7 @@ mod tests {
             }])
         };
         let manifest = |name: &str, conditions: Value| {
-            let meta = json!({"kind": "ConfigMap", "namespace": "n", "name": name});
+            let meta = json!({"ordinal": 0, "kind": "ConfigMap", "namespace": "n", "name": name});
             json!({"resourceMeta": meta, "conditions": conditions})
         };
         let of = |why: &str| {
