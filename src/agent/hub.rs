@@ -16,6 +16,7 @@ use super::credentials::Credentials;
 use super::error::JoinError;
 use crate::shell;
 use object::hex;
+use object::text::first_line;
 
 /// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a
 /// pod.
@@ -35,11 +36,8 @@ impl Bootstrap {
         match self {
             Self::Given(kubeconfig) => Ok(Kubeconfig::clone(kubeconfig)),
             Self::File(path) => {
-                // The lines after the first quote the file, which contains credentials.
-                Kubeconfig::read_from(path).map_err(|error| {
-                    let error = error.to_string();
-                    JoinError::Kubeconfig(error.lines().next().unwrap_or_default().to_owned())
-                })
+                let read = Kubeconfig::read_from(path);
+                read.map_err(|error| JoinError::Kubeconfig(first_line(&error.to_string()).to_owned()))
             }
         }
     }

@@ -8,6 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::CommandError;
 use crate::shell;
+use object::text::first_line;
 
 /// The hub that a command connects to.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -104,15 +105,12 @@ pub(super) fn readable(path: &Path) -> Result<(), CommandError> {
 /// Parses a bootstrap kubeconfig, and refuses it without its content.
 pub(super) fn parse(bootstrap: &str) -> Result<Kubeconfig, CommandError> {
     Kubeconfig::from_yaml(bootstrap).map_err(|error| {
-        let error = error.to_string();
-        let error =
-            anyhow::anyhow!("cannot use the kubeconfig: {}", error.lines().next().unwrap_or_default());
+        let error = anyhow::anyhow!("cannot use the kubeconfig: {}", first_line(&error.to_string()));
         CommandError::hinted(error, "wheelwright get token --output kubeconfig makes one for agents")
     })
 }
 
-/// Says why a kubeconfig cannot be used. The parser's error quotes lines of the file, which may contain
-/// credentials, so only its first line is shown.
+/// Says why a kubeconfig cannot be used, without its content.
 fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
     const CONTEXTS: &str =
         "`kubectl config get-contexts` lists the contexts of a kubeconfig, and --context chooses one";
@@ -130,10 +128,7 @@ fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
         }
         KubeconfigError::CurrentContextNotSet => (format!("{name} has no current context"), CONTEXTS),
         KubeconfigError::LoadContext(context) => (format!("{name} has no context {context}"), CONTEXTS),
-        error => {
-            let error = error.to_string();
-            (format!("cannot use {name}: {}", error.lines().next().unwrap_or_default()), other)
-        }
+        error => (format!("cannot use {name}: {}", first_line(&error.to_string())), other),
     };
     CommandError::hinted(anyhow::anyhow!(why), hint)
 }

@@ -37,6 +37,21 @@ pub(super) fn cluster_link(of: &str, cluster: &str) -> String {
     format!("<a id=\"cluster:{of}:{cluster}\" href=\"cluster?of={cluster}\">{cluster}</a>")
 }
 
+/// Writes the first texts of a list, and the number of the others; nothing for none.
+pub(super) fn list(html: &mut String, texts: &[String], more: usize) {
+    if texts.is_empty() {
+        return;
+    }
+    *html += "<ul>";
+    for text in texts {
+        let _ = write!(html, "<li>{}</li>", escape(text));
+    }
+    if more > 0 {
+        let _ = write!(html, "<li>and {more} more</li>");
+    }
+    *html += "</ul>";
+}
+
 /// Escapes text for HTML elements and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::{button, cluster_link, document, escape};
+use super::html::{button, cluster_link, document, escape, list};
 use super::rollouts::Rollouts;
 use super::shown::Shown;
 use controllers::hub::overview::{Clusters, HeldObjects, ObjectList, Overview, ReportSummary, Repository};
@@ -168,21 +168,6 @@ fn lists(html: &mut String, lists: &[ObjectList]) {
         let _ = write!(html, "<h4>{}</h4>", escape(what));
         list(html, objects, *more);
     }
-}
-
-/// Writes the first objects of a list, and the number of the others.
-fn list(html: &mut String, objects: &[String], more: usize) {
-    if objects.is_empty() {
-        return;
-    }
-    *html += "<ul>";
-    for object in objects {
-        let _ = write!(html, "<li>{}</li>", escape(object));
-    }
-    if more > 0 {
-        let _ = write!(html, "<li>and {more} more</li>");
-    }
-    *html += "</ul>";
 }
 
 /// Shows the deletions that wait.

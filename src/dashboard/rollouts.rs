@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::html::{button, cluster_link, escape};
+use super::html::{button, cluster_link, escape, list};
 use controllers::hub::overview::{ClusterSummary, Group, Mark, StageSummary, WorkloadSummary};
 
 /// Limit of the clusters of a page that are shown one by one, over all groups. Clusters with problems come
@@ -119,19 +119,12 @@ impl Rollouts {
 
 /// Writes a line for each stage. If there are too many, the finished ones at the start are left out first.
 fn stages(html: &mut String, stages: &[StageSummary]) {
-    if stages.is_empty() {
-        return;
-    }
     let more = stages.len().saturating_sub(STAGES);
     let finished = stages.iter().take_while(|one| one.stage.unfinished == 0).count();
-    *html += "<ul>";
-    for StageSummary { placement, stage } in stages.iter().skip(finished.min(more)).take(STAGES) {
-        let _ = write!(html, "<li>{} {}</li>", escape(placement), escape(&stage.to_string()));
-    }
-    if more > 0 {
-        let _ = write!(html, "<li>and {more} more</li>");
-    }
-    *html += "</ul>";
+    let shown = stages.iter().skip(finished.min(more)).take(STAGES);
+    let lines: Vec<String> =
+        shown.map(|StageSummary { placement, stage }| format!("{placement} {stage}")).collect();
+    list(html, &lines, more);
 }
 
 fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::{AddOn, health, hub};
-use object::text::with_causes;
+use object::text::{first_line, with_causes};
 use reconcile::Scope;
 use shell::{Election, ElectionOptions, Shell, ShellOptions};
 
@@ -105,9 +105,7 @@ pub(crate) fn unusable(kubeconfig: Option<&Path>, error: &dyn std::error::Error)
         || "KUBECONFIG, ~/.kube/config or the service account of the pod".to_owned(),
         |path| path.display().to_string(),
     );
-    // The parser's lines after the first quote the file, which contains credentials.
-    let why = with_causes(error).lines().next().unwrap_or_default().to_owned();
-    Error::Kubeconfig { file, why }
+    Error::Kubeconfig { file, why: first_line(&with_causes(error)).to_owned() }
 }
 
 #[cfg(test)]

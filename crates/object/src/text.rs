@@ -2,7 +2,7 @@
 //!
 //! Condition messages, events, reports and logs quote such text. Before that, secrets are redacted by
 //! pattern, characters that control terminals or reorder lines are dropped, and the length is limited.
-//! [`short_commit`] and [`with_causes`] make nothing safe.
+//! [`short_commit`] and [`with_causes`] make nothing safe, and [`first_line`] only leaves lines out.
 
 use std::sync::LazyLock;
 
@@ -25,6 +25,12 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Returns the first line of an error about a file with credentials, such as a kubeconfig: the lines after it
+/// quote the file.
+pub fn first_line(error: &str) -> &str {
+    error.lines().next().unwrap_or_default()
 }
 
 /// Returns one line of plain text of at most `max` characters, without secrets and control characters.

@@ -212,16 +212,22 @@ pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bo
     let metadata = |work: &ManifestWork| {
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })
     };
+    let ManifestWorkSpec { workload, delete_option, manifest_configs, executor, unknown } = &wanted.spec;
     covers(&metadata(existing), &metadata(wanted))
-        && (existing.spec == wanted.spec || without_causes(&existing.spec) == without_causes(&wanted.spec))
+        && existing.spec.workload == *workload
+        && existing.spec.delete_option == *delete_option
+        && existing.spec.executor == *executor
+        && existing.spec.unknown == *unknown
+        && (existing.spec.manifest_configs == *manifest_configs
+            || without_causes(&existing.spec.manifest_configs) == without_causes(manifest_configs))
 }
 
-fn without_causes(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
-    let mut spec = spec.clone();
-    for rule in spec.manifest_configs.iter_mut().flat_map(|config| &mut config.feedback_rules) {
+fn without_causes(configs: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
+    let mut configs = configs.to_vec();
+    for rule in configs.iter_mut().flat_map(|config| &mut config.feedback_rules) {
         rule.json_paths.retain(|path| CAUSES.iter().all(|(name, _)| path.name != *name));
     }
-    spec
+    configs
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy};
+use api::names::approval_reasons::DELETIONS_HELD;
 use api::names::{
     APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY, GITOPS_GROUP, INSTALLED_BY_ANNOTATION,
     REMOVAL_DECIDED_ANNOTATION,
@@ -97,11 +98,9 @@ impl Checker {
 
     /// Returns whether deletions wait for the end of a window or for a person.
     pub(super) fn has_held_deletions(&self) -> bool {
-        let mut repos = self.hub.of_kind(GITOPS_GROUP, "ConfigRepo");
-        repos.any(|repo| {
-            let conditions = repo.at(&["status", "conditions"]).and_then(Value::as_array);
-            conditions.into_iter().flatten().any(|condition| condition["reason"] == "DeletionsHeld")
-        })
+        let repos = self.hub.of_kind(GITOPS_GROUP, "ConfigRepo");
+        let mut repos = repos.filter_map(|repo| repo.to_typed::<ConfigRepo>().ok());
+        repos.any(|repo| repo.conditions().iter().any(|condition| condition.reason == DELETIONS_HELD))
     }
 
     /// Checks that an add-on leaves no more clusters within the window than its policy allows, and none under
