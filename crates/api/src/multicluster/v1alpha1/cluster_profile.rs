@@ -1,0 +1,98 @@
+//! ClusterProfile: a cluster as the inventory of any cluster manager shows it.
+//!
+//! The kind is that of [KEP-4322].
+//!
+//! [KEP-4322]:
+//! https://github.com/kubernetes/enhancements/tree/master/keps/sig-multicluster/4322-cluster-inventory
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Condition, Unknown, names};
+
+kind! {
+    /// ClusterProfile shows one cluster of a cluster manager to programs that do not know the manager's own
+    /// kinds.
+    ClusterProfile {
+        group: names::cluster_profile::MULTICLUSTER_GROUP,
+        version: "v1alpha1",
+        plural: "clusterprofiles",
+        scope: Namespaced,
+        spec(required): ClusterProfileSpec,
+        status: ClusterProfileStatus,
+    }
+}
+
+/// The spec says which cluster this is, and whose.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterProfileSpec {
+    /// This is the name of the cluster for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// This cluster manager writes the profile.
+    pub cluster_manager: ClusterProfileManager,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// ClusterProfileManager names a cluster manager.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterProfileManager {
+    /// This is its name.
+    pub name: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// The status says what the cluster manager observes of the cluster. Others add how clients get access.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct ClusterProfileStatus {
+    /// The conditions say whether the control plane works, and whether the cluster has joined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The version names what the cluster runs.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub version: ClusterProfileVersion,
+    /// Each property is a fact that the cluster reports about itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<ClusterProfileProperty>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// ClusterProfileVersion names what a cluster runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterProfileVersion {
+    /// This is the version of Kubernetes, such as v1.34.1.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kubernetes: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// ClusterProfileProperty is a fact that a cluster reports about itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterProfileProperty {
+    /// This is the name of the property, such as id.k8s.io.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// This is its value.
+    #[schemars(length(min = 1, max = 1024))]
+    pub value: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}

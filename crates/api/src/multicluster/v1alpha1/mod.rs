@@ -1,0 +1,8 @@
+//! Profiles of clusters.
+
+mod cluster_profile;
+
+pub use cluster_profile::{
+    ClusterProfile, ClusterProfileManager, ClusterProfileProperty, ClusterProfileSpec, ClusterProfileStatus,
+    ClusterProfileVersion,
+};
